@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from quorate.cli.demo.recording import called, comparison, decode, packaged
-from quorate.cli.demo.story import stories
 from quorate.cli.errors import UserError
 from quorate.cli.output import echo_lines, next_steps
 from quorate.cli.subcommands import Commands
+from quorate.coordinator.history.takeovers import stories
 
 if TYPE_CHECKING:
     from quorate.cli.demo.play import Play

@@ -14,7 +14,6 @@ from typing import Any
 import click
 
 from quorate.cli.decode.table import TableLines
-from quorate.cli.demo.story import Story, stories
 from quorate.cli.errors import UserError
 from quorate.cli.output import echo_lines, next_steps, stdout_has_colour, table_lines, terminal_width
 from quorate.cli.sources import LogPartitions
@@ -23,6 +22,7 @@ from quorate.codecs.log.model import LogEntry
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.printable import hash_text
 from quorate.codecs.records import CoordinatorRecord
+from quorate.coordinator.history.takeovers import Story, stories
 
 __all__ = ["DATA", "called", "comparison", "decode", "packaged"]
 

@@ -164,18 +164,18 @@ def print_rows(
     found: "ReplayedGroups | None",
     rows: Iterable[dict[str, Any]],
     as_json: bool,
-    heads: Mapping[str, str],
-    optional: Iterable[str] = (),
+    columns: str,
+    optional: str = "",
     nothing: str = "nothing to show",
 ) -> None:
-    """Print a table, or JSON; `nothing` on stderr in place of an empty table. Where records were lost (`found`), the exit status is 1."""
+    """Print a table of these `columns`, or JSON; `nothing` on stderr in place of an empty table. Where records were lost (`found`), the exit status is 1."""
     rows = list(rows)
     if as_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
     elif rows:
         from quorate.cli.groups.tables import table
 
-        echo_lines(table(rows, heads, optional=optional))
+        echo_lines(table(rows, columns, optional=optional))
     else:
         note(nothing)
     if found is not None and found.damaged:
@@ -187,11 +187,11 @@ def print_rows(
 @click.pass_context
 def list_(ctx: click.Context, /, **options: Any) -> None:
     """Name the groups, with type, state and number of members."""
-    from quorate.cli.groups.tables import listed_rows
+    from quorate.coordinator.history.group_rows import listed_rows
 
     found = read_found(ctx, options)
-    heads = {"group": "GROUP", "type": "TYPE", "protocol": "PROTOCOL", "state": "STATE", "members": "#MEMBERS"}
-    print_rows(ctx, found, listed_rows(found), options["as_json"], heads | {"log_partition": "IN"})
+    columns = "group type protocol state members log_partition"
+    print_rows(ctx, found, listed_rows(found), options["as_json"], columns)
 
 
 @groups.command(cls=WithConnection)
@@ -199,25 +199,14 @@ def list_(ctx: click.Context, /, **options: Any) -> None:
 @click.pass_context
 def describe(ctx: click.Context, /, **options: Any) -> None:
     """Show states and epochs, and why each group's epoch went up last."""
-    from quorate.cli.groups.tables import group_rows
     from quorate.codecs.printable import printable, time_text
+    from quorate.coordinator.history.group_rows import group_rows
 
     found = read_found(ctx, options, history=True)
     rows = list(group_rows(found))
-    heads = {
-        "group": "GROUP",
-        "type": "TYPE",
-        "coordinator": "COORDINATOR (ID)",
-        "assignment_strategy": "ASSIGNMENT-STRATEGY",
-        "state": "STATE",
-        "group_epoch": "GROUP-EPOCH",
-        "target_epoch": "TARGET-EPOCH",
-        "members": "#MEMBERS",
-        "behind": "BEHIND",
-        "metadata_hash": "METADATA-HASH",
-    }
+    columns = "group type coordinator assignment_strategy state group_epoch target_epoch members behind metadata_hash"
     counted = rows if options["as_json"] else [row | {"behind": str(len(row["behind"]) or "")} for row in rows]
-    print_rows(ctx, found, counted, options["as_json"], heads, optional=("coordinator", "behind", "metadata_hash"))
+    print_rows(ctx, found, counted, options["as_json"], columns, optional="coordinator behind metadata_hash")
     if not options["as_json"]:
         for row in rows:
             if (bump := row["last_bump"]) is not None:
@@ -232,29 +221,15 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
 @click.pass_context
 def members(ctx: click.Context, /, **options: Any) -> None:
     """Show members: racks, epochs, what they have and what they are to have."""
-    from quorate.cli.groups.tables import member_rows
+    from quorate.coordinator.history.group_rows import member_rows
 
     found = read_found(ctx, options)
-    heads = {
-        "group": "GROUP",
-        "consumer_id": "CONSUMER-ID",
-        "group_instance_id": "GROUP-INSTANCE-ID",
-        "host": "HOST",
-        "client_id": "CLIENT-ID",
-        "rack": "RACK",
-        "protocol": "PROTOCOL",
-        "partitions": "#PARTITIONS",
-        "local": "#LOCAL",
-        "remote": "#REMOTE",
-        "member_epoch": "CURRENT-EPOCH",
-        "assignment": "CURRENT-ASSIGNMENT",
-        "to_give_up": "TO-GIVE-UP",
-        "target_epoch": "TARGET-EPOCH",
-        "target_assignment": "TARGET-ASSIGNMENT",
-        "state": "STATE",
-    }
-    optional = ("group_instance_id", "rack", "local", "remote", "to_give_up")
-    print_rows(ctx, found, member_rows(found), options["as_json"], heads, optional)
+    columns = (
+        "group consumer_id group_instance_id host client_id rack protocol partitions local remote "
+        "member_epoch assignment to_give_up target_epoch target_assignment state"
+    )
+    optional = "group_instance_id rack local remote to_give_up"
+    print_rows(ctx, found, member_rows(found), options["as_json"], columns, optional)
 
 
 @groups.command(cls=WithConnection)
@@ -262,28 +237,15 @@ def members(ctx: click.Context, /, **options: Any) -> None:
 @click.pass_context
 def offsets(ctx: click.Context, /, **options: Any) -> None:
     """Show committed offsets, lags, and racks of partitions."""
-    from quorate.cli.groups.tables import offset_rows
+    from quorate.coordinator.history.group_rows import offset_rows
 
     found = read_found(ctx, options, committed=True)
-    heads = {
-        "group": "GROUP",
-        "topic": "TOPIC",
-        "partition": "PARTITION",
-        "leader_epoch": "LEADER-EPOCH",
-        "current_offset": "CURRENT-OFFSET",
-        "log_end_offset": "LOG-END-OFFSET",
-        "lag": "LAG",
-        "committed_ms": "COMMITTED",
-        "pending": "PENDING",
-        "consumer_id": "CONSUMER-ID",
-        "host": "HOST",
-        "client_id": "CLIENT-ID",
-        "rack": "RACK",
-        "racks": "PARTITION-RACKS",
-        "locality": "LOCALITY",
-    }
-    optional = ("leader_epoch", "log_end_offset", "lag", "pending", "rack", "racks", "locality")
-    print_rows(ctx, found, offset_rows(found), options["as_json"], heads, optional)
+    columns = (
+        "group topic partition leader_epoch current_offset log_end_offset lag committed_ms pending "
+        "consumer_id host client_id rack racks locality"
+    )
+    optional = "leader_epoch log_end_offset lag pending rack racks locality"
+    print_rows(ctx, found, offset_rows(found), options["as_json"], columns, optional)
 
 
 @groups.command(cls=WithConnection)
@@ -292,8 +254,8 @@ def offsets(ctx: click.Context, /, **options: Any) -> None:
 @click.pass_context
 def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
     """Say what happened to groups, in sentences."""
-    from quorate.cli.groups.tables import event_rows
     from quorate.codecs.printable import printable, time_text
+    from quorate.coordinator.history.group_rows import event_rows
 
     found = read_found(ctx, options, history=True, committed=True)
     events = [
@@ -303,7 +265,7 @@ def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
     ]
     rows = event_rows(found, events)
     if options["as_json"]:
-        print_rows(ctx, found, rows, True, {})
+        print_rows(ctx, found, rows, True, "")
         return
     for row in rows:
         place = row["offset"] if row["log_partition"] is None else f"{row['log_partition']}:{row['offset']}"
@@ -345,19 +307,19 @@ def upgrade_check(
     which classic groups cannot become consumer groups, and why. With --to 4.0, also which are not there any more, and which keep that release from
     loading other groups.
     """
-    from quorate.cli.groups.tables import finding_rows
     from quorate.codecs.printable import counted
+    from quorate.coordinator.history.group_rows import finding_rows
 
     to = _release(version)
     found = read_found(ctx, options)
     rows = finding_rows(found, to, migration_policy, max_size)
-    heads = {"group": "GROUP", "type": "TYPE", "finding": "FINDING", "what": "WHAT"}
+    columns = "group type finding what"
     print_rows(
         ctx,
         found,
         rows,
         options["as_json"],
-        heads,
+        columns,
         nothing=f"Kafka {to} changes nothing about {counted(len(found.groups), 'group')}",
     )
 

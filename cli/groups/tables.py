@@ -1,25 +1,26 @@
-"""The tables of `quorate groups`: columns of kafka-consumer-groups.sh, and what it lacks. A row is a mapping, from which both table and JSON are made."""
+"""The tables of `quorate groups`, with the headings of kafka-consumer-groups.sh."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from quorate.assignors import TopicPartition
 from quorate.cli.output import table_lines
-from quorate.codecs import Uuid
 from quorate.codecs.printable import cut, hash_text, printable, spans, time_text
-from quorate.coordinator.history import Event, MemberView, Words
-from quorate.coordinator.history.reading import ReplayedGroup, ReplayedGroups
-from quorate.coordinator.history.words import Partition
-from quorate.coordinator.state import GroupKind
 
-if TYPE_CHECKING:
-    from quorate.codecs.releases import KafkaVersion
-    from quorate.coordinator.history.upgrade import Finding
+__all__ = ["table"]
 
-__all__ = ["event_rows", "finding_rows", "group_rows", "listed_rows", "member_rows", "offset_rows", "table"]
-
-Row = dict[str, Any]
+_HEADINGS = {
+    "assignment": "CURRENT-ASSIGNMENT",
+    "committed_ms": "COMMITTED",
+    "coordinator": "COORDINATOR (ID)",
+    "local": "#LOCAL",
+    "log_partition": "IN",
+    "member_epoch": "CURRENT-EPOCH",
+    "members": "#MEMBERS",
+    "partitions": "#PARTITIONS",
+    "racks": "PARTITION-RACKS",
+    "remote": "#REMOTE",
+}
+"""Where they are not the names of the columns."""
 
 _RIGHT = {
     "members", "group_epoch", "target_epoch", "member_epoch", "partitions", "local", "remote", "partition", "current_offset", "log_end_offset", "lag",
@@ -32,199 +33,18 @@ LONGEST_NAME = 150
 """Characters of a name in a table: a single longer one would make every row as wide. JSON has all."""
 
 
-def listed_rows(found: ReplayedGroups) -> Iterator[Row]:
-    """`list`: a row per group."""
-    for one in found.groups:
-        group = one.view
-        yield {
-            "group": group.group_id,
-            "type": group.kind.value,
-            "protocol": group.protocol_type,
-            "state": group.state,
-            "members": len(group.members),
-            "log_partition": one.partition,
-        }
-
-
-def group_rows(found: ReplayedGroups) -> Iterator[Row]:
-    """`describe`: a row per group, with its epochs, hash, and why the epoch went up last."""
-    words = found.words()
-    for one in found.groups:
-        group = one.view
-        bump = one.history.bumps.get(group.group_id)
-        yield {
-            "group": group.group_id,
-            "type": group.kind.value,
-            "coordinator": found.coordinators.get(one.partition),
-            "state": group.state,
-            "assignment_strategy": group.assignor,
-            "group_epoch": group.epoch,
-            "target_epoch": group.assignment_epoch,
-            "members": len(group.members),
-            "behind": [member.member_id for member in group.members.values() if _is_behind(one, member)],
-            "metadata_hash": group.metadata_hash or None,
-            "topics": None if group.topics is None else sorted(group.topics),
-            "log_partition": one.partition,
-            "last_bump": None
-            if bump is None
-            else {
-                "epoch": bump[1].after,
-                "timestamp_ms": bump[0].timestamp_ms,
-                "offset": bump[0].offset,
-                "causes": [reason.cause.value for reason in bump[1].reasons],
-                "why": bump[1].why(words),
-            },
-        }
-
-
-def _is_behind(one: ReplayedGroup, member: MemberView) -> bool:
-    return one.view.kind is not GroupKind.CLASSIC and (
-        member.epoch != one.view.assignment_epoch or member.state != "stable"
-    )
-
-
-def member_rows(found: ReplayedGroups) -> Iterator[Row]:
-    """`members`: a row per member, with its rack, its epoch against the target's, and what it has against what it is to have."""
-    for one in found.groups:
-        group = one.view
-        for member in sorted(group.members.values(), key=lambda member: (member.client_id, member.member_id)):
-            local = [found.is_local(member.rack, partition) for partition in member.assigned]
-            known = bool(local) and None not in local
-            yield {
-                "group": group.group_id,
-                "consumer_id": member.member_id,
-                "group_instance_id": member.instance_id,
-                "host": member.client_host,
-                "client_id": member.client_id,
-                "rack": member.rack,
-                "protocol": member.protocol,
-                "partitions": len(member.assigned),
-                "local": local.count(True) if known else None,
-                "remote": local.count(False) if known else None,
-                "member_epoch": member.epoch,
-                "target_epoch": group.assignment_epoch,
-                "state": member.state,
-                "subscription": [*member.topics, *([f"/{member.regex}/"] if member.regex else [])],
-                "assignment": _by_topic(found, member.assigned),
-                "to_give_up": _by_topic(found, member.pending_revocation),
-                "target_assignment": _by_topic(found, member.target),
-            }
-
-
-def offset_rows(found: ReplayedGroups) -> Iterator[Row]:
-    """`offsets`: a row per partition that is committed or assigned, with its racks, and whether its member is in one of them."""
-    for one in found.groups:
-        group = one.view
-        offsets = {
-            (topic, number): offset for topic, number, offset in one.history.state.offsets.of_group(group.group_id)
-        }
-        owners = {
-            found.at(partition): (member, partition)
-            for member in group.members.values()
-            for partition in member.assigned
-        }
-        for at in sorted({*offsets, *(owners if group.kind is not GroupKind.STREAMS else ())}):
-            offset = offsets.get(at)
-            member, partition = owners.get(at, (None, at))
-            end = None if found.ends is None else found.ends.get(TopicPartition(*at))
-            racks = found.racks(at)
-            yield {
-                "group": group.group_id,
-                "topic": at[0],
-                "partition": at[1],
-                "leader_epoch": None if offset is None or offset.leader_epoch < 0 else offset.leader_epoch,
-                "current_offset": None if offset is None else offset.value.offset,
-                "log_end_offset": end,
-                "lag": None if offset is None or end is None else max(0, end - offset.value.offset),
-                "committed_ms": None if offset is None else offset.value.commit_timestamp,
-                "pending": one.history.state.offsets.is_pending(group.group_id, *at),
-                "racks": None if racks is None else list(racks),
-                "locality": None
-                if member is None
-                else {True: "local", False: "remote", None: None}[found.is_local(member.rack, partition)],
-                "rack": None if member is None else member.rack,
-                "consumer_id": None if member is None else member.member_id,
-                "host": None if member is None else member.client_host,
-                "client_id": None if member is None else member.client_id,
-            }
-
-
-def event_rows(found: ReplayedGroups, events: Iterable[Event]) -> Iterator[Row]:
-    """`history`: a row per event; `what` has a sentence for each fact."""
-    words = found.words()
-    for event in events:
-        yield {
-            "group": event.group_id,
-            "log_partition": event.partition,
-            "offset": event.offset,
-            "last_offset": event.last_offset,
-            "timestamp_ms": event.timestamp_ms,
-            "until_ms": event.until_ms,
-            "what": [
-                {"fact": type(fact).__name__, "sentence": fact.sentence(words), **_plain(fact, words)}
-                for fact in event.facts
-            ],
-        }
-
-
-def finding_rows(
-    found: ReplayedGroups, to: "KafkaVersion", migration_policy: str, max_size: int | None
-) -> Iterator[Row]:
-    """`upgrade-check`: a row per finding; first what keeps the partitions that the groups are in from being loaded.
-
-    `to`: the release that brokers are to have; `max_size`: of consumer groups, `None` for Kafka's default.
-    """
-    from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
-    from quorate.coordinator.history.upgrade import findings, share_groups_left
-
-    config = CoordinatorConfig(kafka_version=to, group_consumer_migration_policy=MigrationPolicy(migration_policy))
-    if max_size is not None:
-        config = replace(config, group_consumer_max_size=max_size)
-    topics = None if found.topology is None else {topic.name: topic for topic in found.topology.topics}
-    for partition, history in sorted(found.histories.items(), key=lambda one: -1 if one[0] is None else one[0]):
-        for group_id, finding in share_groups_left(history.state, config, partition):
-            yield _finding_row(group_id, GroupKind.SHARE, partition, finding)
-    for one in found.groups:
-        for finding in findings(one.history.state.groups[one.view.group_id], config, topics):
-            yield _finding_row(one.view.group_id, one.view.kind, one.partition, finding)
-
-
-def _finding_row(group_id: str, kind: GroupKind, partition: int | None, finding: "Finding") -> Row:
-    return {
-        "group": group_id,
-        "type": kind.value,
-        "finding": finding.kind.value,
-        "what": finding.sentence,
-        "log_partition": partition,
-    }
-
-
-def _plain(value: Any, words: Words) -> Any:
-    """A fact, or what is in one, as JSON has it: partitions are `[topic, number]`."""
-    if isinstance(value, Uuid):
-        return words.topic(value)
-    if isinstance(value, tuple):
-        return [_plain(one, words) for one in value]
-    if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name), words) for one in fields(value)}
-    return value
-
-
-def _by_topic(found: ReplayedGroups, partitions: Iterable[Partition]) -> dict[str, list[int]]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(map(found.at, partitions)):
-        by_topic.setdefault(topic, []).append(number)
-    return by_topic
-
-
-def table(rows: Sequence[Mapping[str, Any]], heads: Mapping[str, str], *, optional: Iterable[str] = ()) -> list[str]:
-    """Lines under a heading. `heads`: member of the row → heading; `optional` columns are left out where they are empty in all rows."""
+def table(rows: Sequence[Mapping[str, Any]], columns: str, *, optional: str = "") -> list[str]:
+    """Lines under a heading. `columns`: names of members of the rows; `optional` ones are left out where they are empty in all rows."""
+    may_be_missing = optional.split()
     shown = [
         name
-        for name in heads
-        if name not in set(optional) or any(row[name] not in (None, [], {}, "", False) for row in rows)
+        for name in columns.split()
+        if name not in may_be_missing or any(row[name] not in (None, [], {}, "", False) for row in rows)
     ]
-    cells = [[heads[name] for name in shown], *([_cell(name, row[name]) for name in shown] for row in rows)]
+    cells = [
+        [_HEADINGS.get(name, name.upper().replace("_", "-")) for name in shown],
+        *([_cell(name, row[name]) for name in shown] for row in rows),
+    ]
     return table_lines(cells, right=[index for index, name in enumerate(shown) if name in _RIGHT])
 
 

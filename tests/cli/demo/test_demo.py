@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from quorate.cli.demo import recording as demo_module
-from quorate.cli.demo.story import stories
 from quorate.codecs.batches import read_batches
 from quorate.codecs.log import read_log
+from quorate.coordinator.history.takeovers import stories
 from tests.codecs.captures import CAPTURES
 
 

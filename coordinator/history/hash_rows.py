@@ -1,4 +1,4 @@
-"""The rows of `quorate hash`: hashes of topics, and of groups beside those that are stored."""
+"""Metadata hashes as rows of plain values: of topics, and of groups next to those that are stored."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,12 +10,12 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash
 from quorate.coordinator.state import ConsumerGroup, ShareGroup, StreamsGroup
 
-__all__ = ["group_rows", "topic_rows"]
+__all__ = ["group_hash_rows", "topic_hash_rows"]
 
 Row = dict[str, Any]
 
 
-def topic_rows(names: Iterable[str], image: MetadataImage, form: HashAlgorithm) -> Iterator[Row]:
+def topic_hash_rows(names: Iterable[str], image: MetadataImage, form: HashAlgorithm) -> Iterator[Row]:
     """A row per topic."""
     for name, value in hashes_of(names, image, form).items():
         topic = image.topics[name]
@@ -29,7 +29,7 @@ def topic_rows(names: Iterable[str], image: MetadataImage, form: HashAlgorithm) 
         }
 
 
-def group_rows(found: ReplayedGroups, image: MetadataImage, form: HashAlgorithm) -> Iterator[Row]:
+def group_hash_rows(found: ReplayedGroups, image: MetadataImage, form: HashAlgorithm) -> Iterator[Row]:
     """A row per consumer, share and streams group.
 
     `verdict`: same; differs; none (a group without members has nothing to hash, or nothing is stored, and no record of type 4 says otherwise).

@@ -1,6 +1,6 @@
 """`quorate hash`: metadata hashes (KIP-1101) of topics and groups, and why a stored one differs.
 
-The options are read here; what is compared is in `rows`, imported when it is needed. Groups are read as by `quorate groups`.
+Only options and output are here; what is compared is in `quorate.coordinator.history.hash_rows`. Groups are read as by `quorate groups`.
 """
 
 import fnmatch
@@ -60,8 +60,8 @@ def hash() -> None:  # noqa: A001 - the command's name
 @click.pass_context
 def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json: bool, **options: Any) -> None:
     """Show the hashes of topics. A TOPIC may be a pattern, such as 'order*'; without one all are shown."""
-    from quorate.cli.hash.rows import topic_rows
     from quorate.codecs.printable import listed
+    from quorate.coordinator.history.hash_rows import topic_hash_rows
     from quorate.coordinator.metadata_hash import HashAlgorithm
 
     if (options["bootstrap_servers"] is None) == (options["topology"] is None):
@@ -73,8 +73,9 @@ def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json
             f"there is no topic {', '.join(topics)}" if topics else "there are no topics",
             f"there are {listed(sorted(image.topics))}" if image.topics else "or they may not be described",
         )
-    heads = {"topic": "TOPIC", "id": "ID", "partitions": "#PARTITIONS", "metadata_hash": "METADATA-HASH"}
-    print_rows(ctx, None, topic_rows(names, image, HashAlgorithm(form)), as_json, heads)
+    print_rows(
+        ctx, None, topic_hash_rows(names, image, HashAlgorithm(form)), as_json, "topic id partitions metadata_hash"
+    )
 
 
 @hash.command("group", cls=WithConnection)
@@ -84,25 +85,18 @@ def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json
 @click.pass_context
 def of_groups(ctx: click.Context, /, form: str, check: bool, **options: Any) -> None:
     """Show what groups stored, beside the hash of their topics as they are, and say what differs."""
-    from quorate.cli.hash.rows import group_rows
     from quorate.codecs.printable import counted, printable
+    from quorate.coordinator.history.hash_rows import group_hash_rows
     from quorate.coordinator.metadata_hash import HashAlgorithm
 
     if options["bootstrap_servers"] is None and options["sources"] and options["topology"] is None:
         raise click.UsageError("a log has no topics: give them with --topology FILE, or read a live cluster (-b)", ctx)
     found = read_found(ctx, options)
-    rows = list(group_rows(found, _image(options), HashAlgorithm(form)))
+    rows = list(group_hash_rows(found, _image(options), HashAlgorithm(form)))
     as_json = options["as_json"]
-    heads = {
-        "group": "GROUP",
-        "type": "TYPE",
-        "group_epoch": "GROUP-EPOCH",
-        "stored": "STORED",
-        "computed": "COMPUTED",
-        "verdict": "VERDICT",
-    }
+    columns = "group type group_epoch stored computed verdict"
     count = counted(len(found.groups), "group")
-    print_rows(ctx, found, rows, as_json, heads, nothing=f"no hash to show: {count}, all of the classic protocol")
+    print_rows(ctx, found, rows, as_json, columns, nothing=f"no hash to show: {count}, all of the classic protocol")
     if not as_json:
         for row in rows:
             for one in row["differences"]:
