@@ -3,8 +3,8 @@
 What a coordinator writes are real batches in a real topic. When the partition's leader moves, the coordinator there loads the log, as Kafka's does.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from quorate.cluster.access import AccessContext
@@ -30,7 +30,7 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
-from quorate.coordinator.config import GroupConfig
+from quorate.coordinator.config import GROUP_CONFIGS, group_configs
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.log import AppendError
 from quorate.coordinator.partition_runtime import PartitionRuntime
@@ -50,9 +50,6 @@ _MANY: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
 """Requests about several groups: the field of the request with the groups, that of the response, and how to get an id."""
 
 
-_FOLLOWED = frozenset(one.name.replace("_", ".") for one in fields(GroupConfig))
-"""Configs of groups that coordinators follow; others are only shown."""
-
 _NAMES_AT_ONCE = 2_000
 """Names of a subscription that are looked at in one turn."""
 
@@ -64,7 +61,7 @@ class GroupCoordinators:
     """All group coordinators of a cluster. `configs`: those of groups, by name."""
 
     def __init__(self, services: Services, authorizer: Authorizer | None) -> None:
-        self.configs: dict[str, GroupConfig] = {}
+        self.configs: dict[str, Mapping[str, int]] = {}
         self._settings = services.settings
         self._state = services.state
         self._new_id = services.new_id
@@ -109,8 +106,8 @@ class GroupCoordinators:
         if configs is None:
             self.configs.pop(group, None)
         else:
-            followed = {name: value for name, value in configs.items() if name in _FOLLOWED}
-            self.configs[group] = GroupConfig().with_properties(followed)
+            followed = {name: value for name, value in configs.items() if name in GROUP_CONFIGS}
+            self.configs[group] = group_configs(followed)
 
     def runtimes(self) -> dict[int, PartitionRuntime[GroupCoordinatorShard]]:
         """The coordinators at work, by partition."""

@@ -1,7 +1,7 @@
 """The coordinator's configuration, by Kafka's names and with Kafka 4.3's defaults."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.metadata_hash import HashAlgorithm
 
-__all__ = ["ConfigError", "CoordinatorConfig", "GroupConfig", "MigrationPolicy"]
+__all__ = ["GROUP_CONFIGS", "ConfigError", "CoordinatorConfig", "MigrationPolicy", "group_configs"]
 
 
 class ConfigError(QuorateError, ValueError):
@@ -93,27 +93,24 @@ class CoordinatorConfig:
         return cls(**chosen)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupConfig:
-    """Dynamic configs of one group (KIP-848, KIP-932); `None` where the broker's count."""
+GROUP_CONFIGS = frozenset(
+    f"{kind}.{name}.ms"
+    for kind in ("consumer", "share")
+    for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
+)
+"""Dynamic configs of a group that its coordinator follows (KIP-848, KIP-932), each in place of the broker's of that name after "group."."""
 
-    consumer_session_timeout_ms: int | None = None
-    consumer_heartbeat_interval_ms: int | None = None
-    consumer_assignment_interval_ms: int | None = None
-    share_session_timeout_ms: int | None = None
-    share_heartbeat_interval_ms: int | None = None
-    share_assignment_interval_ms: int | None = None
 
-    def with_properties(self, properties: Mapping[str, Any]) -> Self:
-        """With configs by Kafka's names, such as "consumer.session.timeout.ms"; `None` takes one back. Raises `ConfigError`."""
-        known = {field.name.replace("_", "."): field.name for field in fields(self)}
-        keys = config_keys(ConfigResourceType.GROUP, KafkaVersion.NEWEST)
-        chosen: dict[str, int | None] = {}
-        for name, value in properties.items():
-            if name not in known:
-                raise ConfigError(f"{name} is not a config of a group")
-            chosen[known[name]] = None if value is None else _converted(name, keys[name], value, 0)
-        return replace(self, **chosen)
+def group_configs(properties: Mapping[str, Any]) -> Mapping[str, int]:
+    """A group's own configs by the fields of `CoordinatorConfig`, from `GROUP_CONFIGS` and values; `None` leaves the broker's. Raises `ConfigError`."""
+    keys = config_keys(ConfigResourceType.GROUP, KafkaVersion.NEWEST)
+    chosen: dict[str, int] = {}
+    for name, value in properties.items():
+        if name not in GROUP_CONFIGS:
+            raise ConfigError(f"{name} is not a config of a group")
+        if value is not None:
+            chosen[f"group_{name.replace('.', '_')}"] = _converted(name, keys[name], value, 0)
+    return chosen
 
 
 _PREFIX = "org.apache.kafka.coordinator.group.assignor."

@@ -40,12 +40,11 @@ from quorate.coordinator.consumer import regexes
 from quorate.coordinator.consumer.heartbeat import consumer_group_heartbeat
 from quorate.coordinator.consumer.sessions import restart_sessions
 from quorate.coordinator.conversion import downgrade, follow, join, upgrade
-from quorate.coordinator.describe import failed
-from quorate.coordinator.describe.classic import describe_groups
-from quorate.coordinator.describe.consumer import consumer_group_describe
+from quorate.coordinator.describe.classic import describe_groups, describe_groups_failed
+from quorate.coordinator.describe.consumer import consumer_group_describe, consumer_group_describe_failed
 from quorate.coordinator.describe.listing import list_groups
-from quorate.coordinator.describe.share import share_group_describe
-from quorate.coordinator.describe.streams import streams_group_describe
+from quorate.coordinator.describe.share import share_group_describe, share_group_describe_failed
+from quorate.coordinator.describe.streams import streams_group_describe, streams_group_describe_failed
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.offsets import delete as offsets_delete
@@ -56,7 +55,7 @@ from quorate.coordinator.offsets.commit import (
     transaction_commit_failed,
 )
 from quorate.coordinator.offsets.expiry import expire
-from quorate.coordinator.offsets.fetch import fetch_offsets
+from quorate.coordinator.offsets.fetch import fetch_failed, fetch_offsets
 from quorate.coordinator.offsets.groups import delete_groups, nothing_deleted
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import (
@@ -105,12 +104,12 @@ class GroupCoordinatorShard(CoordinatorShard):
         LeaveGroupRequest: leave_failed,
         OffsetCommitRequest: commit_failed,
         TxnOffsetCommitRequest: transaction_commit_failed,
-        OffsetFetchRequest: failed.offset_fetch_failed,
+        OffsetFetchRequest: fetch_failed,
         DeleteGroupsRequest: nothing_deleted,
-        DescribeGroupsRequest: failed.describe_groups_failed,
-        ConsumerGroupDescribeRequest: failed.consumer_group_describe_failed,
-        ShareGroupDescribeRequest: failed.share_group_describe_failed,
-        StreamsGroupDescribeRequest: failed.streams_group_describe_failed,
+        DescribeGroupsRequest: describe_groups_failed,
+        ConsumerGroupDescribeRequest: consumer_group_describe_failed,
+        ShareGroupDescribeRequest: share_group_describe_failed,
+        StreamsGroupDescribeRequest: streams_group_describe_failed,
     }
     """Responses whose errors do not stand in a field `error_code` alone."""
     on_consumer_groups: ClassVar[Mapping[type[Message], OnConsumerGroup]] = {

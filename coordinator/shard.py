@@ -17,11 +17,12 @@ from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.consumer_group_describe import DescribedGroup
 from quorate.codecs.message import Message
 from quorate.codecs.tags import Tags
-from quorate.coordinator.config import CoordinatorConfig, GroupConfig
+from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result, Task
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ConsumerMember, CoordinatorState
+from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.timers import Timers
 
 __all__ = [
@@ -132,10 +133,23 @@ class CoordinatorShard(ABC):
         self.state = CoordinatorState(self.behaviour)
         self.timers = Timers()
         self.tasks: deque[Task] = deque()
-        self.group_configs: dict[str, GroupConfig] = {}
+        self.group_configs: dict[str, Mapping[str, int]] = {}
         self.topic_hashes: dict[str, int] = {}
         self.state.topics.on_last = self.forget_topic_hashes
         self.new_topics_version = -1
+
+    def config_of(self, group_id: str, name: str) -> int:
+        """A config of a group: its own, by default the broker's. `name`: the field of `CoordinatorConfig`."""
+        own = self.group_configs.get(group_id)
+        if own is not None and name in own:
+            return own[name]
+        value: int = getattr(self.config, name)
+        return value
+
+    def may_assign(self, group: ModernGroup[Any, Any], interval: str, now_ms: int) -> bool:
+        """Whether a group's last target is old enough for another one; before 4.3 it always was. `interval`: the config that says how old (KIP-1263)."""
+        known = self.behaviour.assignment_interval
+        return not known or group.may_assign(self.config_of(group.group_id, interval), now_ms)
 
     def forget_topic_hashes(self, topics: Collection[str]) -> None:
         """The topics have changed, or no group subscribes to them any more."""

@@ -27,7 +27,7 @@ from quorate.coordinator.client_assignors.install import consumer_group_install_
 from quorate.coordinator.client_assignors.prepare import consumer_group_prepare_assignment
 from quorate.coordinator.client_assignors.selection import announced_by, selected, used_by, with_member
 from quorate.coordinator.client_assignors.turns import forget, running, turn
-from quorate.coordinator.consumer.target import may_assign
+from quorate.coordinator.consumer.target import INTERVAL
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import Addition, ConsumerGroupExtension, CoordinatorShard, Handler
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
@@ -103,7 +103,7 @@ class ClientAssignors(ConsumerGroupExtension):
         """Give the member the turn to compute the target, if it is due and nobody else has the turn."""
         if target_epoch is None:
             return Addition()
-        may_begin = may_assign(shard, group, now_ms)
+        may_begin = shard.may_assign(group, INTERVAL, now_ms)
         told = turn(shard, group, member, target_epoch, now_ms, may_begin=may_begin, joining=joining)
         return Addition() if told is None else Addition(_YOUR_TURN, told)
 

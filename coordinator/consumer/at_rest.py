@@ -6,7 +6,7 @@ There are no records, the epoch stays, nothing is assigned: what the whole way (
 from functools import lru_cache
 
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from quorate.coordinator.consumer.sessions import heartbeat_interval_ms, start_session
+from quorate.coordinator.consumer.sessions import start_session
 from quorate.coordinator.consumer.subscriptions import is_stale
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.shard import CoordinatorShard
@@ -54,7 +54,7 @@ def answer_at_rest(
     ):
         return None
     start_session(shard, group_id, member_id, now_ms)
-    return _the_same(member_id, epoch, heartbeat_interval_ms(shard, group_id))
+    return _the_same(member_id, epoch, shard.config_of(group_id, "group_consumer_heartbeat_interval_ms"))
 
 
 @lru_cache(maxsize=4096)

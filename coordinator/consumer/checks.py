@@ -1,14 +1,26 @@
 """What a heartbeat has to be like, and what its member has to know (reference: KIP-848, "ConsumerGroupHeartbeat API", validation and epochs)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, Owned
+from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerMember, Owned
+from quorate.coordinator.state.modern import ModernGroup, ModernMember
 
-__all__ = ["JOIN", "LEAVE", "check_epoch", "check_holder", "check_not_full", "check_request"]
+__all__ = [
+    "JOIN",
+    "LEAVE",
+    "check_epoch",
+    "check_holder",
+    "check_not_full",
+    "check_request",
+    "fenced",
+    "invalid",
+    "need_text",
+]
 
 JOIN = 0
 LEAVE = -1
@@ -21,22 +33,22 @@ def check_request(config: CoordinatorConfig, request: ConsumerGroupHeartbeatRequ
     """What can be told without looking at the group. Raises `ApiError`: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
     epoch = request.member_epoch
     if version >= 1 or epoch > JOIN or epoch == LEAVE:  # in version 0 the coordinator made up ids (KIP-1082)
-        _need_text("a member id", request.member_id)
-    _need_text("a group id", request.group_id)
-    _need_text("an instance id", request.instance_id)
-    _need_text("a rack", request.rack_id)
+        need_text("a member id", request.member_id)
+    need_text("a group id", request.group_id)
+    need_text("an instance id", request.instance_id)
+    need_text("a rack", request.rack_id)
     if epoch == JOIN:
         if request.rebalance_timeout_ms == -1:
-            raise _invalid("a member that joins has to give its rebalance timeout")
+            raise invalid("a member that joins has to give its rebalance timeout")
         if request.topic_partitions is None or request.topic_partitions:
-            raise _invalid("a member that joins has to say that it owns nothing")
+            raise invalid("a member that joins has to say that it owns nothing")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise _invalid("a member that joins has to subscribe, by names or by an expression")
+            raise invalid("a member that joins has to subscribe, by names or by an expression")
     elif epoch == LEAVE_STATIC:
         if request.instance_id is None:
-            raise _invalid("only static members can leave for a while")
+            raise invalid("only static members can leave for a while")
     elif epoch < LEAVE_STATIC:
-        raise _invalid(f"there is no member epoch {epoch}")
+        raise invalid(f"there is no member epoch {epoch}")
     if request.server_assignor is not None and request.server_assignor not in config.group_consumer_assignors:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -44,22 +56,21 @@ def check_request(config: CoordinatorConfig, request: ConsumerGroupHeartbeatRequ
         )
 
 
-def _need_text(what: str, text: str | None) -> None:
+def need_text(what: str, text: str | None) -> None:
+    """Raises `ApiError` for a text of nothing but white space."""
     if text is not None and not text.strip(_WHITE):
-        raise _invalid(f"{what} cannot be empty")
+        raise invalid(f"{what} cannot be empty")
 
 
-def _invalid(message: str) -> ApiError:
+def invalid(message: str) -> ApiError:
+    """The error of a request that contradicts itself."""
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-def check_not_full(config: CoordinatorConfig, group: ConsumerGroup, member_id: str) -> None:
+def check_not_full(group: ModernGroup[Any, Any], member_id: str, most: int) -> None:
     """Raises `ApiError` GROUP_MAX_SIZE_REACHED for a member id that is new in a group with as many members as there may be."""
-    if len(group.members) >= config.group_consumer_max_size and (not member_id or member_id not in group.members):
-        raise ApiError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"group {group.group_id} has {config.group_consumer_max_size} members already",
-        )
+    if len(group.members) >= most and (not member_id or member_id not in group.members):
+        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has {most} members already")
 
 
 def check_epoch(
@@ -73,10 +84,15 @@ def check_epoch(
     if epoch == member.epoch or (epoch == JOIN and rejoins_at_0):
         return
     if epoch > member.epoch or epoch != member.previous_epoch or not _has_all(member.assigned, owned):
-        raise ApiError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"member {member.member_id} says epoch {epoch}, and is at {member.epoch}; it has to join again",
-        )
+        raise fenced(member, epoch)
+
+
+def fenced(member: ModernMember, epoch: int) -> ApiError:
+    """The error of a member at an epoch that it cannot have."""
+    return ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"member {member.member_id} says epoch {epoch}, and is at {member.epoch}; it has to join again",
+    )
 
 
 def _has_all(assigned: Owned, owned: Sequence[TopicPartitions] | None) -> bool:

@@ -18,7 +18,7 @@ from quorate.coordinator.consumer.members import announced, find_or_join, same_n
 from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
-from quorate.coordinator.consumer.sessions import heartbeat_interval_ms, start_session
+from quorate.coordinator.consumer.sessions import start_session
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.records import tombstone
@@ -76,7 +76,7 @@ def _beat(
     records: list[CoordinatorRecord] = []
     joining = request.member_epoch == JOIN
     group = _group_for(shard, request.group_id, records, now_ms, create=joining)
-    check_not_full(shard.config, group, request.member_id)
+    check_not_full(group, request.member_id, shard.config.group_consumer_max_size)
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
     before = find_or_join(shard, group, member_id, request, records)
 
@@ -130,7 +130,7 @@ def _beat(
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=updated.epoch,
-        heartbeat_interval_ms=heartbeat_interval_ms(shard, group.group_id),
+        heartbeat_interval_ms=shard.config_of(group.group_id, "group_consumer_heartbeat_interval_ms"),
         assignment=assignment,
         unknown_tags=extra.response,
     )

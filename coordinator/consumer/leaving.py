@@ -19,10 +19,10 @@ from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, Cons
 
 __all__ = ["REBALANCE_TIMER", "SESSION_TIMER", "fence", "leave", "removal"]
 
-SESSION_TIMER = "session-timeout-{}-{}"
-REBALANCE_TIMER = "rebalance-timeout-{}-{}"
-JOIN_TIMER = "join-{}-{}"
-SYNC_TIMER = "sync-{}-{}"
+SESSION_TIMER = "session-timeout-%s-%s"
+REBALANCE_TIMER = "rebalance-timeout-%s-%s"
+JOIN_TIMER = "join-%s-%s"
+SYNC_TIMER = "sync-%s-%s"
 """Keys of a member's timers, by group and member id. Those for joining and syncing are of members with the classic protocol."""
 
 
@@ -111,4 +111,4 @@ def removal(
 def cancel_timers(shard: CoordinatorShard, group_id: str, member_id: str) -> None:
     """A member is gone, and so are its timers."""
     for key in (SESSION_TIMER, REBALANCE_TIMER, JOIN_TIMER, SYNC_TIMER):
-        shard.timers.cancel(key.format(group_id, member_id))
+        shard.timers.cancel(key % (group_id, member_id))

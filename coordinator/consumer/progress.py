@@ -9,7 +9,7 @@ from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.reconcile import Situation, reconcile
 from quorate.coordinator.consumer.sessions import watch_revocation
 from quorate.coordinator.consumer.subscriptions import Refreshed, subscription_type_of
-from quorate.coordinator.consumer.target import Target, TargetRequest, last_target, may_assign, next_target
+from quorate.coordinator.consumer.target import INTERVAL, Target, TargetRequest, last_target, next_target
 from quorate.coordinator.shard import ConsumerGroupExtension, CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
@@ -51,7 +51,7 @@ class Progress:
         if is_behind and shard.extensions:
             mine = (one for one in shard.extensions if one.computes_target(shard, group, self.member))
             self.computed_by = next(mine, None)
-        if is_behind and self.computed_by is None and may_assign(shard, group, now_ms):
+        if is_behind and self.computed_by is None and shard.may_assign(group, INTERVAL, now_ms):
             asked = TargetRequest(
                 group=group,
                 epoch=epoch,

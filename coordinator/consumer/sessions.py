@@ -7,21 +7,7 @@ from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
 
-__all__ = ["heartbeat_interval_ms", "restart_sessions", "session_timeout_ms", "start_session", "watch_revocation"]
-
-
-def session_timeout_ms(shard: CoordinatorShard, group_id: str) -> int:
-    """How long a member of this group may be silent."""
-    configured = shard.group_configs.get(group_id)
-    chosen = None if configured is None else configured.consumer_session_timeout_ms
-    return shard.config.group_consumer_session_timeout_ms if chosen is None else chosen
-
-
-def heartbeat_interval_ms(shard: CoordinatorShard, group_id: str) -> int:
-    """How often a member of this group is to send heartbeats."""
-    configured = shard.group_configs.get(group_id)
-    chosen = None if configured is None else configured.consumer_heartbeat_interval_ms
-    return shard.config.group_consumer_heartbeat_interval_ms if chosen is None else chosen
+__all__ = ["restart_sessions", "start_session", "watch_revocation"]
 
 
 def start_session(
@@ -29,14 +15,14 @@ def start_session(
 ) -> None:
     """The member was heard of; if it is not again in `timeout_ms` (by default the group's), it is fenced."""
     if timeout_ms is None:
-        timeout_ms = session_timeout_ms(shard, group_id)
+        timeout_ms = shard.config_of(group_id, "group_consumer_session_timeout_ms")
     expire = partial(fence_if_there, shard, group_id, member_id)
-    shard.timers.schedule(SESSION_TIMER.format(group_id, member_id), now_ms + timeout_ms, expire)
+    shard.timers.schedule(SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms, expire)
 
 
 def watch_revocation(shard: CoordinatorShard, group_id: str, member: ConsumerMember, now_ms: int) -> None:
     """Fence the member if it has not left its epoch within its rebalance timeout, while it has partitions to give up; or stop waiting for that."""
-    key = REBALANCE_TIMER.format(group_id, member.member_id)
+    key = REBALANCE_TIMER % (group_id, member.member_id)
     if member.state is not MemberState.UNREVOKED_PARTITIONS:
         shard.timers.cancel(key)
         return

@@ -20,7 +20,10 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["ASSIGNORS", "Target", "TargetRequest", "last_target", "may_assign", "next_target", "preferred_assignor"]
+__all__ = ["ASSIGNORS", "INTERVAL", "Target", "TargetRequest", "last_target", "next_target", "preferred_assignor"]
+
+INTERVAL = "group_consumer_assignment_interval_ms"
+"""How old a target assignment is before it is replaced."""
 
 ASSIGNORS: Mapping[str, type[ServerAssignor]] = {"uniform": UniformAssignor, "range": ServerRangeAssignor}
 """By the names in `group.consumer.assignors`."""
@@ -52,17 +55,6 @@ class TargetRequest:
         instance_id = self.member.metadata.instance_id
         holder = None if instance_id is None else self.group.static_members.get(instance_id)
         return None if holder == self.member.member_id else holder
-
-
-def may_assign(shard: CoordinatorShard, group: ConsumerGroup, now_ms: int) -> bool:
-    """Whether the last target is old enough for another one (`group.consumer.assignment.interval.ms`); before 4.3 it always was."""
-    if not shard.behaviour.assignment_interval:
-        return True
-    configured = shard.group_configs.get(group.group_id)
-    interval_ms = None if configured is None else configured.consumer_assignment_interval_ms
-    if interval_ms is None:
-        interval_ms = shard.config.group_consumer_assignment_interval_ms
-    return group.may_assign(interval_ms, now_ms)
 
 
 def last_target(group: ConsumerGroup, member: ConsumerMember, jdk: int) -> Target:

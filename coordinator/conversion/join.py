@@ -35,7 +35,7 @@ def join(
     if closed and shard.behaviour.policy_closes:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} takes no classic members")
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
-    check_not_full(shard.config, group, member_id)
+    check_not_full(group, member_id, shard.config.group_consumer_max_size)
     _check_protocols(group, request)
     if not request.member_id and request.group_instance_id is None and context.api_version >= TWO_STEPS:
         asked_again = JoinGroupResponse(

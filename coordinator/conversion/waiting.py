@@ -15,7 +15,7 @@ def expect_rejoin(shard: CoordinatorShard, group_id: str, member: ConsumerMember
     def expire(at_ms: int) -> Result[None]:
         return fence_if_there(shard, group_id, member.member_id, at_ms)
 
-    key = JOIN_TIMER.format(group_id, member.member_id)
+    key = JOIN_TIMER % (group_id, member.member_id)
     shard.timers.schedule_if_absent(key, now_ms + member.metadata.rebalance_timeout_ms, expire)
 
 
@@ -29,18 +29,18 @@ def joined(
     rebalance_timeout_ms: int,
 ) -> None:
     """The member has joined; now it has to send heartbeats, and SyncGroup within its rebalance timeout."""
-    shard.timers.cancel(JOIN_TIMER.format(group_id, member_id))
+    shard.timers.cancel(JOIN_TIMER % (group_id, member_id))
     start_session(shard, group_id, member_id, now_ms, session_timeout_ms)
 
     def expire(at_ms: int) -> Result[None]:
         return fence_if_there(shard, group_id, member_id, at_ms)
 
-    shard.timers.schedule(SYNC_TIMER.format(group_id, member_id), now_ms + rebalance_timeout_ms, expire)
+    shard.timers.schedule(SYNC_TIMER % (group_id, member_id), now_ms + rebalance_timeout_ms, expire)
 
 
 def synced(shard: CoordinatorShard, group_id: str, member: ConsumerMember, now_ms: int) -> None:
     """The member has sent SyncGroup."""
-    shard.timers.cancel(SYNC_TIMER.format(group_id, member.member_id))
+    shard.timers.cancel(SYNC_TIMER % (group_id, member.member_id))
     heard(shard, group_id, member, now_ms)
 
 

@@ -8,13 +8,13 @@ from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from quorate.codecs.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from quorate.coordinator.consumer.owned import Order
-from quorate.coordinator.describe.each import each_described, in_map_order
+from quorate.coordinator.describe.each import each_described, each_failed, in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["consumer_group_describe", "described"]
+__all__ = ["consumer_group_describe", "consumer_group_describe_failed", "described"]
 
 
 def consumer_group_describe(
@@ -23,6 +23,9 @@ def consumer_group_describe(
     """Describe consumer groups; another kind of group is not found."""
     groups = each_described(shard, request.group_ids, ConsumerGroup, described, DescribedGroup)
     return Result(response=ConsumerGroupDescribeResponse(groups=groups))
+
+
+consumer_group_describe_failed = each_failed(ConsumerGroupDescribeResponse, DescribedGroup)
 
 
 def described(shard: CoordinatorShard, group: ConsumerGroup) -> DescribedGroup:

@@ -1,15 +1,17 @@
-"""What the Describe APIs of the new kinds of groups have in common: each requested group, or that there is none of this kind; and the order of assignments."""
+"""What the Describe APIs have in common: each requested group, or that there is none of this kind; an error with each; and the order of assignments."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs import Uuid
+from quorate.codecs.message import Message
 from quorate.coordinator.errors import ErrorCode
-from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.results import RequestContext
+from quorate.coordinator.shard import CoordinatorShard, Failure
 from quorate.coordinator.state.groups import CoordinatorGroup
 
-__all__ = ["each_described", "in_map_order"]
+__all__ = ["each_described", "each_failed", "in_map_order"]
 
 G = TypeVar("G", bound=CoordinatorGroup)
 D = TypeVar("D")
@@ -34,6 +36,19 @@ def each_described(
             message = f"there is no {kind.kind.lower()} group {group_id}"
             found.append(unknown(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message))
     return tuple(found)
+
+
+def each_failed(response: Callable[..., Message], described: Callable[..., Any]) -> Failure:
+    """The response to a request of which all fails, such as where another broker coordinates the groups: the error with each group."""
+
+    def failed(request: Any, context: RequestContext, code: ErrorCode, message: str) -> Message:
+        each = (
+            described(group_id=group_id, error_code=code, error_message=message or None)
+            for group_id in request.group_ids
+        )
+        return response(groups=tuple(each))
+
+    return failed
 
 
 def in_map_order(topics: Iterable[tuple[Uuid, Sequence[int]]]) -> list[tuple[Uuid, list[int]]]:

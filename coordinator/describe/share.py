@@ -3,13 +3,13 @@
 from quorate.assignors.java_order import copied_set
 from quorate.codecs.api import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from quorate.codecs.api.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
-from quorate.coordinator.describe.each import each_described, in_map_order
+from quorate.coordinator.describe.each import each_described, each_failed, in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
-__all__ = ["described", "share_group_describe"]
+__all__ = ["described", "share_group_describe", "share_group_describe_failed"]
 
 ASSIGNOR = "simple"
 """The only assignor of share groups."""
@@ -21,6 +21,9 @@ def share_group_describe(
     """Describe share groups; another kind of group is not found."""
     groups = each_described(shard, request.group_ids, ShareGroup, described, DescribedGroup)
     return Result(response=ShareGroupDescribeResponse(groups=groups))
+
+
+share_group_describe_failed = each_failed(ShareGroupDescribeResponse, DescribedGroup)
 
 
 def described(shard: CoordinatorShard, group: ShareGroup) -> DescribedGroup:

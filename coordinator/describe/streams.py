@@ -10,14 +10,14 @@ from quorate.codecs.api import StreamsGroupDescribeRequest, StreamsGroupDescribe
 from quorate.codecs.api.streams_group_describe import Assignment, DescribedGroup, Member, Subtopology, Topology
 from quorate.codecs.api.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TopicInfo
 from quorate.codecs.messages import streams_group as stored
-from quorate.coordinator.describe.each import each_described
+from quorate.coordinator.describe.each import each_described, each_failed
 from quorate.coordinator.describe.topology import TopologyProblem, internal_topics
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
 
-__all__ = ["described", "streams_group_describe"]
+__all__ = ["described", "streams_group_describe", "streams_group_describe_failed"]
 
 
 def streams_group_describe(
@@ -26,6 +26,9 @@ def streams_group_describe(
     """Describe streams groups; another kind of group is not found."""
     groups = each_described(shard, request.group_ids, StreamsGroup, described, DescribedGroup)
     return Result(response=StreamsGroupDescribeResponse(groups=groups))
+
+
+streams_group_describe_failed = each_failed(StreamsGroupDescribeResponse, DescribedGroup)
 
 
 def described(shard: CoordinatorShard, group: StreamsGroup) -> DescribedGroup:

@@ -7,6 +7,7 @@ from functools import partial
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from quorate.codecs.api.share_group_heartbeat import Assignment, TopicPartitions
+from quorate.coordinator.consumer.checks import check_not_full
 from quorate.coordinator.consumer.members import same_names
 from quorate.coordinator.consumer.owned import Partitions, as_target
 from quorate.coordinator.consumer.subscriptions import REFRESH_INTERVAL_MS, hash_of, is_stale
@@ -14,14 +15,13 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
-from quorate.coordinator.share.checks import JOIN, LEAVE, check_epoch, check_not_full, check_request
+from quorate.coordinator.share.checks import JOIN, LEAVE, check_epoch, check_request
 from quorate.coordinator.share.initialisation import initialize, without_state
-from quorate.coordinator.share.leaving import heartbeat_interval_ms, leave, start_session
+from quorate.coordinator.share.leaving import leave, start_session
 from quorate.coordinator.share.states import reached
 from quorate.coordinator.share.subscriptions import announced, in_map_order, subscribers, subscription_type_of
 from quorate.coordinator.share.target import (
     ShareTargetRequest,
-    may_assign,
     next_target,
     of_subscribed,
     waits_for_target,
@@ -76,7 +76,7 @@ def _beat(
     # 2. A new target assignment, if the group's epoch is ahead of the last one's.
     target_epoch = group.assignment_epoch
     target: Partitions
-    if epoch > group.assignment_epoch and may_assign(shard, group, now_ms):
+    if epoch > group.assignment_epoch and shard.may_assign(group, "group_share_assignment_interval_ms", now_ms):
         kind = subscription_type_of(counts.values(), size)
         asked = ShareTargetRequest(
             group=group, epoch=epoch, member=member, topics=topics, subscription_type=kind, now_ms=now_ms
@@ -103,7 +103,7 @@ def _beat(
     response = ShareGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=updated.epoch,
-        heartbeat_interval_ms=heartbeat_interval_ms(shard, group_id),
+        heartbeat_interval_ms=shard.config_of(group_id, "group_share_heartbeat_interval_ms"),
         assignment=_assignment(assigned) if full or not _equal(assigned, as_target(before.assigned, jdk)) else None,
     )
 
@@ -128,7 +128,7 @@ def _found(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> tupl
         group.epoch = group.assignment_epoch = shard.behaviour.first_epoch
     if not isinstance(group, ShareGroup):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {request.group_id}")
-    check_not_full(shard.config, group, request.member_id)
+    check_not_full(group, request.member_id, shard.config.group_share_max_size)
     member = group.members.get(request.member_id)
     if member is None:
         if not joining:

@@ -9,21 +9,7 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
-__all__ = ["heartbeat_interval_ms", "leave", "restart_sessions", "session_timeout_ms", "start_session"]
-
-
-def session_timeout_ms(shard: CoordinatorShard, group_id: str) -> int:
-    """How long a member of this group may be silent."""
-    configured = shard.group_configs.get(group_id)
-    chosen = None if configured is None else configured.share_session_timeout_ms
-    return shard.config.group_share_session_timeout_ms if chosen is None else chosen
-
-
-def heartbeat_interval_ms(shard: CoordinatorShard, group_id: str) -> int:
-    """How often a member of this group is to send heartbeats."""
-    configured = shard.group_configs.get(group_id)
-    chosen = None if configured is None else configured.share_heartbeat_interval_ms
-    return shard.config.group_share_heartbeat_interval_ms if chosen is None else chosen
+__all__ = ["leave", "restart_sessions", "start_session"]
 
 
 def leave(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> Result[ShareGroupHeartbeatResponse]:
@@ -45,7 +31,7 @@ def _fence(shard: CoordinatorShard, group: ShareGroup, member: ShareMember) -> R
     topics = {name: 1 for name in names if group.topic_subscribers[name] > (name in left)}
     records = write.member_tombstones(group.group_id, member.member_id)
     records.append(write.group_epoch(group.group_id, group.epoch + 1, hash_of(shard, topics)))
-    shard.timers.cancel(SESSION_TIMER.format(group.group_id, member.member_id))
+    shard.timers.cancel(SESSION_TIMER % (group.group_id, member.member_id))
     return Result(records=records)
 
 
@@ -59,8 +45,9 @@ def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms
             return Result()
         return _fence(shard, group, member)
 
-    key = SESSION_TIMER.format(group_id, member_id)
-    shard.timers.schedule(key, now_ms + session_timeout_ms(shard, group_id), expire)
+    key = SESSION_TIMER % (group_id, member_id)
+    timeout_ms = shard.config_of(group_id, "group_share_session_timeout_ms")
+    shard.timers.schedule(key, now_ms + timeout_ms, expire)
 
 
 def restart_sessions(shard: CoordinatorShard, group: ShareGroup, now_ms: int) -> None:

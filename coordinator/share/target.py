@@ -16,7 +16,7 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
-__all__ = ["ShareTargetRequest", "assignable", "may_assign", "next_target", "of_subscribed", "waits_for_target"]
+__all__ = ["ShareTargetRequest", "assignable", "next_target", "of_subscribed", "waits_for_target"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +29,6 @@ class ShareTargetRequest:
     topics: tuple[str, ...]
     subscription_type: SubscriptionType
     now_ms: int
-
-
-def may_assign(shard: CoordinatorShard, group: ShareGroup, now_ms: int) -> bool:
-    """Whether the last target is old enough for another one (`group.share.assignment.interval.ms`); before 4.3 it always was."""
-    if not shard.behaviour.assignment_interval:
-        return True
-    configured = shard.group_configs.get(group.group_id)
-    interval_ms = None if configured is None else configured.share_assignment_interval_ms
-    if interval_ms is None:
-        interval_ms = shard.config.group_share_assignment_interval_ms
-    return group.may_assign(interval_ms, now_ms)
 
 
 def waits_for_target(shard: CoordinatorShard, group: ShareGroup) -> bool:

@@ -1,13 +1,14 @@
 """Consumer groups of KIP-848, as their records tell them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, ClassVar
 
 from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import Uuid
 from quorate.codecs.messages.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegularExpressionValue,
@@ -16,7 +17,7 @@ from quorate.codecs.messages.consumer_group import (
 )
 from quorate.codecs.tags import Tags
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, GroupKind, ReplayError
-from quorate.coordinator.state.modern import ModernGroup
+from quorate.coordinator.state.modern import LEFT, ModernGroup
 from quorate.coordinator.state.topic_counts import Recount, recount
 
 __all__ = [
@@ -90,6 +91,21 @@ class ConsumerMember:
         """Whether it owns exactly what the target assignment of that epoch gives it."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
+    def at(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> "ConsumerMember":
+        """As the record of its current assignment has it."""
+        return replace(
+            self,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=MemberState.of(value.state),
+            assigned=owned_of(value.assigned_partitions, value.member_epoch),
+            pending_revocation=owned_of(value.partitions_pending_revocation, value.member_epoch),
+        )
+
+    def gone(self) -> "ConsumerMember":
+        """After a tombstone of that record."""
+        return ConsumerMember(member_id=self.member_id, metadata=self.metadata, epoch=LEFT, previous_epoch=LEFT)
+
 
 class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     """A consumer group.
@@ -121,6 +137,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     )
 
     kind: ClassVar[GroupKind] = GroupKind.CONSUMER
+    member_class = ConsumerMember
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
@@ -210,6 +227,19 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         instance_id = old.metadata.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
+
+    def put_target_metadata(self, value: Any) -> None:
+        """Also keeps tagged fields of plug-ins."""
+        super().put_target_metadata(value)
+        self.target_epoch_tags = () if value is None else value.unknown_tags
+
+    def put_target(self, member_id: str, value: Any) -> None:
+        """Also keeps tagged fields of plug-ins."""
+        super().put_target(member_id, value)
+        if value is not None and value.unknown_tags:
+            self.target_tags[member_id] = value.unknown_tags
+        else:
+            self.target_tags.pop(member_id, None)
 
     def put_regex(self, regex: str, value: ConsumerGroupRegularExpressionValue) -> None:
         """Keep what an expression matched."""

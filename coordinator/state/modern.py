@@ -4,7 +4,7 @@ These classes hold what the log says. Handlers read them and return records; `re
 """
 
 from collections.abc import Collection
-from typing import Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
 from quorate.coordinator.state.groups import CoordinatorGroup
@@ -30,6 +30,12 @@ class ModernMember(Protocol):
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether it owns exactly what the target assignment of that epoch gives it."""
 
+    def at(self, value: Any) -> Self:
+        """The member as the record of its current assignment has it."""
+
+    def gone(self) -> Self:
+        """The member after a tombstone of that record: only what it announced is left."""
+
 
 M = TypeVar("M", bound=ModernMember)
 T = TypeVar("T")
@@ -54,6 +60,8 @@ class ModernGroup(CoordinatorGroup, Generic[M, T]):
         "refresh_epoch",
         "targets",
     )
+
+    member_class: ClassVar[type[Any]]
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
@@ -101,6 +109,37 @@ class ModernGroup(CoordinatorGroup, Generic[M, T]):
         """Whether the target assignment is old enough for another one (KIP-1263)."""
         last_ms = self.assignment_timestamp_ms
         return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
+
+    # What replay does
+
+    def put_metadata(self, value: Any) -> None:
+        """Take the group's own record."""
+        self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+
+    def need_member(self, member_id: str) -> Any:
+        """The member, or a new one, which is not put there."""
+        return self.members.get(member_id) or self.member_class(member_id=member_id)
+
+    def put_member(self, member: M) -> None:
+        """Add or replace a member."""
+        self.members[member.member_id] = member
+
+    def remove_member(self, member_id: str) -> None:
+        """Remove a member that is there."""
+        del self.members[member_id]
+
+    def put_target_metadata(self, value: Any) -> None:
+        """Take the epoch of the target assignment and when it was computed; `None`: it is deleted."""
+        self.assignment_epoch, self.assignment_timestamp_ms = (
+            (LEFT, 0) if value is None else (value.assignment_epoch, value.assignment_timestamp)
+        )
+
+    def put_target(self, member_id: str, value: Any) -> None:
+        """Take a member's target; `None`: it has none any more."""
+        if value is None:
+            self.targets.pop(member_id, None)
+        else:
+            self.targets[member_id] = value.topic_partitions
 
     def topics_changed(self, appeared: Collection[str], vanished: Collection[str]) -> None:
         """Tell `index` of topics that the group now subscribes to, and of those that it no longer does."""

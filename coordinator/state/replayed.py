@@ -5,7 +5,7 @@ records contradict those before them. Compaction may have removed any record tha
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord, as_kafka_reads
 from quorate.codecs.batches.model import ControlRecord
-from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.codecs.message import CONSUMER_OFFSETS, Message
 from quorate.codecs.messages import classic_group as classic
 from quorate.codecs.messages import consumer_group as consumer
 from quorate.codecs.messages import offsets as commits
@@ -21,12 +21,12 @@ from quorate.codecs.messages import share_group as share
 from quorate.codecs.messages import streams_group as streams
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.state.classic import ClassicGroup
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState, owned_of
+from quorate.coordinator.state.consumer import ConsumerGroup
 from quorate.coordinator.state.groups import CoordinatorGroup, ReplayError
 from quorate.coordinator.state.modern import LEFT, ModernGroup
 from quorate.coordinator.state.offsets import CommittedOffset, Offsets
 from quorate.coordinator.state.share import ShareGroup
-from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
+from quorate.coordinator.state.streams import StreamsGroup
 from quorate.coordinator.state.topic_index import TopicIndex
 
 __all__ = ["CoordinatorState"]
@@ -34,6 +34,32 @@ __all__ = ["CoordinatorState"]
 G = TypeVar("G", bound=CoordinatorGroup)
 
 _stored = tuple.__new__  # half the time of the call, which only puts the two into order
+
+
+_SHARED_KEYS: Mapping[type[ModernGroup[Any, Any]], Sequence[type[Message]]] = {
+    ConsumerGroup: (
+        consumer.ConsumerGroupMetadataKey,
+        consumer.ConsumerGroupMemberMetadataKey,
+        consumer.ConsumerGroupCurrentMemberAssignmentKey,
+        consumer.ConsumerGroupTargetAssignmentMetadataKey,
+        consumer.ConsumerGroupTargetAssignmentMemberKey,
+    ),
+    ShareGroup: (
+        share.ShareGroupMetadataKey,
+        share.ShareGroupMemberMetadataKey,
+        share.ShareGroupCurrentMemberAssignmentKey,
+        share.ShareGroupTargetAssignmentMetadataKey,
+        share.ShareGroupTargetAssignmentMemberKey,
+    ),
+    StreamsGroup: (
+        streams.StreamsGroupMetadataKey,
+        streams.StreamsGroupMemberMetadataKey,
+        streams.StreamsGroupCurrentMemberAssignmentKey,
+        streams.StreamsGroupTargetAssignmentMetadataKey,
+        streams.StreamsGroupTargetAssignmentMemberKey,
+    ),
+}
+"""The five records that all new kinds of groups have: of the group, a member, what it has, the target assignment, and a member's target."""
 
 
 class CoordinatorState:
@@ -59,26 +85,14 @@ class CoordinatorState:
             commits.LegacyOffsetCommitKey: self._offset,
             commits.OffsetCommitKey: self._offset,
             classic.GroupMetadataKey: self._classic,
-            consumer.ConsumerGroupMetadataKey: self._consumer_metadata,
             consumer.ConsumerGroupPartitionMetadataKey: self._consumer_partition_metadata,
-            consumer.ConsumerGroupMemberMetadataKey: self._consumer_member,
-            consumer.ConsumerGroupTargetAssignmentMetadataKey: self._consumer_target_metadata,
-            consumer.ConsumerGroupTargetAssignmentMemberKey: self._consumer_target,
-            consumer.ConsumerGroupCurrentMemberAssignmentKey: self._consumer_current,
             consumer.ConsumerGroupRegularExpressionKey: self._consumer_regex,
-            share.ShareGroupMemberMetadataKey: self._share_member,
-            share.ShareGroupMetadataKey: self._share_metadata,
-            share.ShareGroupTargetAssignmentMetadataKey: self._share_target_metadata,
-            share.ShareGroupTargetAssignmentMemberKey: self._share_target,
-            share.ShareGroupCurrentMemberAssignmentKey: self._share_current,
             share.ShareGroupStatePartitionMetadataKey: self._share_state_partitions,
-            streams.StreamsGroupMetadataKey: self._streams_metadata,
-            streams.StreamsGroupMemberMetadataKey: self._streams_member,
-            streams.StreamsGroupTargetAssignmentMetadataKey: self._streams_target_metadata,
-            streams.StreamsGroupTargetAssignmentMemberKey: self._streams_target,
-            streams.StreamsGroupCurrentMemberAssignmentKey: self._streams_current,
             streams.StreamsGroupTopologyKey: self._streams_topology,
         }
+        shared = (self._metadata, self._member, self._current, self._target_metadata, self._target)
+        for cls, keys in _SHARED_KEYS.items():
+            self._replay |= {key: partial(take, cls) for key, take in zip(keys, shared, strict=True)}
         if not self.behaviour.streams_groups:
             self._replay.update({kind: self._unknown for kind in self._replay if kind.__module__ == streams.__name__})
         for kind in [kind for kind in self._replay if kind.__module__ == share.__name__]:
@@ -211,172 +225,43 @@ class CoordinatorState:
         else:
             self.groups[key.group] = ClassicGroup(key.group, value)
 
-    # Consumer groups
+    # What the new kinds of groups have in common
 
-    def _consumer_metadata(self, key: Any, value: Any) -> None:
+    def _metadata(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
         if value is None:
-            self._delete(ConsumerGroup, key.group_id)
-            return
-        group = self._made(ConsumerGroup, key.group_id)
-        group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
-
-    def _consumer_partition_metadata(self, key: Any, value: Any) -> None:
-        if value is not None:
-            self._made(ConsumerGroup, key.group_id).partition_metadata = value
-        elif (group := self._group(ConsumerGroup, key.group_id)) is not None:
-            group.partition_metadata = None
-
-    def _consumer_member(self, key: Any, value: Any) -> None:
-        if value is not None:
-            group = self._made(ConsumerGroup, key.group_id)
-            member = group.members.get(key.member_id) or ConsumerMember(member_id=key.member_id)
-            group.put_member(replace(member, metadata=value))
-        elif (found := self._gone(ConsumerGroup, key)) is not None:
-            found.remove_member(key.member_id)
-
-    def _consumer_target_metadata(self, key: Any, value: Any) -> None:
-        self._target_metadata(ConsumerGroup, key, value)
-        if (group := self._group(ConsumerGroup, key.group_id)) is not None:
-            group.target_epoch_tags = () if value is None else value.unknown_tags
-
-    def _consumer_target(self, key: Any, value: Any) -> None:
-        self._target(ConsumerGroup, key, None if value is None else value.topic_partitions)
-        if (group := self._group(ConsumerGroup, key.group_id)) is not None:
-            if value is not None and value.unknown_tags:
-                group.target_tags[key.member_id] = value.unknown_tags
-            else:
-                group.target_tags.pop(key.member_id, None)
-
-    def _consumer_current(self, key: Any, value: Any) -> None:
-        if value is not None:
-            group = self._made(ConsumerGroup, key.group_id)
-            member = group.members.get(key.member_id) or ConsumerMember(member_id=key.member_id)
-            group.put_member(
-                replace(
-                    member,
-                    epoch=value.member_epoch,
-                    previous_epoch=value.previous_member_epoch,
-                    state=MemberState.of(value.state),
-                    assigned=owned_of(value.assigned_partitions, value.member_epoch),
-                    pending_revocation=owned_of(value.partitions_pending_revocation, value.member_epoch),
-                )
-            )
-            return
-        found = self._group(ConsumerGroup, key.group_id)
-        left = None if found is None else found.members.get(key.member_id)
-        if found is not None and left is not None:
-            found.put_member(
-                replace(
-                    left,
-                    epoch=LEFT,
-                    previous_epoch=LEFT,
-                    state=MemberState.STABLE,
-                    assigned={},
-                    pending_revocation={},
-                )
-            )
-
-    def _consumer_regex(self, key: Any, value: Any) -> None:
-        if value is not None:
-            self._made(ConsumerGroup, key.group_id).put_regex(key.regular_expression, value)
-        elif (group := self._group(ConsumerGroup, key.group_id)) is not None:
-            group.remove_regex(key.regular_expression)
-
-    # Share groups
-
-    def _share_record(self, take: Callable[..., None], key: Any, value: Any) -> None:
-        self.share_group_ids.add(key.group_id)
-        take(key, value)
-
-    def _share_metadata(self, key: Any, value: Any) -> None:
-        if value is None:
-            self._delete(ShareGroup, key.group_id)
-            return
-        group = self._made(ShareGroup, key.group_id)
-        group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
-
-    def _share_member(self, key: Any, value: Any) -> None:
-        if value is not None:
-            group = self._made(ShareGroup, key.group_id)
-            member = group.need_member(key.member_id)
-            group.put_member(replace(member, metadata=value))
-        elif (found := self._gone(ShareGroup, key)) is not None:
-            found.remove_member(key.member_id)
-
-    def _share_target_metadata(self, key: Any, value: Any) -> None:
-        self._target_metadata(ShareGroup, key, value)
-
-    def _share_target(self, key: Any, value: Any) -> None:
-        self._target(ShareGroup, key, None if value is None else value.topic_partitions)
-
-    def _share_current(self, key: Any, value: Any) -> None:
-        if value is not None:
-            group = self._made(ShareGroup, key.group_id)
-            member = group.need_member(key.member_id)
-            group.put_member(
-                replace(
-                    member,
-                    epoch=value.member_epoch,
-                    previous_epoch=value.previous_member_epoch,
-                    state=MemberState.of(value.state),
-                    assigned=value.assigned_partitions,
-                )
-            )
-            return
-        found = self._group(ShareGroup, key.group_id)
-        left = None if found is None else found.members.get(key.member_id)
-        if found is not None and left is not None:
-            found.put_member(replace(left, epoch=LEFT, previous_epoch=LEFT, assigned=()))
-
-    def _share_state_partitions(self, key: Any, value: Any) -> None:
-        if value is not None:
-            self._made(ShareGroup, key.group_id)
-            self.share_states[key.group_id] = value
+            self._delete(cls, key.group_id)
         else:
-            self._group(ShareGroup, key.group_id)
-            self.share_states.pop(key.group_id, None)
+            self._made(cls, key.group_id).put_metadata(value)
 
-    # Streams groups
-
-    def _streams_metadata(self, key: Any, value: Any) -> None:
-        if value is None:
-            self._delete(StreamsGroup, key.group_id)
-            return
-        group = self._made(StreamsGroup, key.group_id)
-        group.metadata, group.epoch, group.metadata_hash = value, value.epoch, value.metadata_hash
-
-    def _streams_member(self, key: Any, value: Any) -> None:
+    def _member(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
         if value is not None:
-            group = self._made(StreamsGroup, key.group_id)
-            member = group.members.get(key.member_id) or StreamsMember(member_id=key.member_id)
-            group.members[key.member_id] = replace(member, metadata=value)
-        elif (found := self._gone(StreamsGroup, key)) is not None:
-            del found.members[key.member_id]
+            group = self._made(cls, key.group_id)
+            group.put_member(replace(group.need_member(key.member_id), metadata=value))
+        elif (found := self._gone(cls, key)) is not None:
+            found.remove_member(key.member_id)
 
-    def _streams_target_metadata(self, key: Any, value: Any) -> None:
-        self._target_metadata(StreamsGroup, key, value)
-
-    def _streams_target(self, key: Any, value: Any) -> None:
-        self._target(StreamsGroup, key, value)
-
-    def _streams_current(self, key: Any, value: Any) -> None:
+    def _current(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
         if value is not None:
-            group = self._made(StreamsGroup, key.group_id)
-            member = group.members.get(key.member_id) or StreamsMember(member_id=key.member_id)
-            group.members[key.member_id] = replace(member, current=value)
+            group = self._made(cls, key.group_id)
+            group.put_member(group.need_member(key.member_id).at(value))
             return
-        found = self._group(StreamsGroup, key.group_id)
+        found = self._group(cls, key.group_id)
         left = None if found is None else found.members.get(key.member_id)
         if found is not None and left is not None:
-            found.members[key.member_id] = replace(left, current=_STREAMS_LEFT)
+            found.put_member(left.gone())
 
-    def _streams_topology(self, key: Any, value: Any) -> None:
+    def _target_metadata(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
         if value is not None:
-            self._made(StreamsGroup, key.group_id).topology = value
-        elif (group := self._group(StreamsGroup, key.group_id)) is not None:
-            group.topology = None
+            self._made(cls, key.group_id).put_target_metadata(value)
+        elif (group := self._group(cls, key.group_id)) is not None:
+            if group.targets:
+                raise ReplayError(f"group {key.group_id}: the target assignment is deleted while members have one")
+            group.put_target_metadata(None)
 
-    # Tombstones that the kinds have in common
+    def _target(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
+        group = self._group(cls, key.group_id) if value is None else self._made(cls, key.group_id)
+        if group is not None:
+            group.put_target(key.member_id, value)
 
     def _delete(self, cls: type[ModernGroup[Any, Any]], group_id: str) -> None:
         group = self._group(cls, group_id)
@@ -406,33 +291,34 @@ class CoordinatorState:
         found: G = group
         return found
 
-    def _target_metadata(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
+    # What only one kind has
+
+    def _consumer_partition_metadata(self, key: Any, value: Any) -> None:
         if value is not None:
-            group = self._made(cls, key.group_id)
-            group.assignment_epoch, group.assignment_timestamp_ms = value.assignment_epoch, value.assignment_timestamp
-            return
-        found = self._group(cls, key.group_id)
-        if found is None:
-            return
-        if found.targets:
-            raise ReplayError(f"group {key.group_id}: the target assignment is deleted while members have one")
-        found.assignment_epoch, found.assignment_timestamp_ms = LEFT, 0
+            self._made(ConsumerGroup, key.group_id).partition_metadata = value
+        elif (group := self._group(ConsumerGroup, key.group_id)) is not None:
+            group.partition_metadata = None
 
-    def _target(self, cls: type[ModernGroup[Any, Any]], key: Any, target: Any) -> None:
-        if target is not None:
-            self._made(cls, key.group_id).targets[key.member_id] = target
-        elif (group := self._group(cls, key.group_id)) is not None:
-            group.targets.pop(key.member_id, None)
+    def _consumer_regex(self, key: Any, value: Any) -> None:
+        if value is not None:
+            self._made(ConsumerGroup, key.group_id).put_regex(key.regular_expression, value)
+        elif (group := self._group(ConsumerGroup, key.group_id)) is not None:
+            group.remove_regex(key.regular_expression)
 
+    def _share_record(self, take: Callable[..., None], key: Any, value: Any) -> None:
+        self.share_group_ids.add(key.group_id)
+        take(key, value)
 
-_STREAMS_LEFT = streams.StreamsGroupCurrentMemberAssignmentValue(
-    member_epoch=LEFT,
-    previous_member_epoch=LEFT,
-    state=1,
-    active_tasks=(),
-    standby_tasks=(),
-    warmup_tasks=(),
-    active_tasks_pending_revocation=(),
-    standby_tasks_pending_revocation=(),
-    warmup_tasks_pending_revocation=(),
-)
+    def _share_state_partitions(self, key: Any, value: Any) -> None:
+        if value is not None:
+            self._made(ShareGroup, key.group_id)
+            self.share_states[key.group_id] = value
+        else:
+            self._group(ShareGroup, key.group_id)
+            self.share_states.pop(key.group_id, None)
+
+    def _streams_topology(self, key: Any, value: Any) -> None:
+        if value is not None:
+            self._made(StreamsGroup, key.group_id).topology = value
+        elif (group := self._group(StreamsGroup, key.group_id)) is not None:
+            group.topology = None

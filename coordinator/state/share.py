@@ -1,14 +1,14 @@
 """Share groups (KIP-932), as their records in `__consumer_offsets` tell them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from quorate.assignors.java_order import TimelineMap, copied_set
 from quorate.codecs.messages.consumer_group import TopicPartition
-from quorate.codecs.messages.share_group import ShareGroupMemberMetadataValue
+from quorate.codecs.messages.share_group import ShareGroupCurrentMemberAssignmentValue, ShareGroupMemberMetadataValue
 from quorate.coordinator.state.consumer import MemberState
 from quorate.coordinator.state.groups import GroupKind
-from quorate.coordinator.state.modern import ModernGroup
+from quorate.coordinator.state.modern import LEFT, ModernGroup
 from quorate.coordinator.state.topic_counts import counted_down, recounted
 
 __all__ = ["ShareGroup", "ShareMember"]
@@ -31,6 +31,20 @@ class ShareMember:
         """Whether it has what the target assignment of that epoch gives it. Nothing is given up first in share groups."""
         return self.epoch == epoch
 
+    def at(self, value: ShareGroupCurrentMemberAssignmentValue) -> "ShareMember":
+        """As the record of its current assignment has it."""
+        return replace(
+            self,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=MemberState.of(value.state),
+            assigned=value.assigned_partitions,
+        )
+
+    def gone(self) -> "ShareMember":
+        """After a tombstone of that record."""
+        return replace(self, epoch=LEFT, previous_epoch=LEFT, assigned=())
+
 
 class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
     """A share group. `topic_subscribers`: topic → members that name it.
@@ -41,6 +55,7 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
     __slots__ = ("_counted_last", "initializing_since_ms", "topic_subscribers")
 
     kind: ClassVar[GroupKind] = GroupKind.SHARE
+    member_class = ShareMember
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
@@ -59,7 +74,7 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
         return "Stable" if self.members else "Empty"
 
     def need_member(self, member_id: str) -> ShareMember:
-        """The member; if it is not there, a new one is put there, which is more than one put for Kafka's map when it becomes another right after."""
+        """The member; a new one is put there, which is more than one put for Kafka's map when it becomes another right after."""
         if member_id not in self.members:
             self.members[member_id] = ShareMember(member_id=member_id)
         return self.members[member_id]

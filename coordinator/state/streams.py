@@ -1,6 +1,6 @@
 """Streams groups (KIP-1071), as their records tell them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from quorate.codecs.messages.streams_group import (
@@ -11,7 +11,7 @@ from quorate.codecs.messages.streams_group import (
     StreamsGroupTopologyValue,
 )
 from quorate.coordinator.state.groups import GroupKind
-from quorate.coordinator.state.modern import ModernGroup
+from quorate.coordinator.state.modern import LEFT, ModernGroup
 
 __all__ = ["StreamsGroup", "StreamsMember"]
 
@@ -36,6 +36,27 @@ class StreamsMember:
         """Whether it runs exactly what the target assignment of that epoch gives it."""
         return self.epoch == epoch and self.current is not None and self.current.state == STABLE
 
+    def at(self, value: StreamsGroupCurrentMemberAssignmentValue) -> "StreamsMember":
+        """As the record of its current assignment has it."""
+        return replace(self, current=value)
+
+    def gone(self) -> "StreamsMember":
+        """After a tombstone of that record."""
+        return replace(self, current=_NOTHING)
+
+
+_NOTHING = StreamsGroupCurrentMemberAssignmentValue(
+    member_epoch=LEFT,
+    previous_member_epoch=LEFT,
+    state=STABLE,
+    active_tasks=(),
+    standby_tasks=(),
+    warmup_tasks=(),
+    active_tasks_pending_revocation=(),
+    standby_tasks_pending_revocation=(),
+    warmup_tasks_pending_revocation=(),
+)
+
 
 class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMemberValue]):
     """A streams group. `metadata`: its latest record of type 17; `topology`: of type 23."""
@@ -43,6 +64,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMember
     __slots__ = ("metadata", "topology")
 
     kind: ClassVar[GroupKind] = GroupKind.STREAMS
+    member_class = StreamsMember
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
@@ -53,6 +75,18 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMember
     def protocol_type(self) -> str:
         """Always "streams"."""
         return "streams"
+
+    def put_metadata(self, value: StreamsGroupMetadataValue) -> None:
+        """Also keeps all that the record has."""
+        super().put_metadata(value)
+        self.metadata = value
+
+    def put_target(self, member_id: str, value: StreamsGroupTargetAssignmentMemberValue | None) -> None:
+        """Take a member's tasks; `None`: it has none any more."""
+        if value is None:
+            self.targets.pop(member_id, None)
+        else:
+            self.targets[member_id] = value
 
     @property
     def topics(self) -> set[str]:

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from quorate.codecs import Uuid, decode_record, encode_record, from_json, to_kafka_json
 from quorate.codecs.api import api_of
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.coordinator.config import ConfigError, CoordinatorConfig, GroupConfig
+from quorate.coordinator.config import ConfigError, CoordinatorConfig, group_configs
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.log import MemoryLog, StoredMarker, StoredRecord
@@ -235,10 +235,9 @@ class ShardSide:
         return self._finish()
 
     def _group_config(self, asked: Answer) -> Answer:
-        configs = self.shard.group_configs
         group = need(asked, "group")
         try:
-            configs[group] = GroupConfig().with_properties(need(asked, "configs"))
+            self.shard.group_configs[group] = group_configs(need(asked, "configs"))
         except ConfigError as error:
             raise BadInput(str(error)) from None
         return self._finish()
