@@ -9,9 +9,11 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 # Behind everything: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
@@ -24,7 +26,7 @@ from tests.coordinator.any_requests import AnyRequests
 from tests.coordinator.any_scripts import AnyHistory
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.consumer_scripts import History
-from tests.coordinator.minimise import minimised
+from tests.coordinator.minimise import played
 from tests.coordinator.mixed_scripts import MixedHistory
 from tests.coordinator.scripts import Declared, Differs, Duel
 from tests.coordinator.share_scripts import ShareHistory
@@ -37,9 +39,6 @@ SHOWN = 5
 ROUND = 50
 """Scripts of one kind before it is the next one's turn, so that a sweep that is cut short has seen every kind."""
 
-Play = Callable[[Oracle, int], int]
-"""Plays the history of a seed; gives how many lines were compared. Raises `Differs`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Played:
@@ -51,73 +50,57 @@ class Played:
     difference: str | None = None
 
 
-def consumer(oracle: Oracle, seed: int) -> int:
-    return _consumer(oracle, seed, "consumer")
+def consumer(duel: Duel, seed: int) -> None:
+    History(Random(seed), duel).run(STEPS)
 
 
-def static(oracle: Oracle, seed: int) -> int:
-    return _consumer(oracle, seed, "static", statics=0.9, regexes=0.1)
+def static(duel: Duel, seed: int) -> None:
+    History(Random(seed), duel, statics=0.9, regexes=0.1).run(STEPS)
 
 
-def regex(oracle: Oracle, seed: int) -> int:
-    return _consumer(oracle, seed, "regex", regexes=0.9, statics=0.1)
+def regex(duel: Duel, seed: int) -> None:
+    History(Random(seed), duel, regexes=0.9, statics=0.1).run(STEPS)
 
 
-def _consumer(oracle: Oracle, seed: int, kind: str, **shares: float) -> int:
-    duel = Duel(oracle, note=f"{kind}, seed {seed}")
-    return _played(duel, lambda: History(Random(seed), duel, **shares).run(STEPS))
-
-
-def classic(oracle: Oracle, seed: int) -> int:
-    duel = NamedDuel(oracle, note=f"classic, seed {seed}")
+def classic(duel: NamedDuel, seed: int) -> None:
     anything = AnyRequests if seed % 2 else None
-    return _played(
-        duel, lambda: ClassicHistory(Random(seed), duel, groups=1 + seed // 2 % 2, anything=anything).run(STEPS)
-    )
+    ClassicHistory(Random(seed), duel, groups=1 + seed // 2 % 2, anything=anything).run(STEPS)
 
 
-def mixed(oracle: Oracle, seed: int) -> int:
-    duel = NamedDuel(oracle, note=f"mixed, seed {seed}")
-    anything = AnyRequests if seed % 2 else None
-    return _played(duel, lambda: MixedHistory(Random(seed), duel, anything=anything).run(STEPS))
+def mixed(duel: NamedDuel, seed: int) -> None:
+    MixedHistory(Random(seed), duel, anything=AnyRequests if seed % 2 else None).run(STEPS)
 
 
-def any_requests(oracle: Oracle, seed: int) -> int:
-    duel = NamedDuel(oracle, note=f"any, seed {seed}")
-    return _played(duel, lambda: AnyHistory(Random(seed), duel).run(STEPS))
+def any_requests(duel: NamedDuel, seed: int) -> None:
+    AnyHistory(Random(seed), duel).run(STEPS)
 
 
-def share(oracle: Oracle, seed: int) -> int:
-    duel = Duel(oracle, note=f"share, seed {seed}")
-    return _played(duel, lambda: ShareHistory(Random(seed), duel).run(STEPS))
+def share(duel: Duel, seed: int) -> None:
+    ShareHistory(Random(seed), duel).run(STEPS)
 
 
-def offsets(oracle: Oracle, seed: int) -> int:
-    duel = Duel(oracle, note=f"offsets, seed {seed}")
-    return _played(duel, lambda: simple_history(duel, seed))
+KINDS: dict[str, tuple[type[Duel], Callable[[Any, int], None]]] = {
+    "consumer": (Duel, consumer),
+    "static": (Duel, static),
+    "regex": (Duel, regex),
+    "classic": (NamedDuel, classic),
+    "mixed": (NamedDuel, mixed),
+    "share": (Duel, share),
+    "offsets": (Duel, simple_history),
+    "any": (NamedDuel, any_requests),
+}
+"""By name: what asks both sides, and what plays the history of a seed."""
 
 
-def _played(duel: Duel, run: Callable[[], object]) -> int:
-    try:
-        run()
-    except Declared:
-        pass  # what came before was compared
-    except Differs as found:
-        script = duel.script if isinstance(duel, NamedDuel) else duel.lines
-        raise minimised(duel.oracle, script, duel.note, kind=type(duel)) or found from None
+def play(oracle: Oracle, kind: str, seed: int) -> int:
+    """Play a history; gives how many lines were compared. Raises `Differs`."""
+    made, history = KINDS[kind]
+    duel = made(oracle, note=f"{kind}, seed {seed}")
+    with suppress(Declared):  # what came before was compared
+        played(duel, lambda: history(duel, seed))
     return len(duel.lines)
 
 
-KINDS: dict[str, Play] = {
-    "consumer": consumer,
-    "static": static,
-    "regex": regex,
-    "classic": classic,
-    "mixed": mixed,
-    "share": share,
-    "offsets": offsets,
-    "any": any_requests,
-}
 SCRIPTS = 20_000
 """Per kind."""
 
@@ -160,7 +143,7 @@ def _sweep(kinds: list[str], seeds: range, done: list[Played], progress: Path | 
                     if (kind, seed) in known:
                         continue
                     try:
-                        one = Played(kind, seed, KINDS[kind](oracle, seed))
+                        one = Played(kind, seed, play(oracle, kind, seed))
                     except Differs as found:
                         one = Played(kind, seed, 0, str(found))
                         differ[kind] += 1

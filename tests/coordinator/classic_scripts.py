@@ -19,7 +19,7 @@ TOPICS = [(f"t{number}", f"AAAAAAAAAAEAAAAAAAAA{letter}Q") for number, letter in
 
 
 class NamedDuel(Duel):
-    """A duel whose script has names instead of ids that Kafka makes up. `script`: the lines with names.
+    """A duel whose script has names instead of ids that Kafka makes up.
 
     `rereads`: whether both read their log again where a failed write is known to leave traces in Kafka
     (docs/explanation/consumer-groups.md): its maps have another order, and changes without a record are taken back. If not, the order of tombstones counts everywhere.
@@ -27,14 +27,19 @@ class NamedDuel(Duel):
 
     def __init__(self, oracle: Any, *, note: str = "", rereads: bool = True) -> None:
         super().__init__(oracle, note=note, any_order=rereads)
-        self.script: list[Answer] = []
+        self.named_lines: list[Answer] = []
         self.ids: dict[str, str] = {}
         self.rereads = rereads
         self._unwritten = False  # whether an empty consumer group has gone, or a group has come, without a record
 
+    @property
+    def script(self) -> list[Answer]:
+        """The lines with names."""
+        return self.named_lines
+
     def op(self, op: str, *, names: str | None = None, **fields: Any) -> Answer:
         """Ask both. `names`: what is to be called whom this line makes up."""
-        self.script.append({"op": op, **({"names": names} if names else {}), **fields})
+        self.named_lines.append({"op": op, **({"names": names} if names else {}), **fields})
         asked = re.sub(r"\$\d+", lambda found: self.ids.get(found[0], found[0]), json.dumps(fields))
         log, before, known = self.ours.log, self._consumer_groups(), set(self.ours.shard.state.groups)
         fails = op != "failNextAppend" and log.fail_next is not None

@@ -1,14 +1,24 @@
 """Makes a failing script shorter: leaves out lines as long as the two sides still differ."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.coordinator.scripts import Declared, Differs, Duel
 from tests.oracle.client import Oracle, OracleError
 
-__all__ = ["failure", "minimised"]
+__all__ = ["failure", "minimised", "played"]
 
 Line = dict[str, Any]
+
+
+def played(duel: Duel, history: Callable[[], object]) -> None:
+    """Play a history. Raises `Differs`, with the shortest script that was found."""
+    try:
+        history()
+    except Declared:
+        raise
+    except Differs as found:
+        raise minimised(duel.oracle, duel.script, duel.note, kind=type(duel)) or found from None
 
 
 def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type[Duel] = Duel) -> Differs | None:

@@ -69,6 +69,11 @@ class Duel:
         self._order_was_by_chance = False
         oracle.call("config")
 
+    @property
+    def script(self) -> list[Answer]:
+        """The lines to play again."""
+        return self.lines
+
     def op(self, op: str, **fields: Any) -> Answer:
         """Ask both; returns Kafka's answer. Raises `Differs`. Settings that an older release does not have are left out."""
         if op == "config" and not self.is_newest:

@@ -9,9 +9,8 @@ import pytest
 
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.consumer_scripts import History
-from tests.coordinator.minimise import minimised
+from tests.coordinator.minimise import played
 from tests.coordinator.mixed_scripts import MixedHistory
-from tests.coordinator.scripts import Differs
 from tests.extent import portion
 from tests.oracle.client import Oracle
 
@@ -30,7 +29,4 @@ def test_histories_are_those_of_kafka_4_0(
     oracle_4_0: Oracle, kind: type[History | ClassicHistory | MixedHistory], seed: int
 ) -> None:
     duel = NamedDuel(oracle_4_0, note=f"seed {seed} of {kind.__name__}, Kafka 4.0")
-    try:
-        kind(Random(seed), duel).run(40)
-    except Differs as found:
-        raise minimised(oracle_4_0, duel.script, duel.note, kind=NamedDuel) or found from None
+    played(duel, lambda: kind(Random(seed), duel).run(40))
