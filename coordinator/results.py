@@ -1,7 +1,7 @@
 """What a handler gives back: records to write, and a response, now or later."""
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from quorate.codecs import CoordinatorRecord
@@ -9,6 +9,7 @@ from quorate.codecs import CoordinatorRecord
 __all__ = ["Pending", "RequestContext", "Result", "Task"]
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: one is made for each request, and that takes half as long
@@ -74,6 +75,11 @@ class Result(Generic[R]):
     on_appended: Callable[[], None] | None = None
     on_failed: Callable[[int], None] | None = None
     then: "Callable[[int], Result[R]] | None" = None
+
+    def with_response(self, response: T | Pending[T] | None) -> "Result[T]":
+        """The same with a response."""
+        same: Result[Any] = self
+        return replace(same, response=response)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

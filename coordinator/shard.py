@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 from uuid import UUID
 
 from quorate.codecs import CoordinatorRecord
@@ -18,10 +18,10 @@ from quorate.codecs.api.consumer_group_describe import DescribedGroup
 from quorate.codecs.message import Message
 from quorate.codecs.tags import Tags
 from quorate.coordinator.config import CoordinatorConfig
-from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result, Task
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ConsumerMember, CoordinatorState
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ConsumerMember, CoordinatorGroup, CoordinatorState
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.timers import Timers
 
@@ -34,6 +34,8 @@ __all__ = [
     "MayDescribe",
     "OnConsumerGroup",
 ]
+
+G = TypeVar("G", bound=CoordinatorGroup)
 
 Handler = Callable[[Any, Any, RequestContext], Result[Any]]
 """Handles a request: shard, request, context."""
@@ -137,6 +139,13 @@ class CoordinatorShard(ABC):
         self.topic_hashes: dict[str, int] = {}
         self.state.topics.on_last = self.forget_topic_hashes
         self.new_topics_version = -1
+
+    def group(self, kind: type[G], group_id: str) -> G:
+        """The group of this kind. Raises `ApiError` GROUP_ID_NOT_FOUND if there is none, or it is of another kind."""
+        found = self.state.groups.get(group_id)
+        if not isinstance(found, kind):
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no {kind.kind.lower()} group {group_id}")
+        return found
 
     def config_of(self, group_id: str, name: str) -> int:
         """A config of a group: its own, by default the broker's. `name`: the field of `CoordinatorConfig`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs.api import JoinGroupResponse, SyncGroupResponse
@@ -222,16 +222,7 @@ class LiveGroup(ClassicGroup):
         """A static member under another id (KIP-345): a new object, in which nobody waits for an answer. `unsynced` keeps the old id, as in Kafka."""
         old_id = member.member_id
         assert member.group_instance_id is not None
-        renamed = LiveMember(
-            member_id=new_id,
-            group_instance_id=member.group_instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            rebalance_timeout_ms=member.rebalance_timeout_ms,
-            session_timeout_ms=member.session_timeout_ms,
-            protocols=member.protocols,
-            assignment=member.assignment,
-        )
+        renamed = replace(member, member_id=new_id, is_new=False, joining=None, syncing=None)
         del self.members[old_id]
         self.order.discard(old_id)
         self.members[new_id] = renamed

@@ -72,7 +72,7 @@ def _join(shard: CoordinatorShard, joiner: Joiner) -> Result[JoinGroupResponse]:
             answer.complete(_error(error.code, request.member_id))
             result = Result()
     if not is_new or result.records:
-        return _typed(result)
+        return result.with_response(None)
 
     # A group that is new is recorded before anybody is in it. The record replaces what stands here already, so it is not replayed.
     def gone(code: int) -> None:
@@ -177,13 +177,6 @@ def _fitting(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
 
 def _refused(request: JoinGroupRequest, context: RequestContext, code: ErrorCode) -> Result[JoinGroupResponse]:
     return Result(response=_fitting(_error(code, request.member_id), context.api_version))
-
-
-def _typed(result: Result[None]) -> Result[JoinGroupResponse]:
-    """The same, as that of a request whose answer comes later."""
-    return Result(
-        records=result.records, replay=result.replay, on_appended=result.on_appended, on_failed=result.on_failed
-    )
 
 
 def join_failed(request: JoinGroupRequest, context: RequestContext, code: ErrorCode, message: str) -> JoinGroupResponse:

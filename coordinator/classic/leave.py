@@ -36,7 +36,7 @@ def leave_group(
             result = complete_join_if_all_are_there(shard, group, context.now_ms)
         elif group.phase in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             result = rebalance_if_possible(shard, group, context.now_ms)
-    return Result(response=left(outcomes, context.api_version), records=result.records, replay=result.replay)
+    return result.with_response(left(outcomes, context.api_version))
 
 
 def _left(shard: CoordinatorShard, group: LiveGroup, identity: MemberIdentity) -> ErrorCode:

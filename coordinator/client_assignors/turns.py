@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from quorate.coordinator.client_assignors.computation import IDLE, Computation, Phase
 from quorate.coordinator.client_assignors.selection import Selected, used_by
+from quorate.coordinator.consumer.checks import existing_member
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -112,12 +113,8 @@ def asked(shard: CoordinatorShard, group_id: str, member_id: str, epoch: int) ->
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} cannot be empty")
     if epoch < 0:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no member epoch {epoch}")
-    group = shard.state.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup):
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
-    member = group.members.get(member_id)
-    if member is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group_id}")
+    group = shard.group(ConsumerGroup, group_id)
+    member = existing_member(group, member_id)
     if member.epoch != epoch:
         raise ApiError(
             ErrorCode.STALE_MEMBER_EPOCH, f"{member_id} says epoch {epoch}, and is at {member.epoch}; heartbeats tell"

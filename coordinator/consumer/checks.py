@@ -1,7 +1,7 @@
 """What a heartbeat has to be like, and what its member has to know (reference: KIP-848, "ConsumerGroupHeartbeat API", validation and epochs)."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
@@ -17,10 +17,13 @@ __all__ = [
     "check_holder",
     "check_not_full",
     "check_request",
+    "existing_member",
     "fenced",
     "invalid",
     "need_text",
 ]
+
+M = TypeVar("M", bound=ModernMember)
 
 JOIN = 0
 LEAVE = -1
@@ -85,6 +88,14 @@ def check_epoch(
         return
     if epoch > member.epoch or epoch != member.previous_epoch or not _has_all(member.assigned, owned):
         raise fenced(member, epoch)
+
+
+def existing_member(group: ModernGroup[M, Any], member_id: str) -> M:
+    """The member of this id. Raises `ApiError` UNKNOWN_MEMBER_ID if there is none."""
+    member = group.members.get(member_id)
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+    return member
 
 
 def fenced(member: ModernMember, epoch: int) -> ApiError:

@@ -20,7 +20,6 @@ from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
 from quorate.coordinator.consumer.sessions import start_session
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
-from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -51,8 +50,6 @@ def _group_for(
     Raises `ApiError` GROUP_ID_NOT_FOUND if there is none, or it is of another kind.
     """
     group = shard.state.groups.get(group_id)
-    if isinstance(group, ConsumerGroup):
-        return group
     if group is None and create:
         return _new(shard, group_id)
     if isinstance(group, ClassicGroup) and create:
@@ -60,7 +57,7 @@ def _group_for(
             records.append(tombstone(GroupMetadataKey(group=group_id)))
             return _new(shard, group_id)
         return shard.upgrade(group, records, now_ms)
-    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
+    return shard.group(ConsumerGroup, group_id)
 
 
 def _new(shard: CoordinatorShard, group_id: str) -> ConsumerGroup:

@@ -7,12 +7,11 @@ from quorate.assignors.java_order import JavaHashMap
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.checks import check_holder
+from quorate.coordinator.consumer.checks import check_holder, existing_member
 from quorate.coordinator.consumer.members import static_member
 from quorate.coordinator.consumer.old_metadata import Subscriptions, differing
 from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.consumer.subscriptions import hash_of, without_members
-from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember
@@ -33,28 +32,16 @@ def leave(
 
     Raises `ApiError`: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID.
     """
-    group = shard.state.groups.get(request.group_id)
-    if not isinstance(group, ConsumerGroup):
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
+    group = shard.group(ConsumerGroup, request.group_id)
     response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     if request.instance_id is None:
-        member = group.members.get(request.member_id)
-        if member is None:
-            raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"{request.member_id} is not a member of group {request.group_id}"
-            )
+        member = existing_member(group, request.member_id)
     else:
         member = check_holder(static_member(group, request.instance_id), request.member_id, request.instance_id)
         if request.member_epoch == LEAVE_STATIC:
             return Result(records=[_away(shard, member, group.group_id)], response=response)
     result = fence(shard, group, [member], now_ms)
-    return Result(
-        records=result.records,
-        replay=result.replay,
-        on_appended=result.on_appended,
-        on_failed=result.on_failed,
-        response=response,
-    )
+    return result.with_response(response)
 
 
 def _away(shard: CoordinatorShard, member: ConsumerMember, group_id: str) -> CoordinatorRecord:

@@ -8,7 +8,7 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.checks import JOIN, check_epoch, check_holder
+from quorate.coordinator.consumer.checks import JOIN, check_epoch, check_holder, existing_member
 from quorate.coordinator.consumer.owned import Order, as_target
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext
@@ -31,11 +31,9 @@ def find_or_join(
     """
     if request.instance_id is not None:
         return _find_or_join_static(shard, group, member_id, request.instance_id, request, records)
-    member = group.members.get(member_id)
-    if member is None:
-        if request.member_epoch != JOIN:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+    if member_id not in group.members and request.member_epoch == JOIN:
         return ConsumerMember(member_id=member_id)
+    member = existing_member(group, member_id)
     _check_epoch(shard, member, request)
     return member
 

@@ -23,9 +23,11 @@ __all__ = [
     "Order",
     "Partitions",
     "as_loaded",
+    "as_recorded",
     "as_target",
     "copied_map",
     "copied_set",
+    "equal",
     "grown_map",
     "kept_and_added",
     "topics_in_order",
@@ -87,6 +89,19 @@ def as_target(topics: Iterable[TopicPartition], jdk: int) -> Partitions:
     """As replay reads a target assignment: a map of the default size with sets that are copies of the record's lists."""
     given = {topic.topic_id: topic.partitions for topic in topics}
     return {topic_id: copied_set(given[topic_id], jdk) for topic_id in topics_in_order(given)}
+
+
+def as_recorded(partitions: Partitions) -> tuple[TopicPartition, ...]:
+    """A target assignment as records have it."""
+    return tuple(
+        TopicPartition(topic_id=topic_id, partitions=tuple(numbers)) for topic_id, numbers in partitions.items()
+    )
+
+
+def equal(one: Partitions, other: Partitions) -> bool:
+    """Whether both have the same partitions, in whatever order."""
+    first, second = ({topic_id: set(numbers) for topic_id, numbers in each.items()} for each in (one, other))
+    return first == second
 
 
 def topics_in_order(topics: Iterable[Uuid]) -> list[Uuid]:

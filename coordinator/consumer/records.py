@@ -18,11 +18,10 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-    TopicPartition,
     TopicPartitions,
 )
 from quorate.codecs.tags import Tags
-from quorate.coordinator.consumer.owned import Partitions
+from quorate.coordinator.consumer.owned import Partitions, as_recorded
 from quorate.coordinator.records import tombstone, written
 from quorate.coordinator.state.consumer import ConsumerMember, Owned
 
@@ -65,12 +64,9 @@ def member_metadata(group_id: str, member_id: str, metadata: ConsumerGroupMember
 
 def target_assignment(group_id: str, member_id: str, target: Partitions, tags: Tags = ()) -> CoordinatorRecord:
     """What a member is to get, in the order given. `tags`: a plug-in's fields."""
-    topics = tuple(
-        TopicPartition(topic_id=topic_id, partitions=tuple(partitions)) for topic_id, partitions in target.items()
-    )
     return written(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
-        ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics, unknown_tags=tags),
+        ConsumerGroupTargetAssignmentMemberValue(topic_partitions=as_recorded(target), unknown_tags=tags),
     )
 
 

@@ -26,10 +26,7 @@ def watch_revocation(shard: CoordinatorShard, group_id: str, member: ConsumerMem
     if member.state is not MemberState.UNREVOKED_PARTITIONS:
         shard.timers.cancel(key)
         return
-
-    def expire(at_ms: int) -> Result[None]:
-        return fence_if_there(shard, group_id, member.member_id, at_ms, epoch=member.epoch)
-
+    expire = partial(fence_if_there, shard, group_id, member.member_id, epoch=member.epoch)
     shard.timers.schedule(key, now_ms + member.metadata.rebalance_timeout_ms, expire)
 
 

@@ -14,7 +14,7 @@ from quorate.assignors.topology import Ints
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.owned import Partitions, as_target
+from quorate.coordinator.consumer.owned import Partitions, as_target, equal
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
@@ -117,7 +117,11 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
             new = as_target(stored, jdk) if member_id in tagged and stored is not None else {}
         if requesting:
             mine = new
-            if stored is None or member_id in tagged or not _equal(stored, new):
+            if (
+                stored is None
+                or member_id in tagged
+                or not equal({topic.topic_id: topic.partitions for topic in stored}, new)
+            ):
                 records.append(write.target_assignment(group.group_id, member_id, new))
         elif number in changed or stored is None or member_id in tagged:
             records.append(write.target_assignment(group.group_id, member_id, new))
@@ -129,12 +133,6 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
 def _previous(request: TargetRequest) -> tuple[TopicPartition, ...]:
     """The member's target so far, or that of the static member whose place it takes."""
     return request.group.targets.get(request.replaced or request.member.member_id, ())
-
-
-def _equal(stored: tuple[TopicPartition, ...], new: Partitions) -> bool:
-    return {topic.topic_id: set(topic.partitions) for topic in stored} == {
-        topic_id: set(partitions) for topic_id, partitions in new.items()
-    }
 
 
 def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jdk: int) -> GroupSpec:

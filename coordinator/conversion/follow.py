@@ -11,7 +11,7 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.api.leave_group import MemberIdentity
 from quorate.coordinator.classic.leave import identities, left
-from quorate.coordinator.consumer.checks import check_holder
+from quorate.coordinator.consumer.checks import check_holder, existing_member
 from quorate.coordinator.consumer.leaving import fence
 from quorate.coordinator.consumer.members import static_member
 from quorate.coordinator.consumer.owned import Order, copied_set
@@ -100,7 +100,7 @@ def leave_group(
             leaving[member.member_id] = member
     response = left(told, context.api_version)
     result = fence(shard, group, list(leaving.values()), context.now_ms)
-    return Result(records=result.records, replay=result.replay, on_failed=result.on_failed, response=response)
+    return result.with_response(response)
 
 
 def _who_leaves(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
@@ -113,10 +113,7 @@ def _who_leaves(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMembe
 def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
     if instance_id is not None:
         return check_holder(static_member(group, instance_id), member_id, instance_id)
-    member = group.members.get(member_id)
-    if member is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
-    return member
+    return existing_member(group, member_id)
 
 
 def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:

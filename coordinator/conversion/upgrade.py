@@ -2,14 +2,14 @@
 
 from quorate.codecs import CoordinatorRecord, DecodeError
 from quorate.codecs.messages.classic_group import GroupMetadataKey
-from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
+from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
 from quorate.coordinator.classic.groups import alive
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.members import in_writing
 from quorate.coordinator.consumer.old_metadata import converted_topics
-from quorate.coordinator.consumer.owned import Order, Partitions, grown_map
+from quorate.coordinator.consumer.owned import Order, Partitions, as_recorded, grown_map
 from quorate.coordinator.consumer.subscriptions import hash_of
 from quorate.coordinator.conversion.embedded import (
     CustomAssignment,
@@ -79,9 +79,7 @@ def _converted(shard: CoordinatorShard, group: LiveGroup) -> ConsumerGroup:
             raise _refused(group, why) from None
         except CustomAssignment:
             raise _refused(group, "its assignor keeps data of its own in assignments") from None
-        made.targets[member.member_id] = tuple(
-            TopicPartition(topic_id=topic_id, partitions=tuple(numbers)) for topic_id, numbers in partitions.items()
-        )
+        made.targets[member.member_id] = as_recorded(partitions)
         try:
             made.put_member(_member(member.member_id, metadata, partitions, group.generation, Order.of(shard.config)))
         except ReplayError as error:

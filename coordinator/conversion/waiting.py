@@ -1,8 +1,9 @@
 """Timers of classic members in a consumer group: they have to join again when they are told to, and to send SyncGroup after that."""
 
+from functools import partial
+
 from quorate.coordinator.consumer.leaving import JOIN_TIMER, SYNC_TIMER
 from quorate.coordinator.consumer.sessions import fence_if_there, start_session
-from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerMember
 
@@ -11,10 +12,7 @@ __all__ = ["expect_rejoin", "heard", "joined", "synced"]
 
 def expect_rejoin(shard: CoordinatorShard, group_id: str, member: ConsumerMember, now_ms: int) -> None:
     """The member was told to join again; if it has not within its rebalance timeout since it was first told, it is fenced."""
-
-    def expire(at_ms: int) -> Result[None]:
-        return fence_if_there(shard, group_id, member.member_id, at_ms)
-
+    expire = partial(fence_if_there, shard, group_id, member.member_id)
     key = JOIN_TIMER % (group_id, member.member_id)
     shard.timers.schedule_if_absent(key, now_ms + member.metadata.rebalance_timeout_ms, expire)
 
@@ -31,10 +29,7 @@ def joined(
     """The member has joined; now it has to send heartbeats, and SyncGroup within its rebalance timeout."""
     shard.timers.cancel(JOIN_TIMER % (group_id, member_id))
     start_session(shard, group_id, member_id, now_ms, session_timeout_ms)
-
-    def expire(at_ms: int) -> Result[None]:
-        return fence_if_there(shard, group_id, member_id, at_ms)
-
+    expire = partial(fence_if_there, shard, group_id, member_id)
     shard.timers.schedule(SYNC_TIMER % (group_id, member_id), now_ms + rebalance_timeout_ms, expire)
 
 

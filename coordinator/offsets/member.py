@@ -1,6 +1,7 @@
 """Whether a member may commit or fetch a group's offsets."""
 
 from quorate.coordinator.classic.groups import check_member
+from quorate.coordinator.consumer.checks import existing_member
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.state import ClassicGroup, ClassicState, ConsumerGroup, ConsumerMember, CoordinatorGroup
 
@@ -48,9 +49,7 @@ def _check_consumer(
         return None
     if transactional and epoch == -1 and not member_id and instance_id is None:
         return None
-    member = group.members.get(member_id)
-    if member is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+    member = existing_member(group, member_id)
     if not transactional and not member.uses_classic_protocol and api_version < 9:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "members of the new protocol commit with OffsetCommit 9 or newer")
     if epoch == member.epoch:
@@ -93,8 +92,6 @@ def check_fetch(group: CoordinatorGroup, *, member_id: str | None, epoch: int) -
         return
     if member_id is None:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "an epoch without a member id")  # Kafka: NullPointerException
-    member = group.members.get(member_id)
-    if member is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+    member = existing_member(group, member_id)
     if epoch != member.epoch:
         raise ApiError(stale(member), f"member {member.member_id} is at epoch {member.epoch}")

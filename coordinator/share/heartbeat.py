@@ -7,11 +7,10 @@ from functools import partial
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from quorate.codecs.api.share_group_heartbeat import Assignment, TopicPartitions
-from quorate.coordinator.consumer.checks import check_not_full
+from quorate.coordinator.consumer.checks import check_not_full, existing_member
 from quorate.coordinator.consumer.members import same_names
-from quorate.coordinator.consumer.owned import Partitions, as_target
+from quorate.coordinator.consumer.owned import Partitions, as_recorded, as_target, equal
 from quorate.coordinator.consumer.subscriptions import REFRESH_INTERVAL_MS, hash_of, is_stale
-from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
@@ -91,11 +90,11 @@ def _beat(
     if bump or not member.is_reconciled_to(target_epoch):
         given = of_subscribed(target, shard.image, topics, jdk=jdk)
         moved = target_epoch != member.epoch
-        is_new = not _equal(given, assigned)
+        is_new = not equal(given, assigned)
         assigned = given
         if moved:
             updated = reached(member, target_epoch)
-        updated = replace(updated, assigned=write.topic_partitions(given))
+        updated = replace(updated, assigned=as_recorded(given))
         if moved or is_new:
             records.append(write.current_assignment(group_id, updated))
     start_session(shard, group_id, member_id, now_ms)
@@ -104,7 +103,7 @@ def _beat(
         member_id=member_id,
         member_epoch=updated.epoch,
         heartbeat_interval_ms=shard.config_of(group_id, "group_share_heartbeat_interval_ms"),
-        assignment=_assignment(assigned) if full or not _equal(assigned, as_target(before.assigned, jdk)) else None,
+        assignment=_assignment(assigned) if full or not equal(assigned, as_target(before.assigned, jdk)) else None,
     )
 
     # 4. Partitions that are to get share state.
@@ -122,28 +121,17 @@ def _found(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> tupl
     Raises `ApiError`: GROUP_ID_NOT_FOUND (also for a group of another kind), GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, or FENCED_MEMBER_EPOCH.
     """
     joining = request.member_epoch == JOIN
-    group = shard.state.groups.get(request.group_id)
-    if group is None and joining:
+    if joining and request.group_id not in shard.state.groups:
         group = ShareGroup(request.group_id)
         group.epoch = group.assignment_epoch = shard.behaviour.first_epoch
-    if not isinstance(group, ShareGroup):
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {request.group_id}")
+    else:
+        group = shard.group(ShareGroup, request.group_id)
     check_not_full(group, request.member_id, shard.config.group_share_max_size)
-    member = group.members.get(request.member_id)
-    if member is None:
-        if not joining:
-            raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"{request.member_id} is not a member of group {request.group_id}"
-            )
+    if joining and request.member_id not in group.members:
         return group, ShareMember(member_id=request.member_id)
+    member = existing_member(group, request.member_id)
     check_epoch(member, request.member_epoch)
     return group, member
-
-
-def _equal(one: Partitions, other: Partitions) -> bool:
-    return {topic_id: set(numbers) for topic_id, numbers in one.items()} == {
-        topic_id: set(numbers) for topic_id, numbers in other.items()
-    }
 
 
 def _assignment(assigned: Partitions) -> Assignment:

@@ -1,9 +1,9 @@
 """How members of share groups go: they leave, or are not heard of in time."""
 
 from quorate.codecs.api import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from quorate.coordinator.consumer.checks import existing_member
 from quorate.coordinator.consumer.leaving import SESSION_TIMER
 from quorate.coordinator.consumer.subscriptions import hash_of
-from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
@@ -14,12 +14,8 @@ __all__ = ["leave", "restart_sessions", "start_session"]
 
 def leave(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> Result[ShareGroupHeartbeatResponse]:
     """A member leaves. Raises `ApiError`: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID."""
-    group = shard.state.groups.get(request.group_id)
-    if not isinstance(group, ShareGroup):
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {request.group_id}")
-    member = group.members.get(request.member_id)
-    if member is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{request.member_id} is not a member of group {request.group_id}")
+    group = shard.group(ShareGroup, request.group_id)
+    member = existing_member(group, request.member_id)
     response = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     return Result(records=_fence(shard, group, member).records, response=response)
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from quorate.codecs import CoordinatorRecord, Uuid
-from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.codecs.messages.share_group import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
@@ -20,7 +19,7 @@ from quorate.codecs.messages.share_group import (
     TopicInfo,
     TopicPartitionsInfo,
 )
-from quorate.coordinator.consumer.owned import Partitions
+from quorate.coordinator.consumer.owned import Partitions, as_recorded
 from quorate.coordinator.records import tombstone, written
 from quorate.coordinator.state.share import ShareMember
 
@@ -33,15 +32,7 @@ __all__ = [
     "state_partitions",
     "target_assignment",
     "target_epoch",
-    "topic_partitions",
 ]
-
-
-def topic_partitions(partitions: Partitions) -> tuple[TopicPartition, ...]:
-    """The same, as records have it."""
-    return tuple(
-        TopicPartition(topic_id=topic_id, partitions=tuple(numbers)) for topic_id, numbers in partitions.items()
-    )
 
 
 def member_metadata(group_id: str, member_id: str, metadata: ShareGroupMemberMetadataValue) -> CoordinatorRecord:
@@ -60,7 +51,7 @@ def target_assignment(group_id: str, member_id: str, target: Partitions) -> Coor
     """What a member is to get, in the order given."""
     return written(
         ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
-        ShareGroupTargetAssignmentMemberValue(topic_partitions=topic_partitions(target)),
+        ShareGroupTargetAssignmentMemberValue(topic_partitions=as_recorded(target)),
     )
 
 

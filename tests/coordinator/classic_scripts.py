@@ -56,6 +56,18 @@ class NamedDuel(Duel):
             self.op("reload")
         return kafka
 
+    def named_id(self, member_id: str) -> str:
+        """The id with names in the place of what Kafka made up."""
+        for name, made_up in self.ids.items():
+            member_id = member_id.replace(made_up, name)
+        return member_id
+
+    def check_counts(self) -> None:
+        """What classic groups count is what there is."""
+        for group in self.ours.shard.state.groups.values():
+            if isinstance(group, LiveGroup):
+                check_counts(group)
+
     def _consumer_groups(self) -> set[str]:
         return {name for name, group in self.ours.shard.state.groups.items() if isinstance(group, ConsumerGroup)}
 
@@ -193,19 +205,12 @@ class ClassicHistory:
     def heard(self, group: str, response: Answer) -> None:
         if response.get("errorCode") == 0 and response.get("generationId", -1) >= 0:
             self.generation[group] = response["generationId"]
-            self.leader[group] = self.named_id(response["leader"])
+            self.leader[group] = self.duel.named_id(response["leader"])
             self.protocol[group] = response["protocolName"]
-
-    def named_id(self, member_id: str) -> str:
-        for name, made_up in self.duel.ids.items():
-            member_id = member_id.replace(made_up, name)
-        return member_id
 
     def op(self, op: str, **fields: Any) -> Answer:
         answer = self.duel.op(op, **fields)
-        for group in self.duel.ours.shard.state.groups.values():
-            if isinstance(group, LiveGroup):
-                check_counts(group)
+        self.duel.check_counts()
         for one in answer.get("completed", ()):
             if one["api"] == "JoinGroup" and one["id"] in self.asked:
                 self.heard(self.asked[one["id"]], one["response"])
@@ -266,7 +271,7 @@ class ClassicHistory:
         """Everybody joins and syncs, in any order, as a group does that is left in peace; then a static member comes back, mostly."""
         group = self.group()
         told = self.op("request", api="DescribeGroups", version=6, body={"groups": [group]})["response"]["groups"][0]
-        members = [(self.named_id(one["memberId"]), one["groupInstanceId"]) for one in told["members"]]
+        members = [(self.duel.named_id(one["memberId"]), one["groupInstanceId"]) for one in told["members"]]
         self.rng.shuffle(members)
         for member, instance in members:
             self.ask_to_join(group, member, instance, [{"name": "range", "metadata": subscription("t0")}], 9)

@@ -19,8 +19,7 @@ from quorate.codecs.messages.protocol import (
     ConsumerProtocolSubscription,
     ProtocolTopicPartition,
 )
-from quorate.coordinator.classic.group import LiveGroup
-from tests.coordinator.classic_scripts import NamedDuel, check_counts
+from tests.coordinator.classic_scripts import NamedDuel
 from tests.coordinator.scripts import Answer
 
 __all__ = ["MixedHistory", "assignment", "subscription"]
@@ -148,9 +147,7 @@ class MixedHistory:
 
     def op(self, op: str, **fields: Any) -> Answer:
         answer = self.duel.op(op, **fields)
-        for group in self.duel.ours.shard.state.groups.values():
-            if isinstance(group, LiveGroup):
-                check_counts(group)
+        self.duel.check_counts()
         for one in answer.get("completed", ()):
             member = self.asked.get(one["id"])
             if member is not None and one["api"] == "JoinGroup":
@@ -168,11 +165,6 @@ class MixedHistory:
 
     def instance(self) -> str | None:
         return self.rng.choice(["i0", "i1", "i2"]) if self.statics and self.rng.random() < 0.4 else None
-
-    def named_id(self, member_id: str) -> str:
-        for name, made_up in self.duel.ids.items():
-            member_id = member_id.replace(made_up, name)
-        return member_id
 
     # Classic members
 
@@ -228,7 +220,7 @@ class MixedHistory:
         if response["errorCode"] == 25:
             members.pop(member.member_id, None)
         if response["errorCode"] == 0:
-            member.member_id = self.named_id(response["memberId"])
+            member.member_id = self.duel.named_id(response["memberId"])
             members[member.member_id] = member
             member.epoch = response["generationId"]
             member.protocol = response["protocolName"]
@@ -257,7 +249,7 @@ class MixedHistory:
         rng = self.rng
         if not leader.told:
             return []
-        ids = [self.named_id(one["memberId"]) for one in leader.told]
+        ids = [self.duel.named_id(one["memberId"]) for one in leader.told]
         shares: dict[str, dict[str, list[int]]] = {one: {} for one in ids}
         for topic, count in self.partitions.items():
             for partition in range(count):
