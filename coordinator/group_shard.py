@@ -39,7 +39,7 @@ from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import regexes
 from quorate.coordinator.consumer.heartbeat import consumer_group_heartbeat
 from quorate.coordinator.consumer.sessions import restart_sessions
-from quorate.coordinator.conversion import downgrade, follow, join, upgrade
+from quorate.coordinator.conversion import follow, join
 from quorate.coordinator.describe.classic import describe_groups, describe_groups_failed
 from quorate.coordinator.describe.consumer import consumer_group_describe, consumer_group_describe_failed
 from quorate.coordinator.describe.listing import list_groups
@@ -69,7 +69,7 @@ from quorate.coordinator.shard import (
 from quorate.coordinator.share import initialisation
 from quorate.coordinator.share import leaving as share_leaving
 from quorate.coordinator.share.heartbeat import share_group_heartbeat
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ConsumerMember, ShareGroup
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ShareGroup
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
@@ -155,14 +155,6 @@ class GroupCoordinatorShard(CoordinatorShard):
         response: Any = api_of(type(request)).response.cls
         more = {"error_message": message} if message and hasattr(response, "error_message") else {}
         return response(error_code=code, **more)  # type: ignore[no-any-return]
-
-    def upgrade(self, group: ClassicGroup, records: list[CoordinatorRecord], now_ms: int) -> ConsumerGroup:
-        """See `quorate.coordinator.conversion.upgrade`."""
-        return upgrade.upgrade(self, group, records, now_ms)
-
-    def downgrade(self, group: ConsumerGroup, leaving: Sequence[ConsumerMember], now_ms: int) -> Result[None] | None:
-        """See `quorate.coordinator.conversion.downgrade`."""
-        return downgrade.downgrade(self, group, leaving, now_ms)
 
     # ---- the log
 

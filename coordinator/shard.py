@@ -5,14 +5,12 @@ log, except where Kafka's does, too (classic groups while they rebalance), and t
 handles what. `ConsumerGroupExtension` is what a plug-in may add to consumer groups.
 """
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from uuid import UUID
 
-from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.consumer_group_describe import DescribedGroup
 from quorate.codecs.message import Message
@@ -21,7 +19,7 @@ from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result, Task
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ConsumerMember, CoordinatorGroup, CoordinatorState
+from quorate.coordinator.state import ConsumerGroup, ConsumerMember, CoordinatorGroup, CoordinatorState
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.timers import Timers
 
@@ -103,7 +101,7 @@ class ConsumerGroupExtension:
         return described
 
 
-class CoordinatorShard(ABC):
+class CoordinatorShard:
     """State, timers and configuration of one partition's coordinator. `behaviour`: that of the configured release of Kafka.
 
     `may_describe`: of the topics that regexes match, those that the client may describe (all by default); the rest stay unmatched.
@@ -164,14 +162,3 @@ class CoordinatorShard(ABC):
         """The topics have changed, or no group subscribes to them any more."""
         for topic in self.topic_hashes.keys() & topics:
             del self.topic_hashes[topic]
-
-    @abstractmethod
-    def upgrade(self, group: ClassicGroup, records: list[CoordinatorRecord], now_ms: int) -> ConsumerGroup:
-        """A consumer group made of a classic one with members; appends the records of that.
-
-        Raises `ApiError` GROUP_ID_NOT_FOUND where the group cannot become one.
-        """
-
-    @abstractmethod
-    def downgrade(self, group: ConsumerGroup, leaving: Sequence[ConsumerMember], now_ms: int) -> Result[None] | None:
-        """What makes a consumer group a classic one when these members leave it; `None` if it stays a consumer group."""

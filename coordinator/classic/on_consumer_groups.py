@@ -11,6 +11,7 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import JoinGroupRequest
 from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.offsets.groups import group_tombstones
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import ConsumerGroup, CoordinatorGroup, StreamsGroup
@@ -36,9 +37,6 @@ def gives_way(group: CoordinatorGroup) -> bool:
 
 def replace_empty_group(shard: CoordinatorShard, group_id: str) -> tuple[list[CoordinatorRecord], Callable[[], object]]:
     """Remove an empty consumer or streams group at once: the records that delete it, and what brings it back if they cannot be written."""
-    # Here, as the room of offsets needs that of classic groups when it is imported.
-    from quorate.coordinator.offsets.groups import group_tombstones
-
     group = shard.state.groups.get(group_id)
     if group is None or not gives_way(group):
         return [], lambda: None

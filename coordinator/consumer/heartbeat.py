@@ -20,6 +20,7 @@ from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
 from quorate.coordinator.consumer.sessions import start_session
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
+from quorate.coordinator.conversion.upgrade import upgrade
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -56,7 +57,7 @@ def _group_for(
         if group.is_empty:
             records.append(tombstone(GroupMetadataKey(group=group_id)))
             return _new(shard, group_id)
-        return shard.upgrade(group, records, now_ms)
+        return upgrade(shard, group, records, now_ms)
     return shard.group(ConsumerGroup, group_id)
 
 

@@ -12,6 +12,7 @@ from quorate.coordinator.consumer.members import static_member
 from quorate.coordinator.consumer.old_metadata import Subscriptions, differing
 from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.consumer.subscriptions import hash_of, without_members
+from quorate.coordinator.conversion.downgrade import downgrade
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember
@@ -60,7 +61,7 @@ def fence(
     """Remove members. The group may become a classic one by that; otherwise it gets another epoch."""
     if not members:
         return Result()
-    converted = shard.downgrade(group, members, now_ms)
+    converted = downgrade(shard, group, members, now_ms)
     if converted is not None:
         return converted
     records = removal(shard, group, members)
