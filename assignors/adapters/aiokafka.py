@@ -14,10 +14,9 @@ from typing import Any
 
 from quorate.assignors.adapters import fits
 from quorate.assignors.adapters.callers import calling
-from quorate.assignors.adapters.membership import Membership, Strategy, check_names, common_rack
+from quorate.assignors.adapters.membership import check_names, common_rack
 from quorate.assignors.adapters.protocol import Joined, assignment_bytes, subscription_bytes
-from quorate.assignors.assignor import Assignor
-from quorate.assignors.registry import client_assignor
+from quorate.assignors.adapters.shared import ConsumerAssignor, LagAwareConsumerAssignor, NamedConsumerAssignor
 
 try:
     from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance
@@ -26,7 +25,7 @@ try:
     from aiokafka.errors import KafkaConfigurationError
 
     import quorate.assignors.adapters.aiokafka_needs  # noqa: F401  # which checks
-    from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError, cluster_view
+    from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError
     from quorate.assignors.adapters.aiokafka_lags import fetcher_of
 except ImportError as error:
     raise fits.refusal("aiokafka", "0.14", error, install="pip install 'quorate[aiokafka]'") from error
@@ -64,27 +63,13 @@ def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
     return {"client_rack": rack, "partition_assignment_strategy": mine}
 
 
-class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
+class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
     """Any assignor of quorate's as one of aiokafka's.
 
     `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out, `cooperative-sticky` is cooperative and others are not; with `True` any
     other than Java's is, and the adapter sees to it that nothing is given away before it is free. The group knows it as `cooperative-NAME` then.
     A consumer whose assignors are not all cooperative is eager.
     """
-
-    def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
-        self.strategy = Strategy.of(assignor, cooperative)
-        self.client_rack = client_rack
-        self.membership = Membership(rack=client_rack or None)
-        self._companion: Companion | None = None
-
-    def __repr__(self) -> str:
-        return f"<{self.name} of quorate, client_rack={self.membership.rack!r}>"
-
-    @property
-    def name(self) -> str:
-        """What the group protocol calls it."""
-        return self.strategy.name
 
     # What aiokafka's coordinator calls; in aiokafka's own assignors these are class methods, and their state is shared by all consumers of a process.
 
@@ -97,13 +82,7 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has 
             if rebalance is not None:
                 mine: Adapter = _adopt(rebalance._coordinator, self)
                 return mine.metadata(topics)
-        self.membership.watch.stop()
-        if self._companion is not None:
-            owned, generation = self._companion.owned(), self._companion.generation()
-        else:
-            owned = list(self.membership.assigned or ()) if self.strategy.cooperative else None
-            generation = self.membership.generation
-        return self.membership.subscription(self.strategy, topics, owned=owned, generation=generation)
+        return self._subscription(topics)
 
     def assign(self, cluster: Any, members: Mapping[str, Any]) -> dict[str, Any]:
         """The leader's assignment from what aiokafka reads of subscriptions: topics and user data.
@@ -114,24 +93,12 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has 
             Joined(member, subscription_bytes(one.subscription, user_data=one.user_data or None))
             for member, one in members.items()
         ]
-        found = self.membership.read(joined)
-        topology = self.membership.topology(found, cluster_view(cluster))
-        answer = self.membership.lead(self.strategy, found, topology)
+        answer = self._lead(joined, Companion.view(cluster))
         return {member: ConsumerProtocolMemberAssignment.decode(assignment_bytes(answer[member])) for member in answer}
 
     def on_assignment(self, assignment: Any) -> None:
         """Remember what the group agreed on."""
-        generation = -1 if self._companion is None else self._companion.generation()
-        self.membership.complete(assignment.partitions(), generation)
-        if self._companion is not None:
-            self._companion.check_racks()
-
-    def _for(self, companion: Companion) -> "Adapter":
-        """The same assignor, for one consumer."""
-        other = Adapter(self.strategy.assignor, client_rack=self.client_rack, cooperative=self.strategy.cooperative)
-        other._companion = companion
-        other.membership = companion.membership
-        return other
+        self._complete(assignment, -1 if self._companion is None else self._companion.generation())
 
 
 def _adopt(coordinator: Any, asking: Adapter) -> Adapter:
@@ -156,44 +123,32 @@ def _adopt(coordinator: Any, asking: Adapter) -> Adapter:
     return found
 
 
-class _Named(Adapter):
-    """An assignor by its name in `quorate.assignors.registry`."""
-
-    registered: str
-
-    def __init__(self, *, client_rack: str | None = None, **options: Any) -> None:
-        super().__init__(client_assignor(self.registered, **options), client_rack=client_rack)
-
-
-class Range(_Named):
+class Range(NamedConsumerAssignor, Adapter):
     """Kafka's `range`: per topic, contiguous ranges; local ones where racks are known (KIP-881). Eager."""
 
     registered = "range"
 
 
-class RoundRobin(_Named):
+class RoundRobin(NamedConsumerAssignor, Adapter):
     """Kafka's `roundrobin`: partitions dealt out in turn; knows no racks. Eager."""
 
     registered = "roundrobin"
 
 
-class Sticky(_Named):
+class Sticky(NamedConsumerAssignor, Adapter):
     """Kafka's `sticky`: balanced, with as few partitions moved as possible; local ones where racks are known (KIP-881). Eager."""
 
     registered = "sticky"
 
 
-class CooperativeSticky(_Named):
+class CooperativeSticky(NamedConsumerAssignor, Adapter):
     """Kafka's `cooperative-sticky`: like `sticky`, and members keep reading what they keep (KIP-429)."""
 
     registered = "cooperative-sticky"
 
 
-class LagAware(Adapter):
+class LagAware(LagAwareConsumerAssignor, Adapter):
     """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager, if not told otherwise.
 
     Without `lags`, the leader reads them by its consumer's own connections.
     """
-
-    def __init__(self, *, client_rack: str | None = None, cooperative: bool = False, **options: Any) -> None:
-        super().__init__(client_assignor("lag-aware", **options), client_rack=client_rack, cooperative=cooperative)

@@ -16,7 +16,6 @@ The companion does these. It replaces methods on the one coordinator that it is 
 
 import asyncio
 import logging
-import weakref
 from typing import Any
 
 from aiokafka.errors import KafkaError
@@ -27,15 +26,16 @@ from aiokafka.structs import TopicPartition
 from quorate.assignors.adapters.aiokafka_lags import LagReader
 from quorate.assignors.adapters.aiokafka_requests import StaticHeartbeat, StaticJoinGroup, StaticOffsetCommit
 from quorate.assignors.adapters.consumer_lags import needs_lags
-from quorate.assignors.adapters.membership import Membership, Strategy, subscribed_topics
+from quorate.assignors.adapters.membership import Strategy, subscribed_topics
 from quorate.assignors.adapters.protocol import Joined, assignment_bytes, fenced, partitions_of
 from quorate.assignors.adapters.racks import ClusterView
+from quorate.assignors.adapters.shared import ConsumerCompanion
 from quorate.codecs.consumer_protocol import decode_assignment
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.messages import ConsumerProtocolAssignment
 from quorate.codecs.printable import some_of
 
-__all__ = ["Companion", "FencedInstanceIdError", "cluster_view"]
+__all__ = ["Companion", "FencedInstanceIdError"]
 
 log = logging.getLogger(__name__)
 
@@ -55,29 +55,16 @@ class _Skipped:
     error_code = 0
 
 
-def cluster_view(cluster: Any) -> ClusterView:
-    """The metadata of aiokafka. Of a topic with an error it keeps nothing; a partition without a leader still has its replicas."""
-    return ClusterView(
-        brokers={broker.nodeId: broker.rack for broker in cluster._brokers.values()},
-        topics={
-            name: {number: one.replicas for number, one in found.items()}
-            for name, found in list(cluster._partitions.items())
-        },
-    )
-
-
-class Companion:
+class Companion(ConsumerCompanion):
     """Works for one consumer, from its first JoinGroup on; refers to its coordinator weakly."""
 
     def __init__(self, coordinator: Any, rack: str | None, *, cooperative: bool) -> None:
-        self._coordinator_ref = weakref.ref(coordinator)
-        self.membership = Membership(group=coordinator.group_id, rack=rack)
+        super().__init__(coordinator, rack)
         self.cooperative = cooperative
         self._fenced: FencedInstanceIdError | None = None
         self._keeps = False
         self._lost: frozenset[Any] = frozenset()
         self._lags = LagReader(coordinator)
-        self._type = type(coordinator)
         coordinator._perform_assignment = self._perform_assignment
         coordinator._cluster.add_listener(self._metadata_changed)
         if cooperative:
@@ -90,11 +77,16 @@ class Companion:
             coordinator._do_heartbeat = self._do_heartbeat
             coordinator._do_rejoin_group = self._do_rejoin_group
 
-    @property
-    def _coordinator(self) -> Any:
-        coordinator = self._coordinator_ref()
-        assert coordinator is not None  # it calls us
-        return coordinator
+    @staticmethod
+    def view(cluster: Any) -> ClusterView:
+        """The metadata of aiokafka. Of a topic with an error it keeps nothing; a partition without a leader still has its replicas."""
+        return ClusterView(
+            brokers={broker.nodeId: broker.rack for broker in cluster._brokers.values()},
+            topics={
+                name: {number: one.replicas for number, one in found.items()}
+                for name, found in list(cluster._partitions.items())
+            },
+        )
 
     # For the assignors.
 
@@ -107,21 +99,6 @@ class Companion:
     def generation(self) -> int:
         """The generation that the consumer is a member of; -1 if it is none, or was put out."""
         return int(self._coordinator.generation)
-
-    # Racks (KIP-881).
-
-    def check_racks(self) -> None:
-        """Ask for a rebalance if racks changed since this consumer assigned partitions as the leader."""
-        coordinator = self._coordinator_ref()
-        if coordinator is not None and self.membership.racks_changed(cluster_view(coordinator._cluster)):
-            coordinator.request_rejoin()
-
-    def _metadata_changed(self, _cluster: Any) -> None:
-        try:
-            self.check_racks()
-        except Exception:
-            # Other listeners come after this one.
-            log.exception("group %s: the racks of partitions could not be compared", self.membership.group)
 
     # The leader.
 
@@ -142,7 +119,7 @@ class Companion:
         await coordinator._client._maybe_wait_metadata()
         # aiokafka rejoins when the numbers of partitions differ from these.
         coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
-        topology = self.membership.topology(members, cluster_view(coordinator._cluster))
+        topology = self.membership.topology(members, self.view(coordinator._cluster))
         if skips:
             # A static leader is back within its session: everybody keeps what they have, and it watches again (KIP-814).
             log.info("group %s: the leader is back; nothing is assigned anew", coordinator.group_id)

@@ -4,6 +4,7 @@ import asyncio
 import weakref
 from collections import defaultdict
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,8 @@ class LagReader:
             group=coordinator.group_id,
             reset=OffsetResetStrategy.to_str(reset),
             committed=self._committed,
-            ends=self._ends,
-            starts=self._starts,
+            ends=partial(self._bounds, "end_offsets"),
+            starts=partial(self._bounds, "beginning_offsets"),
         )
 
     async def read(self, topology: Topology) -> Lags:
@@ -92,12 +93,6 @@ class LagReader:
                 if isinstance(error, NotCoordinatorForGroupError):
                     coordinator.coordinator_dead()
                 await asyncio.sleep(coordinator._retry_backoff_ms / 1000)
-
-    async def _ends(self, partitions: Sequence[TopicPartition]) -> Offsets:
-        return await self._bounds("end_offsets", partitions)
-
-    async def _starts(self, partitions: Sequence[TopicPartition]) -> Offsets:
-        return await self._bounds("beginning_offsets", partitions)
 
     async def _bounds(self, which: str, partitions: Sequence[TopicPartition]) -> Offsets:
         fetcher = fetcher_of(self._coordinator)

@@ -14,10 +14,9 @@ from typing import Any
 
 from quorate.assignors.adapters import fits
 from quorate.assignors.adapters.callers import calling
-from quorate.assignors.adapters.membership import Membership, Strategy, check_names, common_rack
+from quorate.assignors.adapters.membership import check_names, common_rack
 from quorate.assignors.adapters.protocol import VERSION, Joined, by_topic
-from quorate.assignors.assignor import Assignor
-from quorate.assignors.registry import client_assignor
+from quorate.assignors.adapters.shared import ConsumerAssignor, LagAwareConsumerAssignor, NamedConsumerAssignor
 
 try:
     from kafka import KafkaConsumer
@@ -26,7 +25,7 @@ try:
     from kafka.errors import KafkaConfigurationError
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-    from quorate.assignors.adapters.kafka_python_consumer import Companion, cluster_view
+    from quorate.assignors.adapters.kafka_python_consumer import Companion
     from quorate.assignors.adapters.kafka_python_needs import CLIENT, KNOWN
 except ImportError as error:
     raise fits.refusal("kafka-python", "3.0", error, install="pip install 'kafka-python>=3.0'") from error
@@ -34,27 +33,13 @@ except ImportError as error:
 __all__ = ["Adapter", "CooperativeSticky", "LagAware", "Range", "RoundRobin", "Sticky"]
 
 
-class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
+class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
     """Any assignor of quorate's as one of kafka-python's.
 
     `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out, `cooperative-sticky` is cooperative and others are not; with `True` any
     other than Java's is, and the adapter sees to it that nothing is given away before it is free. The group knows it as `cooperative-NAME` then.
     A consumer whose assignors are not all cooperative is eager.
     """
-
-    def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
-        self.strategy = Strategy.of(assignor, cooperative)
-        self.client_rack = client_rack
-        self.membership = Membership(rack=client_rack or None)
-        self._companion: Companion | None = None
-
-    def __repr__(self) -> str:
-        return f"<{self.name} of quorate, client_rack={self.membership.rack!r}>"
-
-    @property
-    def name(self) -> str:
-        """What the group protocol calls it."""
-        return self.strategy.name
 
     # What kafka-python's coordinator calls.
 
@@ -72,15 +57,7 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
         """The subscription to send, version 3: with the rack, what the consumer keeps, the generation, and user data, as a Java member sends it."""
         if self._companion is None and calling(ConsumerCoordinator) is not None:
             raise fits.unfit(CLIENT, KNOWN, "it joins by an assignor that it has not asked for supported_protocols()")
-        self.membership.watch.stop()
-        owned: Sequence[tuple[str, int]] | None
-        if self._companion is not None:
-            owned, generation = self._companion.owned(), self._companion.generation()
-        else:
-            owned = (self.membership.assigned or ()) if self.strategy.cooperative else None
-            generation = self.membership.generation
-        data = self.membership.subscription(self.strategy, topics, owned=owned, generation=generation)
-        return ConsumerProtocolSubscription.decode(data)
+        return ConsumerProtocolSubscription.decode(self._subscription(topics))
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, Any]:
         """The leader's assignment. Never raises: see `quorate.assignors.adapters.leader`."""
@@ -88,9 +65,7 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
         if self._companion is not None:
             self._companion.watch_metadata()
             joined = self._companion.as_joined(joined)
-        found = self.membership.read(joined)
-        topology = self.membership.topology(found, cluster_view(cluster))
-        answer = self.membership.lead(self.strategy, found, topology)
+        answer = self._lead(joined, Companion.view(cluster))
         return {
             member: ConsumerProtocolAssignment(
                 VERSION, [(one.topic, list(one.partitions)) for one in by_topic(answer[member])], None
@@ -100,16 +75,7 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         """Remember what the group agreed on."""
-        self.membership.complete(assignment.partitions(), generation)
-        if self._companion is not None:
-            self._companion.check_racks()
-
-    def _for(self, companion: Companion) -> "Adapter":
-        """The same assignor, for one consumer."""
-        other = Adapter(self.strategy.assignor, client_rack=self.client_rack, cooperative=self.strategy.cooperative)
-        other._companion = companion
-        other.membership = companion.membership
-        return other
+        self._complete(assignment, generation)
 
 
 def _adopt(coordinator: Any, consumer: Any) -> None:
@@ -131,44 +97,32 @@ def _adopt(coordinator: Any, consumer: Any) -> None:
         coordinator._assignors[name] = one._for(companion)
 
 
-class _Named(Adapter):
-    """An assignor by its name in `quorate.assignors.registry`."""
-
-    registered: str
-
-    def __init__(self, *, client_rack: str | None = None, **options: Any) -> None:
-        super().__init__(client_assignor(self.registered, **options), client_rack=client_rack)
-
-
-class Range(_Named):
+class Range(NamedConsumerAssignor, Adapter):
     """Kafka's `range`: per topic, contiguous ranges; local ones where racks are known (KIP-881). Eager."""
 
     registered = "range"
 
 
-class RoundRobin(_Named):
+class RoundRobin(NamedConsumerAssignor, Adapter):
     """Kafka's `roundrobin`: partitions dealt out in turn; knows no racks. Eager."""
 
     registered = "roundrobin"
 
 
-class Sticky(_Named):
+class Sticky(NamedConsumerAssignor, Adapter):
     """Kafka's `sticky`: balanced, with as few partitions moved as possible; local ones where racks are known (KIP-881). Eager."""
 
     registered = "sticky"
 
 
-class CooperativeSticky(_Named):
+class CooperativeSticky(NamedConsumerAssignor, Adapter):
     """Kafka's `cooperative-sticky`: like `sticky`, and members keep reading what they keep (KIP-429)."""
 
     registered = "cooperative-sticky"
 
 
-class LagAware(Adapter):
+class LagAware(LagAwareConsumerAssignor, Adapter):
     """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager, if not told otherwise.
 
     Without `lags`, the leader reads them by its consumer's own connections.
     """
-
-    def __init__(self, *, client_rack: str | None = None, cooperative: bool = False, **options: Any) -> None:
-        super().__init__(client_assignor("lag-aware", **options), client_rack=client_rack, cooperative=cooperative)

@@ -20,7 +20,6 @@ The companion does these. It replaces methods on the one coordinator that it is 
 """
 
 import logging
-import weakref
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -34,11 +33,11 @@ from kafka.util import ensure_valid_topic_name
 
 from quorate.assignors.adapters.consumer_lags import needs_lags
 from quorate.assignors.adapters.kafka_python_lags import LagReader
-from quorate.assignors.adapters.membership import Membership
 from quorate.assignors.adapters.protocol import EMPTY_SUBSCRIPTION, Joined, fenced, subscription_bytes
 from quorate.assignors.adapters.racks import ClusterView
+from quorate.assignors.adapters.shared import ConsumerCompanion
 
-__all__ = ["Companion", "cluster_view"]
+__all__ = ["Companion"]
 
 log = logging.getLogger(__name__)
 
@@ -52,24 +51,11 @@ STATIC_JOIN_VERSION = 9
 """Of JoinGroup: the first whose answer says that the leader is to skip the assignment (KIP-814)."""
 
 
-def cluster_view(cluster: Any) -> ClusterView:
-    """kafka-python's metadata. Of a topic with an error it keeps nothing; a partition without a leader still has its replicas."""
-    partitions: Mapping[str, Mapping[int, Any]] = cluster._partitions
-    return ClusterView(
-        brokers={broker.node_id: broker.rack for broker in cluster.brokers()},
-        topics={
-            name: {number: one.replica_nodes for number, one in found.items()}
-            for name, found in list(partitions.items())
-        },
-    )
-
-
-class Companion:
+class Companion(ConsumerCompanion):
     """Works for one consumer. Made while its coordinator is made; refers to it weakly."""
 
     def __init__(self, coordinator: Any, rack: str | None, consumer: Any = None) -> None:
-        self._coordinator_ref = weakref.ref(coordinator)
-        self.membership = Membership(group=coordinator.group_id or "(none)", rack=rack)
+        super().__init__(coordinator, rack)
         self._watching = False
         self._fenced: str | None = None
         self._unreadable: dict[str, bytes] = {}
@@ -79,7 +65,6 @@ class Companion:
         self._prepares = False
         self._waited_for: set[str] = set()
         self._poll_timeout_ms: float | None = None
-        self._type = type(coordinator)
         coordinator.poll = self._poll
         coordinator.time_to_next_poll = self._time_to_next_poll
         coordinator.ensure_active_group_async = self._ensure_active_group_async
@@ -94,11 +79,17 @@ class Companion:
         coordinator._process_sync_group_response = self._process_sync_group_response
         coordinator._handle_heartbeat_response = self._handle_heartbeat_response
 
-    @property
-    def _coordinator(self) -> Any:
-        coordinator = self._coordinator_ref()
-        assert coordinator is not None  # it calls us
-        return coordinator
+    @staticmethod
+    def view(cluster: Any) -> ClusterView:
+        """kafka-python's metadata. Of a topic with an error it keeps nothing; a partition without a leader still has its replicas."""
+        partitions: Mapping[str, Mapping[int, Any]] = cluster._partitions
+        return ClusterView(
+            brokers={broker.node_id: broker.rack for broker in cluster.brokers()},
+            topics={
+                name: {number: one.replica_nodes for number, one in found.items()}
+                for name, found in list(partitions.items())
+            },
+        )
 
     # For the assignors.
 
@@ -127,19 +118,6 @@ class Companion:
         if not self._watching:
             self._coordinator._cluster.add_listener(self._metadata_changed)
             self._watching = True
-
-    def check_racks(self) -> None:
-        """Ask for a rebalance if racks changed since this consumer assigned partitions as the leader."""
-        coordinator = self._coordinator_ref()
-        if coordinator is not None and self.membership.racks_changed(cluster_view(coordinator._cluster)):
-            coordinator.request_rejoin()
-
-    def _metadata_changed(self, _cluster: Any) -> None:
-        try:
-            self.check_racks()
-        except Exception:
-            # Other listeners come after this one.
-            log.exception("group %s: the racks of partitions could not be compared", self.membership.group)
 
     # The leader.
 
@@ -207,7 +185,7 @@ class Companion:
         self.watch_metadata()
         joined = [Joined(one.member_id, bytes(one.metadata), one.group_instance_id) for one in members]
         found = self.membership.read(self.as_joined(joined))
-        self.membership.topology(found, cluster_view(coordinator._cluster))
+        self.membership.topology(found, self.view(coordinator._cluster))
         return {}
 
     def as_joined(self, joined: Sequence[Joined]) -> list[Joined]:

@@ -3,6 +3,7 @@
 import time
 import weakref
 from collections.abc import Awaitable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from kafka.errors import KafkaTimeoutError
@@ -29,8 +30,8 @@ class LagReader:
             group=coordinator.group_id or "(none)",
             reset=consumer.config["auto_offset_reset"],
             committed=self._committed,
-            ends=self._ends,
-            starts=self._starts,
+            ends=partial(self._bounds, OffsetSpec.LATEST),
+            starts=partial(self._bounds, OffsetSpec.EARLIEST),
             ended=self._ended,
         )
 
@@ -55,12 +56,6 @@ class LagReader:
         coordinator = _alive(self._coordinator_ref)
         found = await self._in_time(coordinator.fetch_committed_offsets_async(asked, self._left_ms()))
         return {TopicPartition(*at): one.offset for at, one in found.items()}
-
-    async def _ends(self, partitions: Sequence[TopicPartition]) -> Offsets:
-        return await self._bounds(OffsetSpec.LATEST, partitions)
-
-    async def _starts(self, partitions: Sequence[TopicPartition]) -> Offsets:
-        return await self._bounds(OffsetSpec.EARLIEST, partitions)
 
     async def _bounds(self, which: OffsetSpec, partitions: Sequence[TopicPartition]) -> Offsets:
         asked = {At(*at): which for at in partitions}

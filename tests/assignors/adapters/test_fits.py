@@ -15,12 +15,13 @@ from quorate.assignors.adapters import (
     kafka_python,
     kafka_python_consumer,
     kafka_python_needs,
+    shared,
 )
 from quorate.assignors.adapters.fits import Requirements, UnfitError, check
 
 CLIENTS = {
-    "kafka-python": (kafka_python_needs, kafka_python_consumer, kafka_python),
-    "aiokafka": (aiokafka_needs, aiokafka_consumer, aiokafka, aiokafka_requests),
+    "kafka-python": (kafka_python_needs, kafka_python_consumer, kafka_python, shared),
+    "aiokafka": (aiokafka_needs, aiokafka_consumer, aiokafka, aiokafka_requests, shared),
 }
 METHODS = [
     (client, need.kind, name)

@@ -1,0 +1,120 @@
+"""What the adapters for kafka-python and aiokafka have in common. Knows no client."""
+
+import copy
+import logging
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+from quorate.assignors.adapters.membership import Membership, Strategy
+from quorate.assignors.adapters.protocol import Joined
+from quorate.assignors.adapters.racks import ClusterView
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.model import Assignment
+from quorate.assignors.registry import client_assignor
+
+__all__ = ["ConsumerAssignor", "ConsumerCompanion", "LagAwareConsumerAssignor", "NamedConsumerAssignor"]
+
+log = logging.getLogger(__name__)
+
+
+class ConsumerCompanion(ABC):
+    """Works for one consumer; refers to its coordinator weakly, and replaces methods of that one alone."""
+
+    def __init__(self, coordinator: Any, rack: str | None) -> None:
+        self._coordinator_ref = weakref.ref(coordinator)
+        self._type = type(coordinator)
+        self.membership = Membership(group=coordinator.group_id or "(none)", rack=rack)
+
+    @property
+    def _coordinator(self) -> Any:
+        coordinator = self._coordinator_ref()
+        assert coordinator is not None  # it calls us
+        return coordinator
+
+    @staticmethod
+    @abstractmethod
+    def view(cluster: Any) -> ClusterView:
+        """The client's metadata."""
+
+    @abstractmethod
+    def owned(self) -> list[tuple[str, int]] | None:
+        """What the consumer keeps while it joins: `None` for an eager one, which gives up everything."""
+
+    @abstractmethod
+    def generation(self) -> int:
+        """The generation that the consumer is a member of; -1 if it is none, or was fenced."""
+
+    def check_racks(self) -> None:
+        """Ask for a rebalance if racks changed since this consumer assigned partitions as the leader (KIP-881)."""
+        coordinator = self._coordinator_ref()
+        if coordinator is not None and self.membership.racks_changed(self.view(coordinator._cluster)):
+            coordinator.request_rejoin()
+
+    def _metadata_changed(self, _cluster: Any) -> None:
+        try:
+            self.check_racks()
+        except Exception:
+            # Other listeners come after this one.
+            log.exception("group %s: the racks of partitions could not be compared", self.membership.group)
+
+
+class ConsumerAssignor:
+    """An assignor of quorate's for consumers; a client's adapter adds what that client calls."""
+
+    def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
+        self.strategy = Strategy.of(assignor, cooperative)
+        self.client_rack = client_rack
+        self.membership = Membership(rack=client_rack or None)
+        self._companion: Any = None
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of quorate, client_rack={self.membership.rack!r}>"
+
+    @property
+    def name(self) -> str:
+        """The assignor's name in the group protocol."""
+        return self.strategy.name
+
+    def _subscription(self, topics: Iterable[str]) -> bytes:
+        self.membership.watch.stop()
+        owned: Iterable[tuple[str, int]] | None
+        if self._companion is not None:
+            owned, generation = self._companion.owned(), self._companion.generation()
+        else:
+            owned = (self.membership.assigned or ()) if self.strategy.cooperative else None
+            generation = self.membership.generation
+        return self.membership.subscription(self.strategy, topics, owned=owned, generation=generation)
+
+    def _lead(self, joined: Sequence[Joined], view: ClusterView) -> Assignment:
+        members = self.membership.read(joined)
+        return self.membership.lead(self.strategy, members, self.membership.topology(members, view))
+
+    def _complete(self, assignment: Any, generation: int) -> None:
+        self.membership.complete(assignment.partitions(), generation)
+        if self._companion is not None:
+            self._companion.check_racks()
+
+    def _for(self, companion: ConsumerCompanion) -> Self:
+        """The same assignor, for one consumer."""
+        other = copy.copy(self)
+        other._companion = companion
+        other.membership = companion.membership
+        return other
+
+
+class NamedConsumerAssignor(ConsumerAssignor):
+    """An assignor by its name in `quorate.assignors.registry`."""
+
+    registered: str
+
+    def __init__(self, *, client_rack: str | None = None, **options: Any) -> None:
+        super().__init__(client_assignor(self.registered, **options), client_rack=client_rack)
+
+
+class LagAwareConsumerAssignor(ConsumerAssignor):
+    """`lag-aware`, which may be cooperative."""
+
+    def __init__(self, *, client_rack: str | None = None, cooperative: bool = False, **options: Any) -> None:
+        super().__init__(client_assignor("lag-aware", **options), client_rack=client_rack, cooperative=cooperative)
