@@ -35,7 +35,21 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberFacts:
+class _Facts:
+    """Of some members: how many partitions they have, how many of these are local, and their lag."""
+
+    partitions: int
+    local: int
+    lag: int | None
+
+    @property
+    def local_share(self) -> float | None:
+        """From 0 to 1; `None` without partitions."""
+        return self.local / self.partitions if self.partitions else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberFacts(_Facts):
     """One member: `topics` are numbers of partitions; `local` is how many of them have a replica in its rack.
 
     `lag`: records, of those partitions whose lag is known; `None` if no lags were given. `moved_in`: partitions that another member had before;
@@ -45,33 +59,17 @@ class MemberFacts:
     member_id: str
     instance_id: str | None
     rack: str | None
-    partitions: int
     topics: Mapping[str, int]
-    local: int
-    lag: int | None
     moved_in: int | None
     moved_out: int | None
 
-    @property
-    def local_share(self) -> float | None:
-        """From 0 to 1; `None` if it has no partitions."""
-        return self.local / self.partitions if self.partitions else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RackFacts:
+class RackFacts(_Facts):
     """The members of one rack together; `rack` is `None` for those without one."""
 
     rack: str | None
     members: int
-    partitions: int
-    local: int
-    lag: int | None
-
-    @property
-    def local_share(self) -> float | None:
-        """From 0 to 1; `None` if it has no partitions."""
-        return self.local / self.partitions if self.partitions else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +85,7 @@ class RemotePartition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation:
+class Explanation(_Facts):
     """What `explain` finds. `members` in the order of the group; `racks` in the order of their names, members without a rack last.
 
     `partitions` counts what is assigned, `unassigned` partitions of subscribed topics that nobody has. `balance` and `lag_balance` are over
@@ -97,11 +95,8 @@ class Explanation:
 
     members: Mapping[str, MemberFacts]
     racks: tuple[RackFacts, ...]
-    partitions: int
     unassigned: int
-    local: int
     balance: Spread
-    lag: int | None
     lag_balance: Spread | None
     lag_unknown: int
     moved: int | None
@@ -109,11 +104,6 @@ class Explanation:
     reasons: Mapping[RemoteReason, int]
     assignment: Assignment = field(repr=False, compare=False)
     _remote: tuple[Ints, Ints, list[RemoteReason]] = field(repr=False, compare=False)
-
-    @property
-    def local_share(self) -> float | None:
-        """From 0 to 1; `None` if nothing is assigned."""
-        return self.local / self.partitions if self.partitions else None
 
     @cached_property
     def remote(self) -> tuple[RemotePartition, ...]:
@@ -141,54 +131,20 @@ class Explanation:
 
     def to_json(self, *, remote: bool = True) -> dict[str, Any]:
         """The same as plain values. `remote=False` leaves the list of remote partitions out, and keeps their number for each reason."""
-        found: dict[str, Any] = {
-            "partitions": self.partitions,
-            "unassigned": self.unassigned,
-            "local": self.local,
-            "local_share": _rounded(self.local_share),
-            "balance": _spread(self.balance),
-            "lag": self.lag,
-            "lag_balance": self.lag_balance and _spread(self.lag_balance),
-            "lag_unknown": self.lag_unknown,
-            "moved": self.moved,
-            "first_assigned": self.first_assigned,
-            "racks": [
-                {
-                    "rack": one.rack,
-                    "members": one.members,
-                    "partitions": one.partitions,
-                    "local": one.local,
-                    "local_share": _rounded(one.local_share),
-                    "lag": one.lag,
-                }
-                for one in self.racks
-            ],
-            "members": {
-                one.member_id: {
-                    "instance_id": one.instance_id,
-                    "rack": one.rack,
-                    "partitions": one.partitions,
-                    "topics": dict(one.topics),
-                    "local": one.local,
-                    "local_share": _rounded(one.local_share),
-                    "lag": one.lag,
-                    "moved_in": one.moved_in,
-                    "moved_out": one.moved_out,
-                }
-                for one in self.members.values()
-            },
+        of_all = "partitions unassigned local local_share balance lag lag_balance lag_unknown moved first_assigned"
+        of_rack = "rack members partitions local local_share lag"
+        of_member = "instance_id rack partitions topics local local_share lag moved_in moved_out"
+        found = _plain(self, of_all) | {
+            "racks": [_plain(one, of_rack) for one in self.racks],
+            "members": {one.member_id: _plain(one, of_member) for one in self.members.values()},
             "reasons": {str(reason): number for reason, number in self.reasons.items()},
         }
         if remote:
             found["remote"] = [
-                {
-                    "topic": one.topic,
-                    "partition": one.partition,
-                    "member": one.member_id,
-                    "rack": one.rack,
-                    "replica_racks": list(one.replica_racks),
-                    "reason": str(one.reason),
-                }
+                _plain(one, "topic partition")
+                | {"member": one.member_id}
+                | _plain(one, "rack replica_racks")
+                | {"reason": str(one.reason)}
                 for one in self.remote
             ]
         return found
@@ -378,9 +334,19 @@ def _spread_of(values: Ints) -> Spread:
     return Spread(min=int(values.min()), max=int(values.max())) if len(values) else Spread(min=0, max=0)
 
 
-def _spread(spread: Spread) -> dict[str, int]:
-    return {"min": spread.min, "max": spread.max, "spread": spread.difference}
+def _plain(one: Any, names: str) -> dict[str, Any]:
+    """Some of an object's values, as JSON has them."""
+    return {name: _plain_value(getattr(one, name)) for name in names.split()}
 
 
-def _rounded(share: float | None) -> float | None:
-    return None if share is None else round(share, 4)
+def _plain_value(value: Any) -> Any:
+    match value:
+        case float():  # a share
+            return round(value, 4)
+        case Spread():
+            return {"min": value.min, "max": value.max, "spread": value.difference}
+        case tuple():
+            return list(value)
+        case Mapping():
+            return dict(value)
+    return value
