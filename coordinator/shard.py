@@ -147,11 +147,9 @@ class CoordinatorShard:
 
     def config_of(self, group_id: str, name: str) -> int:
         """A config of a group: its own, by default the broker's. `name`: the field of `CoordinatorConfig`."""
-        own = self.group_configs.get(group_id)
-        if own is not None and name in own:
+        if self.group_configs and name in (own := self.group_configs.get(group_id, {})):
             return own[name]
-        value: int = getattr(self.config, name)
-        return value
+        return getattr(self.config, name)  # type: ignore[no-any-return]  # whole numbers all
 
     def may_assign(self, group: ModernGroup[Any, Any], interval: str, now_ms: int) -> bool:
         """Whether a group's last target is old enough for another one; before 4.3 it always was. `interval`: the config that says how old (KIP-1263)."""

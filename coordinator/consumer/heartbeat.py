@@ -50,14 +50,14 @@ def _group_for(
 
     Raises `ApiError` GROUP_ID_NOT_FOUND if there is none, or it is of another kind.
     """
-    group = shard.state.groups.get(group_id)
-    if group is None and create:
-        return _new(shard, group_id)
-    if isinstance(group, ClassicGroup) and create:
-        if group.is_empty:
+    if create:
+        group = shard.state.groups.get(group_id)
+        if isinstance(group, ClassicGroup) and not group.is_empty:
+            return upgrade(shard, group, records, now_ms)
+        if isinstance(group, ClassicGroup):
             records.append(tombstone(GroupMetadataKey(group=group_id)))
+        if group is None or isinstance(group, ClassicGroup):
             return _new(shard, group_id)
-        return upgrade(shard, group, records, now_ms)
     return shard.group(ConsumerGroup, group_id)
 
 

@@ -31,7 +31,7 @@ def find_or_join(
     """
     if request.instance_id is not None:
         return _find_or_join_static(shard, group, member_id, request.instance_id, request, records)
-    if member_id not in group.members and request.member_epoch == JOIN:
+    if request.member_epoch == JOIN and member_id not in group.members:
         return ConsumerMember(member_id=member_id)
     member = existing_member(group, member_id)
     _check_epoch(shard, member, request)

@@ -142,7 +142,7 @@ def test_metadata_is_as_it_was(tmp_path: Path) -> None:
     )
     assert {one.index: (one.replicas, one.leader_epoch - 1) for one in topic.partitions} == before
     assert topic.partitions[0].log.config.segment_ms == 7000
-    assert again.groups.configs["g"].consumer_session_timeout_ms == 50_000
+    assert again.groups.configs["g"] == {"group_consumer_session_timeout_ms": 50_000}
     assert again.transactions.new_producer_id() not in ids
     assert not list(tmp_path.glob("*/gone-*"))
     folders = {path.parent.name for path in tmp_path.glob("*/a-0")}
