@@ -10,7 +10,7 @@ type, null key) or fail at (unknown value version, malformed) has no such line, 
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from json.encoder import encode_basestring
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.consumer_protocol import open_nested
-from quorate.codecs.errors import DecodeError
+from quorate.codecs.errors import DecodeError, InputError
 from quorate.codecs.json_form import to_json, to_kafka_json
 from quorate.codecs.log.model import LogEntry, LogProblem
 from quorate.codecs.message import Message, MessageSpec
@@ -30,10 +30,11 @@ from quorate.codecs.records import (
     Record,
     UnknownRecord,
     as_kafka_reads,
+    decode_record,
 )
 from quorate.codecs.wire import FixedType, StringType, Uuid, UuidType
 
-__all__ = ["Entry", "HexEntry", "JsonLines", "KafkaLines", "RecordEntry", "group_of"]
+__all__ = ["Entry", "HexEntry", "JsonLines", "KafkaLines", "RecordEntry", "group_of", "hex_entries"]
 
 _MAX_KEYS = 50_000
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
@@ -248,3 +249,35 @@ class KafkaLines:
             # Jackson writes \u001F where Python writes \u001f.
             text = _ESCAPE.sub(lambda escape: "\\u" + escape[0][2:].upper() if escape[0][1] == "u" else escape[0], text)
         return text
+
+
+def hex_entries(lines: Iterable[str], topic: str, name: str) -> Iterator[HexEntry]:
+    """Records from lines of `key-hex value-hex`; `null`, `-` or nothing stands for null. Raises `InputError` naming the line of `name`."""
+    for number, text in enumerate(lines, 1):
+        words = text.split()
+        if not words:
+            continue
+        if len(words) > 2:
+            raise InputError(
+                f"{name}, line {number}: {len(words)} words",
+                "a line is the key and the value in hex, or the key alone for a tombstone",
+            )
+        key = _unhex(words[0], f"{name}, line {number}: the key")
+        value = _unhex(words[1], f"{name}, line {number}: the value") if len(words) == 2 else None
+        yield HexEntry(
+            topic=topic, line=number, key_bytes=key, value_bytes=value, record=decode_record(key, value, topic=topic)
+        )
+
+
+def _unhex(text: str, place: str) -> bytes | None:
+    if text in ("null", "-"):
+        return None
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        shown = text if len(text) <= 40 else text[:40] + "…"
+        is_odd = re.fullmatch(r"[0-9a-fA-F]*", text) is not None
+        raise InputError(
+            f"{place} has an odd number of digits" if is_odd else f"{place} {shown!r} is not hex",
+            "a line is `key-hex value-hex`, with null or - for a null value",
+        ) from None

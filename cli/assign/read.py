@@ -6,8 +6,8 @@ from quorate.assignors.what_if.description import read_topology
 from quorate.assignors.what_if.situation import GroupSituation
 from quorate.cli.moments import read_time
 from quorate.cli.reporting import byte_progress, show_damage
-from quorate.cli.sources import LogPartitions
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
+from quorate.codecs.log.partitions import LogPartitions
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history.situations import Known, SituationReplay
 

@@ -26,12 +26,12 @@ from quorate.cli.errors import UserError, note
 from quorate.cli.moments import read_time
 from quorate.cli.output import terminal_width
 from quorate.cli.reporting import byte_progress, show_damage
-from quorate.cli.sources import LogPartitions, hex_entries
-from quorate.cli.text_input import stdin_lines
+from quorate.cli.text_input import STDIN, stdin_lines
 from quorate.codecs.errors import QuorateError
-from quorate.codecs.json_lines import Entry
+from quorate.codecs.json_lines import Entry, hex_entries
 from quorate.codecs.log import IsolationLevel
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
+from quorate.codecs.log.partitions import LogPartitions
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, CoordinatorRecord
 
 __all__ = ["decode"]
@@ -186,7 +186,7 @@ def decode(
             )
             entries = live if until_ms is None else (entry for entry in live if entry.timestamp_ms < until_ms)
         elif sources == ("-",):
-            entries = hex_entries(stdin_lines(), topics[0] if topics else CONSUMER_OFFSETS)
+            entries = hex_entries(stdin_lines(), topics[0] if topics else CONSUMER_OFFSETS, STDIN)
         else:
             files = LogPartitions(sources, topics=topics, partitions=partitions)
             if files.empty:

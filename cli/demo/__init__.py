@@ -1,6 +1,6 @@
 """`quorate demo`: an embedded cluster with racks, real consumers, and what happens to them; then what an upgrade of real brokers wrote.
 
-Nothing is made up: what is told was seen while it happened (`play`), or is computed from a recorded log (`recording`).
+Nothing is made up: what is told was seen while it happened (`quorate.integration.play`), or is computed from a recorded log (`recording`).
 """
 
 import logging
@@ -15,10 +15,10 @@ from quorate.cli.demo.recording import called, comparison, decode, packaged
 from quorate.cli.errors import UserError
 from quorate.cli.output import echo_lines, next_steps
 from quorate.cli.subcommands import Commands
-from quorate.coordinator.history.takeovers import stories
+from quorate.codecs.takeovers import stories
 
 if TYPE_CHECKING:
-    from quorate.cli.demo.play import Play
+    from quorate.integration.play import Play
 
 __all__ = ["demo"]
 
@@ -50,8 +50,8 @@ def demo(ctx: click.Context, html: Path) -> None:
     from kafka.errors import KafkaError
 
     from quorate.cli.demo.html import page
-    from quorate.cli.demo.play import Play
     from quorate.cli.demo.show import showing
+    from quorate.integration.play import Play
 
     if not html.parent.is_dir():
         raise UserError(f"--html {html}: there is no folder {html.parent}", "name a file in a folder that is there")

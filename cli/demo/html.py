@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from quorate.cli.output import html_page
 
 if TYPE_CHECKING:
-    from quorate.cli.demo.play import Play
+    from quorate.integration.play import Play
 
 __all__ = ["page"]
 

@@ -16,13 +16,13 @@ import click
 from quorate.cli.decode.table import TableLines
 from quorate.cli.errors import UserError
 from quorate.cli.output import echo_lines, next_steps, stdout_has_colour, table_lines, terminal_width
-from quorate.cli.sources import LogPartitions
 from quorate.codecs.json_lines import group_of
 from quorate.codecs.log.model import LogEntry
+from quorate.codecs.log.partitions import LogPartitions
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.printable import hash_text
 from quorate.codecs.records import CoordinatorRecord
-from quorate.coordinator.history.takeovers import Story, stories
+from quorate.codecs.takeovers import Story, stories
 
 __all__ = ["DATA", "called", "comparison", "decode", "packaged"]
 

@@ -12,7 +12,7 @@ from quorate.cli.output import columns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quorate.cli.demo.play import Chapter, Play, Snapshot
+    from quorate.integration.play import Chapter, Play, Snapshot
 
 __all__ = ["chapter_lines", "showing", "table_lines"]
 

@@ -5,9 +5,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from quorate.cli.reporting import byte_progress, show_damage
-from quorate.cli.sources import BATCH_OVERHEAD_BYTES, LogPartitions
 from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
+from quorate.codecs.log.partitions import BATCH_OVERHEAD_BYTES, LogPartitions
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history import Moment
 from quorate.coordinator.history.reading import GroupsReplay, ReplayedGroups, check_places, copied, once

@@ -71,7 +71,9 @@ def test_jsonl_of_a_healthy_log_needs_no_heavy_library(upgrade):
 
 def test_the_demo_needs_the_core_only():
     assert imported_by("demo", "decode") & {"construct", "kafka", "numpy", "pyarrow"} == set()
-    code = "import sys; from quorate.cli.demo import html, play, show; print(*sys.modules)"
+    code = (
+        "import sys; from quorate.cli.demo import html, show; from quorate.integration import play\nprint(*sys.modules)"
+    )
     command = [sys.executable, "-P", "-W", "ignore", "-c", code]
     imported = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     extras = {"pyarrow", "pyspark", "aiokafka", "confluent_kafka", "docker", "prometheus_client", "scramp", "trustme"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.sources import LogPartitions
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from quorate.codecs.log.partitions import LogPartitions
 
 
 def places(ended):
@@ -67,7 +67,7 @@ def test_a_segment_outside_of_a_partition_folder_is_told_what_it_is(quorate, tra
 
 
 def test_progress_goes_up_to_the_size_of_the_files(transactions, monkeypatch):
-    monkeypatch.setattr("quorate.cli.sources.PROGRESS_EVERY", 3)
+    monkeypatch.setattr("quorate.codecs.log.partitions.PROGRESS_EVERY", 3)
     files = LogPartitions([str(transactions)])
     told = []
     assert sum(1 for _ in files.entries(progress=told.append)) == sum(1 for _ in files.entries())

@@ -9,7 +9,7 @@ import pytest
 from quorate.cli.demo import recording as demo_module
 from quorate.codecs.batches import read_batches
 from quorate.codecs.log import read_log
-from quorate.coordinator.history.takeovers import stories
+from quorate.codecs.takeovers import stories
 from tests.codecs.captures import CAPTURES
 
 

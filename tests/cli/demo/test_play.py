@@ -12,9 +12,9 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 
 from quorate.cli.demo.html import page
-from quorate.cli.demo.play import Chapter, Play, Snapshot
 from quorate.cli.demo.show import table_lines
 from quorate.cluster.errors import ClusterError
+from quorate.integration.play import Chapter, Play, Snapshot
 from tests.cli.demo.test_picture import PICTURE, script, text_of
 from tests.cli.terminal import in_terminal
 
@@ -159,7 +159,7 @@ def test_what_goes_wrong_is_told_in_a_line(quorate, tmp_path, monkeypatch, error
 def test_on_a_terminal_what_goes_on_is_shown_live_and_what_is_over_stays():
     """A play of two moments, in a terminal."""
     code = """
-from quorate.cli.demo.play import Chapter, Play, Snapshot
+from quorate.integration.play import Chapter, Play, Snapshot
 from quorate.cli.demo.show import showing
 from tests.cli.demo.test_play import snapshot
 with showing() as show:

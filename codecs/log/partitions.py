@@ -1,19 +1,17 @@
-"""Where entries come from: files of brokers, a live cluster, lines of hex. What is shown of them is decided elsewhere."""
+"""The logs under several paths, as one sequence of entries: which partitions there are, chosen by topic and number, and how far reading is."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from quorate.cli.errors import UserError
-from quorate.cli.text_input import STDIN
-from quorate.codecs.json_lines import Entry, HexEntry
+from quorate.codecs.errors import InputError
 from quorate.codecs.log import IsolationLevel, read_log
 from quorate.codecs.log.files import PartitionFiles, find_partitions
 from quorate.codecs.log.model import LogEntry, LogProblem
-from quorate.codecs.records import RECORD_TYPES, decode_record
+from quorate.codecs.message import RECORD_TYPES
 
-__all__ = ["BATCH_OVERHEAD_BYTES", "LogPartitions", "hex_entries"]
+__all__ = ["BATCH_OVERHEAD_BYTES", "LogPartitions"]
 
 BATCH_OVERHEAD_BYTES = 70
 """Roughly what a record takes in a log besides its key and value, in a batch of its own."""
@@ -23,7 +21,7 @@ PROGRESS_EVERY = 500
 
 
 class LogPartitions:
-    """The partitions under some paths, found before anything is read. Raises `UserError` if there is nothing to read.
+    """The partitions under some paths, found before anything is read. Raises `InputError` if there is nothing to read.
 
     `topics` and `partitions` choose among partitions whose folder tells what they are; to a file that does not tell, a single one is told by them.
     """
@@ -48,7 +46,7 @@ class LogPartitions:
         until_ms: int | None = None,
         skip_corrupt: bool = False,
         progress: Callable[[int], None] | None = None,
-    ) -> Iterator[Entry]:
+    ) -> Iterator[LogEntry | LogProblem]:
         """All entries, partition by partition. `progress` is told how many bytes of the files are behind, roughly."""
         behind = 0
         for path, files in self._partitions:
@@ -74,7 +72,7 @@ class LogPartitions:
 
 def _partitions(path: str, topics: Collection[str], partitions: Collection[int]) -> list[PartitionFiles]:
     if not path:
-        raise UserError("a SOURCE is empty", "give a segment file, a log directory, or . for the current folder")
+        raise InputError("a SOURCE is empty", "give a segment file, a log directory, or . for the current folder")
     only = next(iter(topics)) if len(topics) == 1 else None
     try:
         if _tells_its_topic(path):
@@ -82,24 +80,24 @@ def _partitions(path: str, topics: Collection[str], partitions: Collection[int])
         else:
             found = find_partitions(path, topic=only, topics=topics or None)
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     if partitions:
         found = [_told(files, partitions) for files in found]
     chosen = [files for files in found if (files.segments or files.problems) and _is_one_of(files, topics, partitions)]
     if not chosen:
         asked = [*topics] + [f"partition {number}" for number in partitions]
         there = ", ".join(_name(files) for files in found[:10])
-        raise UserError(f"{path}: has no segments of {', '.join(asked) or 'a coordinator topic'}", f"there is {there}")
+        raise InputError(f"{path}: has no segments of {', '.join(asked) or 'a coordinator topic'}", f"there is {there}")
     return chosen
 
 
 def _refuse_repeated(sources: Sequence[tuple[str, Sequence[PartitionFiles]]]) -> None:
-    """Nothing is to be counted twice, however its path is written. Raises `UserError`."""
+    """Nothing is to be counted twice, however its path is written. Raises `InputError`."""
     seen: dict[Path, str] = {}
     for path, found in sources:
         segments = {segment.path.resolve() for files in found for segment in files.segments}
         for segment in sorted(segments & seen.keys()):
-            raise UserError(f"{segment}: is part of {seen[segment]}, and again of {path}", "give it once")
+            raise InputError(f"{segment}: is part of {seen[segment]}, and again of {path}", "give it once")
         seen |= dict.fromkeys(segments, path)
 
 
@@ -129,48 +127,16 @@ def _size(files: PartitionFiles) -> int:
     return sum(segment.size_bytes for segment in files.segments)
 
 
-def _reporting(entries: Iterable[Entry], start: int, end: int, progress: Callable[[int], None]) -> Iterator[Entry]:
+def _reporting(
+    entries: Iterable[LogEntry | LogProblem], start: int, end: int, progress: Callable[[int], None]
+) -> Iterator[LogEntry | LogProblem]:
     """The same entries. Where their bytes lie is not known from here, but how many they are."""
     behind = start
     for count, entry in enumerate(entries, 1):
         yield entry
         if isinstance(entry, LogEntry):
             behind += BATCH_OVERHEAD_BYTES + len(entry.key_bytes or b"") + len(entry.value_bytes or b"")
-        elif isinstance(entry, LogProblem):
+        else:
             behind += entry.size_bytes
         if count % PROGRESS_EVERY == 0:
             progress(min(behind, end))
-
-
-def hex_entries(lines: Iterable[str], topic: str) -> Iterator[HexEntry]:
-    """Records from lines of `key-hex value-hex`; `null`, `-` or nothing stands for null. Raises `UserError` naming the line."""
-    for number, text in enumerate(lines, 1):
-        words = text.split()
-        if not words:
-            continue
-        if len(words) > 2:
-            raise UserError(
-                f"{STDIN}, line {number}: {len(words)} words",
-                "a line is the key and the value in hex, or the key alone for a tombstone",
-            )
-        key = _unhex(words[0], number, "key")
-        value = _unhex(words[1], number, "value") if len(words) == 2 else None
-        yield HexEntry(
-            topic=topic, line=number, key_bytes=key, value_bytes=value, record=decode_record(key, value, topic=topic)
-        )
-
-
-def _unhex(text: str, line: int, what: str) -> bytes | None:
-    if text in ("null", "-"):
-        return None
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        shown = text if len(text) <= 40 else text[:40] + "…"
-        odd = "an odd number of digits" if re.fullmatch(r"[0-9a-fA-F]*", text) else "not hex"
-        raise UserError(
-            f"{STDIN}, line {line}: the {what} {shown!r} is {odd}"
-            if odd == "not hex"
-            else f"{STDIN}, line {line}: the {what} has {odd}",
-            "a line is `key-hex value-hex`, with null or - for a null value",
-        ) from None
