@@ -122,7 +122,10 @@ Change = Callable[[Any, Mapping[str, str], Mapping[str, ConfigKey]], dict[str, s
 def _altered(
     broker: "Broker", access: "Access | None", resources: Sequence[Any], change: Change, only_check: bool
 ) -> Work[list[tuple[Any, ErrorCode, str | None]]]:
-    """Each resource, and what became of it."""
+    """Each resource, in the order of the request, with the outcome. One that is named twice has an error in each place.
+
+    For AlterConfigs a broker of 4.3.1 sends no response at all then: counting the errors fails (AlterConfigsResponse.errors).
+    """
     # An operation that there is not has Kafka's controller fail with everything that the broker passes on.
     nonsense = False
     for one in resources:
@@ -135,7 +138,7 @@ def _altered(
         )
         yield None
     named = Counter((one.resource_type, one.resource_name) for one in resources)
-    out: dict[tuple[int, str], tuple[Any, ErrorCode, str | None]] = {}
+    out: list[tuple[Any, ErrorCode, str | None]] = []
     records: list[Message] = []
     for one in resources:
         error, message = ErrorCode.NONE, None
@@ -159,11 +162,11 @@ def _altered(
             records += changes
         except ApiError as refusal:
             error, message = refusal.code, refusal.message
-        out[one.resource_type, one.resource_name] = (one, error, message)
+        out.append((one, error, message))
         yield None
     if not only_check:
         yield from broker.cluster.controller.appending(records)
-    return list(out.values())
+    return out
 
 
 def _denied(access: "Access | None", one: Any) -> ErrorCode:

@@ -187,6 +187,22 @@ def test_a_broker_has_the_settings_of_a_real_one_before_and_after_they_are_chang
     assert_same_settings(pair)
 
 
+def test_a_resource_that_is_named_twice_has_an_error_in_each_place(pair: Pair) -> None:
+    """A real broker never answers such an AlterConfigs: counting the errors fails with "Duplicate key ConfigResource"."""
+    names = ("1", "", "1", "nobody", "nobody")
+    parts = [changed(name, ("log.retention.ms", SET, "1000")).resources[0] for name in names]
+    request = IncrementalAlterConfigsRequest(resources=tuple(parts), validate_only=True)
+    ours, theirs, differences = pair.ask(request, 1)
+    assert ours.responses == theirs.responses
+    assert not differences
+    codes = [REFUSED, FINE, REFUSED, REFUSED, REFUSED]
+    assert [one.error_code for one in ours.responses] == codes
+    with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) as wire:
+        resources = tuple(replaced(name, log_retention_ms="1000").resources[0] for name in ("1", "1"))
+        told = wire.ask(AlterConfigsRequest(resources=resources, validate_only=True), 2)
+        assert [one.error_code for one in told.responses] == [REFUSED, REFUSED]
+
+
 def message(answer: Any) -> str | None:
     """The reason, without what Scala, or Kafka by an error inside of another, says before and after it."""
     found: str | None = answer.responses[0].error_message
