@@ -1,7 +1,6 @@
 """`ClusterCore`: a cluster with its brokers: how it starts from a directory, and stops, and how brokers come and go."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -205,7 +204,7 @@ class ClusterCore(SharedCluster):
         """Have brokers and coordinators be of another release of Kafka, on the same logs. The levels of features stay. Raises `ConfigError` or `ValueError` for a version that cannot be."""
         parsed = KafkaVersion.parse(version)
         check_levels(self.features, parsed)
-        self.settings.coordinator = replace(self.settings.coordinator, kafka_version=parsed)
+        self.settings.upgrade(parsed)
         self.controller.version += 1
         self.logs.settings_changed()  # releases have defaults of their own
         for broker in self.brokers.values():

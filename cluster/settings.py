@@ -1,7 +1,7 @@
 """Configs of the brokers, and topics' configs behind which they stand: Kafka's by name with the defaults of its release, and quorate's own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from quorate.cluster.behaviour import BrokerBehaviour
@@ -132,7 +132,10 @@ class Settings:
         self.changed = {**self.changed, broker: dict(values)}
         if not values:
             del self.changed[broker]
-        followed = {name: value.strip() for name, value in self.changed.get(ALL, {}).items() if name in _COORDINATORS}
-        at_first = {name: value for name, value in self.properties.items() if name in _COORDINATORS}
-        version = self.coordinator.kafka_version
-        self.coordinator = replace(CoordinatorConfig.from_properties(at_first | followed), kafka_version=version)
+        self.upgrade(self.kafka_version)
+
+    def upgrade(self, version: KafkaVersion) -> None:
+        """Behave as another release, whose defaults count from now on."""
+        changed = {name: value.strip() for name, value in self.changed.get(ALL, {}).items()}
+        given = {name: value for name, value in (self.properties | changed).items() if name in _COORDINATORS}
+        self.coordinator = CoordinatorConfig.from_properties({**given, "kafka.version": version})

@@ -82,11 +82,18 @@ class CoordinatorConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """From Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}; lists may be texts with commas. Raises `ConfigError`."""
+        """From Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}; lists may be texts with commas. Raises `ConfigError`.
+
+        Configs that are not given have the defaults of the release that "kafka.version" names.
+        """
         known = {field.name.replace("_", "."): field for field in fields(cls) if field.init}
         keys = config_keys(ConfigResourceType.BROKER, KafkaVersion.NEWEST)
+        newest = KafkaVersion.NEWEST
+        version = _converted("kafka.version", None, properties.get("kafka.version", newest), newest)
+        of_release = config_keys(ConfigResourceType.BROKER, version)
+        defaults = {name: one.default for name, one in of_release.items() if name in known and one.default is not None}
         chosen: dict[str, Any] = {}
-        for name, value in properties.items():
+        for name, value in {**defaults, **properties}.items():
             if name not in known:
                 raise ConfigError(f"{name} is not a config of the group coordinator")
             chosen[known[name].name] = _converted(name, keys.get(name), value, known[name].default)

@@ -22,7 +22,7 @@ from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.releases import RELEASES, KafkaVersion, features_of, last_versions
-from quorate.coordinator.config import ConfigError
+from quorate.coordinator.config import ConfigError, MigrationPolicy
 from tests.cluster.conftest import QUICK
 from tests.cluster.features import switch_on
 from tests.cluster.wire import Wire
@@ -137,6 +137,14 @@ def test_a_release_that_is_not_known_is_refused(version: str) -> None:
         EmbeddedCluster(version=version)
     with EmbeddedCluster() as cluster, pytest.raises(ClusterError, match=said):
         cluster.upgrade(version)
+
+
+def test_groups_are_migrated_by_default_from_4_0_on() -> None:
+    """The default of `group.consumer.migration.policy` is that of the release, also after an upgrade."""
+    core = EmbeddedCluster(brokers=1, version="3.9.2").core
+    assert core.settings.coordinator.group_consumer_migration_policy is MigrationPolicy.DISABLED
+    core.settings.upgrade(KafkaVersion.NEWEST)
+    assert core.settings.coordinator.group_consumer_migration_policy is MigrationPolicy.BIDIRECTIONAL
 
 
 def test_answers_of_later_releases_are_told_of_once_they_are_there() -> None:
