@@ -53,7 +53,7 @@ class AdminOperations(ABC):
 
     @cached_property
     def admin(self) -> "KafkaAdminClient":
-        """A client for what is not wrapped here. It is closed with the cluster and whenever a broker comes or goes: ask for it anew then."""
+        """A client for what is not wrapped here. It is closed with the cluster, whenever a broker comes or goes, and when cuts of containers' network are healed: ask for it anew then."""
         return self._make_admin()
 
     def _make_admin(self) -> "KafkaAdminClient":

@@ -290,6 +290,8 @@ class KafkaCluster(ObservedCluster):
                 for route in node.run("ip", "route").splitlines():
                     if route.startswith("blackhole"):
                         node.run("ip", "route", "del", *route.split()[:2])
+        # TCP sends again at growing intervals: over old connections, requests wait once more for as long as the cut was.
+        self.close_admin()
 
     # Files
 

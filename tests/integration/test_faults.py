@@ -82,7 +82,6 @@ def test_a_coordinator_that_clients_cannot_reach(kafka_cluster: Cluster, topic: 
         began = time.monotonic()
         with kafka_cluster.network_cut(crowds.coordinator):
             wait_for("the session timeout is over", lambda: time.monotonic() > began + 2 * SESSION_MS / 1000, LIMIT_MS)
-        kafka_cluster.close_admin()
         crowds.settle()
         crowds.end_well()
         for crowd in crowds.each:
