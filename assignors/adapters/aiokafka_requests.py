@@ -6,8 +6,14 @@ aiokafka's own requests are made into these; a broker that is too old for them g
 from typing import Any
 
 from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.commit import OffsetCommitRequest, OffsetCommitRequest_v3
-from aiokafka.protocol.group import HeartbeatRequest, HeartbeatRequest_v1, JoinGroupRequest, JoinGroupRequest_v5
+from aiokafka.protocol.commit import OffsetCommitRequest, OffsetCommitRequest_v3, OffsetCommitResponse_v3
+from aiokafka.protocol.group import (
+    HeartbeatRequest,
+    HeartbeatRequest_v1,
+    HeartbeatResponse_v1,
+    JoinGroupRequest,
+    JoinGroupRequest_v5,
+)
 from aiokafka.protocol.types import (
     Array,
     Boolean,
@@ -25,10 +31,12 @@ from aiokafka.protocol.types import (
 __all__ = ["StaticHeartbeat", "StaticJoinGroup", "StaticOffsetCommit"]
 
 
-class _HeartbeatResponseV3(Response):  # type: ignore[misc]  # aiokafka has no types
-    API_KEY = 12
+TEXT = String("utf-8")
+COMPACT = CompactString("utf-8")
+
+
+class _HeartbeatResponseV3(HeartbeatResponse_v1):  # type: ignore[misc]  # aiokafka has no types
     API_VERSION = 3
-    SCHEMA = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
 
 
 class _HeartbeatRequestV3(RequestStruct):  # type: ignore[misc]
@@ -36,10 +44,10 @@ class _HeartbeatRequestV3(RequestStruct):  # type: ignore[misc]
     API_VERSION = 3
     RESPONSE_TYPE = _HeartbeatResponseV3
     SCHEMA = Schema(
-        ("group", String("utf-8")),
+        ("group", TEXT),
         ("generation_id", Int32),
-        ("member_id", String("utf-8")),
-        ("group_instance_id", String("utf-8")),
+        ("member_id", TEXT),
+        ("group_instance_id", TEXT),
     )
 
 
@@ -60,16 +68,8 @@ class StaticHeartbeat(Request[HeartbeatRequest_v1 | _HeartbeatRequestV3]):  # ty
         return struct(plain.group, plain.generation_id, plain.member_id, self._instance)
 
 
-class _OffsetCommitResponseV7(Response):  # type: ignore[misc]
-    API_KEY = 8
+class _OffsetCommitResponseV7(OffsetCommitResponse_v3):  # type: ignore[misc]
     API_VERSION = 7
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "topics",
-            Array(("topic", String("utf-8")), ("partitions", Array(("partition", Int32), ("error_code", Int16)))),
-        ),
-    )
 
 
 class _OffsetCommitRequestV7(RequestStruct):  # type: ignore[misc]
@@ -77,19 +77,17 @@ class _OffsetCommitRequestV7(RequestStruct):  # type: ignore[misc]
     API_VERSION = 7
     RESPONSE_TYPE = _OffsetCommitResponseV7
     SCHEMA = Schema(
-        ("consumer_group", String("utf-8")),
+        ("consumer_group", TEXT),
         ("consumer_group_generation_id", Int32),
-        ("consumer_id", String("utf-8")),
-        ("group_instance_id", String("utf-8")),
+        ("consumer_id", TEXT),
+        ("group_instance_id", TEXT),
         (
             "topics",
             Array(
-                ("topic", String("utf-8")),
+                ("topic", TEXT),
                 (
                     "partitions",
-                    Array(
-                        ("partition", Int32), ("offset", Int64), ("leader_epoch", Int32), ("metadata", String("utf-8"))
-                    ),
+                    Array(("partition", Int32), ("offset", Int64), ("leader_epoch", Int32), ("metadata", TEXT)),
                 ),
             ),
         ),
@@ -126,16 +124,16 @@ class _JoinGroupResponseV9(Response):  # type: ignore[misc]
         ("throttle_time_ms", Int32),
         ("error_code", Int16),
         ("generation_id", Int32),
-        ("protocol_type", CompactString("utf-8")),
-        ("group_protocol", CompactString("utf-8")),
-        ("leader_id", CompactString("utf-8")),
+        ("protocol_type", COMPACT),
+        ("group_protocol", COMPACT),
+        ("leader_id", COMPACT),
         ("skip_assignment", Boolean),
-        ("member_id", CompactString("utf-8")),
+        ("member_id", COMPACT),
         (
             "members",
             CompactArray(
-                ("member_id", CompactString("utf-8")),
-                ("group_instance_id", CompactString("utf-8")),
+                ("member_id", COMPACT),
+                ("group_instance_id", COMPACT),
                 ("member_metadata", CompactBytes),
                 ("tags", TaggedFields),
             ),
@@ -150,19 +148,17 @@ class _JoinGroupRequestV9(RequestStruct):  # type: ignore[misc]
     API_VERSION = 9
     RESPONSE_TYPE = _JoinGroupResponseV9
     SCHEMA = Schema(
-        ("group", CompactString("utf-8")),
+        ("group", COMPACT),
         ("session_timeout", Int32),
         ("rebalance_timeout", Int32),
-        ("member_id", CompactString("utf-8")),
-        ("group_instance_id", CompactString("utf-8")),
-        ("protocol_type", CompactString("utf-8")),
+        ("member_id", COMPACT),
+        ("group_instance_id", COMPACT),
+        ("protocol_type", COMPACT),
         (
             "group_protocols",
-            CompactArray(
-                ("protocol_name", CompactString("utf-8")), ("protocol_metadata", CompactBytes), ("tags", TaggedFields)
-            ),
+            CompactArray(("protocol_name", COMPACT), ("protocol_metadata", CompactBytes), ("tags", TaggedFields)),
         ),
-        ("reason", CompactString("utf-8")),
+        ("reason", COMPACT),
         ("tags", TaggedFields),
     )
 

@@ -73,34 +73,24 @@ class _Table(Generic[K]):
 
     def _put(self, key: K) -> None:
         """A new key by `put` or `add`: at the end of its bucket; afterwards the table grows if it is too full."""
-        hashed = self._hash_of(key)
-        hashed ^= hashed >> 16
-        bucket = self._buckets.setdefault(hashed & (self.capacity - 1), [])
-        if isinstance(bucket, TreeBin):
-            bucket.add(TreeNode(key, hashed, self._order_of(key)))
-            self._spread[key] = hashed
-        else:
-            bucket.append(key)
-            self._spread[key] = hashed
-            if len(bucket) > TREE_FROM:
-                self._plant(hashed & (self.capacity - 1))
-        if len(self._spread) > self._threshold:
-            self._grow()
+        self._insert(key, computed=False)
+        self._grow_if_full()
 
-    def _compute(self, key: K) -> None:
-        """A new key by `computeIfAbsent`, after `_before_compute`: at the head of its bucket, and the table does not grow."""
+    def _insert(self, key: K, *, computed: bool) -> None:
+        """A new key; by `computeIfAbsent` at the head of its bucket, and after the table may have grown."""
         hashed = self._hash_of(key)
         hashed ^= hashed >> 16
-        bucket = self._buckets.setdefault(hashed & (self.capacity - 1), [])
+        index = hashed & (self.capacity - 1)
+        bucket = self._buckets.setdefault(index, [])
         self._spread[key] = hashed
         if isinstance(bucket, TreeBin):
             bucket.add(TreeNode(key, hashed, self._order_of(key)))
         else:
-            bucket.insert(0, key)
-            if len(bucket) >= TREE_FROM:
-                self._plant(hashed & (self.capacity - 1))
+            bucket.insert(0 if computed else len(bucket), key)
+            if len(bucket) + computed > TREE_FROM:
+                self._plant(index)
 
-    def _before_compute(self) -> None:
+    def _grow_if_full(self) -> None:
         if len(self._spread) > self._threshold:
             self._grow()
 
@@ -208,10 +198,10 @@ class JavaHashMap(_Table[K], Generic[K, V]):
     def compute_if_absent(self, key: K, make: Callable[[], V]) -> V:
         """`computeIfAbsent`; `compute` and `merge` have the same order."""
         # The table is looked after before the key is looked up, so also a call that finds its key can make it grow.
-        self._before_compute()
+        self._grow_if_full()
         if key not in self._spread:
             self._values[key] = make()
-            self._compute(key)
+            self._insert(key, computed=True)
         return self._values[key]
 
     def remove(self, key: K, *, walking: bool = False) -> V | None:
