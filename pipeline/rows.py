@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorate.codecs.columnar.schema import PROBLEMS
-from quorate.codecs.log.columns import CONTROL_RECORDS, ColumnBlock
+from quorate.codecs.log.columns import CONTROL_RECORDS
 from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import RECORD_TYPES, RecordType
 from quorate.codecs.wire import Uuid
@@ -52,13 +52,6 @@ class Rows:
         self.wanted = None if types is None else frozenset(types)
         self._by_name = {found.name: found for found in RECORD_TYPES[topic].values()}
         self._names = {found.type_id: found.name for found in RECORD_TYPES[topic].values()}
-
-    def of_block(self, block: ColumnBlock) -> Iterator[pa.RecordBatch]:
-        """The rows of a block of a log, type by type; then those with problems of batches and files."""
-        where = {"topic": pa.scalar(block.topic, TEXT)}
-        yield from self.of_batches(block.batches, where)
-        if block.problems:
-            yield self.of_problems(block.problems, block.topic, block.partition)
 
     def of_batches(
         self, batches: Mapping[str, pa.RecordBatch], common: Mapping[str, pa.Scalar | pa.Array]

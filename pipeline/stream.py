@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogError
-from quorate.pipeline.files import DataLoss, find_files, plan, splits_of
+from quorate.pipeline.files import DataLoss, find_files, offset_of, plan, splits_of
 from quorate.pipeline.files_read import Reading
 from quorate.pipeline.files_survey import survey
 from quorate.pipeline.live import OffsetRange, TopicConnection, cut, read_task, starts_of
@@ -80,10 +80,8 @@ class _Files(_Source):
 
     def chosen(self) -> Offsets:
         first = self.first()
-        asked = {
-            number: self.options.starting_offsets.get(number, self.options.starting_offsets[None]) for number in first
-        }
-        ends = self._ends({}) if LATEST in asked.values() or max(asked.values(), default=EARLIEST) >= 0 else {}
+        asked = {number: offset_of(self.options.starting_offsets, number) for number in first}
+        ends = self.ends({}) if LATEST in asked.values() or max(asked.values(), default=EARLIEST) >= 0 else {}
         # Never behind the last stable offset: what is before it is settled, and need not be looked at again.
         return {
             number: first[number]
@@ -95,9 +93,6 @@ class _Files(_Source):
         }
 
     def ends(self, starts: Offsets) -> Offsets:
-        return self._ends(starts)
-
-    def _ends(self, starts: Offsets) -> Offsets:
         found = {}
         for number, files in self._found().items():
             surveyed = survey(
@@ -120,14 +115,12 @@ class _Files(_Source):
         )
         if not wanted:
             return []
-        pieces = plan(options, self._found_of(wanted), settled=True, tail=False)
+        files = [files for number, files in self._found().items() if number in wanted]
+        pieces = plan(options, files, settled=True, tail=False)
         return [*splits_of(pieces, options.max_split_bytes)]
 
     def close(self) -> None:
         """Files are only open while they are read."""
-
-    def _found_of(self, wanted: Mapping[int, int]) -> list[PartitionFiles]:
-        return [files for number, files in self._found().items() if number in wanted]
 
 
 def _given(offsets: Offsets) -> dict[int | None, int]:

@@ -41,8 +41,12 @@ ROWS = Rows("__consumer_offsets")
 @cache
 def table_of(folder: Path, log: str | None = None, isolation_level: Any = "read_uncommitted") -> pa.Table:
     """All rows of a partition, by default transaction markers and aborted offsets, too. `log`: what to call its topic."""
-    blocks = read_columns(folder, isolation_level=isolation_level)
-    table = pa.Table.from_batches([batch for block in blocks for batch in ROWS.of_block(block)], ROWS.schema)
+    batches: list[pa.RecordBatch] = []
+    for block in read_columns(folder, isolation_level=isolation_level):
+        batches += ROWS.of_batches(block.batches, {"topic": pa.scalar(block.topic, pa.string())})
+        if block.problems:
+            batches.append(ROWS.of_problems(block.problems, block.topic, block.partition))
+    table = pa.Table.from_batches(batches, ROWS.schema)
     return table if log is None else named(table, log)
 
 
