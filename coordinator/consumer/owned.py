@@ -22,14 +22,11 @@ from quorate.coordinator.state.consumer import Owned
 __all__ = [
     "Order",
     "Partitions",
-    "as_loaded",
     "as_recorded",
     "as_target",
-    "copied_map",
     "copied_set",
     "equal",
     "grown_map",
-    "kept_and_added",
     "topics_in_order",
 ]
 
@@ -54,35 +51,39 @@ class Order(NamedTuple):
         return cls(config.jdk, config.behaviour.assignment_epochs)
 
     def loaded(self, owned: Owned) -> Owned:
-        """As replay reads a record."""
-        if self.maps:
-            return as_loaded(owned)
-        return {
-            topic_id: {partition: owned[topic_id][partition] for partition in self.listed(tuple(owned[topic_id]))}
-            for topic_id in topics_in_order(owned)
-        }
-
-    def listed(self, partitions: Sequence[int]) -> Sequence[int]:
-        """Partitions of a list, such as a record's."""
-        return grown_map(partitions) if self.maps else copied_set(partitions, self.jdk)
+        """As replay reads a record: maps of the default size, filled in the record's order, or copies of its lists."""
+        found: dict[Uuid, Mapping[int, int]] = {}
+        for topic_id in topics_in_order(owned):
+            epochs = owned[topic_id]
+            listed = grown_map(epochs) if self.maps else copied_set(epochs, self.jdk)
+            found[topic_id] = {partition: epochs[partition] for partition in listed}
+        return found
 
     def copied(self, partitions: Collection[int]) -> Sequence[int]:
         """A copy."""
-        return copied_map(partitions, self.jdk) if self.maps else copied_set(tuple(partitions), self.jdk)
+        return grown_map(partitions, self._capacity(len(partitions)))
 
     def kept_and_added(self, before: Collection[int], kept: Collection[int], added: Sequence[int]) -> Sequence[int]:
         """A copy of `before`, after all but `kept` were removed, and then `added` were put."""
-        if self.maps:
-            return kept_and_added(before, kept, added, self.jdk)
-        return _kept_and_added(before, kept, added, copied_set_capacity(len(before), self.jdk))
+        capacity = self._capacity(len(before))
+        final = [*kept, *added]
+        if _ascending(final, capacity):
+            return sorted(final)
+        made: JavaHashMap[int, None] = JavaHashMap(capacity)
+        for partition in before:
+            made.put(partition, None)
+        for partition in before:
+            if partition not in kept:
+                made.remove(partition)
+        for partition in added:
+            made.put(partition, None)
+        return list(made)
 
-
-def as_loaded(owned: Owned) -> Owned:
-    """As replay reads a record: maps of the default size, filled in the record's order."""
-    return {
-        topic_id: {partition: owned[topic_id][partition] for partition in grown_map(owned[topic_id])}
-        for topic_id in topics_in_order(owned)
-    }
+    def _capacity(self, size: int) -> int:
+        """Buckets of a copy."""
+        if not self.maps:
+            return copied_set_capacity(size, self.jdk)
+        return copied_map_capacity(size, self.jdk) if size else DEFAULT_CAPACITY
 
 
 def as_target(topics: Iterable[TopicPartition], jdk: int) -> Partitions:
@@ -125,41 +126,10 @@ def grown_map(partitions: Collection[int], capacity: int = DEFAULT_CAPACITY) -> 
     return list(made)
 
 
-def copied_set(partitions: Sequence[int], jdk: int) -> Sequence[int]:
+def copied_set(partitions: Collection[int], jdk: int) -> Sequence[int]:
     """The members of `new HashSet(partitions)`."""
     return grown_map(partitions, copied_set_capacity(len(partitions), jdk))
 
 
-def copied_map(partitions: Collection[int], jdk: int) -> Sequence[int]:
-    """The keys of `new HashMap(map)` for a map that has these keys, in this order."""
-    return grown_map(partitions, _copied(len(partitions), jdk))
-
-
-def kept_and_added(before: Collection[int], kept: Collection[int], added: Sequence[int], jdk: int) -> Sequence[int]:
-    """The keys of `new HashMap(map)` for a map with the keys `before`, after all but `kept` were removed, and then `added` were put."""
-    return _kept_and_added(before, kept, added, _copied(len(before), jdk))
-
-
-def _kept_and_added(
-    before: Collection[int], kept: Collection[int], added: Sequence[int], capacity: int
-) -> Sequence[int]:
-    final = [*kept, *added]
-    if _ascending(final, capacity):
-        return sorted(final)
-    made: JavaHashMap[int, None] = JavaHashMap(capacity)
-    for partition in before:
-        made.put(partition, None)
-    for partition in before:
-        if partition not in kept:
-            made.remove(partition)
-    for partition in added:
-        made.put(partition, None)
-    return list(made)
-
-
 def _ascending(partitions: Collection[int], capacity: int) -> bool:
     return not partitions or max(partitions) < min(hash_map_capacity(len(partitions), capacity), UNSPREAD)
-
-
-def _copied(size: int, jdk: int) -> int:
-    return copied_map_capacity(size, jdk) if size else DEFAULT_CAPACITY

@@ -6,16 +6,9 @@ from hypothesis import strategies as st
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet, copied_map_capacity
 from quorate.codecs import Uuid
 from quorate.codecs.messages.consumer_group import TopicPartition
-from quorate.coordinator.consumer.owned import (
-    as_loaded,
-    as_target,
-    copied_map,
-    copied_set,
-    grown_map,
-    kept_and_added,
-    topics_in_order,
-)
+from quorate.coordinator.consumer.owned import Order, as_target, copied_set, grown_map, topics_in_order
 
+MAPS = Order(jdk=17)
 numbers = st.one_of(st.integers(0, 60), st.integers(0, 5).map(lambda number: number * 16), st.integers(0, 200_000))
 partitions = st.lists(numbers, unique=True, max_size=40)
 
@@ -31,7 +24,7 @@ def stepped(given_keys: list[int], capacity: int | None = None) -> list[int]:
 def test_maps_and_sets_are_those_of_java(keys: list[int]) -> None:
     copied = stepped(keys, copied_map_capacity(len(keys)) if keys else None)
     assert list(grown_map(keys)) == stepped(keys)
-    assert list(copied_map(keys, 17)) == copied
+    assert list(MAPS.copied(keys)) == copied
     assert list(copied_set(keys, 17)) == list(JavaHashSet.of(keys))
 
 
@@ -47,7 +40,7 @@ def test_a_copy_that_loses_and_gains_is_that_of_java(before: list[int], data: st
             made.remove(key)
     for key in added:
         made.put(key, None)
-    assert list(kept_and_added(before, kept, added, 17)) == list(made)
+    assert list(MAPS.kept_and_added(before, kept, added)) == list(made)
 
 
 @given(st.lists(st.binary(min_size=16, max_size=16).map(Uuid), unique=True, max_size=30))
@@ -62,6 +55,6 @@ def test_records_are_read_into_maps_of_maps_and_targets_into_maps_of_sets() -> N
     topic_id = Uuid(bytes(16))
     listed = tuple(range(11, 23))
     # Twelve fill a map of 16 buckets to its limit, but a set that is made of them has 32.
-    assert list(as_loaded({topic_id: dict.fromkeys(listed, 5)})[topic_id]) == [*range(16, 23), *range(11, 16)]
+    assert list(MAPS.loaded({topic_id: dict.fromkeys(listed, 5)})[topic_id]) == [*range(16, 23), *range(11, 16)]
     target = as_target([TopicPartition(topic_id=topic_id, partitions=listed)], 17)
     assert list(target[topic_id]) == list(listed)
