@@ -76,17 +76,20 @@ def check_not_full(group: ModernGroup[Any, Any], member_id: str, most: int) -> N
         raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has {most} members already")
 
 
-def check_epoch(
-    member: ConsumerMember, epoch: int, owned: Sequence[TopicPartitions] | None, *, rejoins_at_0: bool = True
-) -> None:
+def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, *, rejoins_at_0: bool) -> None:
     """Raises `ApiError` FENCED_MEMBER_EPOCH for an epoch that the member cannot have.
 
     With `rejoins_at_0` (since 4.2, KAFKA-19233) 0 always passes: it joins again. The previous epoch passes if the member owns nothing that it does not have: the answer with the new
     epoch may have been lost.
     """
+    epoch = request.member_epoch
     if epoch == member.epoch or (epoch == JOIN and rejoins_at_0):
         return
-    if epoch > member.epoch or epoch != member.previous_epoch or not _has_all(member.assigned, owned):
+    if (
+        epoch > member.epoch
+        or epoch != member.previous_epoch
+        or not _has_all(member.assigned, request.topic_partitions)
+    ):
         raise fenced(member, epoch)
 
 

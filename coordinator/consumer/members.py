@@ -34,13 +34,8 @@ def find_or_join(
     if request.member_epoch == JOIN and member_id not in group.members:
         return ConsumerMember(member_id=member_id)
     member = existing_member(group, member_id)
-    _check_epoch(shard, member, request)
+    check_epoch(member, request, rejoins_at_0=shard.behaviour.rejoins_at_0)
     return member
-
-
-def _check_epoch(shard: CoordinatorShard, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
-    rejoins_at_0 = shard.behaviour.rejoins_at_0
-    check_epoch(member, request.member_epoch, request.topic_partitions, rejoins_at_0=rejoins_at_0)
 
 
 def _find_or_join_static(
@@ -54,7 +49,7 @@ def _find_or_join_static(
     holder = static_member(group, instance_id)
     if request.member_epoch != JOIN:
         found = check_holder(holder, member_id, instance_id)
-        _check_epoch(shard, found, request)
+        check_epoch(found, request, rejoins_at_0=shard.behaviour.rejoins_at_0)
         return found
     if holder is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
