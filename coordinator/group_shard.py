@@ -3,9 +3,8 @@
 What happens when a log was loaded, when topics change and when groups expire stands here in the order in which Kafka does it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
-from uuid import UUID
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.api import (
@@ -35,7 +34,6 @@ from quorate.coordinator.classic.leave import leave_failed, leave_group
 from quorate.coordinator.classic.rebalance import bring_to_life, let_go
 from quorate.coordinator.classic.sync import sync_group
 from quorate.coordinator.client_assignors.extension import ClientAssignors
-from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import regexes
 from quorate.coordinator.consumer.heartbeat import consumer_group_heartbeat
 from quorate.coordinator.consumer.sessions import restart_sessions
@@ -63,7 +61,6 @@ from quorate.coordinator.shard import (
     CoordinatorShard,
     Failure,
     Handler,
-    MayDescribe,
     OnConsumerGroup,
 )
 from quorate.coordinator.share import initialisation
@@ -119,27 +116,14 @@ class GroupCoordinatorShard(CoordinatorShard):
         LeaveGroupRequest: follow.leave_group,
     }
 
-    def __init__(
-        self,
-        config: CoordinatorConfig | None = None,
-        *,
-        image: MetadataImage = MetadataImage.EMPTY,
-        new_id: Callable[[], UUID],
-        may_describe: MayDescribe | None = None,
-        extensions: Sequence[ConsumerGroupExtension] = (),
-    ) -> None:
-        config = config or CoordinatorConfig()
-        if config.group_consumer_client_assignors_enable:
-            extensions = (ClientAssignors(), *extensions)
-        super().__init__(config, image=image, new_id=new_id, may_describe=may_describe, extensions=extensions)
-        self._handlers = dict(self.handlers)
-        for extension in self.extensions:
-            self._handlers.update(extension.handlers)
+    def built_in(self) -> Sequence[ConsumerGroupExtension]:
+        """Client-side assignors, if they are enabled."""
+        return (ClientAssignors(),) if self.config.group_consumer_client_assignors_enable else ()
 
     def handle(self, request: Message, context: RequestContext) -> Result[Any]:
         """Handle a request. Raises `ApiError` where the whole response is an error: UNSUPPORTED_VERSION if nothing handles such a request."""
         try:
-            handler = self._handlers[type(request)]
+            handler = self.all_handlers[type(request)]
         except KeyError:
             name = api_of(type(request)).name
             raise ApiError(

@@ -112,6 +112,8 @@ class CoordinatorShard:
     latest image that brought new topics, from which on regexes have to be matched again; -1 before the first image.
     """
 
+    handlers: ClassVar[Mapping[type[Message], Handler]]
+    """Kafka's requests, and what handles them; `all_handlers` has those of extensions, too."""
     on_consumer_groups: ClassVar[Mapping[type[Message], OnConsumerGroup]]
     """Requests of the classic protocol that members of consumer groups may send, and their handlers."""
 
@@ -128,7 +130,10 @@ class CoordinatorShard:
         self.image = image
         self.new_id = new_id
         self.may_describe = may_describe
-        self.extensions = tuple(extensions)
+        self.extensions = (*self.built_in(), *extensions)
+        self.all_handlers = dict(self.handlers)
+        for extension in self.extensions:
+            self.all_handlers.update(extension.handlers)
         self.behaviour = self.config.behaviour
         self.state = CoordinatorState(self.behaviour)
         self.timers = Timers()
@@ -137,6 +142,10 @@ class CoordinatorShard:
         self.topic_hashes: dict[str, int] = {}
         self.state.topics.on_last = self.forget_topic_hashes
         self.new_topics_version = -1
+
+    def built_in(self) -> Sequence[ConsumerGroupExtension]:
+        """Extensions that come before those that are given."""
+        return ()
 
     def group(self, kind: type[G], group_id: str) -> G:
         """The group of this kind. Raises `ApiError` GROUP_ID_NOT_FOUND if there is none, or it is of another kind."""
