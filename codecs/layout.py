@@ -29,7 +29,8 @@ from construct import (
 
 from quorate.codecs.errors import QuorateError, Reason
 from quorate.codecs.generate import Inexact, merge_tags, uvarint
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, FieldSpec, Message, MessageSpec
+from quorate.codecs.message import CONSUMER_OFFSETS, FieldSpec, Message, MessageSpec
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.wire import (
     ArrayType,
     BytesType,

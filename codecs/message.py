@@ -63,6 +63,10 @@ class Message:
 
     __slots__ = ("unknown_tags",)
     spec: ClassVar["MessageSpec"]
+    key_facts: ClassVar["_KeyFacts"]
+    """Of keys only."""
+    record_type: ClassVar["RecordType"]
+    """Of values only."""
     if TYPE_CHECKING:
         unknown_tags: tuple[TaggedField, ...] = ()
 
@@ -270,18 +274,13 @@ class _KeyFacts:
     note: str
 
 
-_KEYS: dict[type[Message], _KeyFacts] = {}
-RECORD_TYPES: dict[str, dict[int, RecordType]] = {CONSUMER_OFFSETS: {}, SHARE_GROUP_STATE: {}, TRANSACTION_STATE: {}}
-"""Topic → type id → record type. Complete once `quorate.codecs.messages` is imported."""
-
-
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
 def key(type_id: int, *, since: str, topic: str = CONSUMER_OFFSETS, note: str = "") -> Callable[[type[M]], type[M]]:
     """Declare the key of a record type. Keys have one version, which is not flexible (reference of the format: KAFKA-18301)."""
 
     def declare(cls: type[M]) -> type[M]:
         built = _declare(cls, range(0, 1), None)
-        _KEYS[built] = _KeyFacts(type_id, topic, since, note)
+        built.key_facts = _KeyFacts(type_id, topic, since, note)
         return built
 
     return declare
@@ -295,8 +294,8 @@ def value(
 
     def declare(cls: type[M]) -> type[M]:
         built = _declare(cls, versions, flexible_since)
-        facts = _KEYS[key]
-        RECORD_TYPES[facts.topic][facts.type_id] = RecordType(
+        facts = key.key_facts
+        built.record_type = RecordType(
             topic=facts.topic,
             type_id=facts.type_id,
             name=cls.__name__.removesuffix("Value"),

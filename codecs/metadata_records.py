@@ -4,9 +4,10 @@ A record has no key; its value begins with a frame version, the record's type an
 here comes back as an `UnknownMetadata` with its bytes.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from types import MappingProxyType
+from typing import Any
 
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.exact import decode_exactly
@@ -44,25 +45,6 @@ __all__ = [
 CLUSTER_METADATA = "__cluster_metadata"
 _FRAME_VERSION = 1
 
-METADATA_TYPES: dict[int, type[Message]] = {}
-"""Type of record → its message."""
-_TYPE_OF: dict[type[Message], int] = {}
-
-M = TypeVar("M", bound=Message)
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
-def _record(type_id: int, versions: range) -> Callable[[type[M]], type[M]]:
-    """Declare a record type; all are flexible from version 0 on."""
-
-    def declare(cls: type[M]) -> type[M]:
-        built = message(versions=versions, flexible_since=0)(cls)
-        METADATA_TYPES[type_id] = built
-        _TYPE_OF[built] = type_id
-        return built
-
-    return declare
-
 
 @struct
 class BrokerEndpoint(Message):
@@ -83,7 +65,7 @@ class BrokerFeature(Message):
     max_supported_version: Int16
 
 
-@_record(0, range(0, 5))
+@message(versions=range(0, 5), flexible_since=0)
 class RegisterBrokerRecord(Message):
     """A broker has come (anew). Version 3 has log directories (KIP-858), 4 those that are cordoned (4.3)."""
 
@@ -100,7 +82,7 @@ class RegisterBrokerRecord(Message):
     cordoned_log_dirs: Array[Uuid] | None = tagged(1, since=4, default=None)
 
 
-@_record(1, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class UnregisterBrokerRecord(Message):
     """A broker is not part of the cluster any more."""
 
@@ -108,7 +90,7 @@ class UnregisterBrokerRecord(Message):
     broker_epoch: Int64
 
 
-@_record(2, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class TopicRecord(Message):
     """A topic has come."""
 
@@ -116,7 +98,7 @@ class TopicRecord(Message):
     topic_id: Uuid
 
 
-@_record(3, range(0, 3))
+@message(versions=range(0, 3), flexible_since=0)
 class PartitionRecord(Message):
     """A partition has come. Version 1 has log directories (KIP-858), 2 eligible leader replicas (KIP-966)."""
 
@@ -135,7 +117,7 @@ class PartitionRecord(Message):
     last_known_elr: Array[Int32] | None = tagged(2, since=2, default=None)
 
 
-@_record(4, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class ConfigRecord(Message):
     """A config has another value; null: it is taken back. `resource_type`: 2 topic, 4 broker, 16 client metrics, 32 group."""
 
@@ -145,7 +127,7 @@ class ConfigRecord(Message):
     value: String | None
 
 
-@_record(5, range(0, 3))
+@message(versions=range(0, 3), flexible_since=0)
 class PartitionChangeRecord(Message):
     """What has changed of a partition. A new leader raises the leader's epoch by one, and everything the partition's."""
 
@@ -162,14 +144,14 @@ class PartitionChangeRecord(Message):
     last_known_elr: Array[Int32] | None = tagged(7, since=2, default=None)
 
 
-@_record(9, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class RemoveTopicRecord(Message):
     """A topic has gone, with its partitions and configs."""
 
     topic_id: Uuid
 
 
-@_record(11, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class UserScramCredentialRecord(Message):
     """What a user logs in by with SCRAM. `mechanism`: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
 
@@ -181,7 +163,7 @@ class UserScramCredentialRecord(Message):
     iterations: Int32
 
 
-@_record(12, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class FeatureLevelRecord(Message):
     """The level of a feature, such as `metadata.version`, that the cluster is at."""
 
@@ -197,7 +179,7 @@ class EntityData(Message):
     entity_name: String | None
 
 
-@_record(14, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class ClientQuotaRecord(Message):
     """Somebody has another quota, or, with `remove`, not any more."""
 
@@ -207,7 +189,7 @@ class ClientQuotaRecord(Message):
     remove: Bool
 
 
-@_record(15, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class ProducerIdsRecord(Message):
     """A block of producer ids is given to a broker; `next_producer_id` is the first one behind it."""
 
@@ -216,7 +198,7 @@ class ProducerIdsRecord(Message):
     next_producer_id: Int64
 
 
-@_record(17, range(0, 4))
+@message(versions=range(0, 4), flexible_since=0)
 class BrokerRegistrationChangeRecord(Message):
     """A broker is fenced (1), or not any more (-1)."""
 
@@ -228,7 +210,7 @@ class BrokerRegistrationChangeRecord(Message):
     cordoned_log_dirs: Array[Uuid] | None = tagged(3, since=3, default=None)
 
 
-@_record(18, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class AccessControlEntryRecord(Message):
     """An ACL has come (KIP-801). The numbers are those of ResourceType, PatternType, AclOperation and AclPermissionType."""
 
@@ -242,19 +224,42 @@ class AccessControlEntryRecord(Message):
     permission_type: Int8
 
 
-@_record(19, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class RemoveAccessControlEntryRecord(Message):
     """An ACL has gone."""
 
     id: Uuid
 
 
-@_record(22, range(0, 1))
+@message(versions=range(0, 1), flexible_since=0)
 class RemoveUserScramCredentialRecord(Message):
     """A user does not log in by a mechanism any more."""
 
     name: String
     mechanism: Int8
+
+
+METADATA_TYPES: Mapping[int, type[Message]] = MappingProxyType(
+    {
+        0: RegisterBrokerRecord,
+        1: UnregisterBrokerRecord,
+        2: TopicRecord,
+        3: PartitionRecord,
+        4: ConfigRecord,
+        5: PartitionChangeRecord,
+        9: RemoveTopicRecord,
+        11: UserScramCredentialRecord,
+        12: FeatureLevelRecord,
+        14: ClientQuotaRecord,
+        15: ProducerIdsRecord,
+        17: BrokerRegistrationChangeRecord,
+        18: AccessControlEntryRecord,
+        19: RemoveAccessControlEntryRecord,
+        22: RemoveUserScramCredentialRecord,
+    }
+)
+"""Type of record → its message; all are flexible from version 0 on."""
+_TYPE_OF: Mapping[type[Message], int] = MappingProxyType({one: number for number, one in METADATA_TYPES.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-import quorate.codecs.messages  # noqa: F401  # completes the registry
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.fast_encode import encode_message
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, Message, RecordType
+from quorate.codecs.message import CONSUMER_OFFSETS, Message, RecordType
+from quorate.codecs.messages import RECORD_TYPES
 
 __all__ = ["CoordinatorRecord", "MalformedRecord", "Record", "UnknownRecord", "as_kafka_reads", "record_type_of"]
 

@@ -13,14 +13,8 @@ from quorate.codecs.exact import decode_exactly
 from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.fast_encode import encode_message
 from quorate.codecs.generate import open_twin
-from quorate.codecs.message import (
-    CONSUMER_OFFSETS,
-    RECORD_TYPES,
-    SHARE_GROUP_STATE,
-    TRANSACTION_STATE,
-    Message,
-    MessageSpec,
-)
+from quorate.codecs.message import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, Message, MessageSpec
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.record_encode import encode_record
 from quorate.codecs.record_model import (
     CoordinatorRecord,

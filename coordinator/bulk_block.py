@@ -18,7 +18,8 @@ from quorate.codecs.columnar.frame import Bools, Buffer, Ints
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
 from quorate.codecs.log.raw import RawBlock
 from quorate.codecs.log.state_records import COMMIT_TYPE_IDS
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.messages.offsets import OffsetCommitValue
 from quorate.codecs.records import encode_message
 

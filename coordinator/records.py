@@ -1,7 +1,8 @@
 """Records as the coordinator writes them: keys and values in the version that Kafka writes."""
 
 from quorate.codecs import CoordinatorRecord, Uuid
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, Message
+from quorate.codecs.message import CONSUMER_OFFSETS, Message
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.coordinator.config import CoordinatorConfig

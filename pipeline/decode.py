@@ -14,7 +14,8 @@ from pyspark.sql.types import BinaryType, NumericType
 
 from quorate.codecs.columnar.columns import decode_columns
 from quorate.codecs.log.files import partition_of
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.pipeline.casts import fitting, time_or_null
 from quorate.pipeline.files import Piece
 from quorate.pipeline.files_read import Reading, checked, read_piece

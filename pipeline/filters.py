@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at
 from quorate.codecs.log.blocks import Records
-from quorate.codecs.message import RECORD_TYPES
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.wire import StringType
 from quorate.pipeline.schema import CONTROL, GROUP_FIELDS
 

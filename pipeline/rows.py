@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.log.columns import CONTROL_RECORDS
 from quorate.codecs.log.model import LogProblem
-from quorate.codecs.message import RECORD_TYPES, RecordType
+from quorate.codecs.message import RecordType
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.wire import Uuid
 from quorate.pipeline.schema import (
     BOOL,

@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 
 from quorate.codecs.columnar.schema import record_schema
 from quorate.codecs.errors import QuorateError
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
+from quorate.codecs.message import CONSUMER_OFFSETS, RecordType
+from quorate.codecs.messages import RECORD_TYPES
 
 __all__ = [
     "COMMON",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from quorate.codecs.message import RECORD_TYPES
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.pipeline.options import OPTIONS
 from quorate.pipeline.schema import COMMON, CONTROL_STRUCT, column_of, record_types, struct_of
 from quorate.pipeline.streaming import ALERTS, LAG_CHANGES, REBALANCE_CHANGES, STATE_CHANGES

@@ -22,7 +22,8 @@ from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_sc
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, moved_together, read_slots, values_in
 from quorate.codecs.columnar.values import decode_version, decode_versions, is_flat, joined
 from quorate.codecs.errors import DecodeError, Reason
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
+from quorate.codecs.message import CONSUMER_OFFSETS, RecordType
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.records import CoordinatorRecord, as_kafka_reads, decode_record
 
 __all__ = ["decode_columns", "decode_slots", "distinct_keys"]

@@ -12,7 +12,8 @@ from pathlib import Path, PurePath
 
 from quorate.codecs.batches.model import BatchProblem, ProblemReason
 from quorate.codecs.log.model import LogError, LogProblem
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.codecs.messages import RECORD_TYPES
 
 __all__ = ["PartitionFiles", "Segment", "find_partitions", "partition_of", "segment_path", "segments_in"]
 

@@ -9,7 +9,7 @@ from quorate.codecs.errors import InputError
 from quorate.codecs.log import IsolationLevel, read_log
 from quorate.codecs.log.files import PartitionFiles, find_partitions
 from quorate.codecs.log.model import LogEntry, LogProblem
-from quorate.codecs.message import RECORD_TYPES
+from quorate.codecs.messages import RECORD_TYPES
 
 __all__ = ["BATCH_OVERHEAD_BYTES", "LogPartitions"]
 

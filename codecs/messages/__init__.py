@@ -1,5 +1,9 @@
-"""Every message that quorate knows, one module per family. Importing this package completes the registry of record types."""
+"""Every message of coordinators' records and of the consumer protocol, one module per family; and `RECORD_TYPES`, the table of record types."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from quorate.codecs.message import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, RecordType
 from quorate.codecs.messages.classic_group import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -93,6 +97,7 @@ from quorate.codecs.messages.transaction import (
 )
 
 __all__ = [
+    "RECORD_TYPES",
     "ClassicMemberMetadata",
     "ClassicProtocol",
     "ConsumerGroupCurrentMemberAssignmentKey",
@@ -169,3 +174,41 @@ __all__ = [
     "TransactionLogKey",
     "TransactionLogValue",
 ]
+
+RECORD_TYPES: Mapping[str, Mapping[int, RecordType]] = MappingProxyType(
+    {
+        topic: MappingProxyType({value.record_type.type_id: value.record_type for value in values})
+        for topic, values in {
+            CONSUMER_OFFSETS: (
+                GroupMetadataValue,
+                ConsumerGroupMetadataValue,
+                ConsumerGroupPartitionMetadataValue,
+                ConsumerGroupMemberMetadataValue,
+                ConsumerGroupTargetAssignmentMetadataValue,
+                ConsumerGroupTargetAssignmentMemberValue,
+                ConsumerGroupCurrentMemberAssignmentValue,
+                ConsumerGroupRegularExpressionValue,
+                LegacyOffsetCommitValue,
+                OffsetCommitValue,
+                ShareGroupMemberMetadataValue,
+                ShareGroupMetadataValue,
+                ShareGroupTargetAssignmentMetadataValue,
+                ShareGroupTargetAssignmentMemberValue,
+                ShareGroupCurrentMemberAssignmentValue,
+                ShareGroupStatePartitionMetadataValue,
+                StreamsGroupMetadataValue,
+                StreamsGroupMemberMetadataValue,
+                StreamsGroupTargetAssignmentMetadataValue,
+                StreamsGroupTargetAssignmentMemberValue,
+                StreamsGroupCurrentMemberAssignmentValue,
+                StreamsGroupTopologyValue,
+            ),
+            SHARE_GROUP_STATE: (
+                ShareSnapshotValue,
+                ShareUpdateValue,
+            ),
+            TRANSACTION_STATE: (TransactionLogValue,),
+        }.items()
+    }
+)
+"""Topic → type id → record type."""

@@ -9,7 +9,8 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 from pyspark.sql.types import StructType
 
 from quorate.codecs.log.state_records import COMMIT_TYPES
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
+from quorate.codecs.message import CONSUMER_OFFSETS, RecordType
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.wire import StringType
 from quorate.pipeline.casts import time_or_null
 from quorate.pipeline.schema import CONTROL, GROUP_FIELDS, OptionError, column_of, struct_of

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.log.model import LogEntry
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, MessageSpec, RecordType
+from quorate.codecs.message import CONSUMER_OFFSETS, MessageSpec, RecordType
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import ArrayType, BytesType, StructType, Uuid, UuidType, WireType
 from quorate.pipeline.jobs.columns import NO_ORDER, record_time

@@ -10,7 +10,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from quorate.codecs import Uuid
 from quorate.codecs.log.state_records import COMMIT_TYPES
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.pipeline.jobs.columns import LOG, known_timestamp, membership, present_types
 from quorate.pipeline.jobs.rebalances import REBALANCES, GroupRebalances
 from quorate.pipeline.schema import BOOL, LONG

@@ -14,7 +14,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from quorate.codecs.message import RECORD_TYPES, FieldSpec, Message, MessageSpec, RecordType
+from quorate.codecs.message import FieldSpec, Message, MessageSpec, RecordType
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import (
     ArrayType,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, decode_record, encode_record
 from quorate.codecs.layout import LayoutError, record_value_layout
-from quorate.codecs.message import RECORD_TYPES
+from quorate.codecs.messages import RECORD_TYPES
 from tests.codecs.strategies import KAFKA, RECORD_VERSIONS, records_of
 from tests.codecs.test_columns import decoded, expected
 from tests.codecs.test_oracle_records import check_same_opinion, hexed

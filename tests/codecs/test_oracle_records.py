@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from quorate.codecs.client_assignors import TargetOrigin
 from quorate.codecs.errors import DecodeError, EncodeError, Reason
 from quorate.codecs.json_form import from_json, to_kafka_json
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, TRANSACTION_STATE, RecordType
+from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE, RecordType
 from quorate.codecs.messages import (
+    RECORD_TYPES,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     ConsumerGroupTargetAssignmentMetadataValue,

@@ -7,14 +7,13 @@ import pytest
 
 from quorate.codecs.message import (
     CONSUMER_OFFSETS,
-    RECORD_TYPES,
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
     FieldSpec,
     Message,
     MessageSpec,
 )
-from quorate.codecs.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from quorate.codecs.messages import RECORD_TYPES, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from quorate.codecs.metadata_records import METADATA_TYPES
 from quorate.codecs.tags import OWN_TAG
 from quorate.codecs.wire import ArrayType, StructType, Uuid, WireType, default_of

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.pipeline.jobs.records import milliseconds
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
 from quorate.pipeline.streaming.group_rows import Packed

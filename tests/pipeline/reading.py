@@ -18,7 +18,8 @@ from quorate.codecs import (
     read_log,
 )
 from quorate.codecs.batches.model import ControlRecord
-from quorate.codecs.message import RECORD_TYPES, Message
+from quorate.codecs.message import Message
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.pipeline import arrow_schema
 from quorate.pipeline.schema import column_of
 from quorate.pipeline.source import ConsumerOffsets, _FilteringReader
