@@ -14,13 +14,13 @@ import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-__all__ = ["Broker", "BrokerFailed", "missing"]
+__all__ = ["Broker", "BrokerFailed", "java", "missing"]
 
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
@@ -41,6 +41,16 @@ def missing() -> str | None:
     if not any(LIB.glob("kafka_2.13-*.jar")):
         return f"tests/broker is not built: {REMEDY}"
     return None
+
+
+def java(*options: str, classes: Sequence[Path | str] = ()) -> list[str]:
+    """A command that runs a class of Kafka's in a JVM of seconds or minutes, up to that class's name.
+
+    `classes`: where else to search, after the broker's jars. These are first because the archive's classes count only where its class path comes first.
+    """
+    archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ARCHIVE.exists() else []
+    quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    return ["java", *quick, *archive, *options, "-cp", ":".join(map(str, (LIB / "*", *classes)))]
 
 
 def free_ports(count: int) -> list[int]:
@@ -162,20 +172,7 @@ class Broker:
         return "\n".join((self.folder / "broker.log").read_text(errors="replace").splitlines()[-30:])
 
     def _java(self, main: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        command = [
-            "java",
-            "-Xmx320m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-Xshare:auto",
-            *((f"-XX:SharedArchiveFile={ARCHIVE}",) if ARCHIVE.exists() else ()),
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            *self._jvm,
-            "-cp",
-            str(LIB / "*"),
-            main,
-            *arguments,
-        ]
+        command = [*java("-Xmx320m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *self._jvm), main, *arguments]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT)
 
     def _wait(self) -> None:

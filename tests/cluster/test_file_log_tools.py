@@ -11,7 +11,7 @@ from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batche
 from quorate.codecs.record_model import CoordinatorRecord
 from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.log import StoredMarker, StoredRecord
-from tests.broker.broker import LIB as BROKER_LIB
+from tests.broker.broker import java
 from tests.broker.fixtures import need_broker
 from tests.cluster.test_file_log import NOW, commit, write_some
 from tests.codecs.test_captures import dump_batch_line, dump_record_line
@@ -21,18 +21,15 @@ from tests.oracle.client import LIB
 # What classic members hand out there is not of the consumer protocol, as which the tool prints it.
 HISTORIES = [one for one in recorded() if one.name.endswith(" 0") and not one.name.startswith(("classic", "mixed"))]
 DUMP = [
-    "java",
-    "-XX:TieredStopAtLevel=1",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-    "-cp",
-    f"{LIB}/*:{BROKER_LIB}/*",
+    *java("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", classes=[LIB / "*"]),
+    "org.apache.kafka.tools.DumpLogSegments",
 ]
 
 
 def dumped(paths: list[Path]) -> list[str]:
     """What `kafka-dump-log.sh --offsets-decoder --deep-iteration` prints of batches and records."""
     asked = ["--files", ",".join(map(str, paths)), "--deep-iteration", "--print-data-log", "--offsets-decoder"]
-    command = [*DUMP, "org.apache.kafka.tools.DumpLogSegments", *asked]
+    command = [*DUMP, *asked]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.splitlines() if line.startswith(("baseOffset: ", "| offset: "))]

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from quorate.cli.main import main
 from quorate.cluster import EmbeddedCluster
-from tests.broker.broker import LIB as BROKER_LIB
+from tests.broker.broker import java as java_command
 from tests.broker.fixtures import need_broker
 
 TOOLS_LIB = Path(__file__).parents[1] / "oracle" / "target" / "lib"
@@ -22,10 +22,9 @@ TOOLS = ("kafka-tools", "kafka-tools-api", "argparse4j")
 
 
 def java(main: str, *arguments: str, said: str = "") -> str:
-    command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{TOOLS_LIB}/*:{BROKER_LIB}/*"]
+    options = ("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
     ran = subprocess.run(
-        [*command, f"org.apache.kafka.tools.{main}", *arguments],
+        [*java_command(*options, classes=[TOOLS_LIB / "*"]), f"org.apache.kafka.tools.{main}", *arguments],
         input=said,
         capture_output=True,
         text=True,

@@ -17,7 +17,7 @@ from quorate.cluster import EmbeddedCluster
 from quorate.cluster.authorizer import CLASS_NAME
 from quorate.codecs.api import ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import FindCoordinatorRequest
-from tests.broker.broker import LIB as BROKER_LIB
+from tests.broker.broker import java
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
 from tests.cluster.features import switch_on
@@ -34,8 +34,7 @@ def tools() -> Iterator[Callable[..., dict[str, Any]]]:
     need_broker()
     if shutil.which("java") is None or not all(any(TOOLS_LIB.glob(f"{one}-[0-9]*.jar")) for one in TOOLS):
         pytest.skip("tests/oracle is not built, or before its tools were added: run tests/oracle/build")
-    command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", f"{TOOLS_LIB}/*:{BROKER_LIB}/*"]
+    command = java("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", classes=[TOOLS_LIB / "*"])
     source = Path(__file__).with_name("KafkaTools.java")
     with subprocess.Popen(
         [*command, source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

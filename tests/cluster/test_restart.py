@@ -20,7 +20,7 @@ from quorate.codecs.configs import ConfigResourceType
 from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
 from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.log import ColumnarLog
-from tests.broker.broker import LIB as BROKER_LIB
+from tests.broker.broker import java
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
 from tests.cluster.test_clients import VALUES, fill, read
@@ -30,8 +30,10 @@ from tests.codecs.test_captures import dump_batch_line, dump_record_line
 from tests.coordinator.snapshots import snapshot
 from tests.oracle.client import LIB
 
-DUMP = ["java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-DUMP += ["-cp", f"{LIB}/*:{BROKER_LIB}/*", "org.apache.kafka.tools.DumpLogSegments"]
+DUMP = [
+    *java("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", classes=[LIB / "*"]),
+    "org.apache.kafka.tools.DumpLogSegments",
+]
 
 
 def running(data: Path, **options: object) -> EmbeddedCluster:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.broker.broker import LIB, Broker
+from tests.broker.broker import LIB, Broker, java
 
 LIMIT_S = 300
 JAVA = Path(__file__).with_name("GroupMember.java")
@@ -224,11 +224,9 @@ class Java(Member):
         self.led = 0
 
     def _run(self) -> None:
-        classes = java_classes()
-        command = ["java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-        command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{classes}:{LIB}/*", "GroupMember"]
+        command = java("-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", classes=[java_classes()])
         process = subprocess.Popen(
-            [*command, *self.arguments],
+            [*command, "GroupMember", *self.arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

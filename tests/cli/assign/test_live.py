@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from tests.broker.broker import LIB, Broker, free_ports
+from tests.broker.broker import Broker, free_ports, java
 from tests.broker.fixtures import need_broker
 from tests.oracle.client import LIB as ORACLE_LIB
 
@@ -58,12 +58,10 @@ def classic_member(broker, group):
 @contextmanager
 def consumer_members(broker, group, count):
     """Members of a KIP-848 group: Kafka's console consumer, as no Python client speaks that protocol here."""
-    classes = f"{LIB}/*:{ORACLE_LIB}/*"
     options = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "orders", "--group", group)
     properties = ("group.protocol=consumer", f"client.rack={RACK}")
-    command = ["java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes]
-    command += [
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+    command = [
+        *java("-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", classes=[ORACLE_LIB / "*"]),
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *options,
     ]
