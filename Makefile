@@ -16,6 +16,7 @@ PYTEST := .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/cluster_differential.py bench/storage_damage.py
 FUZZERS := bench/socket_fuzz.py
+SPARK_CLASSES := tests/pipeline/target/spark.jsa
 BENCHES := $(filter-out $(SWEEPS) $(FUZZERS),$(wildcard bench/[!_]*.py))
 DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,dev
 
@@ -36,13 +37,13 @@ demo: .venv/.core ## A cluster with three racks in one process, consumers in it,
 	@mkdir -p build
 	@.venv/bin/quorate demo --html build/quorate-demo.html
 
-test: .venv/.dev java containers ## Everything, compared with Kafka's own classes and on real brokers in containers; then what runs on these on embedded ones
+test: .venv/.dev java $(SPARK_CLASSES) containers ## Everything, compared with Kafka's own classes and on real brokers in containers; then what runs on these on embedded ones
 	$(PYTEST) --kafka-runtime docker $(PYTEST_ARGS)
 ifeq ($(PYTEST_ARGS),)
 	$(PYTEST) tests/integration --kafka-runtime embedded -m "not fuzz and not containers and not without_containers"
 endif
 
-test-quick: .venv/.dev java ## Everything but the tests on brokers in containers
+test-quick: .venv/.dev java $(SPARK_CLASSES) ## Everything but the tests on brokers in containers
 	$(PYTEST) -m "not fuzz and not containers" $(PYTEST_ARGS)
 
 test-spark-matrix: .venv/bin/python java ## The pipeline's tests on Spark 4.0, 4.1, the pinned and the newest release (RELEASES='4.0 newest'), outcome in docs/how-to/spark.md
@@ -129,3 +130,11 @@ tests/%/target/.built: tests/%/pom.xml tests/%/build $(JAVA_SOURCES)
 	@echo "fetching Kafka's jars and building $(@:/target/.built=)"
 	@PYTHON=$(PYTHON) $(@:/target/.built=)/build
 	@touch $@
+
+# Each JVM of Spark in tests maps its classes from a file, which fits the installed pyspark and Java.
+
+$(SPARK_CLASSES): tests/pipeline/archive.py .venv/.dev
+	@scripts/setup-java
+	@echo "archiving the classes of Spark"
+	@mkdir -p $(@D)
+	@.venv/bin/python -m tests.pipeline.archive $@ > $(@D)/archive.log 2>&1 || { cat $(@D)/archive.log; exit 1; }

@@ -6,6 +6,7 @@ Fixtures belong to the room whose tests use them.
 import os
 import signal
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,13 @@ settings.load_profile("ci" if CI else "developer")
 # Tests interrupt commands that they start. Those would ignore it where we do, as a shell has it that starts us in the background.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# For each JVM of Spark that a test starts, in whatever process. It lives for seconds or minutes: what compiling well costs does not come back.
+SPARK_CLASSES = Path(__file__).parent / "pipeline" / "target" / "spark.jsa"  # tests/pipeline/archive.py
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
+if SPARK_CLASSES.exists():
+    QUICK_JVM += f" -XX:SharedArchiveFile={SPARK_CLASSES} -Xlog:cds*=off"  # of another release's jars, Java would warn
+os.environ["PYSPARK_SUBMIT_ARGS"] = f"--conf 'spark.driver.defaultJavaOptions={QUICK_JVM}' pyspark-shell"
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks for what -m asks for

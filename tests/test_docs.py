@@ -32,8 +32,6 @@ WITH_SPARK = [page for page in PAGES if "SparkSession" in page.read_text("utf-8"
 LANGUAGES = {"console", "diff", "ini", "json", "markdown", "python", "sh", "text", "toml"}
 SPARK_FOLDER = "QUORATE_TESTS_SPARK_FOLDER"
 """Says that this process is the one for pages that start Spark, and where they are run: a JVM keeps to the folder in which it was started, and a process has one JVM."""
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM of a minute: what compiling well costs does not come back."""
 
 ENVIRONMENT = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
 
@@ -113,9 +111,8 @@ def outcomes_with_spark(request, tmp_path_factory) -> dict[str, str]:
         item.nodeid for item in request.session.items if "outcomes_with_spark" in getattr(item, "fixturenames", ())
     ]
     command = [Path(sysconfig.get_path("scripts")) / "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-    jvm = {"PYSPARK_SUBMIT_ARGS": f'--driver-java-options "{QUICK_JVM}" pyspark-shell'}
     told = {SPARK_FOLDER: str(folder / "pages")}
-    done = subprocess.run([*command, *wanted], cwd=ROOT, env=os.environ | jvm | told, capture_output=True, text=True)
+    done = subprocess.run([*command, *wanted], cwd=ROOT, env=os.environ | told, capture_output=True, text=True)
     assert report.exists(), done.stdout + done.stderr
     return {
         case.get("name", ""): "\n".join(part.text or str(part.attrib) for part in case)

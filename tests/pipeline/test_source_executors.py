@@ -8,6 +8,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+from tests.conftest import QUICK_JVM
 from tests.pipeline.conftest import CAPTURES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +53,7 @@ def test_a_zip_of_the_package_is_enough_where_the_dependencies_are(tmp_path: Pat
     environment |= {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
     submit = Path(libraries) / "pyspark" / "bin" / "spark-submit"
     settings = ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1", "--master", "local[1]"]
-    settings += ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+    settings += ["--driver-java-options", QUICK_JVM]
     command = [submit, *settings, "--py-files", package, job, CAPTURES / "classic-3.9"]
     done = subprocess.run(
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
