@@ -23,8 +23,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         .appName("quorate-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "2g")
-        # A JVM of minutes: what compiling well costs does not come back. Two fifths less time on the CPUs.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        # Each query runs once and on few rows: compiling code for it takes more time than that saves. The pages of the documentation and
+        # the benchmarks run the same jobs compiled.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
