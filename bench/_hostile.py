@@ -9,13 +9,12 @@ from typing import Any
 from quorate.cluster.handlers import HANDLERS
 from quorate.codecs import EncodeError, Uuid
 from quorate.codecs.api import (
-    APIS,
     ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
     ShareGroupHeartbeatRequest,
     encode_api,
 )
-from quorate.codecs.api.broker import CreateTopicsRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest
+from quorate.codecs.api.broker import APIS, CreateTopicsRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData

@@ -27,8 +27,8 @@ from quorate.codecs.api.broker.alter_replica_log_dirs import (
 )
 from quorate.codecs.api.broker.alter_user_scram_credentials import AlterUserScramCredentialsResult
 from quorate.codecs.api.broker.describe_user_scram_credentials import DescribeUserScramCredentialsResult
-from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ERROR_FIELDS, ErrorCode
+from quorate.codecs.api.lookup import api_of
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
 from quorate.coordinator.group_shard import GroupCoordinatorShard

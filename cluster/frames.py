@@ -6,7 +6,7 @@ A frame is an int32 of its size, then a header, then a body. Which header it is 
 from dataclasses import dataclass
 from struct import Struct
 
-from quorate.codecs.api import APIS
+from quorate.codecs.api.broker import APIS
 from quorate.codecs.api.declare import Api
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.generate import read_uvarint

@@ -119,8 +119,9 @@ from quorate.codecs.api.broker import (
     UpdateFeaturesRequest,
 )
 from quorate.codecs.api.broker.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
-from quorate.codecs.api.declare import Api, api_of
+from quorate.codecs.api.declare import Api
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.lookup import api_of
 from quorate.codecs.message import Message
 from quorate.codecs.releases import KafkaVersion, features_of, last_versions
 

@@ -67,6 +67,10 @@ class Message:
     """Of keys only."""
     record_type: ClassVar["RecordType"]
     """Of values only."""
+    declared_api_key: ClassVar[int]
+    """Of requests only."""
+    api: ClassVar[Any]
+    """Of requests and responses only: the `quorate.codecs.api.Api` that they belong to."""
     if TYPE_CHECKING:
         unknown_tags: tuple[TaggedField, ...] = ()
 

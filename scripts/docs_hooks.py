@@ -7,7 +7,7 @@ from typing import Any
 
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.handlers import HANDLERS, advertised
-from quorate.codecs.api import APIS, broker  # noqa: F401  # enters the APIs of brokers
+from quorate.codecs.api.broker import APIS
 from quorate.codecs.message import Message, MessageSpec
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.releases import NAMES, KafkaVersion, last_versions

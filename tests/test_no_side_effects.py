@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +61,7 @@ print(json.dumps(changed))
 """
 
 
-def _python(code: str, *arguments: str) -> list[str]:
+def _python(code: str, *arguments: str) -> Any:
     command = [sys.executable, "-P", "-c", code, *arguments]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout)
 
@@ -87,3 +89,51 @@ def test_import_changes_no_global_where_arrow_is_missing():
     missing = "import sys; sys.modules['pyarrow'] = None\n"
     others = [name for name in _python(missing + IMPORTED, "quorate.codecs") if not name.startswith(("quorate", "_"))]
     assert _python(missing + COMPARED, "quorate.codecs", *(name for name in others if "." not in name)) == []
+
+
+FILLED = """
+import importlib, json, sys
+from importlib.machinery import SourceFileLoader
+
+def containers(module):
+    return {
+        f"{module.__name__}.{name}": len(value)
+        for name, value in vars(module).items()
+        if isinstance(value, (dict, list, set)) and not name.startswith("__")
+    }
+
+made = {}
+own = SourceFileLoader.exec_module
+def exec_module(loader, module):
+    own(loader, module)
+    if module.__name__.startswith("quorate."):
+        made.update(containers(module))
+SourceFileLoader.exec_module = exec_module
+
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+now = {}
+for name in made:
+    module = sys.modules[name.rpartition(".")[0]]
+    now.update(containers(module))
+print(json.dumps([len(made), sorted(name for name, count in made.items() if now[name] != count)]))
+"""
+
+MEMOS = [
+    "quorate.codecs.fast_encode._SIZES",
+    "quorate.codecs.generate._TWINS",
+    "quorate.codecs.record_encode._ENCODERS",
+]
+"""What they have of a key follows from the key alone, whoever asks first."""
+
+
+def test_no_module_fills_what_another_one_declares():
+    root = Path(__file__).parent.parent
+    rooms = ("assignors", "cli", "cluster", "codecs", "coordinator", "integration", "pipeline")
+    files = [
+        file.relative_to(root).with_suffix("") for room in rooms for file in sorted(root.joinpath(room).rglob("*.py"))
+    ]
+    modules = [".".join(file.parts).removesuffix(".__init__") for file in files if file.name != "__main__"]
+    count, filled = _python(FILLED, *(f"quorate.{one}" for one in modules))
+    assert count > 100
+    assert sorted(set(filled) - set(MEMOS)) == []

@@ -20,13 +20,14 @@ from quorate.codecs.api.consumer_group_prepare_assignment import (
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
 )
-from quorate.codecs.api.declare import APIS, OWN_KEYS, Api, api_of
+from quorate.codecs.api.declare import OWN_KEYS, Api
 from quorate.codecs.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from quorate.codecs.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from quorate.codecs.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from quorate.codecs.api.join_group import JoinGroupRequest, JoinGroupResponse
 from quorate.codecs.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from quorate.codecs.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from quorate.codecs.api.lookup import api_of
 from quorate.codecs.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from quorate.codecs.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from quorate.codecs.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -35,6 +36,7 @@ from quorate.codecs.api.share_group_heartbeat import ShareGroupHeartbeatRequest,
 from quorate.codecs.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from quorate.codecs.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from quorate.codecs.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from quorate.codecs.api.table import APIS
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from typing import TypeVar, overload
 
-from quorate.codecs.api.declare import api_of
+from quorate.codecs.api.lookup import api_of
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.exact import decode_exactly
 from quorate.codecs.fast_decode import message_decoder

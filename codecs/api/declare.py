@@ -1,4 +1,4 @@
-"""Declares the requests and responses of Kafka's APIs, and keeps the list of them.
+"""Declares the requests and responses of Kafka's APIs.
 
     @request(api_key=12, versions=range(0, 5), flexible_since=4)
     class HeartbeatRequest(Message): ...
@@ -18,7 +18,7 @@ from quorate.codecs.fast_encode import span
 from quorate.codecs.message import Message, MessageSpec, field, message, tagged
 from quorate.codecs.wire import ArrayType, StructType
 
-__all__ = ["APIS", "OWN_KEYS", "Api", "api_of", "request", "response"]
+__all__ = ["OWN_KEYS", "Api", "request", "response"]
 
 M = TypeVar("M", bound=Message)
 
@@ -60,32 +60,8 @@ class Api:
 API_VERSIONS = 18
 """The API whose response's header never has tagged fields: who asks does not know yet what the broker can (KIP-511)."""
 
-APIS: dict[int, Api] = {}
-"""API key → API. Complete once `quorate.codecs.api` is imported."""
-
 OWN_KEYS = 20_848
 """The first API key of quorate's own; Kafka counts from 0, and has come to 93."""
-
-_KEYS: dict[type[Message], int] = {}
-_BY_NAME: dict[str, Api] = {}
-_BY_CLASS: dict[type[Message], Api] = {}
-
-
-def api_of(which: int | str | type[Message]) -> Api:
-    """The API with that key, of that name, or that a request or response class belongs to. Raises `ValueError` if none is declared."""
-    found = (
-        APIS.get(which)
-        if isinstance(which, int)
-        else _BY_NAME.get(which)
-        if isinstance(which, str)
-        else _BY_CLASS.get(which)
-    )
-    if found is None:
-        asked = which.__name__ if isinstance(which, type) else repr(which)
-        raise ValueError(
-            f"no API {asked} is declared; there are {', '.join(f'{a.name} ({a.key})' for a in APIS.values())}"
-        )
-    return found
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
@@ -94,7 +70,7 @@ def request(*, api_key: int, versions: range, flexible_since: int | None = None)
 
     def declare(cls: type[M]) -> type[M]:
         built = _built(cls, versions, flexible_since, "Request")
-        _KEYS[built] = api_key
+        built.declared_api_key = api_key
         return built
 
     return declare
@@ -108,10 +84,9 @@ def response(request: type[Message]) -> Callable[[type[M]], type[M]]:
     def declare(cls: type[M]) -> type[M]:
         assert spec.versions is not None
         built = _built(cls, spec.versions, spec.flexible_since, "Response")
-        key = _KEYS[request]
+        key = request.declared_api_key
         name = spec.name.removesuffix("Request")
-        api = Api(key=key, name=name, request=spec, response=built.spec, own=key >= OWN_KEYS)
-        APIS[api.key] = _BY_NAME[api.name] = _BY_CLASS[request] = _BY_CLASS[built] = api
+        request.api = built.api = Api(key=key, name=name, request=spec, response=built.spec, own=key >= OWN_KEYS)
         return built
 
     return declare

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from quorate.cluster.handlers import HANDLERS
-from quorate.codecs.api import APIS, broker  # noqa: F401  # enters the APIs of brokers
+from quorate.codecs.api.broker import APIS
 from quorate.codecs.releases import NAMES, KafkaVersion, last_versions
 
 ROOT = Path(__file__).resolve().parents[2]

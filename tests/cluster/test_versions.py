@@ -19,8 +19,8 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.api.broker import ApiVersionsRequest, DescribeConfigsRequest, FindCoordinatorRequest
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
-from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.lookup import api_of
 from quorate.codecs.releases import RELEASES, KafkaVersion, features_of, last_versions
 from quorate.coordinator.config import ConfigError, MigrationPolicy
 from tests.cluster.conftest import QUICK

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from quorate.cluster import EmbeddedCluster, ManualClock
 from quorate.cluster.frames import FrameError, read_header
 from quorate.codecs.api import (
-    APIS,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
@@ -25,6 +24,7 @@ from quorate.codecs.api import (
     StreamsGroupDescribeRequest,
 )
 from quorate.codecs.api.broker import (
+    APIS,
     ApiVersionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,

@@ -1,9 +1,12 @@
 """Requests and responses that brokers answer besides those of group coordination: every version of Kafka 4.3, one module per API, named by it.
 
-A package of its own, so that who only coordinates groups does not load it; importing it enters them into `quorate.codecs.api.APIS`. Structs inside messages
+A package of its own, so that who only coordinates groups does not load it; its `APIS` has theirs and those of group coordination, by key. Structs inside messages
 are in the modules of their APIs, under Kafka's names.
 """
 
+from collections.abc import Mapping
+
+from quorate.codecs.api import table
 from quorate.codecs.api.broker.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from quorate.codecs.api.broker.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
@@ -81,8 +84,10 @@ from quorate.codecs.api.broker.sasl_authenticate import SaslAuthenticateRequest,
 from quorate.codecs.api.broker.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from quorate.codecs.api.broker.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from quorate.codecs.api.broker.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from quorate.codecs.api.declare import Api
 
 __all__ = [
+    "APIS",
     "AddOffsetsToTxnRequest",
     "AddOffsetsToTxnResponse",
     "AddPartitionsToTxnRequest",
@@ -178,3 +183,57 @@ __all__ = [
     "UpdateFeaturesRequest",
     "UpdateFeaturesResponse",
 ]
+
+APIS: Mapping[int, Api] = table.by_key(
+    (
+        *(api.request.cls for api in table.APIS.values()),
+        AddOffsetsToTxnRequest,
+        AddPartitionsToTxnRequest,
+        AlterClientQuotasRequest,
+        AlterConfigsRequest,
+        AlterPartitionReassignmentsRequest,
+        AlterReplicaLogDirsRequest,
+        AlterUserScramCredentialsRequest,
+        ApiVersionsRequest,
+        CreateAclsRequest,
+        CreateDelegationTokenRequest,
+        CreatePartitionsRequest,
+        CreateTopicsRequest,
+        DeleteAclsRequest,
+        DeleteRecordsRequest,
+        DeleteTopicsRequest,
+        DescribeAclsRequest,
+        DescribeClientQuotasRequest,
+        DescribeClusterRequest,
+        DescribeConfigsRequest,
+        DescribeDelegationTokenRequest,
+        DescribeLogDirsRequest,
+        DescribeProducersRequest,
+        DescribeQuorumRequest,
+        DescribeTopicPartitionsRequest,
+        DescribeTransactionsRequest,
+        DescribeUserScramCredentialsRequest,
+        ElectLeadersRequest,
+        EndTxnRequest,
+        ExpireDelegationTokenRequest,
+        FetchRequest,
+        FindCoordinatorRequest,
+        GetTelemetrySubscriptionsRequest,
+        IncrementalAlterConfigsRequest,
+        InitProducerIdRequest,
+        ListConfigResourcesRequest,
+        ListOffsetsRequest,
+        ListPartitionReassignmentsRequest,
+        ListTransactionsRequest,
+        MetadataRequest,
+        OffsetForLeaderEpochRequest,
+        ProduceRequest,
+        PushTelemetryRequest,
+        RenewDelegationTokenRequest,
+        SaslAuthenticateRequest,
+        SaslHandshakeRequest,
+        UnregisterBrokerRequest,
+        UpdateFeaturesRequest,
+    )
+)
+"""API key → API, of all that are declared."""
