@@ -15,7 +15,8 @@ import google_crc32c
 
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import Uuid
-from quorate.codecs.api import APIS, SyncGroupRequest, api_of
+from quorate.codecs.api import SyncGroupRequest, api_of
+from quorate.codecs.api.broker import APIS
 from quorate.codecs.api.declare import Api
 from quorate.codecs.api.sync_group import SyncGroupRequestAssignment
 from quorate.codecs.batches import BatchRecord, encode_batch

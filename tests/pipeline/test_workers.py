@@ -4,6 +4,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from quorate.pipeline import arrow_schema
 from quorate.pipeline.decode import _decoder, _reading
 from quorate.pipeline.jobs.records import rows_in_order
 from quorate.pipeline.source import ConsumerOffsets, reading_of, stream_reader, wanted_by
-from quorate.pipeline.streaming.keyed import frame
+from quorate.pipeline.streaming.keyed import Frames, Processor
 from quorate.pipeline.workers import settle
 from tests.pipeline.conftest import CAPTURES
 
@@ -40,8 +41,19 @@ def replay_rows() -> None:
     list(rows_in_order(arrow_schema().empty_table()))
 
 
+class Nothing(Processor):
+    """Returns no rows."""
+
+    schema = pa.schema([])
+
+    def init(self, handle: Any) -> None: ...
+
+    def take(self, key: tuple[Any, ...], frames: Frames) -> tuple[()]:
+        return ()
+
+
 def keep_state() -> None:
-    list(frame([], pa.schema([])))
+    list(Nothing().handleInputRows((), iter(()), None))
 
 
 @pytest.fixture
