@@ -43,7 +43,9 @@ BARRIER = ("barrier", "consumer.session.timeout.ms")
 _BARRIER_VALUES = cycle(range(45_000, 60_000))
 
 READ_AGAIN_S = 2
-"""For so long a real broker is asked again for what it may just not know yet."""
+"""For so long a real broker is asked again for what it may just not know yet, where differences may stay."""
+LATE_S = 60
+"""The same where none may: a busy machine delays what a broker learns by many seconds."""
 SILENCE_S = 4
 """A request that has no response for so long has none."""
 BUSY_S = 60
@@ -167,8 +169,8 @@ class Pair:
         codes = set(error_codes(theirs))
         return bool(codes & TRANSIENT) and not (isinstance(ours, Message) and set(error_codes(ours)) & TRANSIENT)
 
-    def settle(self, timeout_s: float = 5) -> list[Difference]:
-        """Wait until the real broker's metadata, settings of topics and ends of logs are as the embedded one's are."""
+    def settle(self, timeout_s: float = LATE_S) -> list[Difference]:
+        """Wait until the real broker's metadata, settings of topics and ends of logs are as the embedded one's are; `timeout_s` at most where they stay different."""
         began = time.monotonic()
         found: list[Difference] = []
         while True:

@@ -18,7 +18,7 @@ from quorate.codecs.message import Message
 from quorate.integration import KafkaCluster
 from tests.broker.broker import Broker
 from tests.cluster.features import switch_on
-from tests.cluster.pair import Difference, Ids, Pair
+from tests.cluster.pair import LATE_S, Difference, Ids, Pair
 from tests.cluster.pair_gaps import undeclared
 from tests.cluster.pair_requests import Requests
 from tests.cluster.pair_share import ShareStates
@@ -27,6 +27,8 @@ from tests.cluster.wire import Wire
 
 __all__ = ["SETTINGS", "Differs", "Duel", "duel"]
 
+_STAYS_S = 5
+"""For so long brokers get the same metadata, before what is declared is taken to stay different."""
 _OFFSETS_PARTITIONS = 3
 SETTINGS: Mapping[str, object] = {
     "offsets.topic.num.partitions": _OFFSETS_PARTITIONS,
@@ -115,7 +117,7 @@ class Duel:
         """Random requests until one is answered in different ways. Raises `Differs`, with the seed and the request."""
         random = Random(seed)
         pair = Pair(*self.ports, ids=self.ids, sets=self._sets)
-        pair.patience_s = lambda found: 60 if undeclared(found) else 0  # a declared difference stays
+        pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference stays
         requests = Requests(random, self.ours.core, self.versions, prefix=f"s{seed}-")
         try:
             for step in range(steps):
@@ -128,7 +130,7 @@ class Duel:
                 if isinstance(request, ShareGroupHeartbeatRequest):
                     self.share_states.wait(request.group_id)
                 if requests.api.name in CHANGES:
-                    self._check(pair.settle(), seed, step, request, "afterwards: ")
+                    self._check(pair.settle(_STAYS_S), seed, step, request, "afterwards: ")
         finally:
             pair.close()
             self._clean()
@@ -148,7 +150,7 @@ class Duel:
                 found = wire.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), 9).topics
                 names = tuple(one.name for one in found if not one.name.startswith("__"))
                 wire.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=5000), 5)
-        self.pair.settle()
+        self.pair.settle(_STAYS_S)
 
 
 _OLDEST = {0: 3}

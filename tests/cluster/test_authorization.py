@@ -23,7 +23,7 @@ from quorate.codecs.message import Message
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
 from tests.cluster.features import switch_on
-from tests.cluster.pair import READ_AGAIN_S, Pair
+from tests.cluster.pair import LATE_S, Pair
 from tests.cluster.pair_gaps import undeclared
 from tests.cluster.pair_play import CHANGES, SETTINGS, Differs, Duel
 from tests.cluster.pair_requests import LEFT_OUT, Requests
@@ -82,7 +82,7 @@ def users(both: Duel) -> Iterator[dict[str, Pair]]:
     with ExitStack() as stack:
         pairs = {name: Pair(*both.ports, ids=both.ids, user=name) for name in USERS}
         for pair in pairs.values():
-            pair.patience_s = lambda found: READ_AGAIN_S if undeclared(found) else 0  # a declared difference stays
+            pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference stays
             stack.callback(pair.close)
         _delete_all(both)
         yield pairs
