@@ -1,6 +1,7 @@
 """Who gets which partition: Kafka's assignors with Kafka's answers, and those that Kafka lacks.
 
-Pure functions of members and topology; `quorate.assignors.adapters` plugs them into kafka-python and aiokafka.
+Pure functions of members and topology; `quorate.assignors.adapters` plugs them into kafka-python
+and aiokafka.
 
 ```python
 topology = Topology.of({"orders": [["a", "b"], ["b", "c"], ["c", "a"]]})  # per partition the racks of its replicas

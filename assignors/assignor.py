@@ -14,15 +14,19 @@ __all__ = ["Assignor"]
 class Assignor(ABC):
     """Members + topology → assignment, as a pure function: the same input gives the same answer, and nothing is remembered.
 
-    `name` is what the group protocol calls it: `partition.assignment.strategy` on the client side, `group.consumer.assignors` on the server side.
+    `name` is what the group protocol calls it: `partition.assignment.strategy` on the client side,
+    `group.consumer.assignors` on the server side.
     """
 
     name: ClassVar[str]
 
     def assign(self, members: Mapping[str, Member], topology: Topology) -> Assignment:
-        """Assign the partitions of the subscribed topics. `members`: member id → member, in the order in which they joined.
+        """Assign the partitions of the subscribed topics.
 
-        The order counts only where Kafka's does: where the hashes of two member ids meet. Raises `AssignorError`.
+        `members`: member id → member, in the order in which they joined.
+
+        The order counts only where Kafka's does: where the hashes of two member ids meet. Raises
+        `AssignorError`.
         """
         return self.assign_group(GroupSpec(members, topology))
 

@@ -1,6 +1,7 @@
 """What an assignment means for its members: how much each has, how far it reads, what moved, and why a partition is remote.
 
-Any assignment will do, whoever made it: also the one that a running group has, or one in the middle of a rebalance.
+Any assignment will do, whoever made it: also the one that a running group has, or one in the middle
+of a rebalance.
 """
 
 from collections import Counter
@@ -52,8 +53,9 @@ class _Facts:
 class MemberFacts(_Facts):
     """One member: `topics` are numbers of partitions; `local` is how many of them have a replica in its rack.
 
-    `lag`: records, of those partitions whose lag is known; `None` if no lags were given. `moved_in`: partitions that another member had before;
-    `moved_out`: partitions that another member has now; `None` without anything to compare with.
+    `lag`: records, of those partitions whose lag is known; `None` if no lags were given.
+    `moved_in`: partitions that another member had before; `moved_out`: partitions that another
+    member has now; `None` without anything to compare with.
     """
 
     member_id: str
@@ -86,11 +88,16 @@ class RemotePartition:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation(_Facts):
-    """What `explain` finds. `members` in the order of the group; `racks` in the order of their names, members without a rack last.
+    """What `explain` finds.
 
-    `partitions` counts what is assigned, `unassigned` partitions of subscribed topics that nobody has. `balance` and `lag_balance` are over
-    members. `moved`: partitions that another member had before (gone members count), `first_assigned`: those that nobody had; `None` without
-    anything to compare with. `lag_unknown`: assigned partitions whose lag is not known. `reasons`: how many partitions are remote for which reason.
+    `members` in the order of the group; `racks` in the order of their names, members without a rack
+    last.
+
+    `partitions` counts what is assigned, `unassigned` partitions of subscribed topics that nobody
+    has. `balance` and `lag_balance` are over members. `moved`: partitions that another member had
+    before (gone members count), `first_assigned`: those that nobody had; `None` without anything to
+    compare with. `lag_unknown`: assigned partitions whose lag is not known. `reasons`: how many
+    partitions are remote for which reason.
     """
 
     members: Mapping[str, MemberFacts]
@@ -130,7 +137,11 @@ class Explanation(_Facts):
         )
 
     def to_json(self, *, remote: bool = True) -> dict[str, Any]:
-        """The same as plain values. `remote=False` leaves the list of remote partitions out, and keeps their number for each reason."""
+        """The same as plain values.
+
+        `remote=False` leaves the list of remote partitions out, and keeps their number for each
+        reason.
+        """
         of_all = "partitions unassigned local local_share balance lag lag_balance lag_unknown moved first_assigned"
         of_rack = "rack members partitions local local_share lag"
         of_member = "instance_id rack partitions topics local local_share lag moved_in moved_out"
@@ -160,8 +171,9 @@ def explain(
 ) -> Explanation:
     """Facts about an assignment of these members, and why partitions are remote (`RemoteReason`).
 
-    `lags`: records behind, of the partitions where it is known. `previous`: what to compare with, also with other members than now; without it
-    what the members own. Raises `ValueError` if the assignment is of other members or another topology.
+    `lags`: records behind, of the partitions where it is known. `previous`: what to compare with,
+    also with other members than now; without it what the members own. Raises `ValueError` if the
+    assignment is of other members or another topology.
     """
     group = members if isinstance(members, GroupSpec) else GroupSpec(members, topology)
     if assignment.topology is not topology or group.topology is not topology:
@@ -198,7 +210,11 @@ def explain(
 
 
 class _Moves:
-    """What changed hands. Pairs of member and partition are compared, so a partition may have several owners, as share groups give them."""
+    """What changed hands.
+
+    Pairs of member and partition are compared, so a partition may have several owners, as share
+    groups give them.
+    """
 
     def __init__(self, group: GroupSpec, assignment: Assignment, owners: Ints, previous: Assignment | None) -> None:
         self.moved_in: Ints | None = None

@@ -1,4 +1,7 @@
-"""A group in numbers: members, topics, partitions and racks as arrays. Every assignor works on this; making it is done once per input."""
+"""A group in numbers: members, topics, partitions and racks as arrays.
+
+Every assignor works on this; making it is done once per input.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
@@ -27,10 +30,12 @@ class Subscription:
 class GroupSpec:
     """Members in the order in which they were given, numbered from 0; topics and partitions as `topology` numbers them.
 
-    `subscriptions`: the different ones that occur (as sets); `subscription_of[m]`: which one member `m` has. `listings`: the different lists of names that
-    members subscribe with; `listing_of[m]`: which one is member `m`'s. `owned[owned_offsets[m]:owned_offsets[m + 1]]`: what
-    member `m` has, in its order, -1 for a partition that the topology does not have. `withheld`: partitions (or -1) that no member has, but that the
-    broker takes for owned, as its map of owners knows members that the group no longer has.
+    `subscriptions`: the different ones that occur (as sets); `subscription_of[m]`: which one member
+    `m` has. `listings`: the different lists of names that members subscribe with; `listing_of[m]`:
+    which one is member `m`'s. `owned[owned_offsets[m]:owned_offsets[m + 1]]`: what member `m` has,
+    in its order, -1 for a partition that the topology does not have. `withheld`: partitions (or -1)
+    that no member has, but that the broker takes for owned, as its map of owners knows members that
+    the group no longer has.
     """
 
     def __init__(self, members: Mapping[str, Member], topology: Topology) -> None:
@@ -38,7 +43,8 @@ class GroupSpec:
         self.member_ids: Sequence[str] = tuple(members)
         self.topology = topology
         self.withheld: Ints = np.empty(0, np.int64)
-        # Members of one application subscribe in the same words, often in the same object; sets are compared only between different lists.
+        # Members of one application subscribe in the same words, often in the same object; sets are
+        # compared only between different lists.
         by_identity: dict[int, int] = {}
         by_names: dict[tuple[str, ...], int] = {}
         by_key: dict[frozenset[str], int] = {}
@@ -65,7 +71,10 @@ class GroupSpec:
 
     @cached_property
     def from_subscriptions(self) -> dict[Hashable, Any]:
-        """Where assignors keep what they found out about members' subscriptions and the topology. `with_owned` hands it on."""
+        """Where assignors keep what they found out about members' subscriptions and the topology.
+
+        `with_owned` hands it on.
+        """
         return {}
 
     @cached_property
@@ -170,14 +179,18 @@ class GroupSpec:
         if not static:
             return self.id_order
         if len({instance_id for instance_id, _ in static}) < len(static):
-            # A broker lets no two members share an instance id. Kafka's stable sort leaves them in hash order.
+            # A broker lets no two members share an instance id. Kafka's stable sort leaves them in
+            # hash order.
             in_hash_order = {int(number): place for place, number in enumerate(self.hash_order)}
             static.sort(key=lambda one: (java_order.string_key(one[0]), in_hash_order[one[1]]))
             return np.array([number for _, number in static] + _sorted(dynamic), np.int64)
         return np.array(_sorted(static) + _sorted(dynamic), np.int64)
 
     def with_owned(self, assignment: Assignment, *, generation: int = -1) -> "GroupSpec":
-        """The same group, its members owning what `assignment` (of the same members in the same order, and the same topology) gives them. User data is left out."""
+        """The same group, its members owning what `assignment` (of the same members in the same order, and the same topology) gives them.
+
+        User data is left out.
+        """
         if assignment.topology is not self.topology or tuple(assignment.member_ids) != tuple(self.member_ids):
             raise ValueError(
                 "the assignment is of another group: assign this group, or build a GroupSpec from members that own the partitions"

@@ -1,8 +1,11 @@
-"""Where `lag-aware` gets lags from: a mapping, a function, or the cluster. Knows nothing of assignment.
+"""Where `lag-aware` gets lags from: a mapping, a function, or the cluster.
 
-A source is made for one group: it knows by itself the group id and what a partition without a committed offset counts as. The leader of a group asks it
-once per rebalance, for all partitions together. A source never breaks a rebalance: when it cannot tell, it logs why and what to do, and answers what its
-fallback says.
+Knows nothing of assignment.
+
+A source is made for one group: it knows by itself the group id and what a partition without a
+committed offset counts as. The leader of a group asks it once per rebalance, for all partitions
+together. A source never breaks a rebalance: when it cannot tell, it logs why and what to do, and
+answers what its fallback says.
 """
 
 import logging
@@ -21,15 +24,23 @@ __all__ = ["AdminLags", "CallableLags", "Fallback", "LagSource", "Lags", "Static
 log = logging.getLogger(__name__)
 
 Lags = Mapping[TopicPartition, int | None]
-"""Records that are written and not yet committed as read, for each partition; `None`, or no entry: not known."""
+"""Records that are written and not yet committed as read, for each partition; `None`, or no entry:
+not known.
+"""
 
 Fallback = Literal["last", "none"]
-"""What a source answers when it cannot read lags: `last`: those that it read last, as far as it has any; `none`: no lags."""
+"""What a source answers when it cannot read lags: `last`: those that it read last, as far as it has
+any; `none`: no lags.
+"""
 
 
 @runtime_checkable
 class LagSource(Protocol):
-    """Whatever tells lags. It may take its time (each of ours has a limit), so a program that must not wait asks it in a thread."""
+    """Whatever tells lags.
+
+    It may take its time (each of ours has a limit), so a program that must not wait asks it in a
+    thread.
+    """
 
     def lags(self, partitions: Sequence[TopicPartition]) -> Lags:
         """The lags of these partitions, as far as they are known. Does not raise."""
@@ -69,7 +80,10 @@ class _Guarded(ABC):
         """What is read, and where to look when that fails."""
 
     def lags(self, partitions: Sequence[TopicPartition]) -> Lags:
-        """The lags of these partitions, or what the fallback says. Returns within `timeout_ms` and never raises."""
+        """The lags of these partitions, or what the fallback says.
+
+        Returns within `timeout_ms` and never raises.
+        """
         if not partitions:
             return {}
         if self._reading is not None and self._reading.is_alive():
@@ -110,7 +124,10 @@ class _Guarded(ABC):
 
 
 class CallableLags(_Guarded):
-    """Lags from a function of the partitions. It may raise and take its time; after `timeout_ms` the fallback holds."""
+    """Lags from a function of the partitions.
+
+    It may raise and take its time; after `timeout_ms` the fallback holds.
+    """
 
     def __init__(
         self,
@@ -133,13 +150,16 @@ class CallableLags(_Guarded):
 class AdminLags(_Guarded):
     """Lags from the cluster, by kafka-python's admin client: log end offset minus committed offset, as KIP-169 defines it.
 
-    A partition without a committed offset lags by 0 if `auto_offset_reset` is `latest`, and otherwise by all records that it has (end minus beginning).
-    One OffsetFetch to the group's coordinator and one ListOffsets to each leader (two if beginnings are needed), whatever the number of partitions; the
-    connection is opened for the reading and closed after it. `timeout_ms` limits all of it together. Further options (`security_protocol`,
-    `ssl_cafile`, `sasl_mechanism`, …) are those of `KafkaAdminClient`. It needs DESCRIBE on the group and on the topics.
+    A partition without a committed offset lags by 0 if `auto_offset_reset` is `latest`, and
+    otherwise by all records that it has (end minus beginning). One OffsetFetch to the group's
+    coordinator and one ListOffsets to each leader (two if beginnings are needed), whatever the
+    number of partitions; the connection is opened for the reading and closed after it. `timeout_ms`
+    limits all of it together. Further options (`security_protocol`, `ssl_cafile`, `sasl_mechanism`,
+    …) are those of `KafkaAdminClient`. It needs DESCRIBE on the group and on the topics.
 
-    For partitions that have no leader just now, and for topics that are gone or that may not be described, the fallback holds, and the others are read.
-    Any other failure is one for all of them.
+    For partitions that have no leader just now, and for topics that are gone or that may not be
+    described, the fallback holds, and the others are read. Any other failure is one for all of
+    them.
     """
 
     def __init__(
@@ -212,7 +232,10 @@ class AdminLags(_Guarded):
         return lags
 
     def _readable(self, admin: Any, partitions: Sequence[TopicPartition]) -> Sequence[tuple[str, int]]:
-        """Those that have a leader to ask. One partition that has none would fail the whole ListOffsets."""
+        """Those that have a leader to ask.
+
+        One partition that has none would fail the whole ListOffsets.
+        """
         led = {
             (topic["name"], partition["partition_index"])
             for topic in admin.describe_topics(sorted({topic for topic, _ in partitions}))
@@ -234,7 +257,8 @@ class AdminLags(_Guarded):
         return readable
 
     def _give_up(self) -> None:
-        # A TLS handshake without an answer has no end in kafka-python 3.0. Closing may take its time, too.
+        # A TLS handshake without an answer has no end in kafka-python 3.0. Closing may take its
+        # time, too.
         threading.Thread(target=_close, args=(list(self._clients),), name="quorate-lags-close", daemon=True).start()
 
     def _remedy(self) -> str:
@@ -254,13 +278,17 @@ def lags_of(
     ends: Mapping[Any, int],
     starts: Mapping[Any, int],
 ) -> dict[TopicPartition, int]:
-    """End minus committed offset, as KIP-169 defines a lag; without a committed offset, end minus `starts`. A partition without an end is left out."""
+    """End minus committed offset, as KIP-169 defines a lag; without a committed offset, end minus `starts`.
+
+    A partition without an end is left out.
+    """
     return {at: max(0, ends[at] - committed.get(at, starts.get(at, 0))) for at in partitions if at in ends}
 
 
 def _close(clients: Sequence[Any]) -> None:
     for one in clients:
-        # kafka-python says so of a client that its reader, whose call has failed by now, is closing as well.
+        # kafka-python says so of a client that its reader, whose call has failed by now, is closing
+        # as well.
         with suppress(RuntimeError):
             one.close()
 

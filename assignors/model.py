@@ -1,7 +1,7 @@
 """What assignors work on: members and what they subscribe to, and the assignment that comes out.
 
-`Assignment` keeps its partitions as numbers in arrays and makes `TopicPartition`s only when they are asked for: groups may have 10,000 members and
-100,000 partitions.
+`Assignment` keeps its partitions as numbers in arrays and makes `TopicPartition`s only when they
+are asked for: groups may have 10,000 members and 100,000 partitions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,10 +23,12 @@ class AssignorError(QuorateError, ValueError):
 class Member:
     """A member of a group, as an assignor sees it.
 
-    `topics`: names subscribed to, known or not; repeats do not count. `rack`: `client.rack`; the empty string is no rack. `instance_id`:
-    `group.instance.id` of a static member. `owned`: what the member has: on the client side the owned partitions of its subscription, in the order
-    given; on the server side its previous target assignment in the order of the record. `generation`: the generation in which it got them (-1: not
-    said). `user_data`: the subscription's user data, of which `sticky` reads the owned partitions of members with an older subscription. Raises
+    `topics`: names subscribed to, known or not; repeats do not count. `rack`: `client.rack`; the
+    empty string is no rack. `instance_id`: `group.instance.id` of a static member. `owned`: what
+    the member has: on the client side the owned partitions of its subscription, in the order given;
+    on the server side its previous target assignment in the order of the record. `generation`: the
+    generation in which it got them (-1: not said). `user_data`: the subscription's user data, of
+    which `sticky` reads the owned partitions of members with an older subscription. Raises
     `AssignorError` for one text in the place of names.
     """
 
@@ -45,7 +47,8 @@ class Member:
 class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
     """Member id → its partitions, for every member of the group, in the order in which Kafka's assignor of that name lists them.
 
-    Also as arrays: `offsets` (members + 1) and `partitions`, numbered as in `topology`: member `i` has `partitions[offsets[i]:offsets[i + 1]]`.
+    Also as arrays: `offsets` (members + 1) and `partitions`, numbered as in `topology`: member `i`
+    has `partitions[offsets[i]:offsets[i + 1]]`.
     """
 
     __slots__ = ("_number_of", "member_ids", "offsets", "partitions", "topology")
@@ -68,7 +71,10 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
 
     @classmethod
     def from_owners(cls, topology: Topology, member_ids: Sequence[str], partitions: Ints, owners: Ints) -> "Assignment":
-        """From partition numbers and the number of the member that each goes to. A member's partitions keep the order given."""
+        """From partition numbers and the number of the member that each goes to.
+
+        A member's partitions keep the order given.
+        """
         # Of 16-bit numbers NumPy's stable sort takes linear time.
         order = np.argsort(owners.astype(np.uint16) if len(member_ids) <= 1 << 16 else owners, kind="stable")
         offsets = np.zeros(len(member_ids) + 1, np.int64)

@@ -1,4 +1,7 @@
-"""Who has which partition before an assignment, one owner at most. Kafka's own assignors have rules of their own for contradicting claims."""
+"""Who has which partition before an assignment, one owner at most.
+
+Kafka's own assignors have rules of their own for contradicting claims.
+"""
 
 import numpy as np
 
@@ -11,8 +14,9 @@ __all__ = ["previous_owners"]
 def previous_owners(group: GroupSpec) -> Ints:
     """For each partition of the topology the member that has it, or -1.
 
-    A member that no longer subscribes to the topic has nothing of it. Where several members claim a partition, the one with the highest generation has it
-    (KIP-341), and nobody if there are several of these, too.
+    A member that no longer subscribes to the topic has nothing of it. Where several members claim a
+    partition, the one with the highest generation has it (KIP-341), and nobody if there are several
+    of these, too.
     """
     topology = group.topology
     owners: Ints = np.full(int(topology.first[-1]), -1, np.int64)

@@ -22,7 +22,11 @@ __all__ = ["error_request", "install_request", "members_and_topology"]
 
 
 def members_and_topology(prepared: ConsumerGroupPrepareAssignmentResponse) -> tuple[dict[str, Member], Topology]:
-    """What assignors work on. What a member owns is its present target, `user_data` the metadata that it announced with the assignor (`None` for none)."""
+    """What assignors work on.
+
+    What a member owns is its present target, `user_data` the metadata that it announced with the
+    assignor (`None` for none).
+    """
     names = {topic.topic_id: topic.topic_name for topic in prepared.topics}
     members = {
         one.member_id: Member(
@@ -66,8 +70,9 @@ def install_request(
 ) -> ConsumerGroupInstallAssignmentRequest:
     """Run the assignor and say what it made.
 
-    `metadata`: by member id, what members are told beside their partitions, in `metadata_version`, by default the newest that all of them understand.
-    Raises `AssignorError`; `error_request` tells the group of that.
+    `metadata`: by member id, what members are told beside their partitions, in `metadata_version`,
+    by default the newest that all of them understand. Raises `AssignorError`; `error_request` tells
+    the group of that.
     """
     if assignor.name == "cooperative-sticky":
         raise AssignorError(
@@ -104,7 +109,10 @@ def install_request(
 def error_request(
     prepared: ConsumerGroupPrepareAssignmentResponse, error: int, *, group_id: str, member_id: str, member_epoch: int
 ) -> ConsumerGroupInstallAssignmentRequest:
-    """Say that there is no assignment, and why: `error` is the assignor's own number, not 0. All members are told, and keep what they have."""
+    """Say that there is no assignment, and why: `error` is the assignor's own number, not 0.
+
+    All members are told, and keep what they have.
+    """
     if not error:
         raise ValueError("0 is no error")
     return ConsumerGroupInstallAssignmentRequest(

@@ -1,8 +1,10 @@
 """`range`, the client-side assignor: each topic is cut into ranges, one per subscriber; since 3.5 with an eye on racks (KIP-881).
 
-Rules: per topic, subscribers in sorted order get `partitions div subscribers` each, the first `partitions mod subscribers` of them one more. If some topic
-can profit from racks, partitions go first to subscribers for whom they are local, without giving anyone more than that; topics that several members
-share in equal parts stay co-partitioned even so. Then the lists are sorted; otherwise they follow Java's order of topics.
+Rules: per topic, subscribers in sorted order get `partitions div subscribers` each, the first
+`partitions mod subscribers` of them one more. If some topic can profit from racks, partitions go
+first to subscribers for whom they are local, without giving anyone more than that; topics that
+several members share in equal parts stay co-partitioned even so. Then the lists are sorted;
+otherwise they follow Java's order of topics.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,8 +37,9 @@ Bools = npt.NDArray[np.bool_]
 class RangeAssignor(Assignor):
     """Kafka's `org.apache.kafka.clients.consumer.RangeAssignor`, with its answers in its order (4.3; rack-aware since 3.5, KIP-881).
 
-    What members own does not count. Where metadata lacks partitions of a topic, Kafka's co-partitioning can hand out partitions that do not exist; this
-    one hands out those that do. `version`: before Kafka 3.5 racks do not count, and members list topics in another order.
+    What members own does not count. Where metadata lacks partitions of a topic, Kafka's
+    co-partitioning can hand out partitions that do not exist; this one hands out those that do.
+    `version`: before Kafka 3.5 racks do not count, and members list topics in another order.
     """
 
     name: ClassVar[str] = "range"
@@ -76,7 +79,8 @@ def _profiting_topics(group: GroupSpec, topics: Ints, subscribers: SubscriberSet
     racks_of = numbers[topology.replica_racks_of]
     ordered = np.sort(topics)
     first, last = topology.first[ordered], topology.first[ordered + 1]
-    # reduceat takes each range up to the next one's start: those of topics in between, which nobody subscribes to, have to be cut off.
+    # reduceat takes each range up to the next one's start: those of topics in between, which nobody
+    # subscribes to, have to be cut off.
     bounds = np.stack([first, last], axis=1).ravel()
     padded = np.append(racks_of, 0)
     least = np.minimum.reduceat(padded, bounds)[::2]
@@ -137,9 +141,12 @@ class _Racks:
         self.members = len(members)
 
     def candidates(self, topics: Sequence[int]) -> list[list[int]]:
-        """For each partition number the queues for which this partition of all `topics` is local. Without a rack everything is.
+        """For each partition number the queues for which this partition of all `topics` is local.
 
-        One topic alone is seen by place instead, so that a partition that is missing does not matter.
+        Without a rack everything is.
+
+        One topic alone is seen by place instead, so that a partition that is missing does not
+        matter.
         """
         rows: dict[bytes, Ints] = {}
         there = np.True_ if len(topics) == 1 else self._in_all(topics)
@@ -194,7 +201,8 @@ def _co_partitioned(racks: _Racks, candidates: Sequence[Iterable[int]], count: i
         best = members
         for one in fitting:
             queue = queues[one]
-            # Only the head of a queue can be half full, and one that is full stays so: `room` never grows.
+            # Only the head of a queue can be half full, and one that is full stays so: `room` never
+            # grows.
             while (place := queue[heads[one]]) < members and taken[place] >= room:
                 heads[one] += 1
             best = min(best, place)

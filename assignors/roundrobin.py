@@ -15,9 +15,10 @@ __all__ = ["RoundRobinAssignor"]
 class RoundRobinAssignor(Assignor):
     """Kafka's `org.apache.kafka.clients.consumer.RoundRobinAssignor`, with its answers in its order.
 
-    Each partition goes to the next member after the one that got the last partition, members that do not subscribe to the topic being passed over. Racks and
-    what members own do not count. Where metadata lacks partitions of a topic, Kafka counts from 0 and hands out some that do not exist; this one hands out
-    those that do.
+    Each partition goes to the next member after the one that got the last partition, members that
+    do not subscribe to the topic being passed over. Racks and what members own do not count. Where
+    metadata lacks partitions of a topic, Kafka counts from 0 and hands out some that do not exist;
+    this one hands out those that do.
     """
 
     name: ClassVar[str] = "roundrobin"

@@ -27,7 +27,8 @@ __all__ = [
 class SubscriberSets:
     """Topics with the same subscribers have the same number in `set_of` (per topic of the topology, -1 without subscribers).
 
-    `members[s]`: the subscribers of set `s`, as members sort (`GroupSpec.sorted_order`); `places[s]`: where they stand among all sorted members.
+    `members[s]`: the subscribers of set `s`, as members sort (`GroupSpec.sorted_order`);
+    `places[s]`: where they stand among all sorted members.
     """
 
     set_of: Ints
@@ -88,7 +89,8 @@ def _places(subscription_of: Ints, subscriptions: int, named: Sequence[Ints]) ->
 def topics_in_hash_order(group: GroupSpec) -> Ints:
     """The subscribed topics that have partitions, in the order in which Java's client goes through them (since Kafka 3.5).
 
-    It collects the names of all subscriptions, known or not, in a HashSet, and walks that to put those with metadata into a HashMap.
+    It collects the names of all subscriptions, known or not, in a HashSet, and walks that to put
+    those with metadata into a HashMap.
     """
     names = _names(group)
     hashes = java_order.string_hashes(names)

@@ -1,7 +1,7 @@
 """Topics, their partitions, and the racks in which each partition has replicas.
 
-Rack rules (KIP-881): a partition is in the racks of all its replicas, also those that are offline or out of sync; a broker that told no rack, or that
-nobody knows, adds nothing.
+Rack rules (KIP-881): a partition is in the racks of all its replicas, also those that are offline
+or out of sync; a broker that told no rack, or that nobody knows, adds nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,10 @@ def grouped(partitions: Iterable[tuple[K, int]]) -> dict[K, list[int]]:
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic. Equal to kafka-python's and aiokafka's `TopicPartition` of the same topic and number."""
+    """A partition of a topic.
+
+    Equal to kafka-python's and aiokafka's `TopicPartition` of the same topic and number.
+    """
 
     topic: str
     partition: int
@@ -49,8 +52,8 @@ class TopicPartition(NamedTuple):
 class Topic:
     """A topic: `partitions` is how many it has; `racks`, if known, has an entry per partition.
 
-    `numbers`: the partitions' numbers, ascending, where they are not 0, 1, 2 … (metadata can lack some). `id`: needed by server-side assignors, whose
-    order follows topic ids.
+    `numbers`: the partitions' numbers, ascending, where they are not 0, 1, 2 … (metadata can lack
+    some). `id`: needed by server-side assignors, whose order follows topic ids.
     """
 
     name: str
@@ -181,7 +184,8 @@ class Topology:
             )
         )
 
-    # Racks. Few different sets of racks occur, whatever the number of partitions, so algorithms look at the set's number.
+    # Racks. Few different sets of racks occur, whatever the number of partitions, so algorithms
+    # look at the set's number.
 
     @cached_property
     def _replica_racks(self) -> tuple[list[Racks], Ints]:

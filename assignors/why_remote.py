@@ -1,7 +1,8 @@
 """Why a partition is read from another rack: the facts that decide, for every remote partition of an assignment.
 
-The question is asked of one partition at a time, against the assignment as it is: could it go to a member in one of its racks without anybody having
-more than before? Single moves and single swaps are looked at, not longer chains, so `LOCAL_MEMBERS_FULL` does not prove that nothing better exists.
+The question is asked of one partition at a time, against the assignment as it is: could it go to a
+member in one of its racks without anybody having more than before? Single moves and single swaps
+are looked at, not longer chains, so `LOCAL_MEMBERS_FULL` does not prove that nothing better exists.
 """
 
 from collections.abc import Iterator
@@ -153,7 +154,8 @@ class _Classes:
     def swaps(self, classes: Ints, topics: Ints, sets: Ints, offers: Ints) -> Bools:
         """For remote partitions, given by the owner's class, topic and rack set: whether a member in their racks has something to give in exchange.
 
-        That is something the owner subscribes to, and that is local to the owner or was remote anyhow: then more is local than before.
+        That is something the owner subscribes to, and that is local to the owner or was remote
+        anyhow: then more is local than before.
         """
         group = self.group
         owner, offered, offered_set, remote = offers

@@ -176,7 +176,9 @@ KINDS: dict[str, Make] = {
     "ConsumerGroupCurrentMemberAssignment": _current,
     "GroupMetadata": _classic,
 }
-"""Commits of one application (the same version, no metadata) and of many (versions 3 and 4, half of them with metadata), and the types with and without lists."""
+"""Commits of one application (the same version, no metadata) and of many (versions 3 and 4, half of
+them with metadata), and the types with and without lists.
+"""
 
 
 def write_pairs(path: Path, raw: list[Raw]) -> None:

@@ -14,7 +14,10 @@ class Unbuilt(Exception):
 
 
 def built(name: str) -> Path:
-    """The program whose source is in the folder of that name, built anew if that has changed. Raises `Unbuilt`."""
+    """The program whose source is in the folder of that name, built anew if that has changed.
+
+    Raises `Unbuilt`.
+    """
     go = shutil.which("go")
     if go is None:
         raise Unbuilt("no go on the PATH; install Go 1.26 or newer for it")

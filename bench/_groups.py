@@ -19,7 +19,11 @@ RACKS = ("rack0", "rack1", "rack2")
 
 @dataclass(frozen=True)
 class Cell:
-    """A point of the grid. `ratio`: partitions per member; `racks`: none, rf3 (every partition in every rack), or rf1 (each in one)."""
+    """A point of the grid.
+
+    `ratio`: partitions per member; `racks`: none, rf3 (every partition in every rack), or rf1 (each
+    in one).
+    """
 
     members: int
     ratio: int
@@ -83,7 +87,9 @@ def _topics_of(cell: Cell, number: int, members: int) -> range:
 
 
 def members_of(cell: Cell, assignor: Assignor, *, user_data: bool = False) -> dict[str, Member]:
-    """The members of a cell. If it is incremental, all but the last own what `assignor` gives them, and the last one is new.
+    """The members of a cell.
+
+    If it is incremental, all but the last own what `assignor` gives them, and the last one is new.
 
     `user_data`: they tell it in user data as well, in the way of `sticky`.
     """

@@ -1,4 +1,7 @@
-"""Hostile requests for `socket_fuzz`: valid ones that ask for much, of every API; damaged ones; half-sent ones; batches that are small and grow. Knows no socket."""
+"""Hostile requests for `socket_fuzz`: valid ones that ask for much, of every API; damaged ones; half-sent ones; batches that are small and grow.
+
+Knows no socket.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -46,7 +49,9 @@ _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _LEFT_OUT = frozenset({"SaslHandshake", "SaslAuthenticate"})
 """They end the connection: the cluster has no logins."""
 _NOT_TOGETHER = frozenset({"Produce", "JoinGroup", "SyncGroup"})
-"""APIs of which no 10,000 are sent at once: those of groups wait for a rebalance, one after the other."""
+"""APIs of which no 10,000 are sent at once: those of groups wait for a rebalance, one after the
+other.
+"""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,10 @@ class Measured:
 
 
 def java(*families: str, warm_percent: int) -> list[dict[str, Any]]:
-    """The lines of the oracle's benchmark, with the `least_s` that one call took. `warm_percent`: of its usual warm-up."""
+    """The lines of the oracle's benchmark, with the `least_s` that one call took.
+
+    `warm_percent`: of its usual warm-up.
+    """
     lines: list[dict[str, Any]] = []
     for family in families:
         command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]

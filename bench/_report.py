@@ -1,4 +1,7 @@
-"""What every benchmark shares: its arguments, timing, and the way it reports. Ours and the peer's figure come from one run; only their ratio means much."""
+"""What every benchmark shares: its arguments, timing, and the way it reports.
+
+Ours and the peer's figure come from one run; only their ratio means much.
+"""
 
 import argparse
 import json
@@ -29,7 +32,8 @@ def first_seed(options: argparse.Namespace, size: int) -> int:
 class Case:
     """One line: `ratio` above 1 means that ours is ahead.
 
-    `goal` is what the ratio or our figure has to reach, in words; `details` are further figures of ours, in the same unit.
+    `goal` is what the ratio or our figure has to reach, in words; `details` are further figures of
+    ours, in the same unit.
     """
 
     case: str
@@ -43,7 +47,10 @@ class Case:
 
 
 class Report:
-    """Prints cases as they come: JSON lines, or a table at the end. `parser`: with arguments of the benchmark's own, found in `options`."""
+    """Prints cases as they come: JSON lines, or a table at the end.
+
+    `parser`: with arguments of the benchmark's own, found in `options`.
+    """
 
     def __init__(self, title: str, description: str, parser: argparse.ArgumentParser | None = None) -> None:
         parser = parser or argparse.ArgumentParser()
@@ -92,7 +99,8 @@ class Report:
     def steady(self, action: Callable[[], Any]) -> float:
         """Seconds of one run in the steady state: the median of the first three runs in a row within 5 %, as in Java.
 
-        Where no three are within 4 s, because the machine is busy, the median of the closest three. A smoke run takes the first three.
+        Where no three are within 4 s, because the machine is busy, the median of the closest three.
+        A smoke run takes the first three.
         """
         most_s = self.pick(4.0, quick=4.0, smoke=0.0)
         runs: list[float] = []

@@ -40,7 +40,8 @@ def client() -> str:
 def send(address: str, request: bytes, seconds: float, *, ahead: int = 1, core: int | None = None) -> tuple[int, float]:
     """How many were answered, all alike, over one connection, and in how many seconds.
 
-    `request`: with its size in front; `ahead`: how many are sent before their answers are there, at most; `core`: the only one to run on.
+    `request`: with its size in front; `ahead`: how many are sent before their answers are there, at
+    most; `core`: the only one to run on.
     """
     program = _program()
     if program is None:

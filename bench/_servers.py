@@ -23,12 +23,18 @@ with EmbeddedCluster(brokers=1, properties=properties, data=sys.argv[1] or None)
 """
 _AT_ONCE = {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
 _KAFKAS_JVM = "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
-"""What Kafka's own scripts start a broker with. The tests' brokers have the quick compiler alone, which would not be fair here."""
+"""What Kafka's own scripts start a broker with. The tests' brokers have the quick compiler alone,
+which would not be fair here.
+"""
 
 
 @dataclass
 class Server:
-    """Something to ask. `pid`: of the process whose memory and time count, 0 where it cannot be looked at; `name`: in the report; `warm_s`: how long to ask it before anything counts."""
+    """Something to ask.
+
+    `pid`: of the process whose memory and time count, 0 where it cannot be looked at; `name`: in
+    the report; `warm_s`: how long to ask it before anything counts.
+    """
 
     address: str
     pid: int = 0

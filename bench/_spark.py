@@ -1,7 +1,8 @@
 """Spark for the benchmarks: a session of two cores, and what a job took: by the clock, of all processes' CPU, and of memory.
 
-The CPU's seconds are those of the JVM and of Python's workers together, JIT and garbage collection included. On a machine that others use, too, they say more
-than the clock: half of them is what a job takes where two cores have nothing else to do. Linux only.
+The CPU's seconds are those of the JVM and of Python's workers together, JIT and garbage collection
+included. On a machine that others use, too, they say more than the clock: half of them is what a
+job takes where two cores have nothing else to do. Linux only.
 """
 
 import os
@@ -24,7 +25,10 @@ PAGE_MB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 def session(*, compile_well: bool) -> SparkSession:
-    """A local Spark. `compile_well`: as usual; otherwise its JVM compiles little, and starts sooner."""
+    """A local Spark.
+
+    `compile_well`: as usual; otherwise its JVM compiles little, and starts sooner.
+    """
     spark = (
         SparkSession.builder.master(f"local[{CORES}]")
         .appName("quorate-bench")
@@ -36,7 +40,8 @@ def session(*, compile_well: bool) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
-        # With a limit, Spark sums up a batch's size again at each row that goes to Python, which is quadratic where rows have lists in structs; rows are small here.
+        # With a limit, Spark sums up a batch's size again at each row that goes to Python, which is
+        # quadratic where rows have lists in structs; rows are small here.
         .config("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
         .getOrCreate()
     )
@@ -114,7 +119,8 @@ def _descendants() -> Iterator[tuple[int, str, float, float]]:
             except OSError:  # it has ended
                 continue
             name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-            # A worker's CPU is told by whoever started it once it has ended; the JVM starts shells and Pythons only.
+            # A worker's CPU is told by whoever started it once it has ended; the JVM starts shells
+            # and Pythons only.
             ended = 0 if name == "java" else int(rest[13]) + int(rest[14])
             seconds = (int(rest[11]) + int(rest[12]) + ended) / TICKS
             children.setdefault(int(rest[1]), []).append((int(path.name), name, seconds, int(rest[21]) * PAGE_MB))

@@ -1,4 +1,7 @@
-"""Join storms: many members join one group at once, each over a connection of its own, as when a large service is deployed. For bench/cluster.py."""
+"""Join storms: many members join one group at once, each over a connection of its own, as when a large service is deployed.
+
+For bench/cluster.py.
+"""
 
 import selectors
 import time
@@ -104,7 +107,11 @@ def classic_storm(server: Server, count: int) -> tuple[float, float]:
 
 @dataclass
 class _Classic:
-    """One of a classic storm. `awaits`: what it has asked; `has`: what the leader gave it; `leads_count`: how many members there are, as the leader knows."""
+    """One of a classic storm.
+
+    `awaits`: what it has asked; `has`: what the leader gave it; `leads_count`: how many members
+    there are, as the leader knows.
+    """
 
     wire: Wire
     id: str = ""

@@ -1,8 +1,9 @@
 """A generated year of `__consumer_offsets`: groups of all kinds that live on our own coordinator, in segment files as a broker's, of any size.
 
-The coordinator writes everything that happens to groups, and some rounds of commits of everybody between. Such a round is then repeated in the files, with
-offsets and times that go on and CRCs that are right, as many times as the size wants: by NumPy, since 50 million requests would take hours. The last
-commits of a time are requests again, so that the coordinator knows what is in its log.
+The coordinator writes everything that happens to groups, and some rounds of commits of everybody
+between. Such a round is then repeated in the files, with offsets and times that go on and CRCs that
+are right, as many times as the size wants: by NumPy, since 50 million requests would take hours.
+The last commits of a time are requests again, so that the coordinator knows what is in its log.
 
     .venv/bin/python bench/_year.py FOLDER RECORDS     # to have one
 """
@@ -163,7 +164,10 @@ def _set(matrix: Matrix, place: int, numbers: npt.NDArray[np.int64]) -> None:
 
 
 def damaged_batches(log: YearLog, now_ms: int) -> Iterator[bytes]:
-    """A batch with a wrong CRC, one with a value that ends too early, one of a type that nobody knows; each takes an offset. None changes what groups are."""
+    """A batch with a wrong CRC, one with a value that ends too early, one of a type that nobody knows; each takes an offset.
+
+    None changes what groups are.
+    """
     key, value = bytes.fromhex("0001000167000174") + bytes(4), bytes(30)
     for kind in range(3):
         one = {0: (key, value), 1: (key, b"\x00\x03\x00"), 2: (b"\x00\x63" + key, value)}[kind]
@@ -210,7 +214,10 @@ class PartitionYear:
         self.damaged = 0
 
     def run(self, records: int, slots: int, damage: int) -> None:
-        """So many records, or somewhat more if lives alone make more. `damage`: every how many slots there is some; 0 for none."""
+        """So many records, or somewhat more if lives alone make more.
+
+        `damage`: every how many slots there is some; 0 for none.
+        """
         for slot in range(slots):
             end_ms = START_MS + (slot + 1) * self.slot_ms
             for group, kind in self.groups:
@@ -253,7 +260,8 @@ class PartitionYear:
                 group.forget()
             return
         if kind == "changing":
-            # Members of the other protocol come, then those of the former one leave: an upgrade or a downgrade of a group that goes on (KIP-848).
+            # Members of the other protocol come, then those of the former one leave: an upgrade or
+            # a downgrade of a group that goes on (KIP-848).
             new = "consumer" if group.protocol == "classic" else "classic"
             old, group.protocol = list(group.clients), new
             for _ in range(max(1, len(old))):
@@ -312,8 +320,9 @@ def write_year(
 ) -> Year:
     """Write about so many records into `folder`, as a broker's log directory; the same for the same arguments.
 
-    `slots`: into how many spans of time the year is cut, at whose beginning groups change (at most 10 days each, so that few make less than a year);
-    `damage`: in every how many of them three batches are damaged, in each partition, 0 for never.
+    `slots`: into how many spans of time the year is cut, at whose beginning groups change (at most
+    10 days each, so that few make less than a year); `damage`: in every how many of them three
+    batches are damaged, in each partition, 0 for never.
     """
     begin = time.perf_counter()
     if slots is None:

@@ -1,6 +1,7 @@
 """Groups whose members behave as clients do, for a generated year: they join, take what they are given, commit, leave; some change the protocol.
 
-Requests go to our coordinator's runtime, one at a time; what is in the log is what it wrote. Times between requests are the caller's.
+Requests go to our coordinator's runtime, one at a time; what is in the log is what it wrote. Times
+between requests are the caller's.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Long sweeps of our assignors against Kafka's own classes: equal lists in the same order, over 100,000 generated groups per assignor (`make bench-diff`).
 
-Prints the seeds that it tried, how many cases had no answer of Kafka's to compare with and why, and each difference as a small case for
-`python -m tests.differential`. Ends with 1 if there is any. The same seeds give the same cases: `--seed` repeats a run.
+Prints the seeds that it tried, how many cases had no answer of Kafka's to compare with and why, and
+each difference as a small case for `python -m tests.differential`. Ends with 1 if there is any. The
+same seeds give the same cases: `--seed` repeats a run.
 """
 
 import argparse
@@ -56,7 +57,10 @@ class Tally:
 
 
 def sweep(name: str, module: Any, cases: int, seed: int, oracle: Oracle) -> Tally:
-    """Single cases, and every fifth chunk histories. `module.run` and `module.histories` make the cases from seeds and compare them."""
+    """Single cases, and every fifth chunk histories.
+
+    `module.run` and `module.histories` make the cases from seeds and compare them.
+    """
     tally = Tally(name)
     started = time.perf_counter()
     number = 0

@@ -1,9 +1,11 @@
 """How fast groups are assigned, on the grid of Kafka's JMH benchmarks: ours beside Kafka's own assignors, warmed up, and beside kafka-python's.
 
-A row is one `assign_group` of a prepared `GroupSpec`; on Java's side, one `assign` of maps that are there already. What an assignor finds out for itself, such
-as the order of members, is forgotten before each call. Both figures are the least of several rounds' averages or the thread's CPU time, whichever is
-less: that leaves out what neighbours on a shared machine cost. The median by the clock is beside ours. "with GroupSpec" is the same from `Member`s on. Members
-of `sticky` tell what they own in user data, which both sides decode each time.
+A row is one `assign_group` of a prepared `GroupSpec`; on Java's side, one `assign` of maps that are
+there already. What an assignor finds out for itself, such as the order of members, is forgotten
+before each call. Both figures are the least of several rounds' averages or the thread's CPU time,
+whichever is less: that leaves out what neighbours on a shared machine cost. The median by the clock
+is beside ours. "with GroupSpec" is the same from `Member`s on. Members of `sticky` tell what they
+own in user data, which both sides decode each time.
 """
 
 import argparse
@@ -84,7 +86,8 @@ def cells(family: str, report: Report) -> Iterator[Cell]:
     for point in grid() if report.options.grid else USUAL:
         for homogeneous in (True, False):
             for incremental in (False, True) if keeps(family) else (False,):
-                # Only client-side assignors look at racks; where every partition is in every rack (rf3), they look no further.
+                # Only client-side assignors look at racks; where every partition is in every rack
+                # (rf3), they look no further.
                 racks = ("none", "rf3", "rf1") if point in WITH_RACKS and family.startswith("client") else ("none",)
                 for rack in racks:
                     cell = Cell(*point, homogeneous, incremental, rack)
@@ -166,7 +169,10 @@ def rounds(report: Report, assign: Callable[[GroupSpec], Any], prepared: GroupSp
 
 
 def java(family: str, wanted: Sequence[Cell], *, prewarm_ms: int) -> dict[Cell, float]:
-    """Kafka's milliseconds for each cell, from one JVM. `prewarm_ms`: how long it warms up first."""
+    """Kafka's milliseconds for each cell, from one JVM.
+
+    `prewarm_ms`: how long it warms up first.
+    """
     command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     command += [f"-Dprewarm={prewarm_ms}", *(("-XX:+UseG1GC",) if prewarm_ms else SMOKE_JAVA)]
     command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.Bench", family]
@@ -282,7 +288,8 @@ def _assign(family: str, cell: Cell, **options: Any) -> Callable[[GroupSpec], An
 def growth(report: Report, family: str) -> None:
     """How time grows from 12,500 to 100,000 partitions (members along with them), beside P log P: the exponent is 1 where it grows just so.
 
-    Of the slopes between the doublings the median counts, so that one disturbed measurement decides nothing.
+    Of the slopes between the doublings the median counts, so that one disturbed measurement decides
+    nothing.
     """
     most, ratio, topics = report.pick(LARGEST, quick=LARGEST, smoke=(80, 10, 10))
     for homogeneous in (True, False):

@@ -1,9 +1,12 @@
 """How fast the embedded cluster is, beside a real broker in a container and kfake: starting, heartbeats, a join storm, produce and fetch, connections, memory.
 
-All are asked over sockets of 127.0.0.1 by the same client; that of the heartbeats is in Go where it is installed, so that servers are measured, and not the client. The embedded
-cluster runs in a process of its own for what is asked of it, so that the client's work does not count as the server's; starting and stopping is measured inside one.
-`--no-peer` leaves the real broker out; kfake (franz-go's embedded cluster, compiled) is left out where there is no Go. `--only` measures some cases.
-With `--smoke` the only peer is another embedded cluster, and the client is in Python: nothing is compiled, and no container starts.
+All are asked over sockets of 127.0.0.1 by the same client; that of the heartbeats is in Go where it
+is installed, so that servers are measured, and not the client. The embedded cluster runs in a
+process of its own for what is asked of it, so that the client's work does not count as the
+server's; starting and stopping is measured inside one. `--no-peer` leaves the real broker out;
+kfake (franz-go's embedded cluster, compiled) is left out where there is no Go. `--only` measures
+some cases. With `--smoke` the only peer is another embedded cluster, and the client is in Python:
+nothing is compiled, and no container starts.
 """
 
 import os
@@ -37,7 +40,10 @@ _AHEAD = 16
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast one server answered. `cpu_us`: of its time on the CPU for each answer; 0 where that is not known."""
+    """How fast one server answered.
+
+    `cpu_us`: of its time on the CPU for each answer; 0 where that is not known.
+    """
 
     per_s: float = 0.0
     cpu_us: float = 0.0
@@ -62,7 +68,10 @@ def settled_heartbeat(server: Server) -> bytes:
 
 
 def repeated(server: Server, beat: bytes, seconds: float, *, ahead: int = 1, core: int | None = None) -> Rate:
-    """The best of three rounds. `core`: of both the server and the client; by default each has any."""
+    """The best of three rounds.
+
+    `core`: of both the server and the client; by default each has any.
+    """
     best = Rate()
     with ExitStack() as stack:
         if core is not None:

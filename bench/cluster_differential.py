@@ -1,6 +1,8 @@
 """A long sweep of the embedded cluster against a real broker: the same random raw requests to both, whose answers have to be equal (`make bench-diff`).
 
-Prints the seeds that it tried, and each difference with its seed and request. Ends with 1 if there is any. `--seed` repeats a run. Needs Java and the jars of tests/broker; with `--kafka-version` containers.
+Prints the seeds that it tried, and each difference with its seed and request. Ends with 1 if there
+is any. `--seed` repeats a run. Needs Java and the jars of tests/broker; with `--kafka-version`
+containers.
 """
 
 import argparse

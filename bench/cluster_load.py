@@ -1,6 +1,7 @@
 """Two hundred consumers in twenty groups on an embedded cluster, for minutes, while members die, brokers move and connections break (`tests/cluster/load.py`).
 
-Every record has to be processed, no partition be owned twice, no committed offset go back, and memory stay flat. Prints the seed; ends with 1 if anything of that does not hold.
+Every record has to be processed, no partition be owned twice, no committed offset go back, and
+memory stay flat. Prints the seed; ends with 1 if anything of that does not hold.
 """
 
 import argparse
@@ -21,7 +22,9 @@ from quorate.cluster import EmbeddedCluster
 from tests.cluster.load import PROPERTIES, TOPIC, Broken, Load
 
 GROWTH = 1.5
-"""Memory at the end, at most, by what it was after a third of the time; what is processed is noted, and the log is in memory, so it is never quite flat."""
+"""Memory at the end, at most, by what it was after a third of the time; what is processed is noted,
+and the log is in memory, so it is never quite flat.
+"""
 
 
 def resident_mib() -> float:

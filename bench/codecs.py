@@ -1,6 +1,7 @@
 """How fast records are decoded and encoded: columns, record by record, and from segment files, beside Kafka's own Java serde and beside plain `construct`.
 
-Java's figures are its steady state on one thread, after the JIT has done all it does (tests/oracle, SerdeBench); ours are on one thread, too.
+Java's figures are its steady state on one thread, after the JIT has done all it does (tests/oracle,
+SerdeBench); ours are on one thread, too.
 """
 
 import json
@@ -75,7 +76,8 @@ def through_columns(report: Report, folder: Path, count: int) -> None:
         data = dataset(kind, count)
         pairs = folder / "pairs"
         write_pairs(pairs, data.raw)
-        # Before and behind the peer, the better one: on a shared machine the seconds drift while a JVM warms up.
+        # Before and behind the peer, the better one: on a shared machine the seconds drift while a
+        # JVM warms up.
         ours, coded = columns(report, data), columns(report, data, dictionary=True)
         peer = java(report, pairs, "decode")
         ours, coded = max(ours, columns(report, data)), max(coded, columns(report, data, dictionary=True))
@@ -93,7 +95,10 @@ def _layouts(cls: type) -> Any:
 
 
 def last_of(results: Iterable[Any]) -> deque[Any]:
-    """Run through the results as a reader of a log does, keeping the last few. So does the Java side."""
+    """Run through the results as a reader of a log does, keeping the last few.
+
+    So does the Java side.
+    """
     return deque(results, maxlen=64)
 
 

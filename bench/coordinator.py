@@ -1,8 +1,10 @@
 """How fast the coordinator is, and how much it holds: requests, replay and hashes beside Kafka's own classes, warmed up, and memory.
 
-Java's figures are those of the oracle's own benchmark, from one JVM and one thread: its least round or median CPU time per call, whichever is less.
-Ours are the least of our rounds' average times, measured before and behind the JVM, by the clock or of this thread's CPU: that leaves out what neighbours on
-a shared machine cost. `--quick` warms Java up for a tenth of the time, and leaves out the largest cases.
+Java's figures are those of the oracle's own benchmark, from one JVM and one thread: its least round
+or median CPU time per call, whichever is less. Ours are the least of our rounds' average times,
+measured before and behind the JVM, by the clock or of this thread's CPU: that leaves out what
+neighbours on a shared machine cost. `--quick` warms Java up for a tenth of the time, and leaves out
+the largest cases.
 """
 
 import gc
@@ -299,7 +301,8 @@ def beside_java(report: Report) -> None:
 def growth(report: Report) -> None:
     """2,000 heartbeats of members anywhere, with more and more groups of 5 members.
 
-    At last also of members of 10 groups only: that tells what work grows with groups; the rest is state that is not in the processor's caches.
+    At last also of members of 10 groups only: that tells what work grows with groups; the rest is
+    state that is not in the processor's caches.
     """
     image = image_of(1, 20)
     records, beats = log_of(5, image)

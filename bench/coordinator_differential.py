@@ -1,7 +1,9 @@
 """Long sweeps of our coordinator against Kafka's own: the same random histories on both sides, whose records, answers and timers have to be equal (`make bench-diff`).
 
-Prints the seeds that it tried and each difference as a script that is as short as it could be made. Ends with 1 if there is any. `--seed` repeats a run;
-`--progress FILE` notes each script there once it is played, and leaves out those that are there already, so that a long sweep can be done in pieces.
+Prints the seeds that it tried and each difference as a script that is as short as it could be made.
+Ends with 1 if there is any. `--seed` repeats a run; `--progress FILE` notes each script there once
+it is played, and leaves out those that are there already, so that a long sweep can be done in
+pieces.
 """
 
 import argparse
@@ -37,7 +39,9 @@ STEPS = 50
 SHOWN = 5
 """Differences that are made short and printed, per kind."""
 ROUND = 50
-"""Scripts of one kind before it is the next one's turn, so that a sweep that is cut short has seen every kind."""
+"""Scripts of one kind before it is the next one's turn, so that a sweep that is cut short has seen
+every kind.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
 """How fast a coordinator loads a partition of committed offsets: through columns, from keys and values and from segment files, and record by record.
 
-Java's figure is the oracle's: decode and replay of 10,000 commits over and over, from keys and values in memory, in one thread. Ours are the least of some
-rounds: by the clock or of this thread's CPU, whichever is less, where one thread does all; by the clock alone where a second one reads ahead.
-A log of 5,000 keys has each of them again and again, as groups that commit have; where every key is new, there is nothing to leave out, and all of it is made.
+Java's figure is the oracle's: decode and replay of 10,000 commits over and over, from keys and
+values in memory, in one thread. Ours are the least of some rounds: by the clock or of this thread's
+CPU, whichever is less, where one thread does all; by the clock alone where a second one reads
+ahead. A log of 5,000 keys has each of them again and again, as groups that commit have; where every
+key is new, there is nothing to leave out, and all of it is made.
 """
 
 import gc

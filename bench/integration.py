@@ -1,9 +1,11 @@
 """How long a cluster for tests takes to be ready and how much memory it has: three brokers in three racks of ours, beside one broker started the usual way.
 
-The usual way is that of testcontainers' own KafkaContainer (whose image is another vendor's, so its steps are repeated here with the image that ours runs
-from): one broker with Kafka's defaults, "ready" when it has logged that it started. Ours is ready when every broker is registered with all others and the
-offsets topic has leaders, so the second case measures both by what a test waits for: a group's first message. Memory is what the engine counts for the
-containers, without files that it could drop from its cache. Each figure is the median of several starts, by turns.
+The usual way is that of testcontainers' own KafkaContainer (whose image is another vendor's, so its
+steps are repeated here with the image that ours runs from): one broker with Kafka's defaults,
+"ready" when it has logged that it started. Ours is ready when every broker is registered with all
+others and the offsets topic has leaders, so the second case measures both by what a test waits for:
+a group's first message. Memory is what the engine counts for the containers, without files that it
+could drop from its cache. Each figure is the median of several starts, by turns.
 """
 
 import statistics

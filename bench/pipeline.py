@@ -1,10 +1,13 @@
 """How fast Spark gets decoded records: from segments, from Parquet, as state of groups and as lags, beside what it could be at most and what people do today.
 
-The records are a generated year (`_year`). Rows are made and thrown away (Spark's `noop`). Rates are of two cores: by the clock, or half of the CPU's seconds of the JVM
-and all workers, whichever is less, so that neighbours on the machine cost little; the clock's own figure stands beside them. Peers: the same rows through
-`mapInArrow` with a function that does nothing; a source that hands over the same batches without reading or decoding; a plain Python UDF with `struct`; and Kafka's
-console consumer with its formatter into a file that Spark reads as JSON (both of the last with fewer records, start-up left out; one thread does the consumer's work,
-so its CPU's seconds are not halved).
+The records are a generated year (`_year`). Rows are made and thrown away (Spark's `noop`). Rates
+are of two cores: by the clock, or half of the CPU's seconds of the JVM and all workers, whichever
+is less, so that neighbours on the machine cost little; the clock's own figure stands beside them.
+Peers: the same rows through `mapInArrow` with a function that does nothing; a source that hands
+over the same batches without reading or decoding; a plain Python UDF with `struct`; and Kafka's
+console consumer with its formatter into a file that Spark reads as JSON (both of the last with
+fewer records, start-up left out; one thread does the consumer's work, so its CPU's seconds are not
+halved).
 """
 
 import argparse

@@ -1,12 +1,17 @@
 """Hostile requests of every API to the embedded cluster: none may hold up another connection for more than 250 ms.
 
-Three processes: the server, whose loop notes the CPU time of its longest turn; a client that sends heartbeats all the time and measures how long they take; and
-this one, which sends one hostile request after the other and asks both. A late heartbeat counts as far as the server used the CPU meanwhile, so that a busy machine finds nothing.
+Three processes: the server, whose loop notes the CPU time of its longest turn; a client that sends
+heartbeats all the time and measures how long they take; and this one, which sends one hostile
+request after the other and asks both. A late heartbeat counts as far as the server used the CPU
+meanwhile, so that a busy machine finds nothing.
 
-Every second round has an authorizer: the client that is measured is a super user, and whoever sends hostile requests may do nothing.
+Every second round has an authorizer: the client that is measured is a super user, and whoever sends
+hostile requests may do nothing.
 
-Prints the seed, and for each API the longest hold-up. Requests that took too long are kept as files, which `--replay` sends again. Ends with 1 if there is any, if the
-server failed, or if a request had no response. Each round has a server and a seed of its own: `--seed N --rounds 1` repeats one. Runs on Linux, on the loopback interface only.
+Prints the seed, and for each API the longest hold-up. Requests that took too long are kept as
+files, which `--replay` sends again. Ends with 1 if there is any, if the server failed, or if a
+request had no response. Each round has a server and a seed of its own: `--seed N --rounds 1`
+repeats one. Runs on Linux, on the loopback interface only.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """A long sweep of damaged data directories: a bit, a cut, a file or a folder less, in every kind of file, after a stop and after a crash (`make bench-diff`).
 
-Each start has to restore everything, or be refused with what is lost. Prints the seed, what became of each kind of file, and each finding with its seed. Ends with 1 if there
-is any. `--seed` repeats a run.
+Each start has to restore everything, or be refused with what is lost. Prints the seed, what became
+of each kind of file, and each finding with its seed. Ends with 1 if there is any. `--seed` repeats
+a run.
 """
 
 import argparse

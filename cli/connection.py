@@ -1,4 +1,7 @@
-"""Options for reaching a cluster, named as kafka-python names its configuration. Nothing is connected here."""
+"""Options for reaching a cluster, named as kafka-python names its configuration.
+
+Nothing is connected here.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -101,11 +104,15 @@ def refuse_connection_options(ctx: click.Context) -> None:
 
 
 def connection_config(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given, as kafka-python's configuration. Raises `UserError` for those that would have no effect."""
+    """The options that were given, as kafka-python's configuration.
+
+    Raises `UserError` for those that would have no effect.
+    """
     given = {name: options[name] for name in CONNECTION_OPTIONS if options.get(name) is not None}
     protocol = given.get("security_protocol", "PLAINTEXT")
     for prefix, needed in (("ssl_", ("SSL", "SASL_SSL")), ("sasl_", ("SASL_PLAINTEXT", "SASL_SSL"))):
-        # kafka-python ignores them, and the failure that follows would not say why. What the environment holds may be for other clusters.
+        # kafka-python ignores them, and the failure that follows would not say why. What the
+        # environment holds may be for other clusters.
         pointless = [name for name in given if name.startswith(prefix) and not _from_environment(name)]
         if pointless and protocol not in needed:
             option = "--" + pointless[0].replace("_", "-")

@@ -1,6 +1,7 @@
 """`quorate hash`: metadata hashes (KIP-1101) of topics and groups, and why a stored one differs.
 
-Only options and output are here; what is compared is in `quorate.coordinator.history.hash_rows`. Groups are read as by `quorate groups`.
+Only options and output are here; what is compared is in `quorate.coordinator.history.hash_rows`.
+Groups are read as by `quorate groups`.
 """
 
 import fnmatch
@@ -59,7 +60,10 @@ def hash() -> None:  # noqa: A001 - the command's name
 @connection_options
 @click.pass_context
 def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json: bool, **options: Any) -> None:
-    """Show the hashes of topics. A TOPIC may be a pattern, such as 'order*'; without one all are shown."""
+    """Show the hashes of topics.
+
+    A TOPIC may be a pattern, such as 'order*'; without one all are shown.
+    """
     from quorate.codecs.printable import listed
     from quorate.coordinator.history.hash_rows import topic_hash_rows
     from quorate.coordinator.metadata_hash import HashAlgorithm

@@ -16,7 +16,8 @@ _AGAIN_S = 0.01
 
 
 def _end(_: int, __: FrameType | None) -> None:
-    # Not an exception: in the middle of an import, some would be swallowed, or told as something else. Nothing has been printed that could get lost.
+    # Not an exception: in the middle of an import, some would be swallowed, or told as something
+    # else. Nothing has been printed that could get lost.
     os._exit(INTERRUPTED)
 
 
@@ -27,14 +28,18 @@ def end_at_once() -> None:
 
 
 def ready() -> None:
-    """A command begins, and Ctrl-C is `KeyboardInterrupt` from now on, as in other programs. Nothing is changed where it was already."""
+    """A command begins, and Ctrl-C is `KeyboardInterrupt` from now on, as in other programs.
+
+    Nothing is changed where it was already.
+    """
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.unraisablehook = _unraisable
 
 
 def _unraisable(lost: "sys.UnraisableHookArgs", /) -> None:
-    # Python drops what is raised in destructors and callbacks of weak references, of which imports have many: Ctrl-C comes again, once this one is over.
+    # Python drops what is raised in destructors and callbacks of weak references, of which imports
+    # have many: Ctrl-C comes again, once this one is over.
     if issubclass(lost.exc_type, KeyboardInterrupt):
         _thread.start_new_thread(_interrupt_again, (_thread.get_ident(),))
     else:

@@ -1,7 +1,8 @@
 """The `quorate` command itself: which subcommands there are, and how it ends.
 
-Exit status: 0 when done, also when the reader of a pipe has had enough; 1 for a mistake of the user or input that cannot be read, said in one line
-on stderr; 130 after Ctrl-C. What the subcommands do is not known here: their modules are imported when they are called.
+Exit status: 0 when done, also when the reader of a pipe has had enough; 1 for a mistake of the user
+or input that cannot be read, said in one line on stderr; 130 after Ctrl-C. What the subcommands do
+is not known here: their modules are imported when they are called.
 """
 
 import importlib
@@ -33,7 +34,9 @@ COMMANDS = {
     "records": "List the record types, or the fields of one.",
     "demo": "See racks, rebalances and an upgrade, in a few seconds.",
 }
-"""Subcommands in the order of the help text; each is the function of its name in the module of its name."""
+"""Subcommands in the order of the help text; each is the function of its name in the module of its
+name.
+"""
 
 
 class _Quorate(Commands):
@@ -118,7 +121,8 @@ def _output_may_fail(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # Whoever read our output has had enough, as `head` does. The interpreter flushes stdout once more at exit.
+        # Whoever read our output has had enough, as `head` does. The interpreter flushes stdout
+        # once more at exit.
         _discard_stdout()
         ctx.exit(0)
     except OSError as error:  # a full disk, mostly: what cannot be read has been said by whoever reads it
@@ -172,8 +176,9 @@ def main(ctx: click.Context) -> None:
 def _ready_streams() -> None:
     """Make the three streams safe to use.
 
-    Python has `None` for a closed one. Instead, reading and writing it shall fail with the system's own words (EBADF); what goes to a closed
-    stderr is dropped. Characters that the encoding of stdout lacks become question marks.
+    Python has `None` for a closed one. Instead, reading and writing it shall fail with the system's
+    own words (EBADF); what goes to a closed stderr is dropped. Characters that the encoding of
+    stdout lacks become question marks.
     """
     # In this order: the stand-ins get the lowest free descriptors, and these are the closed ones.
     if sys.stdin is None:

@@ -16,7 +16,10 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def read_time(option: str, text: str, now: datetime) -> int:
-    """Milliseconds since 1970 of an ISO time (UTC unless it says otherwise), of such a number, or of `2h` before `now`. Raises `UserError`."""
+    """Milliseconds since 1970 of an ISO time (UTC unless it says otherwise), of such a number, or of `2h` before `now`.
+
+    Raises `UserError`.
+    """
     relative = _RELATIVE.fullmatch(text)
     try:
         if relative:
@@ -36,7 +39,10 @@ def read_time(option: str, text: str, now: datetime) -> int:
 
 
 def read_moment(text: str | None, option: str = "--at") -> "Moment":
-    """An ISO time, ms since 1970, an age (2h), PARTITION:OFFSET (several with commas), or an offset where one partition is read. Raises `UserError`."""
+    """An ISO time, ms since 1970, an age (2h), PARTITION:OFFSET (several with commas), or an offset where one partition is read.
+
+    Raises `UserError`.
+    """
     from quorate.coordinator.history import Moment
 
     if text is None:

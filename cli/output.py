@@ -43,7 +43,10 @@ def terminal_width() -> int | None:
 
 
 def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """A line for each row, two spaces between columns. Columns in `right` are set to the right; rows have equally many cells."""
+    """A line for each row, two spaces between columns.
+
+    Columns in `right` are set to the right; rows have equally many cells.
+    """
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     return [
         "  ".join(
@@ -88,7 +91,10 @@ def echo_lines(lines: Iterable[str]) -> None:
 
 
 def html_page(title: str, style: str, body: Iterable[str]) -> str:
-    """A page in one file: no scripts, and nothing is fetched, which its policy forbids. `body` is HTML; `title` is text."""
+    """A page in one file: no scripts, and nothing is fetched, which its policy forbids.
+
+    `body` is HTML; `title` is text.
+    """
     head = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',

@@ -25,7 +25,10 @@ _REMEDIES_WITHOUT_RECORDS = {
 
 
 def show_damage(problem: LogProblem, *, skipped: bool = False) -> None:
-    """Say it in the form of an error; what comes after it is still read. `skipped`: also what comes after it in the file, without being asked for."""
+    """Say it in the form of an error; what comes after it is still read.
+
+    `skipped`: also what comes after it in the file, without being asked for.
+    """
     show_error(str(problem), _remedy(problem, skipped=skipped))
 
 
@@ -46,7 +49,10 @@ def _remedy(problem: LogProblem, *, skipped: bool) -> str:
 
 @contextmanager
 def byte_progress(total_bytes: int, wanted: bool) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar over `total_bytes`, told how many are behind. Only where it does not get between the data: the data must go elsewhere."""
+    """A progress bar over `total_bytes`, told how many are behind.
+
+    Only where it does not get between the data: the data must go elsewhere.
+    """
     if not wanted or not sys.stderr.isatty() or sys.stdout.isatty():
         yield None
         return

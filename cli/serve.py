@@ -1,6 +1,7 @@
 """`quorate serve`: the embedded cluster as a development Kafka, for clients in any language, until it is told to end.
 
-Only options, what is printed, and signals are here; the brokers are `EmbeddedCluster`'s, what is said over HTTP is that of `quorate.integration.metrics`.
+Only options, what is printed, and signals are here; the brokers are `EmbeddedCluster`'s, what is
+said over HTTP is that of `quorate.integration.metrics`.
 """
 
 import errno

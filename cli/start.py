@@ -1,4 +1,7 @@
-"""Where the installed command begins. A module of its own: what the command needs is imported once Ctrl-C is looked after."""
+"""Where the installed command begins.
+
+A module of its own: what the command needs is imported once Ctrl-C is looked after.
+"""
 
 from quorate.cli.interrupts import end_at_once
 

@@ -1,4 +1,7 @@
-"""Lines of text from standard input or a file, one by one as they come. What they say is not looked at."""
+"""Lines of text from standard input or a file, one by one as they come.
+
+What they say is not looked at.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -10,11 +13,16 @@ __all__ = ["MOST_BYTES", "STDIN", "stdin_lines", "text_lines"]
 
 STDIN = "standard input"
 MOST_BYTES = 64 << 20
-"""What a line may have, or a text that is read as a whole: a record has a megabyte unless brokers are told otherwise."""
+"""What a line may have, or a text that is read as a whole: a record has a megabyte unless brokers
+are told otherwise.
+"""
 
 
 def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of a file of UTF-8. Raises `UserError` naming the line that is not, or why there are none."""
+    """The lines of a file of UTF-8.
+
+    Raises `UserError` naming the line that is not, or why there are none.
+    """
     number = 0
     while line := _next_line(file, name):
         number += 1

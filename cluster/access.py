@@ -11,7 +11,11 @@ __all__ = ["Access", "AccessContext"]
 
 
 class Access:
-    """What one client may do. `user`: the name that it logged in by, if it did; `address`: where it is, as Java writes it, such as "/127.0.0.1"."""
+    """What one client may do.
+
+    `user`: the name that it logged in by, if it did; `address`: where it is, as Java writes it,
+    such as "/127.0.0.1".
+    """
 
     __slots__ = ("_authorizer", "host", "principal")
 

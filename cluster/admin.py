@@ -53,7 +53,11 @@ class AdminOperations(ABC):
 
     @cached_property
     def admin(self) -> "KafkaAdminClient":
-        """A client for what is not wrapped here. It is closed with the cluster, whenever a broker comes or goes, and when cuts of containers' network are healed: ask for it anew then."""
+        """A client for what is not wrapped here.
+
+        It is closed with the cluster, whenever a broker comes or goes, and when cuts of containers'
+        network are healed: ask for it anew then.
+        """
         return self._make_admin()
 
     def _make_admin(self) -> "KafkaAdminClient":
@@ -79,7 +83,10 @@ class AdminOperations(ABC):
         assignment: Sequence[Sequence[int]] | None = None,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Create a topic and wait until every partition has a leader. `assignment`: for each partition its brokers, the preferred leader first."""
+        """Create a topic and wait until every partition has a leader.
+
+        `assignment`: for each partition its brokers, the preferred leader first.
+        """
         options: dict[str, Any] = {"configs": dict(config or {})}
         if assignment is None:
             options |= {"num_partitions": partitions, "replication_factor": replicas}
@@ -94,7 +101,10 @@ class AdminOperations(ABC):
         wait_for(f"topic {name} is deleted", lambda: name not in self.admin.list_topics(), self.timeout_ms)
 
     def add_partitions(self, topic: str, count: int, *, assignment: Sequence[Sequence[int]] | None = None) -> None:
-        """Raise a topic's number of partitions to `count`. `assignment`: the brokers of each new partition."""
+        """Raise a topic's number of partitions to `count`.
+
+        `assignment`: the brokers of each new partition.
+        """
         wanted: Any = (
             count if assignment is None else {"count": count, "assignments": [list(one) for one in assignment]}
         )
@@ -136,7 +146,8 @@ class AdminOperations(ABC):
                 }
             )
             if late:
-                # An election fails while the preferred leader is not in sync yet; it is asked for again then.
+                # An election fails while the preferred leader is not in sync yet; it is asked for
+                # again then.
                 self.admin.elect_leaders(0, {topic: late}, raise_errors=False)
             return not late
 
@@ -204,7 +215,10 @@ class AdminOperations(ABC):
     # Configurations
 
     def set_config(self, resource: str, config: Mapping[str, str | None]) -> None:
-        """Set dynamic configurations, and wait until every broker knows them. `resource`: "topic:NAME", "broker:ID", "broker:" (all) or "group:ID"; `None` takes a setting back.
+        """Set dynamic configurations, and wait until every broker knows them.
+
+        `resource`: "topic:NAME", "broker:ID", "broker:" (all) or "group:ID"; `None` takes a setting
+        back.
 
         Raises `ClusterError` when the cluster refuses them, and for what has none.
         """
@@ -213,7 +227,8 @@ class AdminOperations(ABC):
             raise ClusterError(
                 f"{resource!r} has no configuration", "name it as topic:NAME, broker:ID, broker: or group:ID"
             )
-        # What holds for one broker alone, only that one checks and tells; of anything else, each tells what it has learned.
+        # What holds for one broker alone, only that one checks and tells; of anything else, each
+        # tells what it has learned.
         asked = [int(name)] if kind == "broker" and name else self._brokers_up()
         refused = alter_configs(self.admin, asked[0], kind, name, config)
         if refused is not None:
@@ -239,7 +254,10 @@ class AdminOperations(ABC):
         return partition
 
     def _offsets_partition(self, group: str) -> dict[str, Any]:
-        """Metadata of the partition that holds a group. Brokers create the topic with the first group."""
+        """Metadata of the partition that holds a group.
+
+        Brokers create the topic with the first group.
+        """
         if CONSUMER_OFFSETS not in self.admin.list_topics():
             self.wait_ready()
         partitions = self.describe_topic(CONSUMER_OFFSETS)["partitions"]
@@ -254,7 +272,10 @@ class AdminOperations(ABC):
         self.reassign(CONSUMER_OFFSETS, {found["partition_index"]: [broker, *others][: len(found["replica_nodes"])]})
 
     def read_offsets_topic(self, **options: Any) -> "Iterator[LogEntry]":
-        """What `__consumer_offsets` holds now, decoded. `options` are those of `quorate.codecs.read_live`."""
+        """What `__consumer_offsets` holds now, decoded.
+
+        `options` are those of `quorate.codecs.read_live`.
+        """
         config = {**self.client_config, "bootstrap_servers": self.answering_servers}
         with closing(read_live(**{**config, **options})) as entries:  # type: ignore[type-var]
             yield from entries
@@ -281,9 +302,12 @@ def metadata_from(admin: "KafkaAdminClient", broker: int, *topics: str) -> dict[
 def alter_configs(
     admin: "KafkaAdminClient", broker: int, kind: str, name: str, config: Mapping[str, str | None]
 ) -> str | None:
-    """Tell one broker to set configurations, or to take them back (`None`). Gives the reason if it refuses.
+    """Tell one broker to set configurations, or to take them back (`None`).
 
-    kafka-python's own call does not do: it cannot name all brokers, and knows no setting of groups before they have one.
+    Gives the reason if it refuses.
+
+    kafka-python's own call does not do: it cannot name all brokers, and knows no setting of groups
+    before they have one.
     """
     from kafka.admin import ConfigResourceType
     from kafka.errors import for_code

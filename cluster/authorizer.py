@@ -1,7 +1,8 @@
 """Kafka's StandardAuthorizer (KIP-801) without I/O: access control lists (ACLs), and what they allow to whom (KIP-11, KIP-290, KIP-679).
 
-A DENY that matches counts before every ALLOW. Where no ACL is about a resource, `allow.everyone.if.no.acl.found` decides. Which API needs which permission is
-not known here (`quorate.cluster.authorization`).
+A DENY that matches counts before every ALLOW. Where no ACL is about a resource,
+`allow.everyone.if.no.acl.found` decides. Which API needs which permission is not known here
+(`quorate.cluster.authorization`).
 """
 
 from collections import Counter
@@ -32,7 +33,9 @@ __all__ = [
 ]
 
 ANONYMOUS = "User:ANONYMOUS"
-"""The principal of a client that has not logged in, over TLS, too: servers here ask for no certificate."""
+"""The principal of a client that has not logged in, over TLS, too: servers here ask for no
+certificate.
+"""
 CLUSTER_NAME = "kafka-cluster"
 """The only name of a resource of type CLUSTER."""
 CLASS_NAME = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -87,12 +90,17 @@ _ALLOWED_BY: Mapping[Operation, frozenset[Operation]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.ALL}),
 }
-"""The operations that an ALLOW of implies another one. A DENY implies no other operation, unless it is of ALL."""
+"""The operations that an ALLOW of implies another one. A DENY implies no other operation, unless it
+is of ALL.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """An access control entry: who may, or may not, do what with which resources, from where. `principal`: TYPE:NAME, such as "User:alice"; `host`: an address, or "*"."""
+    """An access control entry: who may, or may not, do what with which resources, from where.
+
+    `principal`: TYPE:NAME, such as "User:alice"; `host`: an address, or "*".
+    """
 
     resource_type: ResourceType
     name: str
@@ -109,7 +117,10 @@ class Acl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclFilter:
-    """Which ACLs are meant (AclBindingFilter). `None` stands for any name, principal or host, `ANY` for any of the others."""
+    """Which ACLs are meant (AclBindingFilter).
+
+    `None` stands for any name, principal or host, `ANY` for any of the others.
+    """
 
     resource_type: ResourceType
     name: str | None
@@ -125,7 +136,10 @@ class AclFilter:
         return 0 in (self.resource_type, self.pattern_type, self.operation, self.permission)
 
     def matches(self, acl: Acl) -> bool:
-        """Whether an ACL is meant. With `MATCH`, those are that apply to the resource of the name (KIP-290)."""
+        """Whether an ACL is meant.
+
+        With `MATCH`, those are that apply to the resource of the name (KIP-290).
+        """
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self.principal in (None, acl.principal)
@@ -200,7 +214,11 @@ def _pattern_of(acl: Acl) -> tuple[ResourceType, PatternType, str]:
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """Decides what clients may do. `super_users`: principals that may do everything; `allow_by_default`: what is allowed where no ACL applies to a resource."""
+    """Decides what clients may do.
+
+    `super_users`: principals that may do everything; `allow_by_default`: what is allowed where no
+    ACL applies to a resource.
+    """
 
     acls: Acls
     super_users: frozenset[str] = field(default_factory=frozenset)
@@ -208,7 +226,11 @@ class Authorizer:
 
     @classmethod
     def of(cls, properties: Mapping[str, str], acls: Acls) -> Self | None:
-        """The authorizer that brokers' configs ask for, `None` without one. Raises `ConfigError` for another class than Kafka's own, and for super users that are no principals."""
+        """The authorizer that brokers' configs ask for, `None` without one.
+
+        Raises `ConfigError` for another class than Kafka's own, and for super users that are no
+        principals.
+        """
         name = properties.get("authorizer.class.name", "").strip()
         if not name:
             return None
@@ -277,7 +299,9 @@ def _principals(text: str) -> Iterable[str]:
 
 
 UNKNOWN_OPERATIONS = -(1 << 31)
-"""In a response to a request that did not ask which operations are allowed (KIP-430). The sets below are bits of operations."""
+"""In a response to a request that did not ask which operations are allowed (KIP-430). The sets
+below are bits of operations.
+"""
 
 
 def _bits(*operations: Operation) -> int:

@@ -1,6 +1,7 @@
 """What a produce request may have for a partition, before its log is asked: one whole batch of format 2.
 
-Sizes, CRCs and counts are checked in `quorate.cluster.produced`, records in `quorate.cluster.record_checks`, the order of a producer's batches by the log.
+Sizes, CRCs and counts are checked in `quorate.cluster.produced`, records in
+`quorate.cluster.record_checks`, the order of a producer's batches by the log.
 """
 
 from quorate.codecs.api.error_codes import ErrorCode
@@ -18,7 +19,10 @@ _SMALLEST = 14
 
 
 def one_batch(records: bytes | None, api_version: int) -> bytes:
-    """The one batch of a partition, without what stands behind it that is none. Raises `AppendError`."""
+    """The one batch of a partition, without what stands behind it that is none.
+
+    Raises `AppendError`.
+    """
     if not records or (size := _size(records, 0)) is None:
         raise AppendError(ErrorCode.INVALID_RECORD, "no whole batch")
     if records[_MAGIC_AT] != 2:
@@ -32,14 +36,20 @@ def one_batch(records: bytes | None, api_version: int) -> bytes:
 
 
 def is_transactional(records: bytes) -> bool:
-    """Whether the first batch is part of a transaction. Raises `AppendError` for bytes that do not even begin like a batch."""
+    """Whether the first batch is part of a transaction.
+
+    Raises `AppendError` for bytes that do not even begin like a batch.
+    """
     if _size(records, 0) is None or records[_MAGIC_AT] < 2:
         return False
     return bool(HEADER.unpack_from(records)[5] & TRANSACTIONAL)
 
 
 def _size(records: bytes, position: int) -> int | None:
-    """The size of the batch at a position; `None` where there is no whole one. Raises `AppendError` for one that cannot be."""
+    """The size of the batch at a position; `None` where there is no whole one.
+
+    Raises `AppendError` for one that cannot be.
+    """
     left = len(records) - position
     if left < LOG_OVERHEAD:
         return None

@@ -1,6 +1,9 @@
-"""What brokers of releases of Kafka do in different ways, by name: `BrokerBehaviour.of(version)`. What coordinators do is in `coordinator/behaviour.py`.
+"""What brokers of releases of Kafka do in different ways, by name: `BrokerBehaviour.of(version)`.
 
-Nothing else in `cluster/` compares releases. Which configs, APIs and features a release has are tables of their own.
+What coordinators do is in `coordinator/behaviour.py`.
+
+Nothing else in `cluster/` compares releases. Which configs, APIs and features a release has are
+tables of their own.
 """
 
 from dataclasses import dataclass
@@ -18,14 +21,18 @@ _4_0 = KafkaVersion(4, 0)
 class BrokerBehaviour:
     """What the brokers of one release do. Each flag says what newer releases do.
 
-    `features_all_or_none`: one level that is refused keeps all other features from being changed (KIP-1022). `group_operations`: groups have configs, so
-    a client may be allowed to describe and alter these.
+    `features_all_or_none`: one level that is refused keeps all other features from being changed
+    (KIP-1022). `group_operations`: groups have configs, so a client may be allowed to describe and
+    alter these.
 
-    `skips_empty_topics`: ListOffsets leaves out topics of which no partition is requested, and OffsetFetch names them; before, it was the other way round.
-    `transaction_first`: a commit in a transaction that the transaction's coordinator refuses never reaches the group's coordinator, which creates no group then.
+    `skips_empty_topics`: ListOffsets leaves out topics of which no partition is requested, and
+    OffsetFetch names them; before, it was the other way round. `transaction_first`: a commit in a
+    transaction that the transaction's coordinator refuses never reaches the group's coordinator,
+    which creates no group then.
 
-    `short_assignors`: `group.consumer.assignors` takes short names; before, names of classes only. `session_above_heartbeat`: a broker checks at its start that
-    sessions of groups last longer than the interval of heartbeats.
+    `short_assignors`: `group.consumer.assignors` takes short names; before, names of classes only.
+    `session_above_heartbeat`: a broker checks at its start that sessions of groups last longer than
+    the interval of heartbeats.
     """
 
     features_all_or_none: bool

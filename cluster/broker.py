@@ -1,4 +1,7 @@
-"""`Broker`: a server on a port of its own, with a rack: its connections, and how it starts, stops and freezes. What requests mean is not known here."""
+"""`Broker`: a server on a port of its own, with a rack: its connections, and how it starts, stops and freezes.
+
+What requests mean is not known here.
+"""
 
 import asyncio
 import errno
@@ -22,7 +25,9 @@ LOOPBACK = "127.0.0.1"
 """Where brokers listen unless they are told otherwise: nobody but this machine reaches them."""
 
 _QUIET_TURNS = 4
-"""An idle connection is closed when it is found quiet so many times, at equal intervals: up to a quarter later than `connections.max.idle.ms` says."""
+"""An idle connection is closed when it is found quiet so many times, at equal intervals: up to a
+quarter later than `connections.max.idle.ms` says.
+"""
 
 
 class FrameHandler(Protocol):
@@ -35,8 +40,9 @@ class FrameHandler(Protocol):
 class Broker:
     """A broker of a cluster.
 
-    `serving`: it listens; `frozen`: and answers nothing all the same; `cut_off`: clients do not reach it; `port`: 0 before it first listened; `listen_host`: where it listens;
-    `host`: what clients are told; `handler`: makes what handles its requests.
+    `serving`: it listens; `frozen`: and answers nothing all the same; `cut_off`: clients do not
+    reach it; `port`: 0 before it first listened; `listen_host`: where it listens; `host`: what
+    clients are told; `handler`: makes what handles its requests.
     """
 
     def __init__(
@@ -83,7 +89,10 @@ class Broker:
     # ---- life
 
     async def start(self) -> None:
-        """Listen, on the same port as before if there was one. Raises `ClusterError` if the port is taken."""
+        """Listen, on the same port as before if there was one.
+
+        Raises `ClusterError` if the port is taken.
+        """
         loop = asyncio.get_running_loop()
         while self._closing is not None:
             await asyncio.sleep(0)
@@ -101,7 +110,10 @@ class Broker:
         self.note(f"listens on {self.address}" + (f" in rack {self.rack}" if self.rack else ""))
 
     def stop(self, *, at_once: bool = True) -> None:
-        """Stop listening and close all connections, `at_once` without what is still to be sent. The caller has the controller fence it."""
+        """Stop listening and close all connections, `at_once` without what is still to be sent.
+
+        The caller has the controller fence it.
+        """
         self.serving = self.frozen = False
         self._end_session()
         if self._idle is not None:
@@ -112,7 +124,8 @@ class Broker:
             with suppress(NotImplementedError):  # Windows' own loop, which has nothing on the way between the two
                 for listening in self._closing.sockets:
                     loop.remove_reader(listening.fileno())
-            # asyncio never closes a connection that it has accepted, but made no transport for before the server is closed.
+            # asyncio never closes a connection that it has accepted, but made no transport for
+            # before the server is closed.
             loop.call_soon(self._close_server)
         self.drop_clients(at_once=at_once)
 
@@ -131,7 +144,11 @@ class Broker:
     # ---- connections
 
     def admit(self, connection: Connection) -> bool:
-        """Whether a new connection is served now. One too many of its host is closed (`max.connections.per.ip`), one too many altogether waits (`max.connections`)."""
+        """Whether a new connection is served now.
+
+        One too many of its host is closed (`max.connections.per.ip`), one too many altogether waits
+        (`max.connections`).
+        """
         settings = self.cluster.settings
         meter = self.cluster.meter
         if meter is not None:

@@ -1,4 +1,7 @@
-"""Configs of client metrics (KIP-714): which metrics clients push, how often, and which clients. What clients push is known to `telemetry`."""
+"""Configs of client metrics (KIP-714): which metrics clients push, how often, and which clients.
+
+What clients push is known to `telemetry`.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final

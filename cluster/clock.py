@@ -1,7 +1,11 @@
-"""Clocks: the time in ms, and what is to be done at a time. A cluster runs on the real one, or on one that a test moves.
+"""Clocks: the time in ms, and what is to be done at a time.
 
-Records carry the time of day, which may be set while a cluster runs (by NTP, by hand, after a laptop slept); how long something takes does not change by that. Kafka has two clocks
-for it (`Time.milliseconds`, `Time.hiResClockMs`). Here it is one, which says how far it was set: whoever keeps times at which something is due moves them along.
+A cluster runs on the real one, or on one that a test moves.
+
+Records carry the time of day, which may be set while a cluster runs (by NTP, by hand, after a
+laptop slept); how long something takes does not change by that. Kafka has two clocks for it
+(`Time.milliseconds`, `Time.hiResClockMs`). Here it is one, which says how far it was set: whoever
+keeps times at which something is due moves them along.
 """
 
 import asyncio
@@ -22,7 +26,11 @@ class Handle(Protocol):
 
 
 class Clock(Protocol):
-    """What a cluster asks for the time. `stepped_ms`: how far the time of day was set since the cluster began, forward or back; as of the last `now_ms`."""
+    """What a cluster asks for the time.
+
+    `stepped_ms`: how far the time of day was set since the cluster began, forward or back; as of
+    the last `now_ms`.
+    """
 
     stepped_ms: int
 
@@ -34,11 +42,16 @@ class Clock(Protocol):
 
 
 _STEP_NS = 500_000_000
-"""What differs less from the time that passed is NTP at work, which nobody's timer notices, or this process not having its turn between looking at two clocks."""
+"""What differs less from the time that passed is NTP at work, which nobody's timer notices, or this
+process not having its turn between looking at two clocks.
+"""
 
 
 class RealClock:
-    """The machine's clock, in the loop that runs when it is asked to call something. `wall_ns`, `passed_ns`: the time of day, and one that nobody can set."""
+    """The machine's clock, in the loop that runs when it is asked to call something.
+
+    `wall_ns`, `passed_ns`: the time of day, and one that nobody can set.
+    """
 
     def __init__(
         self, wall_ns: Callable[[], int] = time.time_ns, passed_ns: Callable[[], int] = time.monotonic_ns
@@ -98,7 +111,10 @@ class ManualClock:
         return planned
 
     def advance(self, by_ms: int) -> None:
-        """Move the clock, doing on the way what is due, each at its time. To be called in the thread of the cluster's loop."""
+        """Move the clock, doing on the way what is due, each at its time.
+
+        To be called in the thread of the cluster's loop.
+        """
         until_ms = self._now_ms + by_ms
         while self._planned and self._planned[0][0] <= until_ms:
             at_ms, _, planned = heapq.heappop(self._planned)

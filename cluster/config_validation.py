@@ -1,6 +1,7 @@
 """Which configs brokers, topics, groups and client metrics can be given, with Kafka's messages for all others.
 
-Each value by itself is checked by `ConfigKey.problem`. Here is what depends on other values (Kafka's KafkaConfig, GroupCoordinatorConfig, ShareGroupConfig, GroupConfig, LogConfig,
+Each value by itself is checked by `ConfigKey.problem`. Here is what depends on other values
+(Kafka's KafkaConfig, GroupCoordinatorConfig, ShareGroupConfig, GroupConfig, LogConfig,
 ClientMetricsConfigs), and what may change while brokers run (DynamicBrokerConfig, KIP-226).
 """
 
@@ -210,7 +211,10 @@ def check_group_configs(settings: EffectiveConfigs, configs: Mapping[str, str | 
 
 
 def _checked(known: Mapping[str, ConfigKey], configs: Mapping[str, str | None], whose: str) -> Mapping[str, str]:
-    """The values, none of which is null. Raises `ApiError` for a config that `known` has not, or that has no such value."""
+    """The values, none of which is null.
+
+    Raises `ApiError` for a config that `known` has not, or that has no such value.
+    """
     values = _without_nulls(configs, whose)
     for name, value in values.items():
         if name not in known:
@@ -289,7 +293,8 @@ def check_broker_configs(
 ) -> None:
     """Raises `ApiError` for configs that a broker, or all of them (`None`), cannot be given while they run.
 
-    `by`: the broker that received the request, which checks what they would be for itself. `features`: their levels; `requested`: configs that the request names.
+    `by`: the broker that received the request, which checks what they would be for itself.
+    `features`: their levels; `requested`: configs that the request names.
     """
     keys = {name: broker_config_key(settings.kafka_version, name) for name in configs}
     values = {name: value for name, value in configs.items() if value is not None}

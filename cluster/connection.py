@@ -1,7 +1,8 @@
 """One connection of a client: frames in, frames out, one request at a time and in order, as Kafka's brokers have it.
 
-A request that can be answered at once is answered in the same turn of the loop; one whose answer is yet to come (a fetch that waits, a member that joins) holds
-the connection's later requests back until it is there.
+A request that can be answered at once is answered in the same turn of the loop; one whose answer is
+yet to come (a fetch that waits, a member that joins) holds the connection's later requests back
+until it is there.
 """
 
 import asyncio
@@ -36,7 +37,9 @@ _AT_ONCE_BYTES = 1 << 16
 """Answers to requests that came together are sent together, up to so many bytes."""
 
 _REPEATED_BYTES = 1 << 10
-"""Up to so many bytes of a request are kept: most of what a client repeats word for word (heartbeats, fetches of a session) is read once."""
+"""Up to so many bytes of a request are kept: most of what a client repeats word for word
+(heartbeats, fetches of a session) is read once.
+"""
 
 
 class ConnectionHost(Protocol):
@@ -68,9 +71,13 @@ class ConnectionHost(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """A client. `user`: who it is, by SASL, once it has logged in; `login`: while it does; `software`: what it says it is.
+    """A client.
 
-    `on_lost`: called when the client is gone, by the request that waits, if one does; it is replaced by the next that waits.
+    `user`: who it is, by SASL, once it has logged in; `login`: while it does; `software`: what it
+    says it is.
+
+    `on_lost`: called when the client is gone, by the request that waits, if one does; it is
+    replaced by the next that waits.
     """
 
     def __init__(self, broker: ConnectionHost) -> None:
@@ -176,7 +183,10 @@ class Connection(asyncio.Protocol):
         self._split()
 
     def _split(self) -> None:
-        """Cut the buffer into frames. Once much of one is there it goes on in a place of its own."""
+        """Cut the buffer into frames.
+
+        Once much of one is there it goes on in a place of its own.
+        """
         buffer, position = self._buffer, 0
         while len(buffer) - position >= 4:
             size = int.from_bytes(buffer[position : position + 4], "big", signed=True)
@@ -291,7 +301,10 @@ class Connection(asyncio.Protocol):
         self._limit = self.broker.cluster.settings.number("socket.request.max.bytes")
 
     def _header(self, frame: bytes) -> Header:
-        """The header of a request; with the request itself if it is the one before again, all but its correlation id. Raises `FrameError`."""
+        """The header of a request; with the request itself if it is the one before again, all but its correlation id.
+
+        Raises `FrameError`.
+        """
         last = self._last
         if last is not None and frame[8:] == last[1] and frame[:4] == last[0]:
             return last[2].again(int.from_bytes(frame[4:8], "big", signed=True))
@@ -300,7 +313,10 @@ class Connection(asyncio.Protocol):
         return header
 
     def answer(self, header: Header, version: int, response: "Message | Pending[Any] | None") -> None:
-        """Send a response, now or when it is there; `None` where the client expects none. Then the next request has its turn."""
+        """Send a response, now or when it is there; `None` where the client expects none.
+
+        Then the next request has its turn.
+        """
         if isinstance(response, Pending):
             if not response.done:
                 response.on_complete(lambda found: self._answered_later(header, version, found))
@@ -344,7 +360,10 @@ class Connection(asyncio.Protocol):
             self._meter.answered(self.broker.id, header, response, len(sent), perf_counter() - self._began_s)
 
     def _encoded(self, response: "Message", version: int) -> bytes:
-        """The body of a response. A coordinator has one object for all answers that say the same to a member at rest."""
+        """The body of a response.
+
+        A coordinator has one object for all answers that say the same to a member at rest.
+        """
         last = self._last_answer
         if last is not None and last[0] is response and last[1] == version:
             return last[2]

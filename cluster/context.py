@@ -10,7 +10,10 @@ __all__ = ["Context"]
 
 @dataclass(slots=True, kw_only=True)
 class Context(AccessContext):
-    """What a request comes with, beside its body: for the coordinators, and the connection that it came by. `large`: the request is, so that what is computed from it belongs in the thread."""
+    """What a request comes with, beside its body: for the coordinators, and the connection that it came by.
+
+    `large`: the request is, so that what is computed from it belongs in the thread.
+    """
 
     connection: Connection
     large: bool = False

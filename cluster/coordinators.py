@@ -1,6 +1,7 @@
 """What a cluster gives the coordinators of its internal topics: partitions, their logs, its clock and turns.
 
-What a coordinator appends are real batches in a real topic. When the partition's leader moves, the coordinator there loads the log, as Kafka's does.
+What a coordinator appends are real batches in a real topic. When the partition's leader moves, the
+coordinator there loads the log, as Kafka's does.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -28,8 +29,9 @@ _WORTH_COLUMNS_BYTES = 1 << 20
 class PartitionCoordinatorLog:
     """A `CoordinatorLog` in the log of a partition.
 
-    `base_sequence`: of the batches; group coordinators write 0, with and without a producer, transaction coordinators -1. `coordinator_epoch`: that of the transaction
-    coordinator, for the markers that it has written.
+    `base_sequence`: of the batches; group coordinators write 0, with and without a producer,
+    transaction coordinators -1. `coordinator_epoch`: that of the transaction coordinator, for the
+    markers that it has written.
     """
 
     def __init__(self, partition: PartitionState, *, base_sequence: int = 0) -> None:
@@ -98,7 +100,8 @@ class PartitionCoordinatorLog:
 class TopicHost(Generic[S]):
     """The host (`quorate.coordinator.runtime.Host`) of the coordinators of one internal topic.
 
-    `what`: it coordinates, as messages call it; `loads_all`: leaders load logs before anybody asks for them; `base_sequence`: of batches.
+    `what`: it coordinates, as messages call it; `loads_all`: leaders load logs before anybody asks
+    for them; `base_sequence`: of batches.
     """
 
     def __init__(

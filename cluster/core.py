@@ -26,10 +26,17 @@ __all__ = ["ClusterCore"]
 
 
 class ClusterCore(SharedCluster):
-    """A cluster. `notes`: what was said besides responses, the last thousands of it; `failures`: the first hundred tracebacks of faults of quorate's own, of which there were `failure_count`; `meter`: counts what is answered, if there is one.
+    """A cluster.
 
-    `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory; `accept_data_loss`: start although
-    data in it is missing or damaged, else that is a `ClusterError`; `start_notes`: what the start noticed in it; `seed`: of what is random (ids, places, choices). A directory with a cluster goes on with it. Raises `ClusterError` if it cannot be used.
+    `notes`: what was said besides responses, the last thousands of it; `failures`: the first
+    hundred tracebacks of faults of quorate's own, of which there were `failure_count`; `meter`:
+    counts what is answered, if there is one.
+
+    `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `data`: the
+    directory that everything is kept in, else it is in memory; `accept_data_loss`: start although
+    data in it is missing or damaged, else that is a `ClusterError`; `start_notes`: what the start
+    noticed in it; `seed`: of what is random (ids, places, choices). A directory with a cluster goes
+    on with it. Raises `ClusterError` if it cannot be used.
     """
 
     def __init__(
@@ -62,7 +69,10 @@ class ClusterCore(SharedCluster):
         self.start_notes = tuple(self.notes)
 
     def _load(self, path: str | PathLike[str], *, accept_data_loss: bool) -> None:
-        """Replay the metadata in a directory, then open the logs of its partitions. Raises `ClusterError`."""
+        """Replay the metadata in a directory, then open the logs of its partitions.
+
+        Raises `ClusterError`.
+        """
         data = DataDirectory(
             path,
             state=self.state,
@@ -151,7 +161,10 @@ class ClusterCore(SharedCluster):
         self.broker_control.register((one.id, one.rack, one.host, one.port) for one in brokers)
 
     def stop_broker(self, broker: int) -> None:
-        """Stop a broker: others lead in its place at once. Raises `ClusterError` for one that does not exist."""
+        """Stop a broker: others lead in its place at once.
+
+        Raises `ClusterError` for one that does not exist.
+        """
         self.need_broker(broker).stop()
         self.broker_control.fence(broker)
 
@@ -162,7 +175,11 @@ class ClusterCore(SharedCluster):
         return added
 
     def remove_broker(self, broker: int) -> None:
-        """Stop a broker and forget it. Raises `ClusterError`, and leaves it as it is, while it has replicas, or if it is the last one."""
+        """Stop a broker and forget it.
+
+        Raises `ClusterError`, and leaves it as it is, while it has replicas, or if it is the last
+        one.
+        """
         self.controller.changes.finish()  # new partitions may have replicas on it
         found = self.need_broker(broker)
         replicas = sum(broker in one.replicas for topic in self.topics.values() for one in topic.partitions)
@@ -201,7 +218,11 @@ class ClusterCore(SharedCluster):
     # ---- the owner's changes
 
     def change_version(self, version: str) -> None:
-        """Have brokers and coordinators be of another release of Kafka, on the same logs. The levels of features stay. Raises `ConfigError` or `ValueError` for a version that cannot be."""
+        """Have brokers and coordinators be of another release of Kafka, on the same logs.
+
+        The levels of features stay. Raises `ConfigError` or `ValueError` for a version that cannot
+        be.
+        """
         parsed = KafkaVersion.parse(version)
         check_levels(self.features, parsed)
         self.settings.upgrade(parsed)
@@ -212,12 +233,18 @@ class ClusterCore(SharedCluster):
         self.groups.runtime.restart()
 
     def change_features(self, levels: Mapping[str, int]) -> None:
-        """Agree on other levels of features. What is not named is off. Raises `ApiError` if that cannot be written."""
+        """Agree on other levels of features.
+
+        What is not named is off. Raises `ApiError` if that cannot be written.
+        """
         with self.controller.changes.at_once():
             self.controller.append(feature_records(self.features, levels))
 
     def change_configs(self, resource_type: int, name: str, configs: Mapping[str, str]) -> None:
-        """Replace the configs of a topic, group, broker or subscription, which are taken to be valid. Raises `ApiError` if that cannot be written."""
+        """Replace the configs of a topic, group, broker or subscription, which are taken to be valid.
+
+        Raises `ApiError` if that cannot be written.
+        """
         with self.controller.changes.at_once():
             old = self.state.configs_of(resource_type, name)
             self.controller.append(config_records(resource_type, name, old, configs))

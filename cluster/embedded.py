@@ -3,8 +3,9 @@
     with EmbeddedCluster(racks=["a", "b", "c"]) as kafka:
         kafka.bootstrap_servers
 
-It runs in a thread of its own, so that blocking clients can be used beside it; in a program with a loop, `async with` runs it in that loop. What brokers in
-containers do in seconds, such as noticing that one does not answer, takes its configured time here, too; starting and stopping takes none.
+It runs in a thread of its own, so that blocking clients can be used beside it; in a program with a
+loop, `async with` runs it in that loop. What brokers in containers do in seconds, such as noticing
+that one does not answer, takes its configured time here, too; starting and stopping takes none.
 """
 
 import asyncio
@@ -43,13 +44,20 @@ T = TypeVar("T")
 class EmbeddedCluster(Cluster):
     """A cluster with brokers 1 to `brokers`, by default one for each rack.
 
-    `racks`: of brokers, taken by turns; `ports`: of each; free ones are taken where none are given; `host`: where they listen; `advertised_host`: what clients are told instead of that; `version`: the release
-    that they are, such as "4.0.2", which settles versions of APIs, features, and how groups are coordinated (the newest by default); `properties`: configs by Kafka's names, for all brokers; `data`: a directory that
-    everything is kept in, and that a later cluster with as many brokers goes on with (else it is in memory, and gone when it stops); `accept_data_loss`: start although data
-    in that directory is missing or damaged, without it (the notes name each loss; damaged files are copied to `DIR/damaged-…`); `clock`: another than the machine's; `security`: TLS and logins, or a protocol, for which
-    a certificate and a user are generated (`password`: of that user); `seed`: of what is random; `metered`: count requests; `on_note`: is given what brokers notice.
+    `racks`: of brokers, taken by turns; `ports`: of each; free ones are taken where none are given;
+    `host`: where they listen; `advertised_host`: what clients are told instead of that; `version`:
+    the release that they are, such as "4.0.2", which settles versions of APIs, features, and how
+    groups are coordinated (the newest by default); `properties`: configs by Kafka's names, for all
+    brokers; `data`: a directory that everything is kept in, and that a later cluster with as many
+    brokers goes on with (else it is in memory, and gone when it stops); `accept_data_loss`: start
+    although data in that directory is missing or damaged, without it (the notes name each loss;
+    damaged files are copied to `DIR/damaged-…`); `clock`: another than the machine's; `security`:
+    TLS and logins, or a protocol, for which a certificate and a user are generated (`password`: of
+    that user); `seed`: of what is random; `metered`: count requests; `on_note`: is given what
+    brokers notice.
 
-    Raises `ClusterError` for numbers that do not go together, when it is made, and for a port that is taken, when it starts; `ConfigError` for configs.
+    Raises `ClusterError` for numbers that do not go together, when it is made, and for a port that
+    is taken, when it starts; `ConfigError` for configs.
     """
 
     def __init__(
@@ -197,7 +205,10 @@ class EmbeddedCluster(Cluster):
     # ---- in a loop
 
     async def start(self) -> None:
-        """Start all brokers in the running loop. Raises `ClusterError` if a port is taken; then, as whatever goes wrong, none runs."""
+        """Start all brokers in the running loop.
+
+        Raises `ClusterError` if a port is taken; then, as whatever goes wrong, none runs.
+        """
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         try:
             for broker in self.core.brokers.values():
@@ -265,7 +276,10 @@ class EmbeddedCluster(Cluster):
         return self._loop_thread == threading.get_ident()
 
     def call(self, action: Callable[[], T], *, timeout_ms: int | None = None) -> T:
-        """Call a function in the cluster's thread, and wait for it; in its own loop, or before it runs, at once. Raises `TimeoutError` if its turn does not come in time."""
+        """Call a function in the cluster's thread, and wait for it; in its own loop, or before it runs, at once.
+
+        Raises `TimeoutError` if its turn does not come in time.
+        """
         if self._loop is None or self._in_loop:
             return action()
 
@@ -276,7 +290,10 @@ class EmbeddedCluster(Cluster):
         return waiting.result(None if timeout_ms is None else timeout_ms / 1000)
 
     def _wait(self, work: Coroutine[Any, Any, T], instead: str) -> T:
-        """Wait for what takes more than one turn of the loop. `instead`: what to write in the loop itself."""
+        """Wait for what takes more than one turn of the loop.
+
+        `instead`: what to write in the loop itself.
+        """
         if self._loop is None or self._in_loop:
             work.close()
             raise ClusterError("brokers start in the loop of their cluster, which must not wait", f"await {instead}")
@@ -309,7 +326,10 @@ class EmbeddedCluster(Cluster):
         self.core.register(found)
 
     def start_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
-        """Start a stopped broker on its old port, in another rack if one is given; "" is none. In the cluster's own loop: `start_broker_async`."""
+        """Start a stopped broker on its old port, in another rack if one is given; "" is none.
+
+        In the cluster's own loop: `start_broker_async`.
+        """
         self.close_admin()
         self._wait(self.start_broker_async(broker, rack=rack, version=version), f"start_broker_async({broker})")
 
@@ -346,12 +366,19 @@ class EmbeddedCluster(Cluster):
         return added.id
 
     def add_broker(self, *, rack: str | None = None, port: int = 0) -> int:
-        """Start one broker more, and return its number. Nothing is on it until topics are made, or replicas moved to it. In the cluster's own loop: `add_broker_async`."""
+        """Start one broker more, and return its number.
+
+        Nothing is on it until topics are made, or replicas moved to it. In the cluster's own loop:
+        `add_broker_async`.
+        """
         self.close_admin()
         return self._wait(self.add_broker_async(rack=rack, port=port), "add_broker_async()")
 
     def remove_broker(self, broker: int) -> None:
-        """Stop a broker and forget it. Raises `ClusterError`, and leaves it as it is, while it has replicas: move them first."""
+        """Stop a broker and forget it.
+
+        Raises `ClusterError`, and leaves it as it is, while it has replicas: move them first.
+        """
         self._change(lambda: self.core.remove_broker(broker))
 
     def pause_broker(self, broker: int) -> None:
@@ -368,7 +395,10 @@ class EmbeddedCluster(Cluster):
         wait_for(f"broker {broker} is fenced", lambda: not found.alive, self.timeout_ms)
 
     def cut(self, broker: int, *others: int) -> None:
-        """Cut a broker off from the clients, or from all other brokers. Between some brokers only there is nothing that could be cut."""
+        """Cut a broker off from the clients, or from all other brokers.
+
+        Between some brokers only there is nothing that could be cut.
+        """
         if others and set(others) | {broker} != set(self.core.brokers):
             raise ClusterError(
                 f"brokers {broker} and {', '.join(map(str, others))} of an embedded cluster exchange nothing that could be cut",
@@ -395,7 +425,10 @@ class EmbeddedCluster(Cluster):
             raise ClusterError(f"version {version} cannot be: {error}") from None
 
     def wait_ready(self) -> None:
-        """Have `__consumer_offsets`, as brokers in containers do by then. Raises `ClusterError` if it cannot be made."""
+        """Have `__consumer_offsets`, as brokers in containers do by then.
+
+        Raises `ClusterError` if it cannot be made.
+        """
         try:
             self.call(lambda: self.core.internal_topic(CONSUMER_OFFSETS))
         except ApiError as refusal:

@@ -1,4 +1,7 @@
-"""Leader epochs of a log: each, oldest first, with the offset where it begins (KIP-101), as Kafka's LeaderEpochFileCache keeps them. Knows of no batches."""
+"""Leader epochs of a log: each, oldest first, with the offset where it begins (KIP-101), as Kafka's LeaderEpochFileCache keeps them.
+
+Knows of no batches.
+"""
 
 __all__ = ["Epochs", "begun_at", "end_of", "up_to"]
 

@@ -1,6 +1,7 @@
 """Responses that say that a request failed, for every API, in the place where its response has errors: on top, or with each topic, partition, group or resource.
 
-They are made of the request by names: what the request says of a partition, the response says again, with the error beside it. Group coordination makes its own.
+They are made of the request by names: what the request says of a partition, the response says
+again, with the error beside it. Group coordination makes its own.
 """
 
 from dataclasses import replace
@@ -67,7 +68,10 @@ _WITH_PARTS: frozenset[type[Message]] = frozenset(
 
 
 def failed_response(cluster: "SharedCluster", request: Message, version: int, code: ErrorCode) -> Message:
-    """A response to `request`, in a version, that says only that it failed. A request about nothing gets one that says nothing."""
+    """A response to `request`, in a version, that says only that it failed.
+
+    A request about nothing gets one that says nothing.
+    """
     if type(request) in GroupCoordinatorShard.handlers:
         context = RequestContext(api_version=version, now_ms=cluster.clock.now_ms())
         return cluster.groups.failed(request, context, code)

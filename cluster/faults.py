@@ -1,4 +1,6 @@
-"""Faults, as values: what shall go wrong, for which requests, how often. Every request is remembered, so that a test can ask what happened.
+"""Faults, as values: what shall go wrong, for which requests, how often.
+
+Every request is remembered, so that a test can ask what happened.
 
 kafka.faults.add(Error(ErrorCode.NOT_COORDINATOR), api="Heartbeat", client_id="a", times=2)
 """
@@ -50,7 +52,10 @@ class Fault(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """The response has this error code wherever its API carries one. `applied`: the request takes effect all the same: applied, then failed."""
+    """The response has this error code wherever its API carries one.
+
+    `applied`: the request takes effect all the same: applied, then failed.
+    """
 
     code: ErrorCode
     applied: bool = False
@@ -164,7 +169,11 @@ def _closing(connection: Connection) -> Any:
 
 @dataclass(slots=True)
 class Rule:
-    """Which requests a fault is for. `None`: any. `left`: for how many more; `probability`: of each of them; `happened`: how often it has been."""
+    """Which requests a fault is for.
+
+    `None`: any. `left`: for how many more; `probability`: of each of them; `happened`: how often it
+    has been.
+    """
 
     fault: Fault
     api: str | None = None

@@ -9,7 +9,9 @@ from quorate.coordinator.config import ConfigError
 __all__ = ["INCOMPLETE", "check_levels", "finalized"]
 
 INCOMPLETE: Mapping[str, str] = {"share.version": "ShareFetch", "streams.version": "StreamsGroupHeartbeat"}
-"""Features that a new cluster has at level 0, and the API that each lacks: clients fail at once, instead of when they need that. UpdateFeatures switches them on."""
+"""Features that a new cluster has at level 0, and the API that each lacks: clients fail at once,
+instead of when they need that. UpdateFeatures switches them on.
+"""
 
 
 def finalized(version: KafkaVersion) -> dict[str, int]:

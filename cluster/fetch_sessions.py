@@ -38,7 +38,11 @@ class _Known:
 
 @dataclass(slots=True)
 class FetchSession:
-    """A session. `by_id`: whether its requests name topics by id (KIP-516); `epoch`: what its next request has to have; `partitions`: in the order in which they are served: those that got records go behind the others.
+    """A session.
+
+    `by_id`: whether its requests name topics by id (KIP-516); `epoch`: what its next request has to
+    have; `partitions`: in the order in which they are served: those that got records go behind the
+    others.
 
     `changes`: what large requests do with it, each of them in turns and one after the other.
     """
@@ -73,7 +77,10 @@ class FetchSession:
             self.partitions.pop(key, None)
 
     def requested(self, topics: Mapping[Uuid, TopicState]) -> dict[Key, FetchPartition]:
-        """What is requested of each partition. Notes the names of topics: a deleted one is remembered by it."""
+        """What is requested of each partition.
+
+        Notes the names of topics: a deleted one is remembered by it.
+        """
         return self._requested(self.partitions.items(), topics)
 
     def requested_in_turns(self, topics: Mapping[Uuid, TopicState]) -> Work[dict[Key, FetchPartition]]:
@@ -144,7 +151,8 @@ class FetchSessions:
     ) -> FetchSession | ErrorCode | None:
         """The session that a request goes on with, `None` without one, or what is wrong with it.
 
-        `changed`, `forgotten`: what the request says of its partitions. A session in which none is left is over. A full request ends the session that it names.
+        `changed`, `forgotten`: what the request says of its partitions. A session in which none is
+        left is over. A full request ends the session that it names.
         """
         session = self._find(request, by_id)
         if not isinstance(session, FetchSession):
@@ -201,7 +209,10 @@ class FetchSessions:
         return session
 
     def _continue(self, session: FetchSession, now_ms: int) -> FetchSession | None:
-        """Note that a session was used. One that was ended or evicted meanwhile serves this request and no other."""
+        """Note that a session was used.
+
+        One that was ended or evicted meanwhile serves this request and no other.
+        """
         was_there = self._sessions.pop(session.id, None) is not None
         if not session.partitions:
             return None

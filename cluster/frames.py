@@ -1,6 +1,7 @@
 """Frames and headers: what stands around the bodies of requests and responses (KIP-482, KIP-511).
 
-A frame is an int32 of its size, then a header, then a body. Which header it is depends on API and version.
+A frame is an int32 of its size, then a header, then a body. Which header it is depends on API and
+version.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ _TAGGED_RESPONSE = Struct(">iib")
 API_VERSIONS_KEY = 18
 
 _KNOWN: dict[tuple[int, int], tuple[Api, bool, bool]] = {}
-"""Key and version → API, and whether the header of the request and that of the response have tagged fields; of those that were asked for once."""
+"""Key and version → API, and whether the header of the request and that of the response have tagged
+fields; of those that were asked for once.
+"""
 
 
 class FrameError(QuorateError, ValueError):
@@ -31,8 +34,10 @@ class FrameError(QuorateError, ValueError):
 class Header:
     """Who asks for what.
 
-    `api`: `None` for a key that nothing is declared for; `body`: where the body begins; `known`: whether the API has the version; `tagged_answer`: whether the answer's
-    header has tagged fields; `request`: the body, once it was read; `large`: the request took more than one turn of the loop, and so its response may.
+    `api`: `None` for a key that nothing is declared for; `body`: where the body begins; `known`:
+    whether the API has the version; `tagged_answer`: whether the answer's header has tagged fields;
+    `request`: the body, once it was read; `large`: the request took more than one turn of the loop,
+    and so its response may.
     """
 
     api_key: int
@@ -62,7 +67,10 @@ class Header:
 
 
 def read_header(frame: bytes) -> Header:
-    """The header of a request. Raises `FrameError` if it is cut off, or its client id is no text."""
+    """The header of a request.
+
+    Raises `FrameError` if it is cut off, or its client id is no text.
+    """
     try:
         api_key, version, correlation_id, size = _FIXED.unpack_from(frame)
         position = _FIXED.size

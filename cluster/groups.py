@@ -1,6 +1,7 @@
 """The group coordinators of a cluster: one for each partition of `__consumer_offsets`, on the broker that leads it, with that partition's log as its log.
 
-What a coordinator writes are real batches in a real topic. When the partition's leader moves, the coordinator there loads the log, as Kafka's does.
+What a coordinator writes are real batches in a real topic. When the partition's leader moves, the
+coordinator there loads the log, as Kafka's does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +48,9 @@ _MANY: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
     StreamsGroupDescribeRequest: ("group_ids", "groups", str),
     OffsetFetchRequest: ("groups", "groups", lambda group: str(group.group_id)),
 }
-"""Requests about several groups: the field of the request with the groups, that of the response, and how to get an id."""
+"""Requests about several groups: the field of the request with the groups, that of the response,
+and how to get an id.
+"""
 
 
 _NAMES_AT_ONCE = 2_000
@@ -190,7 +193,10 @@ class GroupCoordinators:
     def end_transaction(
         self, partition: PartitionState, producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int = 0
     ) -> None:
-        """Write the marker of a transaction that committed offsets. Raises `AppendError` if nobody coordinates the partition."""
+        """Write the marker of a transaction that committed offsets.
+
+        Raises `AppendError` if nobody coordinates the partition.
+        """
         running = self._of(partition, partition.leader)
         if running is None:
             raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -1,7 +1,9 @@
 """`HANDLERS`: the one table of the APIs that brokers handle; and ApiVersions, which reports it.
 
-ApiVersions v0–4 (KIP-511, KIP-584, KIP-1022): an API is reported if it is in the table and brokers of the cluster's release have it. A version that the broker lacks is answered in version 0
-with UNSUPPORTED_VERSION and nothing but the versions of ApiVersions, as Kafka does. Produce is reported from version 0 on, as librdkafka wants (KAFKA-18659), and refused below version 3.
+ApiVersions v0–4 (KIP-511, KIP-584, KIP-1022): an API is reported if it is in the table and brokers
+of the cluster's release have it. A version that the broker lacks is answered in version 0 with
+UNSUPPORTED_VERSION and nothing but the versions of ApiVersions, as Kafka does. Produce is reported
+from version 0 on, as librdkafka wants (KAFKA-18659), and refused below version 3.
 """
 
 import re
@@ -138,7 +140,11 @@ _NO_TOKENS = "tokens: they are refused as by a broker without delegation.token.s
 
 @dataclass(frozen=True, slots=True)
 class HandledApi:
-    """An API that brokers handle. `rule`: who may send the request; `lacks`: what of Kafka the handler does not do, for the documentation."""
+    """An API that brokers handle.
+
+    `rule`: who may send the request; `lacks`: what of Kafka the handler does not do, for the
+    documentation.
+    """
 
     request: type[Message]
     handler: Handler
@@ -321,7 +327,10 @@ def _versions(version: KafkaVersion, own: bool) -> dict[int, range]:
 
 
 def advertised(cluster: SharedCluster) -> dict[int, range]:
-    """API key → versions that clients may use, told or not. Those of KIP-848's client-side assignors only where they are enabled."""
+    """API key → versions that clients may use, told or not.
+
+    Those of KIP-848's client-side assignors only where they are enabled.
+    """
     config = cluster.settings.coordinator
     return _versions(config.kafka_version, config.group_consumer_client_assignors_enable)
 

@@ -1,7 +1,11 @@
-"""One interface to Kafka clusters, whatever they run on. A scenario written against `Cluster` runs on embedded brokers, in labs, and on real brokers in containers.
+"""One interface to Kafka clusters, whatever they run on.
 
-What any client can do over Kafka's own protocol (topics, partitions, replicas, configurations) is inherited from `AdminOperations`; what only the owner
-of the brokers can do (stop, restart with another rack, pause, cut the network, change the version) is abstract here.
+A scenario written against `Cluster` runs on embedded brokers, in labs, and on real brokers in
+containers.
+
+What any client can do over Kafka's own protocol (topics, partitions, replicas, configurations) is
+inherited from `AdminOperations`; what only the owner of the brokers can do (stop, restart with
+another rack, pause, cut the network, change the version) is abstract here.
 """
 
 import re
@@ -28,12 +32,17 @@ TEST_PROPERTIES: Mapping[str, object] = {
     # A stopped or killed broker is noticed in seconds, as in the tests that stop one.
     "broker.session.timeout.ms": 4000,
 }
-"""Configs of brokers for tests. The pytest plugin's clusters, labs, and clusters in containers have them unless they are given others."""
+"""Configs of brokers for tests. The pytest plugin's clusters, labs, and clusters in containers have
+them unless they are given others.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerInfo:
-    """A broker as its owner sees it. `rack`: `broker.rack`; `state`: "running", "paused" or "stopped"."""
+    """A broker as its owner sees it.
+
+    `rack`: `broker.rack`; `state`: "running", "paused" or "stopped".
+    """
 
     id: int
     rack: str | None
@@ -43,7 +52,10 @@ class BrokerInfo:
 
 
 def racks_by_turns(brokers: int | None, racks: Sequence[str | None]) -> dict[int, str | None]:
-    """Put brokers 1, 2, … into racks by turns: `brokers` of them, or one for each rack. An empty name is no rack. Raises `ClusterError` if there is no broker."""
+    """Put brokers 1, 2, … into racks by turns: `brokers` of them, or one for each rack.
+
+    An empty name is no rack. Raises `ClusterError` if there is no broker.
+    """
     count = len(racks) if brokers is None else brokers
     if count < 1:
         raise ClusterError("a cluster has at least one broker")
@@ -53,12 +65,15 @@ def racks_by_turns(brokers: int | None, racks: Sequence[str | None]) -> dict[int
 class Cluster(AdminOperations):
     """A running Kafka cluster whose brokers one may stop, move to other racks, and cut off.
 
-    A context manager: leaving it removes the cluster and its data. Times are in milliseconds. Raises `ClusterError` where a broker does not do what it
-    was told in time, and kafka-python's errors where Kafka refuses.
+    A context manager: leaving it removes the cluster and its data. Times are in milliseconds.
+    Raises `ClusterError` where a broker does not do what it was told in time, and kafka-python's
+    errors where Kafka refuses.
     """
 
     stop_timeout_ms: int = 60_000
-    """How long a broker may take to shut down before it is killed: without a majority of controllers it would wait for one. Embedded brokers take no time."""
+    """How long a broker may take to shut down before it is killed: without a majority of
+    controllers it would wait for one. Embedded brokers take no time.
+    """
 
     @property
     @abstractmethod
@@ -120,7 +135,10 @@ class Cluster(AdminOperations):
 
     @abstractmethod
     def wait_fenced(self, broker: int) -> None:
-        """Wait until the others have noticed that a broker does not answer any more, and lead in its place. It takes the broker's session timeout."""
+        """Wait until the others have noticed that a broker does not answer any more, and lead in its place.
+
+        It takes the broker's session timeout.
+        """
 
     @contextmanager
     def paused(self, broker: int) -> Iterator[None]:
@@ -150,7 +168,10 @@ class Cluster(AdminOperations):
 
     @abstractmethod
     def upgrade(self, version: str) -> None:
-        """Move to another Kafka version, broker by broker, on the same data. A lower version is a downgrade."""
+        """Move to another Kafka version, broker by broker, on the same data.
+
+        A lower version is a downgrade.
+        """
 
     @abstractmethod
     def logs(self, broker: int) -> str:

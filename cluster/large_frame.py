@@ -1,6 +1,7 @@
 """A large request while it is being received: in memory of its own, which the system has back as soon as it is not needed.
 
-Buffers of the C library's allocator would stay with the process: 60 connections that each sent half of 10 MB left it 200 MB larger for good.
+Buffers of the C library's allocator would stay with the process: 60 connections that each sent half
+of 10 MB left it 200 MB larger for good.
 """
 
 import sys
@@ -9,11 +10,17 @@ from mmap import mmap
 __all__ = ["LARGE_BYTES", "LargeFrame"]
 
 LARGE_BYTES = 1 << 18
-"""So many bytes of a request have to be there before it gets memory of its own: an announcement alone costs nothing."""
+"""So many bytes of a request have to be there before it gets memory of its own: an announcement
+alone costs nothing.
+"""
 
 
 class LargeFrame:
-    """`size` bytes that come in pieces. A page of memory is taken when something is written there. Raises `OSError` if the system has no room."""
+    """`size` bytes that come in pieces.
+
+    A page of memory is taken when something is written there. Raises `OSError` if the system has no
+    room.
+    """
 
     __slots__ = ("_memory", "_size", "missing_bytes")
 

@@ -1,8 +1,11 @@
 """`PartitionLog`: the batches of one partition, as producers sent them, with the offsets that the broker gives; in memory, or in a folder.
 
-Batches stay bytes (`quorate.cluster.produced`). What a producer may append, and when, is decided there and in `quorate.cluster.producers` (KIP-98). All replicas of a partition share one log, so its high watermark is its end.
+Batches stay bytes (`quorate.cluster.produced`). What a producer may append, and when, is decided
+there and in `quorate.cluster.producers` (KIP-98). All replicas of a partition share one log, so its
+high watermark is its end.
 
-A little longer than a module should be: what is appended, deleted, compacted and flushed has to agree on the same few numbers.
+A little longer than a module should be: what is appended, deleted, compacted and flushed has to
+agree on the same few numbers.
 """
 
 from bisect import bisect_right
@@ -29,7 +32,11 @@ __all__ = ["Appended", "Fetched", "PartitionLog", "StoredBatch"]
 
 @dataclass(slots=True)
 class Appended:
-    """Where a batch is. `timestamp_ms`: the broker's, with log-append time; of one that came before its own, as Kafka has it; else -1."""
+    """Where a batch is.
+
+    `timestamp_ms`: the broker's, with log-append time; of one that came before its own, as Kafka
+    has it; else -1.
+    """
 
     base_offset: int
     last_offset: int
@@ -46,10 +53,14 @@ class Fetched:
 
 
 class PartitionLog:
-    """The log of one partition. Offsets begin at `start_offset` and go up to `next_offset`, excluded. `waiting`: called whenever something is appended.
+    """The log of one partition.
 
-    `files`: where it is on the disk; without, it is in memory. `flushed_offset`: what is before it is on the disk for sure. `on_unflushed`: called when something was written
-    that need not be on the disk yet; `on_failure`: receives why nothing can be written.
+    Offsets begin at `start_offset` and go up to `next_offset`, excluded. `waiting`: called whenever
+    something is appended.
+
+    `files`: where it is on the disk; without, it is in memory. `flushed_offset`: what is before it
+    is on the disk for sure. `on_unflushed`: called when something was written that need not be on
+    the disk yet; `on_failure`: receives why nothing can be written.
     """
 
     def __init__(self, config: LogConfig | None = None, files: "LogFiles | None" = None, *, now_ms: int = 0) -> None:
@@ -94,7 +105,10 @@ class PartitionLog:
         return sum(one.size for one in self.segments)
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment, unless nothing is in this one. Raises `AppendError` if it cannot be written."""
+        """Begin a new segment, unless nothing is in this one.
+
+        Raises `AppendError` if it cannot be written.
+        """
         if self.active.size:
             try:
                 self._roll(now_ms)
@@ -156,7 +170,11 @@ class PartitionLog:
         return self.producers.aborted_between(first, until)
 
     def offset_for(self, timestamp_ms: int, *, until: int) -> StoredBatch | None:
-        """The first batch with a record at or after a time. As brokers do, only the first segment with such a time is looked at, even if the record was deleted."""
+        """The first batch with a record at or after a time.
+
+        As brokers do, only the first segment with such a time is looked at, even if the record was
+        deleted.
+        """
         for segment in self.segments:
             if segment.max_timestamp_ms < timestamp_ms:
                 continue
@@ -207,7 +225,10 @@ class PartitionLog:
         append_time: bool | None = None,
         max_batch_bytes: int | None = None,
     ) -> Appended:
-        """Take the one batch of a produce request; `facts`: of it, if `check_batch` has said them; `append_time` and `max_batch_bytes` as the log's settings have them, unless said. Raises `AppendError`."""
+        """Take the one batch of a produce request; `facts`: of it, if `check_batch` has said them; `append_time` and `max_batch_bytes` as the log's settings have them, unless said.
+
+        Raises `AppendError`.
+        """
         if facts is None:
             facts = check_batch(data, self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes)
         if facts.producer_id >= 0:
@@ -226,7 +247,10 @@ class PartitionLog:
         return Appended(facts.base_offset, facts.last_offset, now_ms if stamped else -1)
 
     def append_own(self, data: bytes, now_ms: int) -> None:
-        """Take a batch that the broker itself made, whose offsets are `next_offset` and on. Raises `AppendError`."""
+        """Take a batch that the broker itself made, whose offsets are `next_offset` and on.
+
+        Raises `AppendError`.
+        """
         if len(data) > self.config.max_message_bytes:
             raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes")
         self._add(BatchFacts.of(data), data, now_ms)
@@ -266,7 +290,10 @@ class PartitionLog:
         self._tell()
 
     def _write(self, facts: BatchFacts, data: bytes, now_ms: int, aborted: AbortedTransaction | None = None) -> None:
-        """Everything of a batch, or nothing, to the disk where that is due: what is known of producers is not changed yet. `aborted`: the transaction that it ends so."""
+        """Everything of a batch, or nothing, to the disk where that is due: what is known of producers is not changed yet.
+
+        `aborted`: the transaction that it ends so.
+        """
         config = self.config
         unflushed = self._unflushed + facts.last_offset - facts.base_offset + 1
         sync = self._sync if self.files is not None and unflushed >= config.flush_messages else None
@@ -316,7 +343,10 @@ class PartitionLog:
     # ---- what goes
 
     def delete_before(self, offset: int) -> None:
-        """The oldest records may go (DeleteRecords, KIP-107): segments that have only such go at once. Raises `AppendError`."""
+        """The oldest records may go (DeleteRecords, KIP-107): segments that have only such go at once.
+
+        Raises `AppendError`.
+        """
         if offset <= self.start_offset:
             return
         was, self.start_offset = self.start_offset, offset
@@ -370,7 +400,10 @@ class PartitionLog:
         self.files.sync_folders()
 
     def close(self) -> None:
-        """Stop writing in order: everything is on the disk, with indexes and producers, and nothing has to be recovered. Raises `AppendError`."""
+        """Stop writing in order: everything is on the disk, with indexes and producers, and nothing has to be recovered.
+
+        Raises `AppendError`.
+        """
         self.flush()
         if self.files is not None:
             try:

@@ -15,7 +15,8 @@ NEVER = 0x7FFF_FFFF_FFFF_FFFF
 class LogConfig:
     """A topic's configs, with Kafka's defaults; -1 in `retention_ms` and `retention_bytes` keeps everything.
 
-    `flush_messages`, `flush_ms`: after so many records, or so long after one, what was written is brought to the disk (`fsync`).
+    `flush_messages`, `flush_ms`: after so many records, or so long after one, what was written is
+    brought to the disk (`fsync`).
     """
 
     segment_bytes: int = 1 << 30

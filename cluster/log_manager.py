@@ -20,7 +20,10 @@ _MOST_KNOWN_CONFIGS = 1_000
 
 
 class LogManager:
-    """The logs of a cluster, in memory or in a data directory (`data`). `on_unflushed`: called by logs, as `PartitionLog` says."""
+    """The logs of a cluster, in memory or in a data directory (`data`).
+
+    `on_unflushed`: called by logs, as `PartitionLog` says.
+    """
 
     def __init__(self, services: Services) -> None:
         self.data: DataDirectory | None = None
@@ -35,7 +38,10 @@ class LogManager:
     # ---- new partitions
 
     def preparing(self, topic: TopicState, new: Sequence[PartitionState]) -> Work[None]:
-        """Give the `new` partitions of a topic logs before they exist. Raises `ApiError` if another topic has the name by now, and `OSError`."""
+        """Give the `new` partitions of a topic logs before they exist.
+
+        Raises `ApiError` if another topic has the name by now, and `OSError`.
+        """
         yield from self.configuring(topic)
         for one in new:
             self._prepared[topic.id, one.index] = one.log
@@ -56,7 +62,10 @@ class LogManager:
     # ---- partitions that exist
 
     def following(self, delta: Delta) -> Work[None]:
-        """Give logs the configs that they have after a change: those of topics, and of the brokers that lead. Raises `OSError`."""
+        """Give logs the configs that they have after a change: those of topics, and of the brokers that lead.
+
+        Raises `OSError`.
+        """
         if delta.broker_configs:
             topics: Iterable[TopicState] = list(self._state.topics.values())
         else:

@@ -9,7 +9,10 @@ __all__ = ["LoopThread"]
 
 
 class LoopThread:
-    """A running loop. `start`: what runs in it first; what that raises is raised here, and then there is no thread."""
+    """A running loop.
+
+    `start`: what runs in it first; what that raises is raised here, and then there is no thread.
+    """
 
     def __init__(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._loop = asyncio.new_event_loop()

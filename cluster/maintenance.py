@@ -1,6 +1,7 @@
 """What brokers do with their logs from time to time: delete what is old or too much, compact, flush, forget producers, note how far the disk is.
 
-Everything happens in the loop of the cluster, by the cluster's clock. Compaction is done in slices, and large batches in a thread, so that nobody waits for it.
+Everything happens in the loop of the cluster, by the cluster's clock. Compaction is done in slices,
+and large batches in a thread, so that nobody waits for it.
 """
 
 import time

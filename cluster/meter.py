@@ -1,4 +1,7 @@
-"""`Meter`: what brokers count while they answer: requests, errors, how long answers took, bytes. Who shows it, and in which form, is not known here."""
+"""`Meter`: what brokers count while they answer: requests, errors, how long answers took, bytes.
+
+Who shows it, and in which form, is not known here.
+"""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -15,11 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["BUCKETS_S", "Meter", "Timing", "error_codes"]
 
 BUCKETS_S = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
-"""Upper bounds of the buckets that answers are counted in by the seconds they took; fetches and joins wait for up to half a minute or more."""
+"""Upper bounds of the buckets that answers are counted in by the seconds they took; fetches and
+joins wait for up to half a minute or more.
+"""
 
 
 class Timing:
-    """How long answers took. `buckets`: how many up to each of `BUCKETS_S`, and how many longer than all; `sum_s`: together."""
+    """How long answers took.
+
+    `buckets`: how many up to each of `BUCKETS_S`, and how many longer than all; `sum_s`: together.
+    """
 
     __slots__ = ("buckets", "sum_s")
 
@@ -36,8 +44,10 @@ class Timing:
 class Meter:
     """The counts of all brokers of a cluster, since it was made.
 
-    `requests`: by broker, API and version; `errors`: by broker, API and error, each code in a response once for each place it is in; `timings`: by broker and API, from when a
-    request is looked at until its answer is handed to the socket; `received_bytes`, `sent_bytes`, `accepted` (connections) and `refused`: by broker.
+    `requests`: by broker, API and version; `errors`: by broker, API and error, each code in a
+    response once for each place it is in; `timings`: by broker and API, from when a request is
+    looked at until its answer is handed to the socket; `received_bytes`, `sent_bytes`, `accepted`
+    (connections) and `refused`: by broker.
     """
 
     def __init__(self) -> None:

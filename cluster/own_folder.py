@@ -1,7 +1,10 @@
-"""`OwnFolder`: a temporary folder for as long as this process lives, with certificates or a socket in it. One that a killed process left behind goes with the next that is made.
+"""`OwnFolder`: a temporary folder for as long as this process lives, with certificates or a socket in it.
 
-The file `owner` in it is locked by the process that made it, and the system gives the lock up for whoever dies; nothing else is touched: neither other names, nor other
-users' folders, nor what has no such file.
+One that a killed process left behind goes with the next that is made.
+
+The file `owner` in it is locked by the process that made it, and the system gives the lock up for
+whoever dies; nothing else is touched: neither other names, nor other users' folders, nor what has
+no such file.
 """
 
 import os
@@ -19,7 +22,10 @@ _OWNER = "owner"
 
 
 class OwnFolder:
-    """A folder that only this user can open; gone with `close`, at the end of the `with`, or of the process. Raises `OSError`."""
+    """A folder that only this user can open; gone with `close`, at the end of the `with`, or of the process.
+
+    Raises `OSError`.
+    """
 
     def __init__(self) -> None:
         _remove_stale(Path(tempfile.gettempdir()))

@@ -1,7 +1,8 @@
 """Where replicas go when nobody says so: rack by rack, as Kafka's controller does it (KIP-36, striped over racks).
 
-Racks take turns, and within a rack its brokers; a partition's first replica is in the next rack after the one of the partition before it. With fewer racks than
-replicas a rack gets several. Where it begins is random, in Kafka too.
+Racks take turns, and within a rack its brokers; a partition's first replica is in the next rack
+after the one of the partition before it. With fewer racks than replicas a rack gets several. Where
+it begins is random, in Kafka too.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,10 @@ class _Rack:
 
 
 def place(brokers: Mapping[int, str | None], partitions: int, replicas: int, random: Random) -> list[tuple[int, ...]]:
-    """For each partition its brokers, the leader first. `brokers`: those that may be chosen, with their racks; as many as replicas, at least."""
+    """For each partition its brokers, the leader first.
+
+    `brokers`: those that may be chosen, with their racks; as many as replicas, at least.
+    """
     racks: dict[str, list[int]] = {}
     for broker, rack in sorted(brokers.items()):
         racks.setdefault(rack or "", []).append(broker)

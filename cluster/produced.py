@@ -1,6 +1,9 @@
-"""A batch of a produce request: whether a log may take its bytes, and what becomes of them there. Knows of no log, and of no producer.
+"""A batch of a produce request: whether a log may take its bytes, and what becomes of them there.
 
-Of a batch only base offset, leader epoch and, with log-append time, timestamp and CRC are written anew.
+Knows of no log, and of no producer.
+
+Of a batch only base offset, leader epoch and, with log-append time, timestamp and CRC are written
+anew.
 """
 
 from struct import Struct
@@ -38,7 +41,11 @@ _CRC_AT = 17
 
 
 def check_batch(data: bytes, most_bytes: int) -> BatchFacts:
-    """What a batch says of itself. Raises `AppendError` for one that is damaged, larger than `most_bytes`, or none that a producer may send."""
+    """What a batch says of itself.
+
+    Raises `AppendError` for one that is damaged, larger than `most_bytes`, or none that a producer
+    may send.
+    """
     if len(data) < HEADER_BYTES:
         raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"{len(data)} bytes are less than a batch's header")
     base_offset, length, _, magic, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = (
@@ -72,8 +79,10 @@ def in_place(
 ) -> bytes:
     """The batch as the log has it.
 
-    `append_time_ms`: log-append time, where the broker's time counts for all records of the batch. `max_timestamp_ms`: the latest of its records, unless
-    it is as the batch says. Attributes that no release knows are lost where anything of this changes, as in `DefaultRecordBatch.setMaxTimestamp`.
+    `append_time_ms`: log-append time, where the broker's time counts for all records of the batch.
+    `max_timestamp_ms`: the latest of its records, unless it is as the batch says. Attributes that
+    no release knows are lost where anything of this changes, as in
+    `DefaultRecordBatch.setMaxTimestamp`.
     """
     buffer = bytearray(data)
     _OFFSET.pack_into(buffer, 0, base_offset)

@@ -1,6 +1,7 @@
 """What a partition knows of its producers (KIP-98): epochs, the sequences of their last batches, where their open transactions begin, and which were aborted.
 
-What may be appended is checked first, without changing anything; what was appended, or is read from a log, is then taken in. So a write that fails leaves nothing.
+What may be appended is checked first, without changing anything; what was appended, or is read from
+a log, is then taken in. So a write that fails leaves nothing.
 """
 
 from bisect import bisect_left, insort
@@ -49,7 +50,10 @@ class Producer:
 
 @dataclass(slots=True)
 class _Asked:
-    """What is remembered of batches about which a transaction coordinator was asked, until one is taken (KIP-890). `adds`: whether the first came from a client that leaves it to the broker to add partitions."""
+    """What is remembered of batches about which a transaction coordinator was asked, until one is taken (KIP-890).
+
+    `adds`: whether the first came from a client that leaves it to the broker to add partitions.
+    """
 
     epoch: int
     lowest_sequence: int
@@ -57,7 +61,10 @@ class _Asked:
 
 
 class Producers:
-    """All producers of a partition, by id. `open`: producer id → where its transaction begins; `aborted`: in the order of their markers."""
+    """All producers of a partition, by id.
+
+    `open`: producer id → where its transaction begins; `aborted`: in the order of their markers.
+    """
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
@@ -68,7 +75,10 @@ class Producers:
     # ---- asking
 
     def ask(self, producer_id: int, epoch: int, sequence: int, *, adds: bool) -> None:
-        """Its coordinator is about to be asked whether a transactional batch belongs to an open transaction. `adds`: whether the broker adds the partition."""
+        """Its coordinator is about to be asked whether a transactional batch belongs to an open transaction.
+
+        `adds`: whether the broker adds the partition.
+        """
         producer = self.by_id.get(producer_id)
         if producer is not None and producer.epoch == epoch and producer.transaction_start is not None:
             return
@@ -89,8 +99,9 @@ class Producers:
     def check(self, facts: BatchFacts) -> None:
         """Raises `AppendError` unless the batch is the producer's next one.
 
-        Of a producer that is not known any sequence is taken: its batches may have been deleted (KIP-360); but none behind one that it began with, and of clients that
-        leave it to the broker to add partitions only 0 (KIP-890).
+        Of a producer that is not known any sequence is taken: its batches may have been deleted
+        (KIP-360); but none behind one that it began with, and of clients that leave it to the
+        broker to add partitions only 0 (KIP-890).
         """
         producer = self.by_id.get(facts.producer_id)
         if producer is None:

@@ -1,4 +1,7 @@
-"""Quotas of clients (KIP-13, KIP-546): what was set for users, client ids and addresses. They are kept and told; nobody is held back by them."""
+"""Quotas of clients (KIP-13, KIP-546): what was set for users, client ids and addresses.
+
+They are kept and told; nobody is held back by them.
+"""
 
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address

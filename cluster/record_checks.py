@@ -1,7 +1,8 @@
 """The records of a batch that a producer sent, checked as Kafka's `LogValidator` does, and the batch as the topic keeps it.
 
-Every record is read: a count or a size that is wrong is found here, as is a key that compaction needs. What a batch's header says by itself is checked
-before (`quorate.cluster.produced`), and the order of a producer's batches later, by the log.
+Every record is read: a count or a size that is wrong is found here, as is a key that compaction
+needs. What a batch's header says by itself is checked before (`quorate.cluster.produced`), and the
+order of a producer's batches later, by the log.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,11 +44,16 @@ _FEW = 64
 _NO_TIMESTAMP = -1
 _TOLD = 3
 _DESCRIBED = 1000
-"""Of so many records the response says what is wrong. Kafka does so for all, and makes a hundred megabytes out of a kilobyte."""
+"""Of so many records the response says what is wrong. Kafka does so for all, and makes a hundred
+megabytes out of a kilobyte.
+"""
 
 
 class InvalidRecords(AppendError):
-    """Records that a topic does not take, each by itself. `records`: their places in the batch, and what is wrong, as the response has it."""
+    """Records that a topic does not take, each by itself.
+
+    `records`: their places in the batch, and what is wrong, as the response has it.
+    """
 
     def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str | None]]) -> None:
         super().__init__(code, message)
@@ -56,7 +62,10 @@ class InvalidRecords(AppendError):
 
 @dataclass(frozen=True, slots=True)
 class TopicPolicy:
-    """What a topic's configs say of records: `compression` as `compression.type`, times of `message.timestamp.*` in ms. `name`: of the partition, for messages."""
+    """What a topic's configs say of records: `compression` as `compression.type`, times of `message.timestamp.*` in ms.
+
+    `name`: of the partition, for messages.
+    """
 
     name: str
     compression: str
@@ -101,11 +110,14 @@ class _Records:
 
 
 def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int = MAX_BATCH_BYTES) -> tuple[bytes, int]:
-    """The batch in the compression that the topic wants, and the latest timestamp of its records. Raises `AppendError`, and `TooLargeError` above a lower limit than usual.
+    """The batch in the compression that the topic wants, and the latest timestamp of its records.
 
-    In the order of `LogValidator`: a batch that cannot be read is refused as a whole, and only then single records are (`InvalidRecords`, KIP-467). What a
-    broker fails over is UNKNOWN_SERVER_ERROR here, too: bytes that do not decompress, and offsets out of order in a compressed batch that it would
-    keep as it came.
+    Raises `AppendError`, and `TooLargeError` above a lower limit than usual.
+
+    In the order of `LogValidator`: a batch that cannot be read is refused as a whole, and only then
+    single records are (`InvalidRecords`, KIP-467). What a broker fails over is UNKNOWN_SERVER_ERROR
+    here, too: bytes that do not decompress, and offsets out of order in a compressed batch that it
+    would keep as it came.
     """
     _, _, _, _, _, attributes, _, base_ms, latest_ms, *producer, count = HEADER.unpack_from(batch)
     source = COMPRESSIONS[attributes & COMPRESSION_MASK]
@@ -148,7 +160,10 @@ def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int =
 
 
 def _read(body: bytes, position: int, end: int, count: int, *, packed: bool, kept: bool) -> _Records:
-    """All records of a batch. `packed`: they were compressed; `kept`: they stay as they are. Raises `AppendError`."""
+    """All records of a batch.
+
+    `packed`: they were compressed; `kept`: they stay as they are. Raises `AppendError`.
+    """
     found = _Records()
     done = 0
     if count > _FEW:
@@ -176,7 +191,10 @@ def _read(body: bytes, position: int, end: int, count: int, *, packed: bool, kep
 
 
 def _check_each(records: _Records, policy: TopicPolicy, now_ms: int, base_ms: int, stamped_ms: int | None) -> int:
-    """Check keys and timestamps, record by record; the latest timestamp. `stamped_ms`: of all records, if the batch says that a broker gave it. Raises `InvalidRecords`."""
+    """Check keys and timestamps, record by record; the latest timestamp.
+
+    `stamped_ms`: of all records, if the batch says that a broker gave it. Raises `InvalidRecords`.
+    """
     deltas, keyless = records.columns()
     times = np.int64(base_ms) + deltas if stamped_ms is None else np.full(len(deltas), stamped_ms, dtype=np.int64)
     if not policy.compacted:
@@ -222,7 +240,10 @@ def _check_each(records: _Records, policy: TopicPolicy, now_ms: int, base_ms: in
 
 
 def _check_writable(transactional: int, producer_id: int, epoch: int, sequence: int) -> None:
-    """Whether brokers can write a batch of a producer again (`MemoryRecordsBuilder.validateProducerState`). Raises `AppendError`."""
+    """Whether brokers can write a batch of a producer again (`MemoryRecordsBuilder.validateProducerState`).
+
+    Raises `AppendError`.
+    """
     if transactional and producer_id == -1:
         raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, "a transactional batch without a producer id")
     if producer_id != -1 and (epoch == -1 or sequence < 0):
@@ -232,7 +253,10 @@ def _check_writable(transactional: int, producer_id: int, epoch: int, sequence: 
 
 
 def _written_again(batch: bytes, content: tuple[bytes, int, int], target: str) -> bytes:
-    """The batch as a broker writes it that has to compress it otherwise: offsets from 0 on, and times counted from the first one's. Raises `AppendError`."""
+    """The batch as a broker writes it that has to compress it otherwise: offsets from 0 on, and times counted from the first one's.
+
+    Raises `AppendError`.
+    """
     _, _, epoch, _, _, attributes, _, _, _, producer_id, producer_epoch, sequence, _ = HEADER.unpack_from(batch)
     return encode_batch(
         _records(batch, *content),

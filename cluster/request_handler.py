@@ -23,10 +23,14 @@ _LARGE_BYTES = 32 << 10
 """A larger request is decoded in a thread: with elements of three bytes it takes 10 ms."""
 _PRODUCE_KEY = 0
 _LARGE_PRODUCE_BYTES = 256 << 10
-"""The same for Produce, which is mostly batches, that are not looked into, and is not to wait for a thread."""
+"""The same for Produce, which is mostly batches, that are not looked into, and is not to wait for a
+thread.
+"""
 
 BEFORE_LOGIN = frozenset({API_VERSIONS_KEY, 17, 36})
-"""ApiVersions, SaslHandshake and SaslAuthenticate: what a client may ask for before it has logged in."""
+"""ApiVersions, SaslHandshake and SaslAuthenticate: what a client may ask for before it has logged
+in.
+"""
 
 
 class RequestHandler:

@@ -1,6 +1,7 @@
 """What users log in by with SCRAM (RFC 5802, KIP-84): credentials that the cluster was started with, as passwords, and those that clients gave it since (KIP-554).
 
-A password given at the start is known to the process only. What clients change is written down with the cluster's metadata, without passwords, and counts in the place of it.
+A password given at the start is known to the process only. What clients change is written down with
+the cluster's metadata, without passwords, and counts in the place of it.
 """
 
 import hashlib
@@ -37,9 +38,13 @@ class Credential:
 
 
 class ScramCredentials:
-    """The credentials of a cluster. `changed`: by user and number of the mechanism, those that clients gave it, as the controller has them.
+    """The credentials of a cluster.
 
-    `users`: name → password, and `mechanisms`, by which they may log in, at the start. Of these, what clients take away is away as long as the process lives.
+    `changed`: by user and number of the mechanism, those that clients gave it, as the controller
+    has them.
+
+    `users`: name → password, and `mechanisms`, by which they may log in, at the start. Of these,
+    what clients take away is away as long as the process lives.
     """
 
     def __init__(
@@ -76,7 +81,10 @@ class ScramCredentials:
         self._given.discard((user, mechanism))
 
     def find(self, user: str, mechanism: str) -> tuple[bytes, bytes, bytes, int]:
-        """Salt, stored key, server key and iterations. Raises `KeyError` if the user has none for the mechanism."""
+        """Salt, stored key, server key and iterations.
+
+        Raises `KeyError` if the user has none for the mechanism.
+        """
         number = next(one for one, name in MECHANISMS.items() if name == mechanism)
         known = self.changed.get((user, number))
         if known is not None:

@@ -1,4 +1,7 @@
-"""Who may connect: TLS, and logins by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; KIP-43, KIP-84, KIP-152). What is said about failures has no secrets in it."""
+"""Who may connect: TLS, and logins by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; KIP-43, KIP-84, KIP-152).
+
+What is said about failures has no secrets in it.
+"""
 
 import hmac
 import secrets
@@ -32,7 +35,8 @@ _MECHANISM = "SCRAM-SHA-512"
 
 
 _SCRAM_BYTES = 8 << 10
-"""A message of SCRAM has at most so many bytes besides the user's name: nonces have about 30, proofs up to 88.
+"""A message of SCRAM has at most so many bytes besides the user's name: nonces have about 30,
+proofs up to 88.
 
 SASLprep (RFC 4013) takes microseconds for each character, before anybody has logged in.
 """
@@ -44,7 +48,12 @@ class LoginFailed(QuorateError):
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a cluster asks of its clients. `users`: name → password, no logins without any, and more by SCRAM that clients add (`quorate.cluster.scram`); `mechanisms`: those that are allowed; `tls`: the servers' side of it; `client_config`: what kafka-python's clients are configured with for it."""
+    """What a cluster asks of its clients.
+
+    `users`: name → password, no logins without any, and more by SCRAM that clients add
+    (`quorate.cluster.scram`); `mechanisms`: those that are allowed; `tls`: the servers' side of it;
+    `client_config`: what kafka-python's clients are configured with for it.
+    """
 
     users: Mapping[str, str] = field(default_factory=dict)
     mechanisms: tuple[str, ...] = MECHANISMS
@@ -53,7 +62,11 @@ class Security:
 
 
 class Login:
-    """A login while it goes on. `user`: who it was, once it is over; `bare`: what client and server say comes in frames of its own, without Kafka's headers."""
+    """A login while it goes on.
+
+    `user`: who it was, once it is over; `bare`: what client and server say comes in frames of its
+    own, without Kafka's headers.
+    """
 
     def __init__(
         self, security: Security, credentials: ScramCredentials, mechanism: str, *, bare: bool = False
@@ -128,7 +141,10 @@ def make_certificate(folder: "Path") -> tuple[ssl.SSLContext, "Path"]:
 
 
 def generate_security(protocol: SecurityProtocol, folder: "Path | None", password: str | None = None) -> Security:
-    """A certificate in `folder`, and a user with a password, as the protocol needs them. Raises `ClusterError` where a package is missing."""
+    """A certificate in `folder`, and a user with a password, as the protocol needs them.
+
+    Raises `ClusterError` where a package is missing.
+    """
     if protocol == "PLAINTEXT":
         return Security()
     context = None

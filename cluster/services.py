@@ -25,7 +25,11 @@ _MOST_FAILURES = 100
 
 
 class Reports:
-    """What no response can say. `notes`: the last thousands; `failures`: the first hundred tracebacks of faults of quorate's own, of which there were `failure_count`."""
+    """What no response can say.
+
+    `notes`: the last thousands; `failures`: the first hundred tracebacks of faults of quorate's
+    own, of which there were `failure_count`.
+    """
 
     def __init__(self, on_note: Callable[[str], object] | None = None) -> None:
         self.notes: list[str] = []
@@ -36,7 +40,8 @@ class Reports:
     def note(self, text: str, trace: str = "") -> None:
         """Report something in one line, which may be followed by a traceback.
 
-        Clients choose names and ids in it: nothing in it acts on a terminal, and it has a largest size.
+        Clients choose names and ids in it: nothing in it acts on a terminal, and it has a largest
+        size.
         """
         text = brief(text, _MOST_NOTE)
         if trace:
@@ -47,7 +52,10 @@ class Reports:
         self._on_note(text)
 
     def failed(self, what: str, error: BaseException, where: str = "") -> None:
-        """Report that something failed by a fault of quorate's own, count it, and keep its traceback. `where`: the note begins with it."""
+        """Report that something failed by a fault of quorate's own, count it, and keep its traceback.
+
+        `where`: the note begins with it.
+        """
         trace = "".join(traceback.format_exception(error))
         self.note(f"{where}{what} failed, which is a fault of quorate's", trace)
         self.failure_count += 1

@@ -21,7 +21,9 @@ from quorate.coordinator.config import ConfigError, CoordinatorConfig
 __all__ = ["ALL", "MOST_PARTITIONS", "Settings", "check_release"]
 
 MOST_PARTITIONS = "quorate.max.partitions"
-"""How many partitions a cluster may have. Kafka's brokers take as many as there are until they are out of memory; this is one process, often shared with its clients."""
+"""How many partitions a cluster may have. Kafka's brokers take as many as there are until they are
+out of memory; this is one process, often shared with its clients.
+"""
 
 _OWN = {MOST_PARTITIONS: ConfigKey(name=MOST_PARTITIONS, type=ConfigType.LONG, default="100000", least=0)}
 """Configs that no broker of Kafka has. All others have Kafka's defaults."""
@@ -42,7 +44,11 @@ def check_release(version: KafkaVersion) -> None:
 
 @dataclass(slots=True)
 class Settings:
-    """The configs that all brokers share. `coordinator`: those of the group coordinator; `changed`: what was changed while brokers run, by broker or for `ALL` (KIP-226)."""
+    """The configs that all brokers share.
+
+    `coordinator`: those of the group coordinator; `changed`: what was changed while brokers run, by
+    broker or for `ALL` (KIP-226).
+    """
 
     properties: dict[str, str]
     coordinator: CoordinatorConfig
@@ -52,7 +58,11 @@ class Settings:
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> "Settings":
-        """From what the owner gave. Raises `ConfigError` for what a broker of that release refuses to start with, in Kafka's words."""
+        """From what the owner gave.
+
+        Raises `ConfigError` for what a broker of that release refuses to start with, in Kafka's
+        words.
+        """
         given = {name: as_text(value) for name, value in properties.items()}
         version = CoordinatorConfig.from_properties(
             {k: v for k, v in given.items() if k == "kafka.version"}

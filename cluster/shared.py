@@ -1,6 +1,7 @@
 """`SharedCluster`: what the brokers of a cluster and their APIs share: metadata, its controller, logs and coordinators.
 
-Everything happens in one thread, that of the loop which the brokers run in; so nothing here needs locks, and a change is seen by all brokers at once.
+Everything happens in one thread, that of the loop which the brokers run in; so nothing here needs
+locks, and a change is seen by all brokers at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +34,11 @@ __all__ = ["SharedCluster"]
 
 
 class SharedCluster:
-    """A cluster without its brokers. `state`: what there is; `meter`: counts requests, if there is one. Parameters as for `ClusterCore`."""
+    """A cluster without its brokers.
+
+    `state`: what there is; `meter`: counts requests, if there is one. Parameters as for
+    `ClusterCore`.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """Telemetry of clients as one broker keeps it (KIP-714): each client's subscription, and when it may ask and push again.
 
-Follows Kafka's ClientMetricsManager. Which subscriptions there are is known to `client_metrics`; what is inside of what clients push is not looked at.
+Follows Kafka's ClientMetricsManager. Which subscriptions there are is known to `client_metrics`;
+what is inside of what clients push is not looked at.
 """
 
 from collections import OrderedDict, deque
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["COMPRESSION_TYPES", "Instance", "Pushed", "Telemetry", "check_payload", "check_push", "is_reserved"]
 
 COMPRESSION_TYPES: Final = (4, 3, 1, 2)
-"""zstd, lz4, gzip, snappy: those that brokers tell clients of, best first. What is not compressed is taken, too."""
+"""zstd, lz4, gzip, snappy: those that brokers tell clients of, best first. What is not compressed
+is taken, too.
+"""
 _KNOWN_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 _RESERVED = frozenset({Uuid.ZERO, Uuid(bytes(15) + b"\x01")})
 _MOST_INSTANCES = 16_384
@@ -46,7 +49,11 @@ class Pushed:
 
 @dataclass(slots=True)
 class Instance:
-    """A client. `metrics`: prefixes, in Kafka's order; `version`: of the subscriptions that this follows from; times are in ms."""
+    """A client.
+
+    `metrics`: prefixes, in Kafka's order; `version`: of the subscriptions that this follows from;
+    times are in ms.
+    """
 
     id: Uuid
     client: Mapping[str, str]
@@ -76,7 +83,10 @@ class Instance:
 
 
 class Telemetry:
-    """The clients of a broker. `received`: what they pushed last, where the broker has a plugin that takes it."""
+    """The clients of a broker.
+
+    `received`: what they pushed last, where the broker has a plugin that takes it.
+    """
 
     def __init__(self) -> None:
         self.received: deque[Pushed] = deque(maxlen=_PUSHES_KEPT)

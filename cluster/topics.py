@@ -24,7 +24,9 @@ INTERNAL: Mapping[str, tuple[str, Mapping[str, str]]] = {
     CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
     TRANSACTION_STATE: ("transaction.state.log", {"cleanup.policy": "compact", "compression.type": "uncompressed"}),
 }
-"""Topics that brokers write: the beginning of their configs' names, and the topic's own configs, in addition to `segment.bytes`."""
+"""Topics that brokers write: the beginning of their configs' names, and the topic's own configs, in
+addition to `segment.bytes`.
+"""
 NO_LEADER = -1
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -44,7 +46,10 @@ class PartitionState:
     removing: tuple[int, ...] = ()
 
     def elect(self, alive: Iterable[int], *, preferred: bool = False) -> bool:
-        """Choose a leader among the replicas in sync that are alive: the present one if it can stay, else the first by preference. Returns whether it changed."""
+        """Choose a leader among the replicas in sync that are alive: the present one if it can stay, else the first by preference.
+
+        Returns whether it changed.
+        """
         leader = self.leader
         self.lead(*_elected(frozenset(alive), self.replicas, self.in_sync, NO_LEADER if preferred else leader))
         return self.leader != leader
@@ -61,7 +66,10 @@ Election = tuple[int, tuple[int, ...]]
 
 
 class Elections(dict[tuple[tuple[int, ...], tuple[int, ...], int], Election]):
-    """Replicas, those in sync, and the leader of partitions → their leader and those in sync, with these brokers alive. Each is found out once: partitions are many."""
+    """Replicas, those in sync, and the leader of partitions → their leader and those in sync, with these brokers alive.
+
+    Each is found out once: partitions are many.
+    """
 
     def __init__(self, alive: Iterable[int]) -> None:
         super().__init__()
@@ -85,7 +93,8 @@ def _elected(
 ) -> tuple[int, tuple[int, ...]]:
     """The leader, and the replicas in sync.
 
-    The last replica in sync stays in sync without being alive: no other replica has every record (Kafka's rule; here it only decides who may lead).
+    The last replica in sync stays in sync without being alive: no other replica has every record
+    (Kafka's rule; here it only decides who may lead).
     """
     there = tuple(one for one in replicas if one in up)
     stays = leader in up and leader in replicas
@@ -100,7 +109,10 @@ def wake(partition: PartitionState) -> None:
 
 @dataclass(slots=True)
 class TopicState:
-    """A topic, with configs by Kafka's names. `leadership`: goes up when leaders or replicas in sync change."""
+    """A topic, with configs by Kafka's names.
+
+    `leadership`: goes up when leaders or replicas in sync change.
+    """
 
     name: str
     id: Uuid

@@ -1,7 +1,8 @@
 """The transaction coordinators of a cluster, and the producer ids that it gives out (KIP-98, KIP-730).
 
-One for each partition of `__transaction_state`, on the broker that leads it; what they decide is in `quorate.coordinator.transactions`. All markers are written
-in one turn, so no client ever sees a transaction half ended.
+One for each partition of `__transaction_state`, on the broker that leads it; what they decide is in
+`quorate.coordinator.transactions`. All markers are written in one turn, so no client ever sees a
+transaction half ended.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -94,7 +95,10 @@ class TransactionCoordinators:
     # ---- what producers ask for
 
     def begin(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> tuple[int, int]:
-        """InitProducerId: a producer begins, and those before it are fenced; an open transaction is aborted. Returns its id and epoch. Raises `ApiError`."""
+        """InitProducerId: a producer begins, and those before it are fenced; an open transaction is aborted.
+
+        Returns its id and epoch. Raises `ApiError`.
+        """
         producer = producer_id, epoch
         self._run(
             transactional_id, "fence", lambda shard, now_ms: shard.fence(transactional_id, timeout_ms, producer, now_ms)
@@ -114,7 +118,10 @@ class TransactionCoordinators:
         *,
         version: int = 2,
     ) -> None:
-        """Partitions that the transaction writes to, which begins with them. Raises `ApiError`. `version`: of transactions, that the client knows."""
+        """Partitions that the transaction writes to, which begins with them.
+
+        Raises `ApiError`. `version`: of transactions, that the client knows.
+        """
         producer = producer_id, epoch
         self._run(
             transactional_id,
@@ -132,7 +139,10 @@ class TransactionCoordinators:
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, raise_epoch: bool
     ) -> tuple[int, int]:
-        """EndTxn: commit or abort; returns the producer's id and epoch from now on. Raises `ApiError`."""
+        """EndTxn: commit or abort; returns the producer's id and epoch from now on.
+
+        Raises `ApiError`.
+        """
         producer = producer_id, epoch
         ended = self._run(
             transactional_id,
@@ -170,7 +180,10 @@ class TransactionCoordinators:
         return self._services.settings.coordinator.behaviour
 
     def new_producer_id(self) -> int:
-        """An id that no producer has had. Raises `ApiError` if it cannot be written that it is given out."""
+        """An id that no producer has had.
+
+        Raises `ApiError` if it cannot be written that it is given out.
+        """
         state = self._state
         first = state.next_producer_id
         if self._next_producer_id < 0 or self._next_producer_id == first:
@@ -184,7 +197,10 @@ class TransactionCoordinators:
         return self._next_producer_id - 1
 
     def write_markers(self, transaction: Transaction, coordinator_epoch: int) -> None:
-        """To the partitions of a transaction; those of offsets by their coordinators. Raises `AppendError`."""
+        """To the partitions of a transaction; those of offsets by their coordinators.
+
+        Raises `AppendError`.
+        """
         now_ms = self._services.clock.now_ms()
         for topic, index in transaction.partitions:
             partition = self._state.partition(topic, index)

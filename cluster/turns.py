@@ -1,7 +1,9 @@
 """Large requests in small turns, so that other connections are served meanwhile.
 
-What changes a cluster's state runs in its loop: a handler that may have much to do is a generator, and yields wherever others may have their turn. What is only
-computed from a request (decoding it, compressing its batches, encoding its response) runs in one thread. Small requests need neither and take one turn, as ever.
+What changes a cluster's state runs in its loop: a handler that may have much to do is a generator,
+and yields wherever others may have their turn. What is only computed from a request (decoding it,
+compressing its batches, encoding its response) runs in one thread. Small requests need neither and
+take one turn, as ever.
 """
 
 import asyncio
@@ -22,11 +24,15 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 _TURN_S = 0.01
-"""How long one request may hold up all others. There is one such turn in each round of the loop, however many requests there are."""
+"""How long one request may hold up all others. There is one such turn in each round of the loop,
+however many requests there are.
+"""
 _SHORT_TURN_S = 0.002
 """The same while other large requests wait: many may come in one round."""
 _TIMERS_S = 0.05
-"""How long timers of a coordinator that are due at once may hold up all others, in CPU time: on a busy machine, what is small is done at once, too."""
+"""How long timers of a coordinator that are due at once may hold up all others, in CPU time: on a
+busy machine, what is small is done at once, too.
+"""
 _ITEMS_AT_ONCE = 200
 
 
@@ -38,7 +44,9 @@ class Aside:
 
 
 Work = Generator[Aside | None, Any, T]
-"""What a handler with much to do returns. It yields `None` between parts of at most a few milliseconds each."""
+"""What a handler with much to do returns. It yields `None` between parts of at most a few
+milliseconds each.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -86,8 +94,9 @@ def parts(items: Iterable[A]) -> Iterator[list[A]]:
 def collect_rarely() -> None:
     """Keep Python's garbage collector from holding up every client, in a process that is the cluster's own.
 
-    A full collection looks at each object there is: 0.4 s with 70,000 partitions, after some requests that create or describe them. Young objects are
-    collected as ever, and what is not in cycles needs no collector.
+    A full collection looks at each object there is: 0.4 s with 70,000 partitions, after some
+    requests that create or describe them. Young objects are collected as ever, and what is not in
+    cycles needs no collector.
     """
     gc.set_threshold(5_000, 10, 1_000)
 
@@ -102,7 +111,9 @@ def split(items: Iterable[A], condition: Callable[[A], object]) -> Work[tuple[tu
 
 
 class Turns:
-    """The large requests of a cluster. To be used in its loop; without one, and while it is `closing`, everything is done at once.
+    """The large requests of a cluster.
+
+    To be used in its loop; without one, and while it is `closing`, everything is done at once.
 
     `report`: gets the exception of a `failed` callback, which stops nothing but its own work.
     """
@@ -116,7 +127,10 @@ class Turns:
         self.closing = False
 
     def run(self, work: Work[T], done: Callable[[T], object], failed: Callable[[BaseException], object]) -> bool:
-        """Do the work, then call `done` with its result; `failed` with the exception of either. Returns whether that was at once."""
+        """Do the work, then call `done` with its result; `failed` with the exception of either.
+
+        Returns whether that was at once.
+        """
         running = _Running(work, done, failed)
         if self._turn(running):
             return True
@@ -167,7 +181,10 @@ class Turns:
         return True
 
     def _turn(self, running: _Running) -> bool:
-        """One turn of some work; whether it is over. It is not, either, where it waits for the thread."""
+        """One turn of some work; whether it is over.
+
+        It is not, either, where it waits for the thread.
+        """
         until = perf_counter() + (_SHORT_TURN_S if self._waiting else _TURN_S)
         work, sent, error = running.work, running.sent, running.error
         running.sent = running.error = None

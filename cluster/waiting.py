@@ -19,7 +19,9 @@ def wait_for(
     every_ms: int = 100,
     also: tuple[type[Exception], ...] = (),
 ) -> T:
-    """The first result of `ready` that is not None (or False). `also`: exceptions that mean "not yet".
+    """The first result of `ready` that is not None (or False).
+
+    `also`: exceptions that mean "not yet".
 
     Raises `ClusterError` naming `what`, and why it was not so at last, after `timeout_ms`.
     """

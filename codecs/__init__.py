@@ -6,9 +6,10 @@
     key, value = encode_record(record)                               # byte for byte what Kafka writes
     batches = decode_columns(keys, values)                           # Arrow in, one RecordBatch per record type out
 
-Messages are declared once, in `quorate.codecs.messages`, as frozen dataclasses; layouts, JSON, columns and schemas are derived from that. Bytes that
-are not understood are values that say what and where. Nothing here opens a socket except `read_live`. NumPy, pyarrow, construct and kafka-python are
-imported only when a function needs them.
+Messages are declared once, in `quorate.codecs.messages`, as frozen dataclasses; layouts, JSON,
+columns and schemas are derived from that. Bytes that are not understood are values that say what
+and where. Nothing here opens a socket except `read_live`. NumPy, pyarrow, construct and
+kafka-python are imported only when a function needs them.
 """
 
 from importlib import import_module
@@ -108,7 +109,8 @@ def __getattr__(name: str) -> Any:
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _MISSING is not None and name in _COLUMNAR:
-        # Not an AttributeError: for one, `from quorate.codecs import …` has a message of its own that does not say what to install.
+        # Not an AttributeError: for one, `from quorate.codecs import …` has a message of its own
+        # that does not say what to install.
         raise ImportError(f"{name} needs {_MISSING}: pip install 'quorate[arrow]'", name=__name__)
     found = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = found

@@ -32,9 +32,12 @@ __all__ = [
 
 @struct
 class ClientAssignor(Message):
-    """A client-side assignor that a member can run. `minimum_version` to `maximum_version`: of the metadata that it understands.
+    """A client-side assignor that a member can run.
 
-    `reason`: why the metadata changed, in the assignor's own numbers; `metadata_version`, `metadata`: what the assignor has to know of the member.
+    `minimum_version` to `maximum_version`: of the metadata that it understands.
+
+    `reason`: why the metadata changed, in the assignor's own numbers; `metadata_version`,
+    `metadata`: what the assignor has to know of the member.
     """
 
     name: String = ""
@@ -47,7 +50,10 @@ class ClientAssignor(Message):
 
 @message(versions=range(1), flexible_since=0)
 class AnnouncedAssignors(Message):
-    """The assignors that a member can run, the one that it prefers first. In a request, `None` means "as before", and an empty list none any more."""
+    """The assignors that a member can run, the one that it prefers first.
+
+    In a request, `None` means "as before", and an empty list none any more.
+    """
 
     client_assignors: Array[ClientAssignor] | None = tagged(OWN_TAG, default=None)
 
@@ -61,7 +67,10 @@ class ComputeAssignment(Message):
 
 @struct
 class AssignedMetadata(Message):
-    """What a client-side assignor gives a member in addition to its partitions. `error`: the assignor's own number of what it could not do; 0 for no error."""
+    """What a client-side assignor gives a member in addition to its partitions.
+
+    `error`: the assignor's own number of what it could not do; 0 for no error.
+    """
 
     assignor: String = ""
     error: Int8 = 0
@@ -95,7 +104,8 @@ class TargetDetails(Message):
 class ComputedBy(Message):
     """Who computed a target assignment: the assignor, and the member that ran it.
 
-    `error`: the assignor's own number of what it could not do; the partitions are then those of the target before. 0 for no error.
+    `error`: the assignor's own number of what it could not do; the partitions are then those of the
+    target before. 0 for no error.
     """
 
     assignor: String = ""

@@ -1,7 +1,8 @@
 """Configs of brokers, topics, groups and client metrics in each release of Kafka: types, defaults, valid values, and who may change them while brokers run (KIP-226).
 
-The facts are in `configs.tsv`, which scripts/make_configs.py writes from Kafka's own classes. Values are texts, as in a properties file. Which configs mean something here,
-and which values go together, is not known here.
+The facts are in `configs.tsv`, which scripts/make_configs.py writes from Kafka's own classes.
+Values are texts, as in a properties file. Which configs mean something here, and which values go
+together, is not known here.
 """
 
 import re
@@ -34,7 +35,9 @@ THROTTLES = frozenset(
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 )
-"""Known to brokers only while they run: no value that they are given at the start is checked. Before 4.3 no table of Kafka's has them."""
+"""Known to brokers only while they run: no value that they are given at the start is checked.
+Before 4.3 no table of Kafka's has them.
+"""
 
 
 class ConfigResourceType(IntEnum):
@@ -78,10 +81,13 @@ class UpdateMode(StrEnum):
 class ConfigKey:
     """A config. `default`: `None` where there is none; `update_mode`: of brokers' configs only.
 
-    `synonyms`: brokers' configs that count where this one is not given, the next best first, each with how many of this one's units are one of theirs.
-    `least`, `most`: bounds of a number, `also`: another number that it may be. `values`: of a text, or of a list's elements, where `any_case` says in any case;
-    `pattern`: of a text that is none of them, or of a whole list. `not_empty`: a text or list has to have something in it; `whole_elements`: a list has no empty elements.
-    `internal`: listed only where it was given. `custom`: Kafka does not know it, and keeps it for plugins.
+    `synonyms`: brokers' configs that count where this one is not given, the next best first, each
+    with how many of this one's units are one of theirs. `least`, `most`: bounds of a number,
+    `also`: another number that it may be. `values`: of a text, or of a list's elements, where
+    `any_case` says in any case; `pattern`: of a text that is none of them, or of a whole list.
+    `not_empty`: a text or list has to have something in it; `whole_elements`: a list has no empty
+    elements. `internal`: listed only where it was given. `custom`: Kafka does not know it, and
+    keeps it for plugins.
     """
 
     name: str
@@ -195,7 +201,9 @@ def elements(text: str) -> list[str]:
 
 @cache
 def config_keys(resource: int, version: KafkaVersion) -> Mapping[str, ConfigKey]:
-    """The configs of a type of resource in a release, by name: none of loggers, nor of groups before 4.0. A release newer than the table is like its newest.
+    """The configs of a type of resource in a release, by name: none of loggers, nor of groups before 4.0.
+
+    A release newer than the table is like its newest.
 
     Internal configs of topics are left out: Kafka's own tests set them.
     """

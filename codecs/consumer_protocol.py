@@ -1,7 +1,9 @@
 """The consumer embedded protocol: version-prefixed subscriptions and assignments inside other messages' bytes fields.
 
-Reading follows `ConsumerProtocol` of Kafka's clients: a version newer than 3 is read as version 3, because newer ones may only append; a negative one
-is an error; bytes that follow are ignored. Group coordinators treat these bytes as opaque, so they may also be another protocol's (Connect, Streams) or damaged.
+Reading follows `ConsumerProtocol` of Kafka's clients: a version newer than 3 is read as version 3,
+because newer ones may only append; a negative one is an error; bytes that follow are ignored. Group
+coordinators treat these bytes as opaque, so they may also be another protocol's (Connect, Streams)
+or damaged.
 """
 
 from dataclasses import dataclass, replace
@@ -32,7 +34,9 @@ ProtocolMessage: TypeAlias = ConsumerProtocolSubscription | ConsumerProtocolAssi
 M = TypeVar("M", bound=Message)
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type under which a group's member metadata and assignments are messages of this module."""
+"""The protocol type under which a group's member metadata and assignments are messages of this
+module.
+"""
 
 NESTED: dict[tuple[type[Message], str], type[ProtocolMessage]] = {
     (MemberMetadata, "subscription"): ConsumerProtocolSubscription,
@@ -44,7 +48,10 @@ NESTED: dict[tuple[type[Message], str], type[ProtocolMessage]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded:
-    """A protocol message as found in bytes. `version` is as written, `trailing` is what follows the newest version that we know."""
+    """A protocol message as found in bytes.
+
+    `version` is as written, `trailing` is what follows the newest version that we know.
+    """
 
     version: int
     message: ProtocolMessage
@@ -52,7 +59,10 @@ class Embedded:
 
 
 class OpenedBytes(bytes):
-    """The bytes of a field together with the message that was found in them. Encodes as what it is: the same bytes."""
+    """The bytes of a field together with the message that was found in them.
+
+    Encodes as what it is: the same bytes.
+    """
 
     opened: Embedded
 
@@ -91,14 +101,18 @@ def decode_subscription(data: bytes) -> Embedded:
 
 
 def decode_assignment(data: bytes) -> Embedded:
-    """What a leader sent as a member's assignment. Raises `DecodeError` (Kafka: SchemaException)."""
+    """What a leader sent as a member's assignment.
+
+    Raises `DecodeError` (Kafka: SchemaException).
+    """
     return _decode(ConsumerProtocolAssignment, data, "assignment")
 
 
 def encode_protocol(message: ProtocolMessage, version: int = 3) -> bytes:
     """Int16 version and message, as Kafka's generated classes write it. Raises `EncodeError`.
 
-    Kafka's *clients* also sort a subscription's topics and owned partitions before they write it; that is the caller's business.
+    Kafka's *clients* also sort a subscription's topics and owned partitions before they write it;
+    that is the caller's business.
     """
     return version.to_bytes(2, "big") + encode_message(message, version)
 
@@ -114,7 +128,8 @@ def _open(data: bytes, cls: type[ProtocolMessage]) -> bytes:
 def open_nested(value: M) -> M:
     """The same value with its nested consumer protocol bytes opened in place (`OpenedBytes`).
 
-    Members of a classic group are opened if its protocol type is "consumer"; bytes that cannot be read stay as they are. Other messages are returned as they are.
+    Members of a classic group are opened if its protocol type is "consumer"; bytes that cannot be
+    read stay as they are. Other messages are returned as they are.
     """
     # The casts: mypy does not take `value`, narrowed to a class, for an M any more.
     message: Message = value

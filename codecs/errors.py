@@ -12,7 +12,10 @@ class QuorateError(Exception):
 
 
 class InputError(QuorateError, ValueError):
-    """A user's input cannot be used. `message` says what and where; each line of `remedy` says what to do about it."""
+    """A user's input cannot be used.
+
+    `message` says what and where; each line of `remedy` says what to do about it.
+    """
 
     def __init__(self, message: str, *remedy: str) -> None:
         super().__init__("\n".join((message, *remedy)))
@@ -38,7 +41,10 @@ class Reason(StrEnum):
 
 
 class DecodeError(QuorateError, ValueError):
-    """Bytes that could not be read. `where` is "key", "value" or a name of the input; `position` counts bytes from its start."""
+    """Bytes that could not be read.
+
+    `where` is "key", "value" or a name of the input; `position` counts bytes from its start.
+    """
 
     def __init__(self, reason: Reason, *, where: str, position: int, field: str = "", detail: str = "") -> None:
         self.reason = reason

@@ -14,10 +14,12 @@ __all__ = ["decode_exactly", "encode_exactly"]
 def decode_exactly(
     spec: MessageSpec, version: int, data: bytes, position: int, where: str, *, as_kafka_reads: bool = False
 ) -> tuple[Message, int]:
-    """The message that starts at `position`, and where it ends. Bytes that follow are ignored, as in Kafka.
+    """The message that starts at `position`, and where it ends.
 
-    Raises `DecodeError`, with `as_kafka_reads` only where Kafka's generated classes throw: they ignore wrong sizes of tagged fields that they know,
-    and take every negative length for null.
+    Bytes that follow are ignored, as in Kafka.
+
+    Raises `DecodeError`, with `as_kafka_reads` only where Kafka's generated classes throw: they
+    ignore wrong sizes of tagged fields that they know, and take every negative length for null.
     """
     from quorate.codecs.layout import LayoutError, layout
 
@@ -33,7 +35,10 @@ def decode_exactly(
 
 
 def encode_exactly(message: Message, version: int) -> bytes:
-    """The bytes of `message` in `version`, also where its text is not UTF-8. Raises `EncodeError` naming the field that cannot be written."""
+    """The bytes of `message` in `version`, also where its text is not UTF-8.
+
+    Raises `EncodeError` naming the field that cannot be written.
+    """
     from quorate.codecs.layout import ConstructError, layout
 
     try:

@@ -1,9 +1,11 @@
 """Generates the per-record decoder of a message version from its declaration.
 
-A decoder reads the bytes that Kafka writes; a lenient one also others that Kafka's generated classes read. It knows only one outcome besides success: it
-raises, and `quorate.codecs.exact` then finds out what is wrong and where. Neighbouring fields of fixed width, and the length that follows them, are read by one `struct` call.
-The objects it builds are frozen. They are filled as instances of a twin class with the same slots and then get their real class, because going
-through the `__init__` of a frozen dataclass takes five times as long.
+A decoder reads the bytes that Kafka writes; a lenient one also others that Kafka's generated
+classes read. It knows only one outcome besides success: it raises, and `quorate.codecs.exact` then
+finds out what is wrong and where. Neighbouring fields of fixed width, and the length that follows
+them, are read by one `struct` call. The objects it builds are frozen. They are filled as instances
+of a twin class with the same slots and then get their real class, because going through the
+`__init__` of a frozen dataclass takes five times as long.
 """
 
 import struct
@@ -123,7 +125,8 @@ class _Reading:
                 f"p += {n} * {element.size}",
             )
         else:
-            # An element takes at least a byte: without this, a damaged count would loop for long before it fails.
+            # An element takes at least a byte: without this, a damaged count would loop for long
+            # before it fails.
             items, item = source.fresh("items"), source.fresh("item")
             source.add(f"if {n} > len(b) - p: raise Inexact", f"{items} = []", f"for _ in range({n}):")
             source.depth += 1
@@ -240,12 +243,14 @@ def _struct_reader(
 def message_decoder(spec: MessageSpec, version: int, *, lenient: bool = False) -> Decoder:
     """A function `(data, position) -> message` for one version.
 
-    It raises some exception (`Inexact`, `IndexError`, `struct.error`, `UnicodeDecodeError`, ...) unless the bytes from `position` on are exactly
-    one message in UTF-8, written as Kafka writes it. `lenient`: written in any way that Kafka reads, for where bytes need not be written again.
+    It raises some exception (`Inexact`, `IndexError`, `struct.error`, `UnicodeDecodeError`, ...)
+    unless the bytes from `position` on are exactly one message in UTF-8, written as Kafka writes
+    it. `lenient`: written in any way that Kafka reads, for where bytes need not be written again.
     """
     reading = _Reading(spec, version, spec.is_flexible(version), lenient)
     reading.body()
-    # Slices past the end are silently short: that the end is met exactly also proves that no slice was.
+    # Slices past the end are silently short: that the end is met exactly also proves that no slice
+    # was.
     reading.source.add("if p != len(b): raise Inexact", "return o")
     decoder: Decoder = reading.source.function(f"decode_{spec.name}_v{version}", "b, p")
     return decoder

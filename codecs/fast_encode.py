@@ -1,7 +1,8 @@
 """Generates the per-record encoder of a message version from its declaration.
 
-It writes byte for byte what Kafka's generated classes write, an OffsetCommitValue in 0.4 µs of CPU, which `construct` takes 107 µs for (2026-11). A message that the version cannot carry makes it raise, and `quorate.codecs.exact` then
-names the field.
+It writes byte for byte what Kafka's generated classes write, an OffsetCommitValue in 0.4 µs of CPU,
+which `construct` takes 107 µs for (2026-11). A message that the version cannot carry makes it
+raise, and `quorate.codecs.exact` then names the field.
 """
 
 import struct
@@ -23,7 +24,11 @@ LONGEST_TEXT = 0x7FFF
 
 
 class _Lengths(dict[int, bytes]):
-    """How a length is written. Looking that up takes a third of the time of writing it; those of long lists and bytes are not kept."""
+    """How a length is written.
+
+    Looking that up takes a third of the time of writing it; those of long lists and bytes are not
+    kept.
+    """
 
     def __init__(self, write: Callable[[int], bytes], *, text: bool) -> None:
         super().__init__()
@@ -220,7 +225,10 @@ class _Writing:
             self.source.add("if o.unknown_tags: raise Inexact")
 
     def tags(self, known: list[FieldSpec]) -> None:
-        """The tagged section. No payload is empty, so that stands for a field that has its default."""
+        """The tagged section.
+
+        No payload is empty, so that stands for a field that has its default.
+        """
         source = self.source
         source.names.update(merge=merge_tags, known=frozenset(f.tag for f in known), section=_tag_section)
         payloads = []
@@ -265,13 +273,17 @@ def _encoder(spec: MessageSpec, version: int, flexible: bool, prefix: int | None
 def message_encoder(spec: MessageSpec, version: int, prefix: int | None = None) -> Encoder:
     """A function from a message to its bytes, with an int16 in front if `prefix` is given.
 
-    It raises some exception if the version cannot carry the message; `quorate.codecs.exact` then names the field.
+    It raises some exception if the version cannot carry the message; `quorate.codecs.exact` then
+    names the field.
     """
     return _encoder(spec, version, spec.is_flexible(version), prefix)
 
 
 def encode_message(message: Message, version: int) -> bytes:
-    """The bytes of a message in one version, without the int16 in front. Raises `EncodeError` if the version cannot carry it."""
+    """The bytes of a message in one version, without the int16 in front.
+
+    Raises `EncodeError` if the version cannot carry it.
+    """
     spec = message.spec
     if spec.versions is None or version not in spec.versions:
         raise EncodeError(f"{spec.name} has no version {version}; it has {span(spec.versions)}")

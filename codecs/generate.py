@@ -27,8 +27,10 @@ _TWINS: dict[type, Any] = {}
 def open_twin(cls: type) -> Any:
     """A class with the slots of `cls` whose instances may be written to and then turned into instances of `cls`.
 
-    Assigning `__class__` is for speed alone. With the setters of the slots in its place, reading a segment record by record (`read_log`) takes 11 to 26 % more CPU,
-    and loading commits of new keys (`load_state`) 15 to 20 %: the logs of `python bench/coordinator_load.py`, three paired rounds, 2026-11.
+    Assigning `__class__` is for speed alone. With the setters of the slots in its place, reading a
+    segment record by record (`read_log`) takes 11 to 26 % more CPU, and loading commits of new keys
+    (`load_state`) 15 to 20 %: the logs of `python bench/coordinator_load.py`, three paired rounds,
+    2026-11.
     """
     if cls not in _TWINS:
         own = tuple(cls.__dict__["__slots__"])
@@ -38,13 +40,19 @@ def open_twin(cls: type) -> Any:
 
 
 def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """An unsigned varint, and where it ends. Raises `IndexError` for bytes that end within it, and `Inexact` for one of more than five."""
+    """An unsigned varint, and where it ends.
+
+    Raises `IndexError` for bytes that end within it, and `Inexact` for one of more than five.
+    """
     first = data[position]
     return (first, position + 1) if first < 0x80 else uvarint_rest(data, position + 1, first)
 
 
 def uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """Finish an unsigned varint whose first byte had more to come. Like Java's, the result is a signed 32-bit number."""
+    """Finish an unsigned varint whose first byte had more to come.
+
+    Like Java's, the result is a signed 32-bit number.
+    """
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = data[position]
@@ -57,7 +65,10 @@ def uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
 
 
 def shortest_uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """`uvarint_rest` for a varint as it is written. Raises `Inexact` for one with more bytes or bits than its number needs."""
+    """`uvarint_rest` for a varint as it is written.
+
+    Raises `Inexact` for one with more bytes or bits than its number needs.
+    """
     value, end = uvarint_rest(data, position, first)
     if data[end - 1] == 0 or (end - position == 4 and data[end - 1] > 0x0F):
         raise Inexact
@@ -65,7 +76,10 @@ def shortest_uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, 
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint of 32 bits. A negative number, which Java reads from five full bytes, is written as those again."""
+    """An unsigned varint of 32 bits.
+
+    A negative number, which Java reads from five full bytes, is written as those again.
+    """
     value &= 0xFFFFFFFF
     if value < 0x80:
         return _ONE_BYTE[value]
@@ -82,7 +96,8 @@ def merge_tags(
 ) -> list[tuple[int, bytes]]:
     """Tagged fields in the order in which Kafka writes them: each unknown one before the first known one with a greater tag.
 
-    A negative tag is what Java reads from a varint of 2**31 or more. Raises `Inexact`, which says why.
+    A negative tag is what Java reads from a varint of 2**31 or more. Raises `Inexact`, which says
+    why.
     """
     out: list[tuple[int, bytes]] = []
     waiting = [(extra.tag, extra.data) for extra in reversed(unknown)]

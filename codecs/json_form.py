@@ -1,8 +1,10 @@
 """Messages as JSON, in two forms.
 
-*Kafka's form* is that of Kafka's generated JSON converters, as its console formatters print it: camelCase, tagged fields left out if they have their
-default. *Our form* has the names of the Python attributes and Arrow columns, leaves nothing out that the version carries, and shows opened nested
-bytes and unknown tagged fields. In both, bytes are base64 and uuids are Kafka's base64url. `from_json` reads either.
+*Kafka's form* is that of Kafka's generated JSON converters, as its console formatters print it:
+camelCase, tagged fields left out if they have their default. *Our form* has the names of the Python
+attributes and Arrow columns, leaves nothing out that the version carries, and shows opened nested
+bytes and unknown tagged fields. In both, bytes are base64 and uuids are Kafka's base64url.
+`from_json` reads either.
 """
 
 import base64
@@ -112,12 +114,20 @@ def _writer(spec: MessageSpec, version: int, kafka: bool) -> Callable[[Message],
 
 
 def to_kafka_json(message: Message, version: int) -> dict[str, Json]:
-    """Kafka's form of `message` in `version`. Unknown tagged fields have no place in it. Raises `EncodeError` for a field that may not be dropped."""
+    """Kafka's form of `message` in `version`.
+
+    Unknown tagged fields have no place in it. Raises `EncodeError` for a field that may not be
+    dropped.
+    """
     return _writer(message.spec, version, kafka=True)(message)
 
 
 def to_json(message: Message, version: int) -> dict[str, Json]:
-    """Our form of `message` in `version`. Bytes opened by `open_nested` are shown as objects. Raises `EncodeError` for a field that may not be dropped."""
+    """Our form of `message` in `version`.
+
+    Bytes opened by `open_nested` are shown as objects. Raises `EncodeError` for a field that may
+    not be dropped.
+    """
     return _writer(message.spec, version, kafka=False)(message)
 
 
@@ -127,8 +137,9 @@ def to_json(message: Message, version: int) -> dict[str, Json]:
 def from_json(cls: type[M], data: Mapping[str, Json], version: int) -> M:
     """The message in `data`, in either form. Fields that are left out get Kafka's default.
 
-    Raises `EncodeError` naming the field for names that the message does not have and for values that do not fit. A field that only other versions
-    carry is read, and dropped when the message is written if Kafka may drop it.
+    Raises `EncodeError` naming the field for names that the message does not have and for values
+    that do not fit. A field that only other versions carry is read, and dropped when the message is
+    written if Kafka may drop it.
     """
     return cast(M, _read_struct(cls.spec, data, version, cls.spec.name))
 

@@ -1,11 +1,14 @@
 """Entries of logs as lines of JSON: with everything that is known about them, or as Kafka's console formatters print them.
 
-`JsonLines` leaves nothing out: what was not understood has `error` with the reason and the bytes, and `quorate.codecs.json_records` turns every record back into
-its bytes. Names and forms of keys and values are those of `quorate.codecs.json_form`.
+`JsonLines` leaves nothing out: what was not understood has `error` with the reason and the bytes,
+and `quorate.codecs.json_records` turns every record back into its bytes. Names and forms of keys
+and values are those of `quorate.codecs.json_form`.
 
-`KafkaLines` is character by character what OffsetsMessageFormatter, GroupMetadataMessageFormatter, ShareGroupMessageFormatter, ShareGroupStateMessageFormatter
-and TransactionLogMessageFormatter print, which all have one shape; record types that none of them prints get the same. A record that they leave out (unknown
-type, null key) or fail at (unknown value version, malformed) has no such line, and neither have transaction markers.
+`KafkaLines` is character by character what OffsetsMessageFormatter, GroupMetadataMessageFormatter,
+ShareGroupMessageFormatter, ShareGroupStateMessageFormatter and TransactionLogMessageFormatter
+print, which all have one shape; record types that none of them prints get the same. A record that
+they leave out (unknown type, null key) or fail at (unknown value version, malformed) has no such
+line, and neither have transaction markers.
 """
 
 import json
@@ -71,7 +74,10 @@ def group_of(entry: RecordEntry) -> str | None:
 
 
 class JsonLines:
-    """Entries to lines without their line ends. Keys repeat a lot in coordinator topics, so their text is kept."""
+    """Entries to lines without their line ends.
+
+    Keys repeat a lot in coordinator topics, so their text is kept.
+    """
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, int | None], str] = {}
@@ -252,7 +258,10 @@ class KafkaLines:
 
 
 def hex_entries(lines: Iterable[str], topic: str, name: str) -> Iterator[HexEntry]:
-    """Records from lines of `key-hex value-hex`; `null`, `-` or nothing stands for null. Raises `InputError` naming the line of `name`."""
+    """Records from lines of `key-hex value-hex`; `null`, `-` or nothing stands for null.
+
+    Raises `InputError` naming the line of `name`.
+    """
     for number, text in enumerate(lines, 1):
         words = text.split()
         if not words:

@@ -41,7 +41,9 @@ _OURS = {
 
 
 def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json]]:
-    """The objects in `text`, with the place where each stands: one a line, or as many as there are in any layout. Raises `InputError`.
+    """The objects in `text`, with the place where each stands: one a line, or as many as there are in any layout.
+
+    Raises `InputError`.
 
     Lines are not held back, so a pipe may go on for ever. Arrays count as their elements.
     """
@@ -67,7 +69,10 @@ def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json
 
 
 def _whole(first_line: str, rest: Iterator[str], source: str) -> str:
-    """A text of objects in any layout. Raises `InputError` for one that is too large to be read as a whole."""
+    """A text of objects in any layout.
+
+    Raises `InputError` for one that is too large to be read as a whole.
+    """
     lines, size = [first_line], len(first_line)
     for line in rest:
         lines.append(line)
@@ -207,7 +212,11 @@ def _refuse_others(document: Mapping[str, Json]) -> None:
 
 
 def record_type_in(document: Mapping[str, Json], topic: str, *, default: bool, where: str = "type") -> RecordType:
-    """The record type that `type` means. A name may also be found in another topic than the default one. Raises `EncodeError` or `InputError`."""
+    """The record type that `type` means.
+
+    A name may also be found in another topic than the default one. Raises `EncodeError` or
+    `InputError`.
+    """
     wanted = document.get("type", document.get("name"))
     topics = (
         [topic, *(other for other in RECORD_TYPES if other != topic)]

@@ -2,11 +2,13 @@
 
     envelope = construct.Struct("sent_ms" / construct.Int64ub, "value" / layout(OffsetCommitValue, version=4))
 
-A layout parses to and builds from `Message` objects, and says where bytes go wrong, which is why the fast path falls back to it. It is the slow of the
-"two speeds": one truth, the declaration, is behind both.
+A layout parses to and builds from `Message` objects, and says where bytes go wrong, which is why
+the fast path falls back to it. It is the slow of the "two speeds": one truth, the declaration, is
+behind both.
 
-Kafka's generated classes also read some bytes that contradict themselves: a tagged field whose size is not that of its content, a length below -1. A layout
-refuses them, unless `as_kafka_reads=True` is passed to `parse`.
+Kafka's generated classes also read some bytes that contradict themselves: a tagged field whose size
+is not that of its content, a length below -1. A layout refuses them, unless `as_kafka_reads=True`
+is passed to `parse`.
 """
 
 from collections.abc import Callable
@@ -47,7 +49,11 @@ __all__ = ["ConstructError", "LayoutError", "layout", "record_key_layout", "reco
 
 
 class LayoutError(QuorateError, ConstructError):  # type: ignore[misc]  # construct has no types
-    """Bytes or a value that do not fit. `field` is the path inside the message, `position` the stream position where that field starts (-1 when building)."""
+    """Bytes or a value that do not fit.
+
+    `field` is the path inside the message, `position` the stream position where that field starts
+    (-1 when building).
+    """
 
     def __init__(self, reason: Reason, detail: str = "", position: int = -1, field: str = "") -> None:
         super().__init__(f"{reason}{': ' + detail if detail else ''}{' in ' + field if field else ''}")
@@ -206,7 +212,10 @@ class KafkaBytes(_Sized):
 
 
 class KafkaString(KafkaBytes):
-    """UTF-8 behind its length. Bytes that are not UTF-8 become lone surrogates, so that they can be written again unchanged."""
+    """UTF-8 behind its length.
+
+    Bytes that are not UTF-8 become lone surrogates, so that they can be written again unchanged.
+    """
 
     code = "h"
     limit = 0x7FFF
@@ -390,7 +399,10 @@ def _struct_layout(spec: MessageSpec, version: int, flexible: bool) -> Construct
 
 
 def layout(message: type[Message], version: int) -> Construct:
-    """The layout of a message in one version, without the int16 in front. Raises `ValueError` for a version that was not declared."""
+    """The layout of a message in one version, without the int16 in front.
+
+    Raises `ValueError` for a version that was not declared.
+    """
     spec = message.spec
     if spec.versions is None or version not in spec.versions:
         raise ValueError(f"{spec.name} has no version {version}")
@@ -415,7 +427,11 @@ class _Prefixed(Construct):  # type: ignore[misc]
 
 
 def record_value_layout(message: type[Message], *, write_version: int | None = None) -> Construct:
-    """A record value: the int16 version, then the message. Builds `write_version`, by default the newest. Parsing raises `ValueError` for an unknown version."""
+    """A record value: the int16 version, then the message.
+
+    Builds `write_version`, by default the newest. Parsing raises `ValueError` for an unknown
+    version.
+    """
     versions = message.spec.versions
     if versions is None:
         raise ValueError(f"{message.spec.name} is a struct inside messages, not a record value")
@@ -424,7 +440,10 @@ def record_value_layout(message: type[Message], *, write_version: int | None = N
 
 
 def record_key_layout(topic: str = CONSUMER_OFFSETS) -> Construct:
-    """A record key of `topic`: the int16 record type, then the key message. Parsing raises `ValueError` for an unknown type."""
+    """A record key of `topic`: the int16 record type, then the key message.
+
+    Parsing raises `ValueError` for an unknown type.
+    """
     types = RECORD_TYPES[topic]
     ids = {record_type.key.cls: type_id for type_id, record_type in types.items()}
 

@@ -1,7 +1,8 @@
 """Reading coordinator topics from a running cluster, by kafka-python's consumer: no group is joined and nothing is committed.
 
-Yields the same `LogEntry` values as reading files does, as far as a consumer is told: producer ids, transaction markers and batches stay hidden in the
-client. Of security this module knows nothing but to hand the options through.
+Yields the same `LogEntry` values as reading files does, as far as a consumer is told: producer ids,
+transaction markers and batches stay hidden in the client. Of security this module knows nothing but
+to hand the options through.
 """
 
 import time
@@ -49,15 +50,18 @@ def read_live(
 ) -> Iterator[LogEntry]:
     """The records of a coordinator topic on a running cluster, from the beginning to where it ends at the start of the reading.
 
-    With `follow` it goes on with what is written, for ever; waiting yields nothing and can be interrupted. It outlives outages: `on_notice` gets a
-    line when leaders are out of reach, and one when they are back. `partitions` are all by default; the order holds within a partition. `since_ms`
-    leaves out records with an earlier timestamp and begins at the first that is not; `start_offsets`, by partition, is where to begin otherwise, to go
-    on with a reading that came to its end. Further options (`security_protocol`, `ssl_cafile`,
-    `sasl_mechanism`, …) are those of kafka-python's `KafkaConsumer`. The connection is made when the first record is asked for, and closed with
-    the iterator.
+    With `follow` it goes on with what is written, for ever; waiting yields nothing and can be
+    interrupted. It outlives outages: `on_notice` gets a line when leaders are out of reach, and one
+    when they are back. `partitions` are all by default; the order holds within a partition.
+    `since_ms` leaves out records with an earlier timestamp and begins at the first that is not;
+    `start_offsets`, by partition, is where to begin otherwise, to go on with a reading that came to
+    its end. Further options (`security_protocol`, `ssl_cafile`, `sasl_mechanism`, …) are those of
+    kafka-python's `KafkaConsumer`. The connection is made when the first record is asked for, and
+    closed with the iterator.
 
-    Raises `LiveError` at the call if an address (`HOST:PORT`, the port is needed) or an option cannot be, and while reading: no broker answers in
-    `connect_timeout_ms` (also when it refuses TLS or credentials, which the message then says), the topic or a partition is not there or not
+    Raises `LiveError` at the call if an address (`HOST:PORT`, the port is needed) or an option
+    cannot be, and while reading: no broker answers in `connect_timeout_ms` (also when it refuses
+    TLS or credentials, which the message then says), the topic or a partition is not there or not
     allowed, or, without `follow`, no partition gets further for `stall_timeout_ms`.
     """
     if topic not in RECORD_TYPES:
@@ -182,7 +186,8 @@ class _Reading:
                 if notices is not None:
                     notices.look(sum(not self._in_reach(at) for at in partitions))
                 continue
-            # The position also passes what is not handed out: markers, aborted records, what compaction removed.
+            # The position also passes what is not handed out: markers, aborted records, what
+            # compaction removed.
             now = {at: consumer.position(at, timeout_ms=timeout) for at in pending}
             for at in [at for at in pending if (now[at] or 0) >= ends[at]]:
                 pending.discard(at)
@@ -200,7 +205,11 @@ class _Reading:
         return offsets_of(ask, partitions, client, self.where, self.connect_timeout_ms)
 
     def _polled(self, consumer: "KafkaConsumer") -> "dict[TopicPartition, list[Any]]":
-        """What has come. Nothing where a broker goes away while the client looks for leaders, which kafka-python raises now and then."""
+        """What has come.
+
+        Nothing where a broker goes away while the client looks for leaders, which kafka-python
+        raises now and then.
+        """
         from kafka.errors import UnknownBrokerIdError
 
         try:
@@ -237,7 +246,10 @@ class _Reading:
 
 
 def _forget_requests(consumer: "KafkaConsumer", brokers: Collection[object]) -> bool:
-    """Have kafka-python (3.0.12) forget requests to brokers that it has noted, and not sent: it would wait for the answers for ever. Returns whether this one keeps such notes."""
+    """Have kafka-python (3.0.12) forget requests to brokers that it has noted, and not sent: it would wait for the answers for ever.
+
+    Returns whether this one keeps such notes.
+    """
     noted = getattr(getattr(consumer, "_fetcher", None), "_nodes_with_pending_fetch_requests", None)
     if not isinstance(noted, set):
         return False

@@ -42,7 +42,10 @@ _OPTIONS: Final = "the options are those of kafka-python's KafkaConsumer"
 
 
 class LiveError(QuorateError, RuntimeError):
-    """The cluster cannot be read. The message says what was tried, what went wrong, and what to look at."""
+    """The cluster cannot be read.
+
+    The message says what was tried, what went wrong, and what to look at.
+    """
 
 
 def where_text(bootstrap_servers: str | Sequence[str], config: Mapping[str, Any]) -> str:
@@ -110,9 +113,12 @@ def connect(
     said: "deque[str]",
     clients: "list[KafkaNetClient] | None" = None,
 ) -> T:
-    """A consumer or an admin client (`make`) that has reached the cluster. `said` is what `client_log` keeps.
+    """A consumer or an admin client (`make`) that has reached the cluster.
 
-    `clients` gets the network client inside. Raises `LiveError` if no broker can be used in `timeout_ms`, with the reason that tells most.
+    `said` is what `client_log` keeps.
+
+    `clients` gets the network client inside. Raises `LiveError` if no broker can be used in
+    `timeout_ms`, with the reason that tells most.
     """
     from kafka.errors import KafkaConfigurationError, KafkaError, KafkaTimeoutError
     from kafka.net.compat import KafkaNetClient
@@ -135,7 +141,8 @@ def connect(
     tried = f"no broker could be used within {timeout_ms:,} ms"
     connected = False
     try:
-        # The client's own timeout does not end a TLS handshake that gets no answer (kafka-python 3.0).
+        # The client's own timeout does not end a TLS handshake that gets no answer (kafka-python
+        # 3.0).
         reached = _in_time(reach, timeout_ms + _GRACE_MS)
         connected = True
     except TimeoutError as error:
@@ -159,7 +166,8 @@ def connect(
 def client_log() -> "Iterator[deque[str]]":
     """What kafka-python logs while it is in use: only there it says why a connection failed.
 
-    Having a handler also keeps its warnings off stderr in programs that have not set logging up; others get them as always.
+    Having a handler also keeps its warnings off stderr in programs that have not set logging up;
+    others get them as always.
     """
     said: deque[str] = deque(maxlen=200)
 
@@ -180,7 +188,8 @@ def client_log() -> "Iterator[deque[str]]":
 def explain_error(error: Exception) -> str:
     """The message of an exception without the name of its class, which kafka-python puts in front, sometimes twice.
 
-    Of a broker's error it is often only the name of a topic: Kafka's name of the error is put before that.
+    Of a broker's error it is often only the name of a topic: Kafka's name of the error is put
+    before that.
     """
     name = type(error).__name__
     text = str(error).rpartition(f"{name}: ")[2].strip()

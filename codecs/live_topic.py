@@ -1,7 +1,8 @@
 """A coordinator topic on a running cluster: which partitions it has, and requests that are repeated while brokers are not ready to answer them.
 
-Asks for the topic by name: kafka-python's own view of all topics is empty alike for a topic that does not exist, one that may not be seen, and one that
-is being created, and its consumer may raise the error of another caller's request. Knows neither offsets nor records.
+Asks for the topic by name: kafka-python's own view of all topics is empty alike for a topic that
+does not exist, one that may not be seen, and one that is being created, and its consumer may raise
+the error of another caller's request. Knows neither offsets nor records.
 """
 
 import time
@@ -19,7 +20,9 @@ __all__ = ["RETRY_S", "offsets_of", "passing_errors", "topic_partitions"]
 
 RETRY_S: Final = 0.2
 _MISSING_S: Final = 1.0
-"""A topic that has just been created is not known to every broker yet; one that is still unknown after this time does not exist."""
+"""A topic that has just been created is not known to every broker yet; one that is still unknown
+after this time does not exist.
+"""
 T = TypeVar("T")
 
 
@@ -28,8 +31,9 @@ def topic_partitions(
 ) -> list[int]:
     """The partitions of a topic in order, or of `numbers` those.
 
-    Repeats the request for up to `timeout_ms` while no leader is known or brokers do not answer. Raises `LiveError` if the topic or one of `numbers`
-    does not exist, if it may not be described, or if the time is over; `where` names the cluster in the message.
+    Repeats the request for up to `timeout_ms` while no leader is known or brokers do not answer.
+    Raises `LiveError` if the topic or one of `numbers` does not exist, if it may not be described,
+    or if the time is over; `where` names the cluster in the message.
     """
     started = time.monotonic()
     try:
@@ -47,7 +51,10 @@ def topic_partitions(
 
 
 def _partitions(client: "KafkaNetClient", topic: str, where: str, started: float, timeout_ms: int) -> set[int]:
-    """One request. Raises `LiveError` if the topic is missing or not allowed, and otherwise its error."""
+    """One request.
+
+    Raises `LiveError` if the topic is missing or not allowed, and otherwise its error.
+    """
     from kafka.errors import (
         LeaderNotAvailableError,
         TopicAuthorizationFailedError,
@@ -88,9 +95,10 @@ def offsets_of(
 ) -> "dict[TopicPartition, Any]":
     """What `ask`, a method of kafka-python's consumer that looks up offsets, returns for all of `partitions`.
 
-    Waits up to `timeout_ms` for leaders: kafka-python (3.0.12) leaves out partitions without one if others have one, which
-    is a KeyError in some methods, and looks like a partition without such a record in others. Raises `LiveError`, which
-    names the partitions without a leader, after that time; `KafkaError` for what no waiting helps.
+    Waits up to `timeout_ms` for leaders: kafka-python (3.0.12) leaves out partitions without one if
+    others have one, which is a KeyError in some methods, and looks like a partition without such a
+    record in others. Raises `LiveError`, which names the partitions without a leader, after that
+    time; `KafkaError` for what no waiting helps.
     """
     from kafka.errors import KafkaTimeoutError, LeaderNotAvailableError
 
@@ -124,7 +132,10 @@ def _has_leader(client: "KafkaNetClient", at: "TopicPartition") -> bool:
 
 
 def retried(ask: Callable[[], T], timeout_ms: int) -> T:
-    """What `ask` returns, called again after errors that may pass, until `timeout_ms` are over. Raises the last error."""
+    """What `ask` returns, called again after errors that may pass, until `timeout_ms` are over.
+
+    Raises the last error.
+    """
     from kafka.errors import KafkaTimeoutError
 
     until = time.monotonic() + timeout_ms / 1000

@@ -5,10 +5,12 @@
         epoch: Int32
         metadata_hash: Int64 = tagged(0, default=0, release="4.1")
 
-A field's default may be given as such (`epoch: Int32 = 0`); `field` and `tagged` are for those with more to say.
+A field's default may be given as such (`epoch: Int32 = 0`); `field` and `tagged` are for those with
+more to say.
 
-A declaration yields a `MessageSpec`, from which the construct layout, the generated fast path, the column decoder, the JSON forms and the Arrow
-schema are derived. This module knows nothing about bytes.
+A declaration yields a `MessageSpec`, from which the construct layout, the generated fast path, the
+column decoder, the JSON forms and the Arrow schema are derived. This module knows nothing about
+bytes.
 """
 
 import dataclasses
@@ -86,9 +88,13 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """The wire facts of one field. `versions` are the message versions that carry it; `release` is the Kafka release that brought it later than its message.
+    """The wire facts of one field.
 
-    `nullable`: it may be null, in versions from `nullable_since` on. `map_key`: Kafka's classes find the elements of the array around it by this field.
+    `versions` are the message versions that carry it; `release` is the Kafka release that brought
+    it later than its message.
+
+    `nullable`: it may be null, in versions from `nullable_since` on. `map_key`: Kafka's classes
+    find the elements of the array around it by this field.
     """
 
     name: str
@@ -110,7 +116,10 @@ class FieldSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageSpec:
-    """What is declared about a message. A struct inside a message has no versions of its own: `versions` is then `None`."""
+    """What is declared about a message.
+
+    A struct inside a message has no versions of its own: `versions` is then `None`.
+    """
 
     name: str
     cls: type[Message]
@@ -127,7 +136,8 @@ class MessageSpec:
 class RecordType:
     """A record type of one coordinator topic: the int16 at the start of its keys, and the messages that follow.
 
-    `since` is the first Kafka release that writes it; `written` the value version that Kafka 4.3 writes (`None`: none any more).
+    `since` is the first Kafka release that writes it; `written` the value version that Kafka 4.3
+    writes (`None`: none any more).
     """
 
     topic: str
@@ -175,14 +185,18 @@ def field(
 ) -> Any:
     """A field with more to say than its type and default: carried by versions `since` to `until`, both included.
 
-    `ignorable`: dropped silently when a version that lacks it is written; otherwise writing a value other than the default raises.
-    `nullable_since`: the first version in which a field annotated with `| None` may be null.
+    `ignorable`: dropped silently when a version that lacks it is written; otherwise writing a value
+    other than the default raises. `nullable_since`: the first version in which a field annotated
+    with `| None` may be null.
     """
     return _Declared(since, until, None, default, ignorable, release, nullable_since, map_key)
 
 
 def tagged(tag: int, *, default: Any, since: int = 0, ignorable: bool = False, release: str | None = None) -> Any:
-    """A tagged field (KIP-482): left out of the bytes if it equals `default`. KIP-915 makes these the only way records evolve."""
+    """A tagged field (KIP-482): left out of the bytes if it equals `default`.
+
+    KIP-915 makes these the only way records evolve.
+    """
     return _Declared(since, None, tag, default, ignorable, release)
 
 
@@ -244,7 +258,8 @@ def _declare(cls: type[M], versions: range | None, flexible_since: int | None) -
         explicit = cls.__dict__.get(spec.name, _MISSING)
         if explicit is not _MISSING and not (isinstance(explicit, _Declared) and explicit.default is _MISSING):
             namespace[spec.name] = spec.default
-    # The slot of `unknown_tags` is the base's; only its default is added here, so every message can be built without naming it.
+    # The slot of `unknown_tags` is the base's; only its default is added here, so every message can
+    # be built without naming it.
     namespace["__annotations__"] = {**cls.__annotations__, "unknown_tags": tuple[TaggedField, ...]}
     namespace["unknown_tags"] = ()
     plain = type(cls.__name__, (Message,), namespace)
@@ -280,7 +295,10 @@ class _KeyFacts:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
 def key(type_id: int, *, since: str, topic: str = CONSUMER_OFFSETS, note: str = "") -> Callable[[type[M]], type[M]]:
-    """Declare the key of a record type. Keys have one version, which is not flexible (reference of the format: KAFKA-18301)."""
+    """Declare the key of a record type.
+
+    Keys have one version, which is not flexible (reference of the format: KAFKA-18301).
+    """
 
     def declare(cls: type[M]) -> type[M]:
         built = _declare(cls, range(0, 1), None)
@@ -294,7 +312,10 @@ def key(type_id: int, *, since: str, topic: str = CONSUMER_OFFSETS, note: str = 
 def value(
     key: type[Message], *, versions: range, flexible_since: int | None = None, written: int | None = -1
 ) -> Callable[[type[M]], type[M]]:
-    """Declare the value that belongs to `key`, which completes the record type. `written` defaults to the newest version."""
+    """Declare the value that belongs to `key`, which completes the record type.
+
+    `written` defaults to the newest version.
+    """
 
     def declare(cls: type[M]) -> type[M]:
         built = _declare(cls, versions, flexible_since)

@@ -1,6 +1,7 @@
 """What a declaration says, as JSON: the facts of record types, messages and fields, and an example of each.
 
-An example has something in every field that is Kafka's; `quorate.codecs.json_records` and `quorate.codecs.json_form` read it.
+An example has something in every field that is Kafka's; `quorate.codecs.json_records` and
+`quorate.codecs.json_form` read it.
 """
 
 from typing import Any

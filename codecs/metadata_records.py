@@ -1,7 +1,8 @@
 """Records of `__cluster_metadata` (KIP-631): what there is in a cluster, as KRaft's controllers write it, as far as quorate writes and reads it.
 
-A record has no key; its value begins with a frame version, the record's type and its version, as unsigned varints. A type or version that is not declared
-here comes back as an `UnknownMetadata` with its bytes.
+A record has no key; its value begins with a frame version, the record's type and its version, as
+unsigned varints. A type or version that is not declared here comes back as an `UnknownMetadata`
+with its bytes.
 """
 
 from collections.abc import Mapping
@@ -48,7 +49,10 @@ _FRAME_VERSION = 1
 
 @struct
 class BrokerEndpoint(Message):
-    """Where a broker listens. `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """Where a broker listens.
+
+    `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
+    """
 
     name: String = field(map_key=True)
     host: String
@@ -67,7 +71,10 @@ class BrokerFeature(Message):
 
 @message(versions=range(0, 5), flexible_since=0)
 class RegisterBrokerRecord(Message):
-    """A broker has come (anew). Version 3 has log directories (KIP-858), 4 those that are cordoned (4.3)."""
+    """A broker has come (anew).
+
+    Version 3 has log directories (KIP-858), 4 those that are cordoned (4.3).
+    """
 
     broker_id: Int32
     is_migrating_zk_broker: Bool = field(since=2, default=False)
@@ -100,7 +107,10 @@ class TopicRecord(Message):
 
 @message(versions=range(0, 3), flexible_since=0)
 class PartitionRecord(Message):
-    """A partition has come. Version 1 has log directories (KIP-858), 2 eligible leader replicas (KIP-966)."""
+    """A partition has come.
+
+    Version 1 has log directories (KIP-858), 2 eligible leader replicas (KIP-966).
+    """
 
     partition_id: Int32 = field(default=-1)
     topic_id: Uuid
@@ -119,7 +129,10 @@ class PartitionRecord(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class ConfigRecord(Message):
-    """A config has another value; null: it is taken back. `resource_type`: 2 topic, 4 broker, 16 client metrics, 32 group."""
+    """A config has another value; null: it is taken back.
+
+    `resource_type`: 2 topic, 4 broker, 16 client metrics, 32 group.
+    """
 
     resource_type: Int8
     resource_name: String
@@ -129,7 +142,10 @@ class ConfigRecord(Message):
 
 @message(versions=range(0, 3), flexible_since=0)
 class PartitionChangeRecord(Message):
-    """What has changed of a partition. A new leader raises the leader's epoch by one, and everything the partition's."""
+    """What has changed of a partition.
+
+    A new leader raises the leader's epoch by one, and everything the partition's.
+    """
 
     partition_id: Int32 = field(default=-1)
     topic_id: Uuid
@@ -212,7 +228,10 @@ class BrokerRegistrationChangeRecord(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class AccessControlEntryRecord(Message):
-    """An ACL has come (KIP-801). The numbers are those of ResourceType, PatternType, AclOperation and AclPermissionType."""
+    """An ACL has come (KIP-801).
+
+    The numbers are those of ResourceType, PatternType, AclOperation and AclPermissionType.
+    """
 
     id: Uuid
     resource_type: Int8
@@ -272,7 +291,10 @@ class UnknownMetadata:
 
 
 def encode_metadata(record: Message, version: int) -> bytes:
-    """The value of a record, in one version. Raises `EncodeError` for what the version cannot carry."""
+    """The value of a record, in one version.
+
+    Raises `EncodeError` for what the version cannot carry.
+    """
     return bytes((_FRAME_VERSION, _TYPE_OF[type(record)], version)) + encode_message(record, version)
 
 

@@ -1,4 +1,7 @@
-"""Text for logs, messages and tables: names of unknown origin without control characters and not too long, times, hashes, numbers. Knows no records."""
+"""Text for logs, messages and tables: names of unknown origin without control characters and not too long, times, hashes, numbers.
+
+Knows no records.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -31,7 +34,10 @@ def printable(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, or as much of it as is allowed, with a mark. Kafka takes names of up to 32,767 bytes."""
+    """The text, or as much of it as is allowed, with a mark.
+
+    Kafka takes names of up to 32,767 bytes.
+    """
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -82,7 +88,8 @@ def spans(items: Iterable[int]) -> str:
 def brief_id(text: str) -> str:
     """A member id without what is behind the first eight characters of its random part; any other text as it is.
 
-    Members of the newer protocols make up 16 bytes in base64, coordinators of classic groups append a UUID to the client's name (KIP-394).
+    Members of the newer protocols make up 16 bytes in base64, coordinators of classic groups append
+    a UUID to the client's name (KIP-394).
     """
     random = _UUID.search(text)
     if random is not None:

@@ -1,4 +1,8 @@
-"""Records to key and value bytes. The encoders are generated when a class is first written in a version; what they refuse is named by `exact`."""
+"""Records to key and value bytes.
+
+The encoders are generated when a class is first written in a version; what they refuse is named by
+`exact`.
+"""
 
 from typing import Final
 
@@ -46,9 +50,12 @@ _ENCODERS: Final = _Encoders()
 
 
 def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
-    """Key and value bytes, as Kafka writes them. Records that were not understood give back their bytes.
+    """Key and value bytes, as Kafka writes them.
 
-    Raises `EncodeError` for what the version cannot carry, and if key, value and topic do not belong together.
+    Records that were not understood give back their bytes.
+
+    Raises `EncodeError` for what the version cannot carry, and if key, value and topic do not
+    belong together.
     """
     if not isinstance(record, CoordinatorRecord):
         return record.key_bytes, record.value_bytes

@@ -1,4 +1,7 @@
-"""Records as values: understood, of an unknown type or version, malformed. Plain facts; knows nothing about reading or writing them."""
+"""Records as values: understood, of an unknown type or version, malformed.
+
+Plain facts; knows nothing about reading or writing them.
+"""
 
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -15,8 +18,10 @@ __all__ = ["CoordinatorRecord", "MalformedRecord", "Record", "UnknownRecord", "a
 class CoordinatorRecord:
     """A record that was understood. `value` and `version` are `None` for a tombstone.
 
-    Bytes behind the message are kept in `key_trailing` and `value_trailing`: Kafka ignores them, and so can you. `value_as_read` has the bytes of a value
-    that Kafka reads, but would write in other bytes, such as a varint with leading zeros. They are written again while they mean `value`.
+    Bytes behind the message are kept in `key_trailing` and `value_trailing`: Kafka ignores them,
+    and so can you. `value_as_read` has the bytes of a value that Kafka reads, but would write in
+    other bytes, such as a varint with leading zeros. They are written again while they mean
+    `value`.
     """
 
     key: Message
@@ -69,7 +74,10 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownRecord:
-    """A record of a type, or with a value version, that is not declared. `key` is `None` if its type is unknown."""
+    """A record of a type, or with a value version, that is not declared.
+
+    `key` is `None` if its type is unknown.
+    """
 
     topic: str
     reason: Reason
@@ -96,8 +104,9 @@ class UnknownRecord:
 class MalformedRecord:
     """A record whose key or value is damaged or foreign. `key` is set if the fault is in the value.
 
-    `value` and `version` are set if Kafka reads the value in spite of the fault: its generated classes ignore the size of a tagged field that they know, and
-    take each negative length for null.
+    `value` and `version` are set if Kafka reads the value in spite of the fault: its generated
+    classes ignore the size of a tagged field that they know, and take each negative length for
+    null.
     """
 
     topic: str
@@ -156,7 +165,10 @@ _TYPE_OF_VALUE: Final = {
 
 
 def record_type_of(message: type[Message]) -> RecordType:
-    """The record type that a key or value class belongs to. Raises `KeyError` for other messages."""
+    """The record type that a key or value class belongs to.
+
+    Raises `KeyError` for other messages.
+    """
     found = _TYPE_OF_KEY.get(message) or _TYPE_OF_VALUE.get(message)
     if found is None:
         raise KeyError(f"{message.__name__} is neither key nor value of a record type")

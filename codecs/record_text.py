@@ -1,6 +1,7 @@
 """A record in a few readable words, for tables: who, and what changed.
 
-Names of topics are learnt on the way, because many records only have topic ids. Nothing here cuts text or knows about terminals.
+Names of topics are learnt on the way, because many records only have topic ids. Nothing here cuts
+text or knows about terminals.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -86,8 +87,8 @@ def learn_names(names: dict[Uuid, str], record: object) -> None:
 class RecordText:
     """Describes records one after the other, remembering the topic names among them.
 
-    `brief`: for narrow places. Ids that were generated at random are told apart by their first characters, and words that go without saying are
-    left out.
+    `brief`: for narrow places. Ids that were generated at random are told apart by their first
+    characters, and words that go without saying are left out.
     """
 
     def __init__(self, *, brief: bool = False) -> None:

@@ -1,7 +1,8 @@
 """Coordinator records: the key and value bytes of `__consumer_offsets` and its two siblings, to values (`record_encode`: and back).
 
-Bytes that are not understood are values too (`UnknownRecord`, `MalformedRecord`); they keep the bytes and encode to them again. What Kafka's loader
-does with each is Kafka's business (an unknown type is skipped, an unknown value version fails the partition): here nothing is skipped.
+Bytes that are not understood are values too (`UnknownRecord`, `MalformedRecord`); they keep the
+bytes and encode to them again. What Kafka's loader does with each is Kafka's business (an unknown
+type is skipped, an unknown value version fails the partition): here nothing is skipped.
 """
 
 from collections.abc import Callable
@@ -45,7 +46,10 @@ _INT16: Final = Struct(">h")
 
 
 class _ValueDecoders(dict[bytes, tuple[int, Callable[[bytes, int], Message]]]):
-    """The two version bytes → version and decoder. A `KeyError` means a version that is not declared."""
+    """The two version bytes → version and decoder.
+
+    A `KeyError` means a version that is not declared.
+    """
 
     def __init__(self, spec: MessageSpec) -> None:
         super().__init__()
@@ -67,8 +71,8 @@ class _ValueDecoders(dict[bytes, tuple[int, Callable[[bytes, int], Message]]]):
 class _Keys(dict[bytes, tuple[Message, _ValueDecoders]]):
     """Key bytes → decoded key and decoders of the values under it, for one topic.
 
-    In logs few keys are written again and again, and decoded keys are immutable, so each is decoded once; `LIMIT` bounds the memory.
-    A `KeyError` means a type that is not declared.
+    In logs few keys are written again and again, and decoded keys are immutable, so each is decoded
+    once; `LIMIT` bounds the memory. A `KeyError` means a type that is not declared.
     """
 
     LIMIT = 1 << 14
@@ -100,10 +104,13 @@ _Open: Final = open_twin(CoordinatorRecord)
 def decode_record(
     key: bytes | None, value: bytes | None, *, topic: str = CONSUMER_OFFSETS, strict: bool = False
 ) -> Record:
-    """The record with these key and value bytes; `value=None` is a tombstone. A bytearray or memoryview is copied.
+    """The record with these key and value bytes; `value=None` is a tombstone.
 
-    Never raises on data, unless `strict`: then whatever is not a `CoordinatorRecord` without trailing bytes raises `DecodeError`.
-    Raises `KeyError` for a topic that is not one of the three coordinator topics, and `TypeError` for a key or value that is not bytes.
+    A bytearray or memoryview is copied.
+
+    Never raises on data, unless `strict`: then whatever is not a `CoordinatorRecord` without
+    trailing bytes raises `DecodeError`. Raises `KeyError` for a topic that is not one of the three
+    coordinator topics, and `TypeError` for a key or value that is not bytes.
     """
     try:
         record = _Open()

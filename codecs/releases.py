@@ -4,8 +4,9 @@
 KafkaVersion.parse("4.0.2") < KafkaVersion.NEWEST
 ```
 
-The tables are facts of the schemas in each release's kafka-clients jar (`listeners`, `latestVersionUnstable`), seen to be what running brokers of 3.9.2, 4.0.2 and 4.3.1 report.
-First versions are not in them: up to 3.9 they are 0, from 4.0 on those of the declarations here.
+The tables are facts of the schemas in each release's kafka-clients jar (`listeners`,
+`latestVersionUnstable`), seen to be what running brokers of 3.9.2, 4.0.2 and 4.3.1 report. First
+versions are not in them: up to 3.9 they are 0, from 4.0 on those of the declarations here.
 """
 
 import re
@@ -19,7 +20,11 @@ __all__ = ["NAMES", "RELEASES", "Features", "KafkaVersion", "features_of", "last
 
 @dataclass(frozen=True, slots=True, order=True)
 class KafkaVersion:
-    """A release, such as 4.3.1; ordered. Anything that takes one takes `KafkaVersion.NEWEST`, the release that the tests compare with, by default."""
+    """A release, such as 4.3.1; ordered.
+
+    Anything that takes one takes `KafkaVersion.NEWEST`, the release that the tests compare with, by
+    default.
+    """
 
     major: int
     minor: int
@@ -38,7 +43,10 @@ class KafkaVersion:
 
     @property
     def line(self) -> "KafkaVersion":
-        """The first release of the same line: 4.3.0 of 4.3.1. Patches of a line differ in fixes only."""
+        """The first release of the same line: 4.3.0 of 4.3.1.
+
+        Patches of a line differ in fixes only.
+        """
         return KafkaVersion(self.major, self.minor)
 
     @property
@@ -60,7 +68,8 @@ RELEASES: Final[tuple[KafkaVersion, ...]] = (_3_9, _4_0, _4_1, _4_2, _4_3)
 _NONE = -1
 """In a row below: brokers of that release do not report the API."""
 
-# API key: its name, and the last version in 3.9, 4.0, 4.1, 4.2, 4.3. Rows of one number are the same in all of them.
+# API key: its name, and the last version in 3.9, 4.0, 4.1, 4.2, 4.3. Rows of one number are the
+# same in all of them.
 _LAST: Final[Mapping[int, tuple[str, *tuple[int, ...]]]] = {
     0: ("Produce", 11, 12, 13, 13, 13),  # 12 transactions of KIP-890, 13 topic ids
     1: ("Fetch", 17, 17, 18, 18, 18),
@@ -153,7 +162,9 @@ NAMES: Final[Mapping[int, str]] = {key: name for key, (name, *_) in _LAST.items(
 """API key → Kafka's name of the API."""
 
 Features = Mapping[str, tuple[int, int, int]]
-"""Name → the lowest level that brokers support, the highest, and the one that a new cluster has agreed on (0: none)."""
+"""Name → the lowest level that brokers support, the highest, and the one that a new cluster has
+agreed on (0: none).
+"""
 
 _FEATURES: Final[Mapping[KafkaVersion, Features]] = {
     _3_9: {"kraft.version": (0, 1, 0), "metadata.version": (1, 21, 21)},
@@ -191,17 +202,25 @@ _FEATURES: Final[Mapping[KafkaVersion, Features]] = {
         "eligible.leader.replicas.version": (0, 1, 1),
     },
 }
-"""The features of each release (KIP-584, KIP-1022). `kraft.version` is agreed on elsewhere, where voters are fixed as in `controller.quorum.voters` it is 0."""
+"""The features of each release (KIP-584, KIP-1022). `kraft.version` is agreed on elsewhere, where
+voters are fixed as in `controller.quorum.voters` it is 0.
+"""
 
 
 def features_of(version: KafkaVersion) -> Features:
-    """The features that brokers of a release support. Raises `KeyError` for a release of a line that is not in `RELEASES`."""
+    """The features that brokers of a release support.
+
+    Raises `KeyError` for a release of a line that is not in `RELEASES`.
+    """
     return _FEATURES[version.line]
 
 
 @lru_cache(maxsize=16)
 def last_versions(version: KafkaVersion) -> Mapping[int, int]:
-    """API key → the last version that brokers of a release report, for all APIs that they report to clients. Raises `KeyError` as `features_of` does."""
+    """API key → the last version that brokers of a release report, for all APIs that they report to clients.
+
+    Raises `KeyError` as `features_of` does.
+    """
     if version.line not in RELEASES:
         raise KeyError(version)
     column = RELEASES.index(version.line)

@@ -1,6 +1,7 @@
 """User data of Kafka's two sticky assignors: the bytes inside a subscription's `user_data`.
 
-Neither carries a version. Readers of `sticky` try the newer layout first and then the older one, as Kafka's `StickyAssignor` does.
+Neither carries a version. Readers of `sticky` try the newer layout first and then the older one, as
+Kafka's `StickyAssignor` does.
 """
 
 from quorate.codecs.errors import DecodeError
@@ -18,7 +19,10 @@ __all__ = [
 
 
 def decode_sticky_user_data(data: bytes | None) -> StickyAssignorUserData:
-    """What a member of a `sticky` group says it owned. Null, empty and unreadable data mean: nothing, at no generation (-1). Never raises."""
+    """What a member of a `sticky` group says it owned.
+
+    Null, empty and unreadable data mean: nothing, at no generation (-1). Never raises.
+    """
     data = bytes(data or b"")
     try:
         return message_decoder(StickyAssignorUserData.spec, 1)(data, 0)  # type: ignore[return-value]
@@ -40,7 +44,10 @@ def encode_sticky_user_data(message: StickyAssignorUserData, version: int = 1) -
 
 
 def decode_cooperative_sticky_user_data(data: bytes | None) -> CooperativeStickyAssignorUserData | None:
-    """The generation in a `cooperative-sticky` member's user data: `None` if there is none, -1 if it cannot be read, as in Kafka. Never raises."""
+    """The generation in a `cooperative-sticky` member's user data: `None` if there is none, -1 if it cannot be read, as in Kafka.
+
+    Never raises.
+    """
     if data is None:
         return None
     try:

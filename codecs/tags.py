@@ -28,7 +28,9 @@ Tags: TypeAlias = tuple[TaggedField, ...]
 """Tagged fields as bytes: the `unknown_tags` of a message."""
 
 OWN_TAG = 20_848
-"""The first tag for plug-ins. Kafka counts tags from 0, message by message, so it is far from there."""
+"""The first tag for plug-ins. Kafka counts tags from 0, message by message, so it is far from
+there.
+"""
 
 
 @message(versions=range(1), flexible_since=0)
@@ -52,7 +54,8 @@ def with_tags(tags: Tags, fields: Message) -> Tags:
 def read_tags(fields: type[M], tags: Tags, *, strict: bool = True) -> M:
     """The tags that a plug-in declared in `fields`; a field without a tag has its default.
 
-    Raises `DecodeError` for bytes that are something else. Without `strict`, all fields then have their defaults.
+    Raises `DecodeError` for bytes that are something else. Without `strict`, all fields then have
+    their defaults.
     """
     own = {field.tag for field in fields.spec.fields}
     section = _Section(unknown_tags=tuple(tag for tag in tags if tag.tag in own))

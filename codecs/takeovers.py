@@ -1,7 +1,8 @@
 """What an upgrade did to the groups of the consumer protocol, found in their records.
 
-Before 4.1 a group keeps the partitions of its topics in a record of type 4. A newer coordinator deletes that and keeps a hash beside the group's epoch
-instead (KIP-1101); an older one that takes over again writes it anew. Nothing here is printed, and no capture is known.
+Before 4.1 a group keeps the partitions of its topics in a record of type 4. A newer coordinator
+deletes that and keeps a hash beside the group's epoch instead (KIP-1101); an older one that takes
+over again writes it anew. Nothing here is printed, and no capture is known.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,8 +26,8 @@ __all__ = ["Story", "Takeover", "stories"]
 class Takeover:
     """A coordinator of another release takes a group over: one batch, in which the group's epoch goes up.
 
-    `partition_metadata` is the record of type 4 in it, a tombstone on the way up; `group` the one of type 3. `reassigned`: whether that batch
-    also gave members other partitions to aim for.
+    `partition_metadata` is the record of type 4 in it, a tombstone on the way up; `group` the one
+    of type 3. `reassigned`: whether that batch also gave members other partitions to aim for.
     """
 
     partition_metadata: LogEntry

@@ -1,8 +1,10 @@
 """Wire types of Kafka's message format, as values and as annotations for message declarations.
 
-`Int32`, `String`, `Array[...]` and the others are what the fields of a `Message` are annotated with. They are plain Python types to a type checker
-and carry a `WireType` for everything that is derived from a declaration. How a type is written depends on whether the message version is "flexible"
-(KIP-482): compact lengths and tagged fields. This module knows names and sizes, not how to read or write them.
+`Int32`, `String`, `Array[...]` and the others are what the fields of a `Message` are annotated
+with. They are plain Python types to a type checker and carry a `WireType` for everything that is
+derived from a declaration. How a type is written depends on whether the message version is
+"flexible" (KIP-482): compact lengths and tagged fields. This module knows names and sizes, not how
+to read or write them.
 """
 
 import base64
@@ -55,7 +57,11 @@ class Uuid(bytes):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Kafka's form. Unused low bits of the last character are ignored, as Java's decoder does. Raises `ValueError`."""
+        """Read Kafka's form.
+
+        Unused low bits of the last character are ignored, as Java's decoder does. Raises
+        `ValueError`.
+        """
         if len(text) != 22:
             raise ValueError(f"a uuid has 22 base64url characters, {text!r} has {len(text)}")
         try:
@@ -75,7 +81,10 @@ Uuid.ZERO = Uuid(bytes(16))
 
 @dataclass(frozen=True, slots=True)
 class FixedType:
-    """A number of fixed width, big-endian, or a truth value in one byte. `code` is its `struct` format character."""
+    """A number of fixed width, big-endian, or a truth value in one byte.
+
+    `code` is its `struct` format character.
+    """
 
     name: str
     size: int

@@ -1,12 +1,17 @@
 """The group coordinator without sockets, files, threads or a clock.
 
-- `CoordinatorState`: what a partition of `__consumer_offsets` says, record by record: groups of every kind, and offsets.
-- `GroupCoordinatorShard`: requests in, records and responses out; `PartitionRuntime` appends, replays and responds; `CoordinatorRuntime` hosts those of all partitions.
-- `MetadataImage`, `TopicImage`: the topics that it knows; `RequestContext`: who asks, when, in which version.
+- `CoordinatorState`: what a partition of `__consumer_offsets` says, record by record: groups of
+  every kind, and offsets.
+- `GroupCoordinatorShard`: requests in, records and responses out; `PartitionRuntime` appends,
+  replays and responds; `CoordinatorRuntime` hosts those of all partitions.
+- `MetadataImage`, `TopicImage`: the topics that it knows; `RequestContext`: who asks, when, in
+  which version.
 - `MemoryLog`: the records in memory. `quorate.cluster.FileLog`: in files of Kafka's own form.
-- `quorate.coordinator.bulk`, with the extra `arrow`: the state of a log by its columns, `load_state(folder)`.
-- `topic_hash`, `group_hash`: the hash by which a group notices that its topics have changed (KIP-1101), equal to Apache Kafka's bit by bit;
-  `HashAlgorithm` selects the KIP text's variant instead.
+- `quorate.coordinator.bulk`, with the extra `arrow`: the state of a log by its columns,
+  `load_state(folder)`.
+- `topic_hash`, `group_hash`: the hash by which a group notices that its topics have changed
+  (KIP-1101), equal to Apache Kafka's bit by bit; `HashAlgorithm` selects the KIP text's variant
+  instead.
 """
 
 from importlib import import_module

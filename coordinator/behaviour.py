@@ -1,7 +1,11 @@
-"""What releases of Kafka do in different ways, by name: `Behaviour.of(version)`. The only place in the coordinator that knows numbers of releases.
+"""What releases of Kafka do in different ways, by name: `Behaviour.of(version)`.
 
-A fix that was taken over into older lines has a release per line; before the first line named, nobody has it. Only what shows in records or answers is here.
-Held against the coordinators of 4.3.1, 4.2.1, 4.1.2 and 4.0.2; the others are told by what changed when (Kafka's issues, and its code).
+The only place in the coordinator that knows numbers of releases.
+
+A fix that was taken over into older lines has a release per line; before the first line named,
+nobody has it. Only what shows in records or answers is here. Held against the coordinators of
+4.3.1, 4.2.1, 4.1.2 and 4.0.2; the others are told by what changed when (Kafka's issues, and its
+code).
 """
 
 from dataclasses import dataclass
@@ -31,26 +35,38 @@ def since(version: KafkaVersion, *releases: KafkaVersion) -> bool:
 class Behaviour:
     """What one release does. Each flag says what newer releases do.
 
-    `metadata_hash`: groups keep a hash of what they subscribe to (KIP-1101), not records of type 4. `topic_ids`: offsets are written with topic ids, in version 4
-    (KAFKA-14690). `assignment_epochs`: partitions of members keep the epoch at which they were assigned, and commits at earlier epochs are looked at one by one
-    (KIP-1251). `first_epoch`: of a new group, and `assignment_interval`: targets are not computed too often, and carry their time (KIP-1263).
+    `metadata_hash`: groups keep a hash of what they subscribe to (KIP-1101), not records of type 4.
+    `topic_ids`: offsets are written with topic ids, in version 4 (KAFKA-14690).
+    `assignment_epochs`: partitions of members keep the epoch at which they were assigned, and
+    commits at earlier epochs are looked at one by one (KIP-1251). `first_epoch`: of a new group,
+    and `assignment_interval`: targets are not computed too often, and carry their time (KIP-1263).
 
-    `follows_subscription`: a member gives up topics that it no longer subscribes to, whatever its target says (KAFKA-19431). `rejoins_at_0`: epoch 0 always passes
-    (KAFKA-19233). `keeps_epoch`: a member that has revoked partitions stays at its epoch until it reaches the target's (KAFKA-19974). `takes_back`: what a member
-    still has to revoke is free for itself (with KAFKA-19862). `counts_trims`: to give up a topic without a new target makes the epoch the previous one, too.
+    `follows_subscription`: a member gives up topics that it no longer subscribes to, whatever its
+    target says (KAFKA-19431). `rejoins_at_0`: epoch 0 always passes (KAFKA-19233). `keeps_epoch`: a
+    member that has revoked partitions stays at its epoch until it reaches the target's
+    (KAFKA-19974). `takes_back`: what a member still has to revoke is free for itself (with
+    KAFKA-19862). `counts_trims`: to give up a topic without a new target makes the epoch the
+    previous one, too.
 
-    `regex_removal_bumps`: the group's epoch goes up if a member drops its expression (KAFKA-19891). `rematches`: expressions are matched anew from time to time
-    (`group.consumer.regex.refresh.interval.ms`). `first_version`: of the metadata before there is any.
+    `regex_removal_bumps`: the group's epoch goes up if a member drops its expression (KAFKA-19891).
+    `rematches`: expressions are matched anew from time to time
+    (`group.consumer.regex.refresh.interval.ms`). `first_version`: of the metadata before there is
+    any.
 
-    `follows_target`: classic members of a consumer group join again when there is another target, not already when there is another epoch (KIP-1263); a group that
-    becomes classic as its last member of the new protocol comes back as a classic one rebalances if its target is behind, not if that member subscribes otherwise.
-    `policy_closes`: the migration policy "disabled" keeps classic members out (KAFKA-20640).
+    `follows_target`: classic members of a consumer group join again when there is another target,
+    not already when there is another epoch (KIP-1263); a group that becomes classic as its last
+    member of the new protocol comes back as a classic one rebalances if its target is behind, not
+    if that member subscribes otherwise. `policy_closes`: the migration policy "disabled" keeps
+    classic members out (KAFKA-20640).
 
-    `deletes_topics_by_id`: offsets go with the topic id that was deleted, not with every partition that was deleted under the name. `streams_groups`,
-    `share_groups`: records of these groups can be read; the share groups of 4.0, an early access, had others. `new_coordinator`: classic groups have the
-    coordinator of KIP-848, too. That of 3.9, unless it is told otherwise, is the older one: its groups without members and offsets go as soon as any topic is deleted.
+    `deletes_topics_by_id`: offsets go with the topic id that was deleted, not with every partition
+    that was deleted under the name. `streams_groups`, `share_groups`: records of these groups can
+    be read; the share groups of 4.0, an early access, had others. `new_coordinator`: classic groups
+    have the coordinator of KIP-848, too. That of 3.9, unless it is told otherwise, is the older
+    one: its groups without members and offsets go as soon as any topic is deleted.
 
-    `forgets_start`: a producer that begins again with its transactional id has no start of a last transaction.
+    `forgets_start`: a producer that begins again with its transactional id has no start of a last
+    transaction.
     """
 
     metadata_hash: bool

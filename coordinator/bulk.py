@@ -1,8 +1,10 @@
 """Loading a log by its columns: the state that `CoordinatorState.replay` comes to record by record, many times as fast where commits repeat their keys.
 
-A log of 76 MB, 800,000 commits of 5,000 keys, takes 0.3 s of CPU, and 4.7 s record by record; for one of 1 MB both take less than 0.1 s (2026-11).
-Most of `__consumer_offsets` is commits that later ones overwrite. Those in between are left out, and what is left is replayed (`quorate.coordinator.bulk_block` says
-which may be left out and why the state is the same, down to the order of Kafka's maps). Needs pyarrow (`pip install quorate[arrow]`).
+A log of 76 MB, 800,000 commits of 5,000 keys, takes 0.3 s of CPU, and 4.7 s record by record; for
+one of 1 MB both take less than 0.1 s (2026-11). Most of `__consumer_offsets` is commits that later
+ones overwrite. Those in between are left out, and what is left is replayed
+(`quorate.coordinator.bulk_block` says which may be left out and why the state is the same, down to
+the order of Kafka's maps). Needs pyarrow (`pip install quorate[arrow]`).
 """
 
 import gc
@@ -30,7 +32,9 @@ from quorate.coordinator.state import CoordinatorState
 __all__ = ["blocks_upto", "load_state", "replay_blocks"]
 
 MOST_COMMITS = 1 << 20
-"""When so many commits have been kept, they are replayed, so that memory does not depend on the size of a log."""
+"""When so many commits have been kept, they are replayed, so that memory does not depend on the
+size of a log.
+"""
 
 MOST_OTHERS = 1 << 18
 
@@ -44,7 +48,8 @@ def replay_blocks(
 ) -> None:
     """Take blocks of one partition's log in, in their order: afterwards the state is as if each record and marker had been replayed.
 
-    `strict`: as for `CoordinatorState.replay`. `names`: gets the names of topics that records tell together with their ids. Problems of the log are passed over.
+    `strict`: as for `CoordinatorState.replay`. `names`: gets the names of topics that records tell
+    together with their ids. Problems of the log are passed over.
     """
     load = _Load(state, strict=strict, names=names)
     for block in blocks:
@@ -64,8 +69,9 @@ def load_state(
 ) -> CoordinatorState:
     """The state of one partition of `__consumer_offsets`, from a segment, its folder, or (with `partition`) a log directory: `history.state_at` of its entries.
 
-    After the record at `offset`, or before the first that is later than `timestamp_ms`; by default at the end. Problems of the log are passed over, as `read_log`
-    does with `skip_corrupt`. Raises `LogError` if there is no such log, or more than one partition.
+    After the record at `offset`, or before the first that is later than `timestamp_ms`; by default
+    at the end. Problems of the log are passed over, as `read_log` does with `skip_corrupt`. Raises
+    `LogError` if there is no such log, or more than one partition.
     """
     found = find_partitions(path, topic=CONSUMER_OFFSETS, partition=partition)
     if len(found) > 1:
@@ -177,7 +183,8 @@ class _Load:
 def _collected_later() -> Iterator[None]:
     """Collect no garbage meanwhile: what is made stays, and going through all of it again and again takes long.
 
-    With collections, loading 300,000 commits of new keys takes 54 to 100 % more CPU: the logs of `python bench/coordinator_load.py`, four paired rounds, 2026-11.
+    With collections, loading 300,000 commits of new keys takes 54 to 100 % more CPU: the logs of
+    `python bench/coordinator_load.py`, four paired rounds, 2026-11.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,8 +1,12 @@
-"""What a block of a log leaves to replay: of commits that are overwritten again, only when each key came first and what it was last. Arrays in, arrays out.
+"""What a block of a log leaves to replay: of commits that are overwritten again, only when each key came first and what it was last.
 
-Nothing here knows a `CoordinatorState`. Positions count records and markers of a load from its beginning; between two barriers of a group, nothing looks at its
-offsets, and nothing takes the group or an offset of it away, so of all commits of a key there the first (where it comes in Kafka's order) and the last (what
-it says) are enough. Barriers are tombstones of the group and of its offsets, commits that only a closer look can read, and markers of transactions.
+Arrays in, arrays out.
+
+Nothing here knows a `CoordinatorState`. Positions count records and markers of a load from its
+beginning; between two barriers of a group, nothing looks at its offsets, and nothing takes the
+group or an offset of it away, so of all commits of a key there the first (where it comes in Kafka's
+order) and the last (what it says) are enough. Barriers are tombstones of the group and of its
+offsets, commits that only a closer look can read, and markers of transactions.
 """
 
 from dataclasses import dataclass, field
@@ -40,7 +44,9 @@ COMMIT = RECORD_TYPES[CONSUMER_OFFSETS][1]
 TYPES = RECORD_TYPES[CONSUMER_OFFSETS]
 
 CHUNK = 1 << 14
-"""Values that are looked at together: few enough that what is between them, in batches of one record, stays in the processor's cache."""
+"""Values that are looked at together: few enough that what is between them, in batches of one
+record, stays in the processor's cache.
+"""
 
 
 class Other(NamedTuple):
@@ -88,7 +94,10 @@ class Barriers:
 
 @dataclass(slots=True)
 class Commits:
-    """Keys with the position of their first and last commit, and the last value with its record's offset in the log. A key may come again behind a barrier."""
+    """Keys with the position of their first and last commit, and the last value with its record's offset in the log.
+
+    A key may come again behind a barrier.
+    """
 
     keys: pa.Array
     first: Ints

@@ -19,7 +19,8 @@ __all__ = ["Merged", "commits_into", "merged", "put_all"]
 class Merged:
     """Commits, one row for each key between two barriers, in the order of `first`: positions of the first and the last, value and offset of the last.
 
-    `group` and `topic` number the names; `place` numbers groups' topics, between barriers: the maps that partitions are put into.
+    `group` and `topic` number the names; `place` numbers groups' topics, between barriers: the maps
+    that partitions are put into.
     """
 
     first: Ints
@@ -36,7 +37,8 @@ class Merged:
     def replacing(self) -> Iterator[tuple[int, int]]:
         """Of each map of partitions whose last commit replaced one: that commit's position, and a row of the map.
 
-        Kafka's map counts such a commit as if a key were to come (`TimelineMap`), so it is not the same without any.
+        Kafka's map counts such a commit as if a key were to come (`TimelineMap`), so it is not the
+        same without any.
         """
         order = np.argsort(self.place, kind="stable")
         starts = _starts(self.place[order])
@@ -46,7 +48,10 @@ class Merged:
 
 
 def merged(parts: Sequence[Commits], barriers: Barriers, transactional: set[bytes]) -> Merged:
-    """The commits of blocks in their order, at least one of them. `barriers`: those of all of these blocks."""
+    """The commits of blocks in their order, at least one of them.
+
+    `barriers`: those of all of these blocks.
+    """
     keys, values = (joined(list(column)) for column in ([part.keys for part in parts], [part.values for part in parts]))
     first, last, offset = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "last", "offset")

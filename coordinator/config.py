@@ -39,11 +39,14 @@ class MigrationPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorConfig:
-    """Configs of a broker that its coordinators follow. A field's name is Kafka's with underscores; durations are in ms unless the name says otherwise.
+    """Configs of a broker that its coordinators follow.
 
-    Beyond Kafka's: `kafka_version`, whose behaviour to follow; `hash_algorithm`, how metadata is hashed (KIP-1101); `jdk`, whose collections to follow.
-    `behaviour` follows from the version.
-    `group_consumer_client_assignors_enable`: whether members may run assignors (KIP-848, in no release of Kafka).
+    A field's name is Kafka's with underscores; durations are in ms unless the name says otherwise.
+
+    Beyond Kafka's: `kafka_version`, whose behaviour to follow; `hash_algorithm`, how metadata is
+    hashed (KIP-1101); `jdk`, whose collections to follow. `behaviour` follows from the version.
+    `group_consumer_client_assignors_enable`: whether members may run assignors (KIP-848, in no
+    release of Kafka).
     """
 
     group_consumer_session_timeout_ms: int = 45_000
@@ -82,7 +85,9 @@ class CoordinatorConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """From Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}; lists may be texts with commas. Raises `ConfigError`.
+        """From Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}; lists may be texts with commas.
+
+        Raises `ConfigError`.
 
         Configs that are not given have the defaults of the release that "kafka.version" names.
         """
@@ -105,11 +110,16 @@ GROUP_CONFIGS = frozenset(
     for kind in ("consumer", "share")
     for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
 )
-"""Dynamic configs of a group that its coordinator follows (KIP-848, KIP-932), each in place of the broker's of that name after "group."."""
+"""Dynamic configs of a group that its coordinator follows (KIP-848, KIP-932), each in place of the
+broker's of that name after "group.".
+"""
 
 
 def group_configs(properties: Mapping[str, Any]) -> Mapping[str, int]:
-    """A group's own configs by the fields of `CoordinatorConfig`, from `GROUP_CONFIGS` and values; `None` leaves the broker's. Raises `ConfigError`."""
+    """A group's own configs by the fields of `CoordinatorConfig`, from `GROUP_CONFIGS` and values; `None` leaves the broker's.
+
+    Raises `ConfigError`.
+    """
     keys = config_keys(ConfigResourceType.GROUP, KafkaVersion.NEWEST)
     chosen: dict[str, int] = {}
     for name, value in properties.items():

@@ -8,7 +8,9 @@ __all__ = ["LONGEST_MESSAGE", "ApiError", "ErrorCode"]
 
 
 LONGEST_MESSAGE = 1_000
-"""Characters: a message may quote what a client sent, which may be longer than a response has room for."""
+"""Characters: a message may quote what a client sent, which may be longer than a response has room
+for.
+"""
 
 
 class ApiError(QuorateError):

@@ -1,6 +1,7 @@
 """`GroupCoordinatorShard`: the group coordinator of one partition of `__consumer_offsets`, composed of its handlers.
 
-What happens when a log was loaded, when topics change and when groups expire stands here in the order in which Kafka does it.
+What happens when a log was loaded, when topics change and when groups expire stands here in the
+order in which Kafka does it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +76,10 @@ __all__ = ["GroupCoordinatorShard"]
 
 
 class GroupCoordinatorShard(CoordinatorShard):
-    """The shard with all its handlers. Requests give records and a response; replaying the records changes the state."""
+    """The shard with all its handlers.
+
+    Requests give records and a response; replaying the records changes the state.
+    """
 
     reads_columns = True
     handlers: ClassVar[Mapping[type[Message], Handler]] = {
@@ -121,7 +125,11 @@ class GroupCoordinatorShard(CoordinatorShard):
         return (ClientAssignors(),) if self.config.group_consumer_client_assignors_enable else ()
 
     def handle(self, request: Message, context: RequestContext) -> Result[Any]:
-        """Handle a request. Raises `ApiError` where the whole response is an error: UNSUPPORTED_VERSION if nothing handles such a request."""
+        """Handle a request.
+
+        Raises `ApiError` where the whole response is an error: UNSUPPORTED_VERSION if nothing
+        handles such a request.
+        """
         try:
             handler = self.all_handlers[type(request)]
         except KeyError:
@@ -181,7 +189,10 @@ class GroupCoordinatorShard(CoordinatorShard):
         return Result()
 
     def unloaded(self) -> None:
-        """Another broker coordinates the partition from now on. The shard must not be used any more."""
+        """Another broker coordinates the partition from now on.
+
+        The shard must not be used any more.
+        """
         self.tasks.clear()
         let_go(self)
 

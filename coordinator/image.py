@@ -1,4 +1,7 @@
-"""What the coordinator knows of the cluster: brokers with racks, topics with ids and replicas. Immutable; a change is another image."""
+"""What the coordinator knows of the cluster: brokers with racks, topics with ids and replicas.
+
+Immutable; a change is another image.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +18,8 @@ __all__ = ["MetadataDelta", "MetadataImage", "TopicImage"]
 class TopicImage:
     """A topic: `replicas[i]` are the broker ids that partition i is assigned to, the leader's first, whether they are up or not.
 
-    `leadership`: goes up when leaders or replicas in sync change. Kafka takes the topic for changed then, and looks at its racks again (KAFKA-17747).
+    `leadership`: goes up when leaders or replicas in sync change. Kafka takes the topic for changed
+    then, and looks at its racks again (KAFKA-17747).
     """
 
     name: str
@@ -31,7 +35,10 @@ class TopicImage:
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataImage:
-    """Brokers that are registered, with their racks, and topics by name. `version`: grows with each change (in Kafka, the offset of the metadata log)."""
+    """Brokers that are registered, with their racks, and topics by name.
+
+    `version`: grows with each change (in Kafka, the offset of the metadata log).
+    """
 
     brokers: Mapping[int, str | None] = field(default_factory=dict)
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
@@ -49,7 +56,10 @@ class MetadataImage:
         return replace(self, brokers=dict(brokers), version=self.version + 1)
 
     def with_topics(self, topics: Iterable[TopicImage]) -> Self:
-        """The image with these topics instead. Raises `ValueError` for a name or id that is given twice."""
+        """The image with these topics instead.
+
+        Raises `ValueError` for a name or id that is given twice.
+        """
         given = list(topics)
         by_name = {topic.name: topic for topic in given}
         if len(by_name) != len(given) or len({topic.id for topic in given}) != len(given):
@@ -57,7 +67,10 @@ class MetadataImage:
         return replace(self, topics=by_name, version=self.version + 1)
 
     def with_changed(self, changed: Iterable[TopicImage], gone: Iterable[str] = ()) -> Self:
-        """The image with these topics, new or instead of those of their names, and without some. Takes no step for each topic that stays as it is."""
+        """The image with these topics, new or instead of those of their names, and without some.
+
+        Takes no step for each topic that stays as it is.
+        """
         topics = dict(self.topics)
         for name in gone:
             topics.pop(name, None)
@@ -65,7 +78,10 @@ class MetadataImage:
         return replace(self, topics=topics, version=self.version + 1)
 
     def racks(self, topic: TopicImage) -> list[tuple[str, ...]]:
-        """For each partition the racks of its replicas, repeated where replicas share one. Brokers that are not registered or have no rack add none."""
+        """For each partition the racks of its replicas, repeated where replicas share one.
+
+        Brokers that are not registered or have no rack add none.
+        """
         return list(map(_RacksOf(self.brokers).__getitem__, topic.replicas))
 
     def topology(self, names: Sequence[str]) -> Topology:
@@ -102,8 +118,10 @@ class _RacksOf(dict[tuple[int, ...], tuple[str, ...]]):
 class MetadataDelta:
     """What is different in a newer image, as far as groups care.
 
-    `changed`: names of topics that are new or have another id, other partitions or other replicas; `created`: of those, the new ones; `deleted`: topics as
-    they were, also those that were created anew under their name. A broker's rack alone changes no topic (KAFKA-17747 looks at topics only).
+    `changed`: names of topics that are new or have another id, other partitions or other replicas;
+    `created`: of those, the new ones; `deleted`: topics as they were, also those that were created
+    anew under their name. A broker's rack alone changes no topic (KAFKA-17747 looks at topics
+    only).
     """
 
     changed: frozenset[str]
@@ -115,7 +133,8 @@ class MetadataDelta:
     def between(cls, old: MetadataImage, new: MetadataImage) -> Self:
         """What happened from one image to another."""
         known = old.topics
-        # Most topics are the same object in both, and comparing fields is what takes long where there are thousands.
+        # Most topics are the same object in both, and comparing fields is what takes long where
+        # there are thousands.
         others = [name for name, topic in new.topics.items() if known.get(name) is not topic]
         changed = {name for name in others if known.get(name) != new.topics[name]}
         created = {name for name in changed if name not in known or known[name].id != new.topics[name].id}

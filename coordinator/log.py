@@ -1,6 +1,7 @@
 """The log of a coordinator: what `PartitionRuntime` writes to and loads from, and `MemoryLog`, which keeps it in memory; and a log's records as record batches.
 
-`MAPPED_ERRORS`: as which error a client gets what its coordinator's log says (Kafka's CoordinatorRuntime).
+`MAPPED_ERRORS`: as which error a client gets what its coordinator's log says (Kafka's
+CoordinatorRuntime).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +48,10 @@ class AppendError(ApiError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRecord:
-    """A record in a log, with its batch's facts. `producer_id`, `producer_epoch`: -1 outside transactions."""
+    """A record in a log, with its batch's facts.
+
+    `producer_id`, `producer_epoch`: -1 outside transactions.
+    """
 
     offset: int
     timestamp_ms: int
@@ -113,7 +117,10 @@ class MemoryLog:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> int:
-        """Write one batch; returns the offset of its first record. Raises `AppendError` if it was told to."""
+        """Write one batch; returns the offset of its first record.
+
+        Raises `AppendError` if it was told to.
+        """
         self._fail()
         first = len(self.stored)
         self.stored += [
@@ -133,7 +140,10 @@ class MemoryLog:
         return [records]
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
-        """Write the end of a transaction; returns its offset. Raises `AppendError` if it was told to."""
+        """Write the end of a transaction; returns its offset.
+
+        Raises `AppendError` if it was told to.
+        """
         self._fail()
         self.stored.append(
             StoredMarker(
@@ -166,7 +176,10 @@ def batch_of(
     leader_epoch: int,
     base_sequence: int = 0,
 ) -> bytes:
-    """One batch, transactional with a producer id. `base_sequence`: group coordinators write 0, with and without a producer."""
+    """One batch, transactional with a producer id.
+
+    `base_sequence`: group coordinators write 0, with and without a producer.
+    """
     pairs = [encode_record(record) for record in records]
     return encode_batch(
         [
@@ -184,8 +197,8 @@ def batch_of(
 def in_batches(records: Sequence[CoordinatorRecord], max_bytes: int) -> Iterator[Sequence[CoordinatorRecord]]:
     """Records that need not be in one batch, in batches of at most `max_bytes`, each as full as it can be.
 
-    So Kafka's runtime writes what is not atomic: the offsets and groups whose time is over, and those of deleted topics.
-    One record that is larger alone is in a batch alone.
+    So Kafka's runtime writes what is not atomic: the offsets and groups whose time is over, and
+    those of deleted topics. One record that is larger alone is in a batch alone.
     """
     begin, size = 0, HEADER_BYTES
     for index, record in enumerate(records):
@@ -201,7 +214,10 @@ def in_batches(records: Sequence[CoordinatorRecord], max_bytes: int) -> Iterator
 
 
 def stored_in(batch: Batch, *, topic: str, place: object) -> Iterator[StoredRecord | StoredMarker]:
-    """The records of a batch, or its marker. Raises `LogError` for what is none; `place` is what it calls the log."""
+    """The records of a batch, or its marker.
+
+    Raises `LogError` for what is none; `place` is what it calls the log.
+    """
     header = batch.header
     producer = (header.producer_id, header.producer_epoch) if header.transactional else (-1, -1)
     for record in batch.records():

@@ -1,11 +1,12 @@
 """The metadata hash of a group (KIP-1101): it changes when a subscribed topic gains partitions, racks, or another id.
 
-It is stored in `ConsumerGroupMetadata`, `ShareGroupMetadata` and `StreamsGroupMetadata` records, and the group epoch goes
-up when a new one differs. This module hashes what it is given. It does not know which topics a group subscribes to, which
-brokers are registered, or when to look again.
+It is stored in `ConsumerGroupMetadata`, `ShareGroupMetadata` and `StreamsGroupMetadata` records,
+and the group epoch goes up when a new one differs. This module hashes what it is given. It does not
+know which topics a group subscribes to, which brokers are registered, or when to look again.
 
-Kafka's released code and the text of the KIP describe different algorithms. Only coordinators compare the hash with their
-own, so another algorithm costs each group one epoch when a coordinator with the other one takes over, no more.
+Kafka's released code and the text of the KIP describe different algorithms. Only coordinators
+compare the hash with their own, so another algorithm costs each group one epoch when a coordinator
+with the other one takes over, no more.
 """
 
 import struct
@@ -18,7 +19,9 @@ import xxhash
 __all__ = ["HashAlgorithm", "group_hash", "topic_hash"]
 
 MAGIC = b"\x00"
-"""The first byte hashed: the version of the algorithm. Both variants have the KIP's only one so far."""
+"""The first byte hashed: the version of the algorithm. Both variants have the KIP's only one so
+far.
+"""
 
 
 class HashAlgorithm(StrEnum):
@@ -39,25 +42,28 @@ def topic_hash(
 ) -> int:
     """Hash the id, name, partitions and racks of a topic.
 
-    `topic_id` is a `Uuid` or 16 bytes, most significant first. `partition_racks[i]` holds the rack of each broker in
-    partition i's assigned replica list (not only of those in sync), in any order and repeated if two replicas share a
-    rack. A broker that is not registered or has no rack is left out or given as `None`: it does not count. A topic that
-    does not exist has no hash; leave it out of `group_hash`.
+    `topic_id` is a `Uuid` or 16 bytes, most significant first. `partition_racks[i]` holds the rack
+    of each broker in partition i's assigned replica list (not only of those in sync), in any order
+    and repeated if two replicas share a rack. A broker that is not registered or has no rack is
+    left out or given as `None`: it does not count. A topic that does not exist has no hash; leave
+    it out of `group_hash`.
 
-    Returns a signed 64-bit integer, as in the records. Raises `ValueError` for an id that is not 16 bytes or an unknown
-    algorithm.
+    Returns a signed 64-bit integer, as in the records. Raises `ValueError` for an id that is not 16
+    bytes or an unknown algorithm.
 
-    `XXH3`, from Kafka's code since 4.1.0, everything little-endian: magic byte; most, then least significant half of the
-    id as int64; name; number of partitions as int32; then for each partition its number as int32 and its racks in the
-    order of their UTF-16 code units (Java's `String` order), each preceded by its length as int32. A string is its UTF-16
-    code units followed by their number as int32, so a rack's length is hashed twice.
+    `XXH3`, from Kafka's code since 4.1.0, everything little-endian: magic byte; most, then least
+    significant half of the id as int64; name; number of partitions as int32; then for each
+    partition its number as int32 and its racks in the order of their UTF-16 code units (Java's
+    `String` order), each preceded by its length as int32. A string is its UTF-16 code units
+    followed by their number as int32, so a rack's length is hashed twice.
 
-    `MURMUR3`, from the KIP. Its text fixes the fields and their order: magic byte, topic id "(long)", topic name,
-    partition size "(long)", then by partition id the id "(int)" and the sorted racks. It leaves open, and so we chose: the
-    128-bit x64 variant with seed 0, of which the first 64 bits count; little-endian numbers; both halves of the id, since
-    one long cannot hold it; "size" as the number of partitions; racks sorted as above; strings in UTF-8 with their length
-    in bytes as int32 in front, since without it racks "ab" and "a", "b" would be equal. (The KIP also speaks of summing a
-    hash per rack, which contradicts its own list.)
+    `MURMUR3`, from the KIP. Its text fixes the fields and their order: magic byte, topic id
+    "(long)", topic name, partition size "(long)", then by partition id the id "(int)" and the
+    sorted racks. It leaves open, and so we chose: the 128-bit x64 variant with seed 0, of which the
+    first 64 bits count; little-endian numbers; both halves of the id, since one long cannot hold
+    it; "size" as the number of partitions; racks sorted as above; strings in UTF-8 with their
+    length in bytes as int32 in front, since without it racks "ab" and "a", "b" would be equal. (The
+    KIP also speaks of summing a hash per rack, which contradicts its own list.)
     """
     if len(topic_id) != 16:
         raise ValueError(f"a topic id has 16 bytes, not {len(topic_id)}")
@@ -75,12 +81,12 @@ def topic_hash(
 def group_hash(topic_hashes: Mapping[str, int], algorithm: HashAlgorithm | str = HashAlgorithm.XXH3) -> int:
     """Combine the hashes of a group's topics, given by topic name, into the one that is stored with the group epoch.
 
-    No topics give 0, which is also what a record without a hash reads as. Returns a signed 64-bit integer. Raises
-    `ValueError` for an unknown algorithm or a topic hash beyond 64 bits.
+    No topics give 0, which is also what a record without a hash reads as. Returns a signed 64-bit
+    integer. Raises `ValueError` for an unknown algorithm or a topic hash beyond 64 bits.
 
-    `XXH3`: over the topic hashes as little-endian int64, by topic name in Java's `String` order (Kafka's code since
-    4.1.0). `MURMUR3`: the sum of the topic hashes in the same order, each multiplied by its position from 1, as the KIP
-    has it; we reduce it to a signed 64-bit integer.
+    `XXH3`: over the topic hashes as little-endian int64, by topic name in Java's `String` order
+    (Kafka's code since 4.1.0). `MURMUR3`: the sum of the topic hashes in the same order, each
+    multiplied by its position from 1, as the KIP has it; we reduce it to a signed 64-bit integer.
     """
     ordered = [topic_hashes[name] for name in sorted(topic_hashes, key=_java_order)]
     for value in ordered:
@@ -97,7 +103,10 @@ def _java_order(text: str) -> bytes:
 
 
 def _with_numbers(partition_racks: Sequence[Iterable[str | None]], encode: type["_Encoded"]) -> bytes | bytearray:
-    """Each partition's number, followed by its racks. Partitions are many and sets of racks few, so each set is encoded once, and no loop is Python's."""
+    """Each partition's number, followed by its racks.
+
+    Partitions are many and sets of racks few, so each set is encoded once, and no loop is Python's.
+    """
     encoded = encode()
     racks = list(map(encoded.__getitem__, map(tuple, partition_racks)))
     numbers = struct.pack(f"<{len(racks)}i", *range(len(racks)))

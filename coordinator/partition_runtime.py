@@ -1,7 +1,9 @@
 """`PartitionRuntime`: what surrounds the shard of one partition, without threads: append, replay, respond; timers and tasks on a clock that the caller moves.
 
-A request's records are appended as one batch, then replayed, then the response is given. If they cannot be appended, nothing is replayed, so nothing has to
-be rolled back, and the client gets the error (`MAPPED_ERRORS`). `Shard` is what it asks of a coordinator, as Kafka's coordinator-common has it.
+A request's records are appended as one batch, then replayed, then the response is given. If they
+cannot be appended, nothing is replayed, so nothing has to be rolled back, and the client gets the
+error (`MAPPED_ERRORS`). `Shard` is what it asks of a coordinator, as Kafka's coordinator-common has
+it.
 """
 
 from collections import deque
@@ -27,7 +29,8 @@ __all__ = ["PartitionRuntime", "S", "Shard", "WriteEvent"]
 class Shard(Protocol):
     """The coordinator of one partition: it changes its state by replaying records, and by nothing else that is in the log.
 
-    `timers`, `tasks`: what it has scheduled; their results are appended like those of requests. `reads_columns`: whether it can replay many records at a time.
+    `timers`, `tasks`: what it has scheduled; their results are appended like those of requests.
+    `reads_columns`: whether it can replay many records at a time.
     """
 
     timers: Timers
@@ -36,7 +39,10 @@ class Shard(Protocol):
     reads_columns: bool
 
     def handle(self, request: Message, context: RequestContext) -> Result[Any]:
-        """What a request writes and responds. Raises `ApiError` where the whole response is an error."""
+        """What a request writes and responds.
+
+        Raises `ApiError` where the whole response is an error.
+        """
 
     def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
         """The response to a request that failed as a whole."""
@@ -105,12 +111,15 @@ def _at_once(work: Generator[None, None, None], then: Callable[[], None]) -> boo
 class PartitionRuntime(Generic[S]):
     """One shard and its log. `now_ms`: the clock, which only `advance` moves, and `step` sets.
 
-    `on_event`: is told of everything that was written, or could not be. `run_tasks_at_once`: whether what a shard leaves for later (`Shard.tasks`)
-    is done right after what left it. `run_work`: does the long part of that (`Task.work`) and calls what follows; returns whether both were at once.
+    `on_event`: is told of everything that was written, or could not be. `run_tasks_at_once`:
+    whether what a shard leaves for later (`Shard.tasks`) is done right after what left it.
+    `run_work`: does the long part of that (`Task.work`) and calls what follows; returns whether
+    both were at once.
 
-    `turn`: is called when timers begin to fire; what it returns says, after each, whether those that are due as well have to wait, so that others are
-    served. Then the runtime `is_late`, and fires none until its host says that it is not. A heartbeat may come before the end of its member's session
-    then, as in Kafka, where both are events in one queue.
+    `turn`: is called when timers begin to fire; what it returns says, after each, whether those
+    that are due as well have to wait, so that others are served. Then the runtime `is_late`, and
+    fires none until its host says that it is not. A heartbeat may come before the end of its
+    member's session then, as in Kafka, where both are events in one queue.
     """
 
     def __init__(
@@ -135,7 +144,10 @@ class PartitionRuntime(Generic[S]):
         self._turn = turn
 
     def load(self) -> None:
-        """Replay the log, and do what a coordinator does then: sessions start anew. A log that has columns is replayed by these, with the same result."""
+        """Replay the log, and do what a coordinator does then: sessions start anew.
+
+        A log that has columns is replayed by these, with the same result.
+        """
         blocks = self.log.blocks() if self.shard.reads_columns and isinstance(self.log, ColumnarLog) else None
         if blocks is not None:
             self.shard.replay_columns(blocks)
@@ -152,11 +164,17 @@ class PartitionRuntime(Generic[S]):
                 self.shard.replay(stored.record, offset=stored.offset, producer_id=stored.producer_id, strict=True)
 
     def unload(self) -> None:
-        """Another broker coordinates the partition from now on: requests that wait are answered NOT_COORDINATOR. The runtime is not to be used any more."""
+        """Another broker coordinates the partition from now on: requests that wait are answered NOT_COORDINATOR.
+
+        The runtime is not to be used any more.
+        """
         self.shard.unloaded()
 
     def request(self, request: Message, context: RequestContext) -> Pending[Any]:
-        """Handle, write, replay, answer. A request that fails as a whole is answered by its error."""
+        """Handle, write, replay, answer.
+
+        A request that fails as a whole is answered by its error.
+        """
         response: Pending[Any] = Pending()
         try:
             result = self.shard.handle(request, context)
@@ -170,7 +188,10 @@ class PartitionRuntime(Generic[S]):
         return response
 
     def run(self, name: str, operation: Callable[[S, int], Result[R]]) -> Pending[R]:
-        """The same for an operation of the host's that gets the shard and the time in ms. Raises `ApiError`."""
+        """The same for an operation of the host's that gets the shard and the time in ms.
+
+        Raises `ApiError`.
+        """
         response: Pending[R] = Pending()
         failed = self._write_all(name, operation(self.shard, self.now_ms), response)
         if failed is not None:
@@ -245,7 +266,10 @@ class PartitionRuntime(Generic[S]):
         return done
 
     def _long_part(self, task: Task) -> Generator[None, None, None]:
-        """What a task needs first. A task that fails is dropped, as Kafka's executor drops it: others follow."""
+        """What a task needs first.
+
+        A task that fails is dropped, as Kafka's executor drops it: others follow.
+        """
         assert task.work is not None
         try:
             yield from task.work()
@@ -267,7 +291,10 @@ class PartitionRuntime(Generic[S]):
         return True
 
     def settle(self, is_over: Callable[[], bool] | None = None) -> int:
-        """What happens without the clock moving: tasks, then timers that are due already. Returns how many timers fired. `is_over`: says whether the turn is."""
+        """What happens without the clock moving: tasks, then timers that are due already.
+
+        Returns how many timers fired. `is_over`: says whether the turn is.
+        """
         fired = 0
         while True:
             if self.run_tasks_at_once:
@@ -292,7 +319,10 @@ class PartitionRuntime(Generic[S]):
             self.shard.timers.schedule(timer.key, at_ms, timer.operation, retry_ms=timer.retry_ms)
 
     def _write(self, name: str, result: Result[Any]) -> ErrorCode | None:
-        """The error that clients get, if the records could not be written. Batches before the one that could not be stay."""
+        """The error that clients get, if the records could not be written.
+
+        Batches before the one that could not be stay.
+        """
         if result.records:
             try:
                 for part in [result.records] if result.atomic else self.log.parts(result.records):

@@ -15,7 +15,10 @@ _WRITTEN: dict[type[Message], int | None] = {
 
 
 def written(key: Message, value: Message) -> CoordinatorRecord:
-    """A record in the value version that Kafka 4.3 writes. Raises `ValueError` for a type that it no longer writes."""
+    """A record in the value version that Kafka 4.3 writes.
+
+    Raises `ValueError` for a type that it no longer writes.
+    """
     version = _WRITTEN[type(key)]
     if version is None:
         raise ValueError(f"{type(key).__name__} is only read and deleted, not written")

@@ -14,7 +14,11 @@ T = TypeVar("T")
 
 @dataclass(slots=True, kw_only=True)  # not frozen: one is made for each request, and that takes half as long
 class RequestContext:
-    """What a request comes with, beside its body. `client_host`: as records have it, such as "/1.2.3.4"; `principal`: who asks, for those who authorize."""
+    """What a request comes with, beside its body.
+
+    `client_host`: as records have it, such as "/1.2.3.4"; `principal`: who asks, for those who
+    authorize.
+    """
 
     api_version: int
     now_ms: int
@@ -24,7 +28,10 @@ class RequestContext:
 
 
 class Pending(Generic[R]):
-    """A response that is yet to come, such as that of a JoinGroup that waits for other members. Completed once; whoever listens hears it once."""
+    """A response that is yet to come, such as that of a JoinGroup that waits for other members.
+
+    Completed once; whoever listens hears it once.
+    """
 
     __slots__ = ("_listeners", "response")
 
@@ -58,12 +65,14 @@ class Pending(Generic[R]):
 class Result(Generic[R]):
     """What a handler or timer writes and responds.
 
-    `records` are written in this order: in one batch if `atomic`, otherwise in as many as the log needs.
-    They are then replayed, unless `replay` is False because the state was changed already.
+    `records` are written in this order: in one batch if `atomic`, otherwise in as many as the log
+    needs. They are then replayed, unless `replay` is False because the state was changed already.
 
-    `response`: of the request, to be sent when the records are written; `None` for timers. `then`: gives what follows when they are written: another batch, and
-    the response, or what follows that; it gets the time in ms. `on_appended` is called after the replay; `on_failed` with the error code if the records could
-    not be written, and may give another response. `producer_id`, `producer_epoch`: of the transaction that they are part of.
+    `response`: of the request, to be sent when the records are written; `None` for timers. `then`:
+    gives what follows when they are written: another batch, and the response, or what follows that;
+    it gets the time in ms. `on_appended` is called after the replay; `on_failed` with the error
+    code if the records could not be written, and may give another response. `producer_id`,
+    `producer_epoch`: of the transaction that they are part of.
     """
 
     response: R | Pending[R] | None = None
@@ -86,7 +95,8 @@ class Result(Generic[R]):
 class Task:
     """Work that a shard leaves for later, such as matching a group's regexes against all topics.
 
-    `operation`: takes the time in ms. `work`: what it needs first and may take long, in parts of some milliseconds each.
+    `operation`: takes the time in ms. `work`: what it needs first and may take long, in parts of
+    some milliseconds each.
     """
 
     name: str

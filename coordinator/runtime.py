@@ -1,8 +1,9 @@
 """`CoordinatorRuntime`: the coordinators of all partitions of a topic, such as `__consumer_offsets`, wherever these are led.
 
-It loads a partition's log when its leader is first asked for, unloads it when another broker leads, wakes each coordinator when a timer of its shard is due, and
-gives all of them new metadata. It does no I/O: partitions, their logs, the clock and turns for long work are the `Host`'s. What happens around one shard is
-in `PartitionRuntime`. (Kafka: coordinator-common.)
+It loads a partition's log when its leader is first asked for, unloads it when another broker leads,
+wakes each coordinator when a timer of its shard is due, and gives all of them new metadata. It does
+no I/O: partitions, their logs, the clock and turns for long work are the `Host`'s. What happens
+around one shard is in `PartitionRuntime`. (Kafka: coordinator-common.)
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -21,7 +22,10 @@ __all__ = ["Coordinator", "CoordinatorRuntime", "Host", "Partition"]
 
 
 class Partition(Protocol):
-    """A partition of the coordinators' topic. `leader`: -1 without one. A topic that is deleted and made again has other partitions."""
+    """A partition of the coordinators' topic.
+
+    `leader`: -1 without one. A topic that is deleted and made again has other partitions.
+    """
 
     index: int
     leader: int
@@ -81,7 +85,10 @@ class Host(Protocol[P, S_co]):
 
 @dataclass(slots=True, eq=False)
 class Coordinator(Generic[S]):
-    """The coordinator of one partition in one leader epoch. `stepped_ms`: how far the clock had been set when its timers were last looked at."""
+    """The coordinator of one partition in one leader epoch.
+
+    `stepped_ms`: how far the clock had been set when its timers were last looked at.
+    """
 
     partition: Partition
     runtime: PartitionRuntime[S]
@@ -188,7 +195,10 @@ class CoordinatorRuntime(Generic[P, S]):
         return response if response.response is None else response.response
 
     def run(self, running: Coordinator[S], operation: Callable[[PartitionRuntime[S]], T]) -> T:
-        """Do something with a coordinator's runtime; what is due comes first. Raises what the operation raises."""
+        """Do something with a coordinator's runtime; what is due comes first.
+
+        Raises what the operation raises.
+        """
         self._advance(running)
         try:
             return operation(running.runtime)
@@ -236,7 +246,10 @@ class CoordinatorRuntime(Generic[P, S]):
         return over
 
     def _set_timer(self, running: Coordinator[S]) -> None:
-        """Wake the coordinator when its next timer is due. A timer that is due later than that only makes it look in vain."""
+        """Wake the coordinator when its next timer is due.
+
+        A timer that is due later than that only makes it look in vain.
+        """
         timers = running.runtime.shard.timers
         known_ms, least_ms = running.timer_at_ms, timers.none_before_ms()
         if least_ms is None or (known_ms is not None and known_ms <= least_ms):

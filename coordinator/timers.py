@@ -1,4 +1,7 @@
-"""Timers as data: what is to happen when, by key. Nothing here waits; whoever owns the clock asks what is due."""
+"""Timers as data: what is to happen when, by key.
+
+Nothing here waits; whoever owns the clock asks what is due.
+"""
 
 import heapq
 from collections.abc import Callable
@@ -18,8 +21,9 @@ RETRY_BACKOFF_MS = 500
 class Timer:
     """At `at_ms`, `operation` is called with the time in ms; what it returns is written and replayed like the result of a request.
 
-    `retry_ms`: if it fails or cannot be written, it is tried again so much later; `None` if not. `order`: how many timers were set before it, and itself.
-    `queued`: the order that its entry in the queue has, which may be of an earlier time.
+    `retry_ms`: if it fails or cannot be written, it is tried again so much later; `None` if not.
+    `order`: how many timers were set before it, and itself. `queued`: the order that its entry in
+    the queue has, which may be of an earlier time.
     """
 
     key: str
@@ -31,9 +35,12 @@ class Timer:
 
 
 class Timers:
-    """Timers by key: a key has one at most. Timers that are due at once fire in the order in which they were set.
+    """Timers by key: a key has one at most.
 
-    A timer that is put off, as by each heartbeat, keeps its entry in the queue; when that comes first, it is put where the timer stands by then.
+    Timers that are due at once fire in the order in which they were set.
+
+    A timer that is put off, as by each heartbeat, keeps its entry in the queue; when that comes
+    first, it is put where the timer stands by then.
     """
 
     def __init__(self) -> None:
@@ -105,7 +112,10 @@ class Timers:
         return self._first(now_ms) is not None
 
     def none_before_ms(self) -> int | None:
-        """No timer is due before this; `None` without timers. What `next_at_ms` would have to look for is passed over."""
+        """No timer is due before this; `None` without timers.
+
+        What `next_at_ms` would have to look for is passed over.
+        """
         return self._queue[0][0] if self._queue else None
 
     def _first(self, now_ms: int | None) -> Timer | None:

@@ -1,12 +1,12 @@
 """Labs that are embedded clusters: each lives in a process of its own, which goes on when the command that started it has ended, and is found again by its folder.
 
-FOLDER/NAME/lab.json   what it was asked for, and where it is
-FOLDER/NAME/lock       held by the process as long as it lives
-FOLDER/NAME/starting   held by whoever starts it, and by the process, so that two cannot start it at once
-FOLDER/NAME/log        what it had to say; up to 1 MiB, and what was before in log.1
-FOLDER/NAME/data       topics, groups and offsets
+FOLDER/NAME/lab.json   what it was asked for, and where it is FOLDER/NAME/lock       held by the
+process as long as it lives FOLDER/NAME/starting   held by whoever starts it, and by the process, so
+that two cannot start it at once FOLDER/NAME/log        what it had to say; up to 1 MiB, and what
+was before in log.1 FOLDER/NAME/data       topics, groups and offsets
 
-The folder is $QUORATE_LABS, or quorate/labs in $XDG_STATE_HOME (~/.local/state). The process takes calls by a socket that only its user can open.
+The folder is $QUORATE_LABS, or quorate/labs in $XDG_STATE_HOME (~/.local/state). The process takes
+calls by a socket that only its user can open.
 """
 
 import fcntl
@@ -58,7 +58,11 @@ def check_lab_name(name: str) -> None:
 
 
 def lab_folder(name: str | None = None) -> Path:
-    """Where labs are, or one of them. Raises `ClusterError` for what is no name, so that nobody is led into another folder, which `remove` would delete."""
+    """Where labs are, or one of them.
+
+    Raises `ClusterError` for what is no name, so that nobody is led into another folder, which
+    `remove` would delete.
+    """
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     labs = Path(os.environ.get("QUORATE_LABS") or Path(state) / "quorate" / "labs")
     if name is None:
@@ -86,7 +90,11 @@ def is_alive(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabPlan(ClusterPlan):
-    """What a lab was asked for. `racks_now`, `version_now`: what has become of it, which a process that starts it again goes on with."""
+    """What a lab was asked for.
+
+    `racks_now`, `version_now`: what has become of it, which a process that starts it again goes on
+    with.
+    """
 
     password: str | None = None
     racks_now: Mapping[int, str | None] | None = None
@@ -105,7 +113,10 @@ def _remote(method: F) -> F:
 
 
 class EmbeddedLab(Cluster):
-    """A cluster in another process. `start` makes one, `attach` finds one; `close` lets go of it, `remove` ends it."""
+    """A cluster in another process.
+
+    `start` makes one, `attach` finds one; `close` lets go of it, `remove` ends it.
+    """
 
     image = "embedded"
     timeout_ms = 30_000
@@ -119,7 +130,10 @@ class EmbeddedLab(Cluster):
 
     @classmethod
     def attach(cls, name: str, *, on_progress: Callable[[str], None] = lambda _: None) -> Self:
-        """The lab of this name. Raises `ClusterError` if there is none, or its process has ended."""
+        """The lab of this name.
+
+        Raises `ClusterError` if there is none, or its process has ended.
+        """
         try:
             facts = json.loads((lab_folder(name) / "lab.json").read_text(encoding="utf-8"))
             lab = cls(name, facts)
@@ -139,7 +153,10 @@ class EmbeddedLab(Cluster):
 
     @classmethod
     def start(cls, name: str, plan: LabPlan | None = None, *, accept_data_loss: bool = False) -> Self:
-        """Start a lab, or, without a plan, one whose process has ended, with what was in it (`accept_data_loss`: as far as it is not damaged). Raises `ClusterError` if it does not come up, or another process is starting it."""
+        """Start a lab, or, without a plan, one whose process has ended, with what was in it (`accept_data_loss`: as far as it is not damaged).
+
+        Raises `ClusterError` if it does not come up, or another process is starting it.
+        """
         folder = lab_folder(name)
         if is_alive(name):
             raise ClusterError(*BEING_STARTED)
@@ -197,7 +214,10 @@ class EmbeddedLab(Cluster):
     # ---- what the process does
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of the cluster in the lab's process. Raises `ClusterError` as that does, and if the process does not respond."""
+        """Call a method of the cluster in the lab's process.
+
+        Raises `ClusterError` as that does, and if the process does not respond.
+        """
         try:
             with socket.socket(socket.AF_UNIX) as channel:
                 channel.settimeout(self.timeout_ms / 1000)
@@ -251,7 +271,10 @@ class EmbeddedLab(Cluster):
 
 @contextmanager
 def _only_starter(folder: Path) -> Iterator[int]:
-    """Be the only one who starts the lab of a folder, which is made; the descriptor of what is held. Raises `ClusterError` if another is."""
+    """Be the only one who starts the lab of a folder, which is made; the descriptor of what is held.
+
+    Raises `ClusterError` if another is.
+    """
     path = folder / "starting"
     while True:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,6 +1,9 @@
-"""The process of an embedded lab: `python -m quorate.integration.embedded_lab_process FOLDER [--accept-data-loss]`. Runs the cluster of FOLDER/plan.json until SIGTERM.
+"""The process of an embedded lab: `python -m quorate.integration.embedded_lab_process FOLDER [--accept-data-loss]`.
 
-Says "ready" on stdout once it is, or one line of JSON with what is wrong. Takes calls by a socket, one line of JSON each: method, arguments, named arguments.
+Runs the cluster of FOLDER/plan.json until SIGTERM.
+
+Says "ready" on stdout once it is, or one line of JSON with what is wrong. Takes calls by a socket,
+one line of JSON each: method, arguments, named arguments.
 """
 
 import fcntl
@@ -92,7 +95,10 @@ def _take(lock: IO[str]) -> None:
 
 
 class _Log(RotatingFileHandler):
-    """What the lab has to say: up to `_LOG_BYTES`, and once as much of what was before. Tracebacks go there as well."""
+    """What the lab has to say: up to `_LOG_BYTES`, and once as much of what was before.
+
+    Tracebacks go there as well.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", errors="replace")

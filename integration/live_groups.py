@@ -1,7 +1,8 @@
 """Groups of a running cluster, by kafka-python's admin client: as their log has them (`LiveGroups`), or as assignors take them (`live_situation`).
 
-Members of classic groups come from DescribeGroups. kafka-python (3.0) has no ConsumerGroupDescribe (KIP-848, API 69), so those of consumer groups come
-from the group's own records: one partition of `__consumer_offsets` is read. Nothing is joined, committed or written.
+Members of classic groups come from DescribeGroups. kafka-python (3.0) has no ConsumerGroupDescribe
+(KIP-848, API 69), so those of consumer groups come from the group's own records: one partition of
+`__consumer_offsets` is read. Nothing is joined, committed or written.
 """
 
 import difflib
@@ -39,7 +40,9 @@ REQUEST_TIMEOUT_MS = 30_000
 def open_admin(
     servers: Sequence[str], config: Mapping[str, Any], connect_timeout_ms: int, doing: str
 ) -> Iterator[tuple["KafkaAdminClient", str]]:
-    """A client, and what to call the cluster in errors. `config`: kafka-python's; `doing`: what fails if the cluster refuses something.
+    """A client, and what to call the cluster in errors.
+
+    `config`: kafka-python's; `doing`: what fails if the cluster refuses something.
 
     Raises `LiveError`, and `InputError` for what Kafka refuses within.
     """
@@ -99,7 +102,10 @@ def live_image(admin: "KafkaAdminClient") -> MetadataImage:
 
 
 def live_topology(admin: "KafkaAdminClient", names: Collection[str]) -> Topology:
-    """These topics with the racks of their replicas, the leader's first. Those that were deleted, or are not for us to see, are left out."""
+    """These topics with the racks of their replicas, the leader's first.
+
+    Those that were deleted, or are not for us to see, are left out.
+    """
     wanted = sorted(names)
     racks = {one["broker_id"]: one.get("rack") or None for one in admin.describe_cluster()["brokers"]}
     topics = []
@@ -133,7 +139,9 @@ def _uuid(text: str) -> Uuid:
 
 
 class LiveGroups:
-    """Groups of a cluster, from its `__consumer_offsets`. Each `read` goes on where the last one ended.
+    """Groups of a cluster, from its `__consumer_offsets`.
+
+    Each `read` goes on where the last one ended.
 
     `committed`: leave out what open and aborted transactions wrote; `history`: collect events, too.
     """
@@ -294,7 +302,8 @@ class _SituationReader:
                 f"{self.where}: {self.group_id} is a consumer group (KIP-848), whose members are read from {CONSUMER_OFFSETS}, which may not be described",
                 f"it takes DESCRIBE and READ on {CONSUMER_OFFSETS}; or describe the group in a FILE",
             )
-        # Before its topics are known, only names can be told; the topology of the result comes from metadata.
+        # Before its topics are known, only names can be told; the topology of the result comes from
+        # metadata.
         replay = SituationReplay(self.group_id, Known(names=topic_ids(self.admin)))
         entries = read_live(
             servers,
@@ -324,7 +333,11 @@ class _SituationReader:
     # ---- lags
 
     def _lags(self, topology: Topology) -> tuple[Mapping[TopicPartition, int] | None, tuple[str, ...]]:
-        """Written and not yet committed as read. Not known for partitions without a committed offset: how those begin is the consumer's secret."""
+        """Written and not yet committed as read.
+
+        Not known for partitions without a committed offset: how those begin is the consumer's
+        secret.
+        """
         from kafka.errors import KafkaError
 
         try:

@@ -1,6 +1,9 @@
-"""What `quorate serve` says over HTTP: /metrics for Prometheus, /health and /ready for whoever starts and stops it. Changes nothing.
+"""What `quorate serve` says over HTTP: /metrics for Prometheus, /health and /ready for whoever starts and stops it.
 
-Everything is read in the cluster's own thread, in one go, so that the figures of one answer belong together.
+Changes nothing.
+
+Everything is read in the cluster's own thread, in one go, so that the figures of one answer belong
+together.
 """
 
 import json
@@ -32,7 +35,9 @@ REQUEST_MS = 10_000
 """Who has not sent a request, or not read its answer, in so long is cut off."""
 
 AT_ONCE = 32
-"""Requests that are answered at once; further ones are told to come again. What comes with each is bounded by `http.server`: lines of 64 KiB, 100 headers."""
+"""Requests that are answered at once; further ones are told to come again. What comes with each is
+bounded by `http.server`: lines of 64 KiB, 100 headers.
+"""
 
 
 class ClusterCollector(Collector):

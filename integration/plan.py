@@ -1,4 +1,7 @@
-"""`ClusterPlan`: what a cluster was asked for when it was first started. It stays the same from start to start, and is kept as JSON."""
+"""`ClusterPlan`: what a cluster was asked for when it was first started.
+
+It stays the same from start to start, and is kept as JSON.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -30,7 +33,10 @@ class ClusterPlan:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:
-        """What `to_json` returned. Raises `TypeError`, `LookupError` or `ValueError` for what another version of quorate wrote."""
+        """What `to_json` returned.
+
+        Raises `TypeError`, `LookupError` or `ValueError` for what another version of quorate wrote.
+        """
         numbered = {  # names of JSON objects are text
             name: {int(number): value for number, value in plain[name].items()}
             for name in _BY_BROKER

@@ -1,6 +1,7 @@
 """What happens in `quorate demo`: an embedded cluster with racks, a producer and consumers of kafka-python, and what is done to them.
 
-Everything that is told was seen: who owns a partition by what its member says, where it is read from by the requests that brokers got. How it is shown is not known here.
+Everything that is told was seen: who owns a partition by what its member says, where it is read
+from by the requests that brokers got. How it is shown is not known here.
 """
 
 import threading
@@ -29,7 +30,8 @@ _SETTLED_S = 0.8
 _FOLLOWED_S = 4.0
 _PATIENCE_S = 15.0
 
-# Rebalances in fractions of a second: heartbeats carry the news that a group rebalances, metadata that topics have changed.
+# Rebalances in fractions of a second: heartbeats carry the news that a group rebalances, metadata
+# that topics have changed.
 _QUICK: dict[str, Any] = {
     "heartbeat_interval_ms": 100,
     "session_timeout_ms": 6_000,
@@ -42,7 +44,11 @@ _QUICK: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A moment. `racks`: of brokers; `replicas`: brokers of each partition; `owners`: partition → member; `sources`: partition → broker it was last read from."""
+    """A moment.
+
+    `racks`: of brokers; `replicas`: brokers of each partition; `owners`: partition → member;
+    `sources`: partition → broker it was last read from.
+    """
 
     at_s: float
     racks: dict[int, str | None]
@@ -86,7 +92,10 @@ class _Member:
 
 
 class Play:
-    """The cluster and its clients. `on_change` is told whenever there is another snapshot or chapter, in the thread that plays."""
+    """The cluster and its clients.
+
+    `on_change` is told whenever there is another snapshot or chapter, in the thread that plays.
+    """
 
     def __init__(self, on_change: Callable[["Play"], object] = lambda play: None) -> None:
         self.chapters: list[Chapter] = []
@@ -192,7 +201,8 @@ class Play:
                         self.seen.update(record.value for record in records)
                         member.consumed += len(records)
                 if batches:
-                    # In a rebalance: the next owner goes on from the last commit, and what is consumed twice is counted.
+                    # In a rebalance: the next owner goes on from the last commit, and what is
+                    # consumed twice is counted.
                     with suppress(KafkaError):
                         consumer.commit()
             member.owned = frozenset()
@@ -278,7 +288,11 @@ class Play:
         return racks, {one.index: one.replicas for one in topic.partitions}
 
     def _asked(self, client: str, partition: int, broker: int, offset: int) -> None:
-        """A client asks a broker for a partition. A larger offset than before says that whom it asked before has given it something: leaders only name a replica (KIP-392)."""
+        """A client asks a broker for a partition.
+
+        A larger offset than before says that whom it asked before has given it something: leaders
+        only name a replica (KIP-392).
+        """
         before, reached = self._requests.get((client, partition), (broker, offset))
         if offset > reached:
             self._sources.setdefault(client, {})[partition] = before

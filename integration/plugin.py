@@ -1,12 +1,15 @@
-"""pytest plugin: Kafka clusters with racks for tests. Loaded by pytest wherever quorate is installed; imports nothing heavy until a fixture is used.
+"""pytest plugin: Kafka clusters with racks for tests.
+
+Loaded by pytest wherever quorate is installed; imports nothing heavy until a fixture is used.
 
     def test_orders(kafka_cluster, topic, group_id): ...
 
-Fixtures: `kafka_cluster` (one per session), `kafka_cluster_factory`, `topic`, `group_id`. Marker: `kafka_topic(partitions=, replicas=, config=)`.
-Options: `pytest --help`, "quorate".
+Fixtures: `kafka_cluster` (one per session), `kafka_cluster_factory`, `topic`, `group_id`. Marker:
+`kafka_topic(partitions=, replicas=, config=)`. Options: `pytest --help`, "quorate".
 
-A project keeps its own names. Fixtures of these names in a test module or conftest.py replace ours, as pytest has it. An option such as --kafka-version belongs to
-the project, or to the other plugin, that defines it; ours is then --quorate-version alone.
+A project keeps its own names. Fixtures of these names in a test module or conftest.py replace ours,
+as pytest has it. An option such as --kafka-version belongs to the project, or to the other plugin,
+that defines it; ours is then --quorate-version alone.
 """
 
 import copy
@@ -36,7 +39,11 @@ _SHORT_NAMES = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options. Only the names that no other plugin or project has are registered: pytest does not start with two options of the same name."""
+    """The options.
+
+    Only the names that no other plugin or project has are registered: pytest does not start with
+    two options of the same name.
+    """
     group = parser.getgroup(
         "quorate", "quorate (Kafka clusters for tests); each option is also --kafka-…, if that is not taken"
     )
@@ -70,7 +77,8 @@ def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, None, None]:
     """Read --kafka-… as --quorate-… where nobody else has that option, which is known once the project's conftest.py is loaded."""
-    # Where to look for a conftest.py depends on which arguments are paths, and "docker" after --kafka-runtime is none.
+    # Where to look for a conftest.py depends on which arguments are paths, and "docker" after
+    # --kafka-runtime is none.
     with suppress(pytest.UsageError):  # what is wrong with them is reported when all options are known
         known = parser.parse_known_args(_with_long_names(args, OPTIONS), namespace=copy.copy(early_config.option))
         early_config.known_args_namespace.file_or_dir = known.file_or_dir
@@ -114,7 +122,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., "Cluster"]]:
     """Starts clusters: a function of the arguments of `EmbeddedCluster`, with `TEST_PROPERTIES`, or of `KafkaCluster` with --quorate-runtime docker; those of the command line where none are given.
 
-    All of them end with the session. Both take `racks`, `brokers`, `version`, `properties`, `ports` and `security`.
+    All of them end with the session. Both take `racks`, `brokers`, `version`, `properties`, `ports`
+    and `security`.
 
     A test that wants its cluster gone earlier uses it as a context manager, or calls `close`.
     """
@@ -157,13 +166,19 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
 
 @pytest.fixture(scope="session")
 def kafka_cluster(kafka_cluster_factory: Callable[..., "Cluster"]) -> "Cluster":
-    """A cluster that all tests of the session share, by default three brokers in the racks a, b and c. Undo what you do to its brokers."""
+    """A cluster that all tests of the session share, by default three brokers in the racks a, b and c.
+
+    Undo what you do to its brokers.
+    """
     return kafka_cluster_factory()
 
 
 @pytest.fixture
 def topic(kafka_cluster: "Cluster", request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a new topic, by default with six partitions without copies; the marker `kafka_topic` says otherwise. Deleted after the test."""
+    """The name of a new topic, by default with six partitions without copies; the marker `kafka_topic` says otherwise.
+
+    Deleted after the test.
+    """
     if not hasattr(kafka_cluster, "create_topic") or not hasattr(kafka_cluster, "delete_topic"):
         found = type(kafka_cluster).__name__
         pytest.fail(
@@ -219,5 +234,6 @@ def _lacking(options: Collection[str]) -> list[str]:
 
 
 def _unique(test: str) -> str:
-    # Kafka allows letters, digits, dots, dashes and underscores, 249 in all; metrics would mix up dots and underscores.
+    # Kafka allows letters, digits, dots, dashes and underscores, 249 in all; metrics would mix up
+    # dots and underscores.
     return f"{re.sub(r'[^A-Za-z0-9-]+', '-', test)[:80].strip('-')}-{uuid.uuid4().hex[:8]}"

@@ -1,4 +1,7 @@
-"""What a cluster's brokers say about it at the moment: who is there, who leads and coordinates, what is missing. Nothing is changed or waited for."""
+"""What a cluster's brokers say about it at the moment: who is there, who leads and coordinates, what is missing.
+
+Nothing is changed or waited for.
+"""
 
 from collections import Counter
 from contextlib import closing
@@ -19,8 +22,9 @@ __all__ = ["Survey", "survey"]
 class Survey:
     """One broker's view of the cluster.
 
-    `unfenced`: brokers that take part; `controller`: the active one, if there is one; `leads`, `coordinates`: broker → how many partitions it leads, of all
-    topics and of `__consumer_offsets`. Of all `partitions`, some have no leader, and some have replicas that are not in sync.
+    `unfenced`: brokers that take part; `controller`: the active one, if there is one; `leads`,
+    `coordinates`: broker → how many partitions it leads, of all topics and of `__consumer_offsets`.
+    Of all `partitions`, some have no leader, and some have replicas that are not in sync.
     """
 
     unfenced: frozenset[int]

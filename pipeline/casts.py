@@ -1,4 +1,7 @@
-"""Columns of others in the types that ours have: what does not fit ends the job by name, and a time that is none is null. Nothing is known here of what columns are for."""
+"""Columns of others in the types that ours have: what does not fit ends the job by name, and a time that is none is null.
+
+Nothing is known here of what columns are for.
+"""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
@@ -9,7 +12,10 @@ __all__ = ["fitting", "refused", "time_or_null"]
 
 
 def fitting(column: Column, kind: str, about: str, wanted: str) -> Column:
-    """A column with another type. What does not fit in it ends the job, also where Spark would cut it to size (`spark.sql.ansi.enabled=false`).
+    """A column with another type.
+
+    What does not fit in it ends the job, also where Spark would cut it to size
+    (`spark.sql.ansi.enabled=false`).
 
     `about`: how the error begins; `wanted`: what it calls the type.
     """

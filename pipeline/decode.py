@@ -29,7 +29,9 @@ __all__ = ["decode", "decode_segments"]
 
 TOGETHER_ROWS: Final = 1 << 16
 TOGETHER_BYTES: Final = 16 << 20
-"""Spark's batches have 10,000 rows: as many are decoded together as make this, so that the work per batch does not count."""
+"""Spark's batches have 10,000 rows: as many are decoded together as make this, so that the work per
+batch does not count.
+"""
 
 _PASSED_ON: Final = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
 
@@ -49,9 +51,12 @@ def decode(
 ) -> DataFrame:
     """Decode the binary columns `key` and `value` of any DataFrame: of Spark's Kafka source, Parquet dumps, copies by MirrorMaker, batch or stream.
 
-    The result has the columns of `spark_schema(topic, types, columns)`. `topic`, `partition`, `offset` and `timestamp` (a number is milliseconds since 1970; a negative one, and what is later than the year 9999, null) are
-    passed on where the DataFrame has them, and so is nothing else; the order of rows is not kept. `mode` and `include_raw` are as the source's options.
-    Whether a record was committed is not known: a consumer with `isolation.level` read_committed has to have read it. Raises `OptionError`.
+    The result has the columns of `spark_schema(topic, types, columns)`. `topic`, `partition`,
+    `offset` and `timestamp` (a number is milliseconds since 1970; a negative one, and what is later
+    than the year 9999, null) are passed on where the DataFrame has them, and so is nothing else;
+    the order of rows is not kept. `mode` and `include_raw` are as the source's options. Whether a
+    record was committed is not known: a consumer with `isolation.level` read_committed has to have
+    read it. Raises `OptionError`.
     """
     chosen = parse_types(types, topic)
     reading = _reading(topic, chosen, parse_columns(columns, topic, chosen), parse_mode(mode), include_raw)
@@ -157,8 +162,10 @@ def decode_segments(
 ) -> DataFrame:
     """Decode whole segments, one a row, as `spark.read.format("binaryFile")` reads them from any file system that Spark knows.
 
-    Topic and partition come from the folder in `path`; segments of other topics are passed over. Everything is read, uncommitted and markers of transactions, too,
-    because a segment by itself does not tell how its transactions ended. A segment is in memory as a whole. Raises `OptionError`.
+    Topic and partition come from the folder in `path`; segments of other topics are passed over.
+    Everything is read, uncommitted and markers of transactions, too, because a segment by itself
+    does not tell how its transactions ended. A segment is in memory as a whole. Raises
+    `OptionError`.
     """
     chosen = parse_types(types, topic)
     selected = df.select(_of(df, _column(df, path)).alias("path"), _of(df, _column(df, content)).alias("content"))

@@ -1,4 +1,7 @@
-"""From paths to tasks: which partitions there are, and which pieces of their segments a query reads. What is in the records is not known here."""
+"""From paths to tasks: which partitions there are, and which pieces of their segments a query reads.
+
+What is in the records is not known here.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +45,10 @@ class Split(InputPartition):
 
 
 def find_files(options: Options) -> list[PartitionFiles]:
-    """The partitions under the paths of the options, in order. Raises `OptionError` for paths that cannot be, `LogError` if there is nothing to read."""
+    """The partitions under the paths of the options, in order.
+
+    Raises `OptionError` for paths that cannot be, `LogError` if there is nothing to read.
+    """
     found: dict[tuple[str, int | None, Path], PartitionFiles] = {}
     for given in options.paths:
         for path in _expanded(given):
@@ -78,7 +84,8 @@ def _expanded(given: str) -> list[Path]:
     found = [Path(path) for path in sorted(glob(given))]  # noqa: PTH207  # a pattern may be absolute
     if not found:
         raise LogError(f"{given}: no file or folder has such a name")
-    # What lies beside the segments of a partition, such as its indexes, is meant by a star and by nobody else.
+    # What lies beside the segments of a partition, such as its indexes, is meant by a star and by
+    # nobody else.
     segments = [path for path in found if path.is_dir() or path.suffix == ".log"]
     if not segments:
         raise LogError(f"{given}: none of the {len(found)} files is a segment (.log)")
@@ -96,7 +103,10 @@ def plan(
     settled: bool = False,
     tail: bool = True,
 ) -> Iterator[Piece]:
-    """The pieces that have what the options ask for, of that only offsets `within`; `settled` and `tail` as for `survey`. Raises `DataLoss`."""
+    """The pieces that have what the options ask for, of that only offsets `within`; `settled` and `tail` as for `survey`.
+
+    Raises `DataLoss`.
+    """
 
     def pieces(files: PartitionFiles) -> list[Piece]:
         return list(_pieces_of(files, options, within, settled, tail))

@@ -32,7 +32,9 @@ from quorate.pipeline.schema import INT, TEXT
 __all__ = ["Reading", "read_piece"]
 
 _ROUNDS = 8
-"""After so many looks for the last record of each key that can be decoded, all of them are: a release of Kafka that is not known yet may have written every one."""
+"""After so many looks for the last record of each key that can be decoded, all of them are: a
+release of Kafka that is not known yet may have written every one.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +53,9 @@ class Reading:
 def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a piece, read from `file` if it is given.
 
-    A segment that the broker has cleaned or deleted since the piece was planned is looked for anew, by the offsets. Raises `LogError` for the first damage if the
-    mode is FAILFAST, and `DataLoss` if the offsets are gone.
+    A segment that the broker has cleaned or deleted since the piece was planned is looked for anew,
+    by the offsets. Raises `LogError` for the first damage if the mode is FAILFAST, and `DataLoss`
+    if the offsets are gone.
     """
     pieces = [piece]
     try:
@@ -80,7 +83,10 @@ def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> 
 
 
 def relocated(piece: Piece, fail_on_data_loss: bool) -> Iterator[Piece]:
-    """The segments that have the offsets of a piece now, as pieces. Raises `DataLoss` if there are none from its beginning on."""
+    """The segments that have the offsets of a piece now, as pieces.
+
+    Raises `DataLoss` if there are none from its beginning on.
+    """
     (files,) = find_partitions(piece.path.parent, topic=piece.topic, partition=piece.partition)
     stems = [int(segment.path.stem) for segment in files.segments]
     start = max(piece.first_offset, -1 if piece.start_offset is None else piece.start_offset)
@@ -111,7 +117,11 @@ def _rows_of(piece: Piece, reading: Reading, file: BinaryIO) -> Iterator[pa.Reco
 
 
 class _PieceReader:
-    """Reads one piece. `end_offset`: the first marker so far that is later than what the job asks for; nothing from there on is needed."""
+    """Reads one piece.
+
+    `end_offset`: the first marker so far that is later than what the job asks for; nothing from
+    there on is needed.
+    """
 
     def __init__(self, piece: Piece, read_committed: bool) -> None:
         self.piece = piece
@@ -198,7 +208,10 @@ def _note_end(control: pa.RecordBatch, reader: _PieceReader, reading: Reading) -
 def _decoded(
     records: Records, data: Batches, reader: _PieceReader, reading: Reading
 ) -> tuple[Records, dict[str, pa.RecordBatch]]:
-    """The records that are needed, and what they are. Where the offsets of the partition do not rise, these are all."""
+    """The records that are needed, and what they are.
+
+    Where the offsets of the partition do not rise, these are all.
+    """
     piece, push_down = reader.piece, reading.push_down
     if push_down is not None and piece.ordered:
         choice = push_down.choice(

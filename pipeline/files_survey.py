@@ -1,4 +1,7 @@
-"""One pass over the batch headers of a partition: where its segments can be cut, and how its transactions ended. Nothing is decoded but markers."""
+"""One pass over the batch headers of a partition: where its segments can be cut, and how its transactions ended.
+
+Nothing is decoded but markers.
+"""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,8 +27,10 @@ FOR_EVER: Final = np.iinfo(np.int64).max
 class Piece:
     """A range of bytes of a segment that begins and ends with a batch, as far as there is no damage.
 
-    `first_offset` is that of its first batch, `next_offset` the one behind its last, `expected_offset` the one behind the batch before it. Records from
-    `start_offset` to `end_offset` (not included) are wanted. No record is later than `newest_ms`. `last` says that no other segment of the partition follows.
+    `first_offset` is that of its first batch, `next_offset` the one behind its last,
+    `expected_offset` the one behind the batch before it. Records from `start_offset` to
+    `end_offset` (not included) are wanted. No record is later than `newest_ms`. `last` says that no
+    other segment of the partition follows.
     """
 
     topic: str
@@ -78,14 +83,17 @@ def survey(
 ) -> Surveyed:
     """Go over the headers of a partition.
 
-    The pieces are those from offset `start` to `end`, not included; damage is in the piece of the batch behind it. `settled` says that no transaction is open
-    that began before `start`, so that older segments need not be looked at. Without `tail`, what follows the last whole batch is in no piece.
+    The pieces are those from offset `start` to `end`, not included; damage is in the piece of the
+    batch behind it. `settled` says that no transaction is open that began before `start`, so that
+    older segments need not be looked at. Without `tail`, what follows the last whole batch is in no
+    piece.
     """
     index = TransactionIndex() if read_committed else None
     surveyor = _Surveyor(files, max_split_bytes, start, end, tail)
     surveyor.run(index, settled or not read_committed)
     transactions = Transactions() if index is None else index.settled()
-    # A segment is named after the offset that it was to begin with, which is all that one says that is empty yet.
+    # A segment is named after the offset that it was to begin with, which is all that one says that
+    # is empty yet.
     first, last = (int(files.segments[place].path.stem) if files.segments else 0 for place in (0, -1))
     return Surveyed(files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, last), surveyor.ordered)
 
@@ -120,7 +128,10 @@ class _Surveyor:
         """Whether a batch has come that belongs to it."""
 
     def run(self, transactions: TransactionIndex | None, skipping: bool) -> None:
-        """Go over the segments, with `skipping` only over those that have offsets from `start` on. `transactions` gets all batches of those."""
+        """Go over the segments, with `skipping` only over those that have offsets from `start` on.
+
+        `transactions` gets all batches of those.
+        """
         self.transactions = transactions
         segments = self.files.segments
         for index, segment in enumerate(segments):
@@ -166,7 +177,8 @@ class _Surveyor:
     def _cut(self, batches: Batches, behind: Ints, segment: Segment, position: int) -> None:
         """Move on to where `start` is, and cut between batches where a piece has become large enough.
 
-        An offset may be damaged without anybody noticing. It must not keep the batches around it out, but may well let others in, whose records are looked at.
+        An offset may be damaged without anybody noticing. It must not keep the batches around it
+        out, but may well let others in, whose records are looked at.
         """
         assert self.open is not None
         starts, ends = batches.start, batches.end

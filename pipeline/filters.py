@@ -1,6 +1,7 @@
 """What of a log is wanted, by the options and by the filters that Spark pushes down: types, groups, partitions, offsets and times.
 
-It is only used to leave out early what cannot be wanted; Spark applies its filters again. Rows whose type or group is not known are therefore kept.
+It is only used to leave out early what cannot be wanted; Spark applies its filters again. Rows
+whose type or group is not known are therefore kept.
 """
 
 from collections.abc import Iterable
@@ -29,7 +30,10 @@ _LENGTH_BYTES: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordBounds:
-    """Bounds that all have to be met; `None` is no bound. Offsets and times (in ms) begin with the first and end before the second."""
+    """Bounds that all have to be met; `None` is no bound.
+
+    Offsets and times (in ms) begin with the first and end before the second.
+    """
 
     types: frozenset[str] | None = None
     groups: frozenset[str] | None = None
@@ -44,7 +48,10 @@ class RecordBounds:
         return (self.types is None or CONTROL in self.types) and self.groups is None and not self.group_prefixes
 
     def places(self, offset: Array, timestamp: Array, start: int | None, end: int | None) -> Bools:
-        """Which of the offsets and times are within bounds. `start` and `end` bound the offsets further."""
+        """Which of the offsets and times are within bounds.
+
+        `start` and `end` bound the offsets further.
+        """
         good = np.ones(len(offset), dtype=np.bool_)
         for values, low, high in ((offset, start, end), (offset, *self.offsets), (timestamp, *self.times)):
             if low is not None:
@@ -119,7 +126,10 @@ def with_group(topic: str) -> tuple[int, ...]:
 
 
 def narrowed(wanted: RecordBounds, filters: Iterable[Any]) -> RecordBounds:
-    """What is wanted when all of Spark's filters hold, too. Filters that tell nothing are passed over."""
+    """What is wanted when all of Spark's filters hold, too.
+
+    Filters that tell nothing are passed over.
+    """
     for found in filters:
         name = type(found).__name__
         if name == "Not":

@@ -1,6 +1,7 @@
 """Reading a running cluster for Spark: record batches are fetched as bytes, and decoded as those of files are.
 
-Knows how to ask brokers for offsets and batches, and when to ask again; nothing about Spark's streams.
+Knows how to ask brokers for offsets and batches, and when to ask again; nothing about Spark's
+streams.
 """
 
 import time
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["OffsetRange", "RangeSplit", "TopicConnection", "cut", "ranges_of", "read_task"]
 
 BYTES_PER_OFFSET: Final = 100
-"""What a record takes, roughly: sizes are not known before reading, so that tasks are cut by offsets."""
+"""What a record takes, roughly: sizes are not known before reading, so that tasks are cut by
+offsets.
+"""
 
 FETCH_BYTES: Final = 16 << 20
 CONNECT_TIMEOUT_MS: Final = 10_000
@@ -68,7 +71,10 @@ class RangeSplit(InputPartition):
 
 
 class TopicConnection:
-    """A connection to a cluster for one topic; to be closed, or used in `with`. Raises `LiveError` where the cluster cannot be read."""
+    """A connection to a cluster for one topic; to be closed, or used in `with`.
+
+    Raises `LiveError` where the cluster cannot be read.
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -165,8 +171,9 @@ class TopicConnection:
     def fetch(self, wanted: OffsetRange) -> Iterator[tuple[bytes, Transactions]]:
         """The batches of a range as bytes, whole batches each time, with the transactions that were aborted among them.
 
-        Leaders that move, and brokers that are gone for a while, are waited for. Raises `LiveError` if nothing comes for `STALL_TIMEOUT_MS`, and `DataLoss` if
-        offsets are gone and `failOnDataLoss` is set.
+        Leaders that move, and brokers that are gone for a while, are waited for. Raises `LiveError`
+        if nothing comes for `STALL_TIMEOUT_MS`, and `DataLoss` if offsets are gone and
+        `failOnDataLoss` is set.
         """
         offset = wanted.start
         progress = time.monotonic()
@@ -182,7 +189,8 @@ class TopicConnection:
                     yield data, transactions
                     offset, empty, progress = following, 0, time.monotonic()
                     continue
-                # Behind what compaction has removed from the end there is nothing, although the end is further on.
+                # Behind what compaction has removed from the end there is nothing, although the end
+                # is further on.
                 limit = answer.last_stable_offset if self.options.read_committed else answer.high_watermark
                 empty += limit >= wanted.end
                 if empty >= _TWICE:
@@ -194,7 +202,10 @@ class TopicConnection:
                 self._refresh()
 
     def _fetch_once(self, partition: int, offset: int) -> tuple[Any, str]:
-        """One answer of the leader, or `None` and why there is none. Raises `LiveError` for what no waiting helps."""
+        """One answer of the leader, or `None` and why there is none.
+
+        Raises `LiveError` for what no waiting helps.
+        """
         from kafka import TopicPartition
         from kafka.errors import KafkaError, for_code
         from kafka.protocol.consumer import FetchRequest
@@ -264,7 +275,10 @@ class TopicConnection:
 
 
 def _whole_batches(answer: Any, offset: int) -> tuple[bytes, Transactions, int]:
-    """The whole batches of an answer, the aborted transactions among them, and the offset behind them. A broker may cut the last batch off."""
+    """The whole batches of an answer, the aborted transactions among them, and the offset behind them.
+
+    A broker may cut the last batch off.
+    """
     data = bytes(answer.records or b"")
     starts, end = batch_starts(data)
     if not len(starts):

@@ -44,7 +44,11 @@ _OURS: Final = ("sasl.jaas.config", "ssl.endpoint.identification.algorithm", *_S
 
 
 def client_config(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """What kafka-python's consumer is to be given. Raises `OptionError` for options that are not known or cannot be, also for stores that are not PEM."""
+    """What kafka-python's consumer is to be given.
+
+    Raises `OptionError` for options that are not known or cannot be, also for stores that are not
+    PEM.
+    """
     config: dict[str, Any] = {}
     for name, value in kafka.items():
         if name in _NEVER:

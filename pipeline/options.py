@@ -116,7 +116,10 @@ _NAMES: Final = {option.name.lower(): option.name for option in OPTIONS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options that were checked. `partitions` is `None` for all, offsets are by partition (`None` the default), times are in ms."""
+    """Options that were checked.
+
+    `partitions` is `None` for all, offsets are by partition (`None` the default), times are in ms.
+    """
 
     paths: tuple[str, ...] = ()
     kafka: Mapping[str, str] = field(default_factory=dict)
@@ -143,7 +146,10 @@ class Options:
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Options as Spark hands them over: text, names in any case. Raises `OptionError`, which names the option and what it can be."""
+    """Options as Spark hands them over: text, names in any case.
+
+    Raises `OptionError`, which names the option and what it can be.
+    """
     kafka = {}
     known = {option.name: option.default for option in OPTIONS if option.default}
     for name, value in given.items():
@@ -201,7 +207,10 @@ def parse_mode(text: str) -> Mode:
 
 
 def parse_types(types: str | Iterable[str] | None, topic: str) -> tuple[str, ...] | None:
-    """Record type names in the order of their numbers, `Control` last; `None` for all. Raises `OptionError`."""
+    """Record type names in the order of their numbers, `Control` last; `None` for all.
+
+    Raises `OptionError`.
+    """
     if types is None or (isinstance(types, str) and types.strip() in ("", "all")):
         return None
     names = [name.strip() for name in (types.split(",") if isinstance(types, str) else types)]

@@ -1,6 +1,7 @@
 """Push-down: what a job needs of a log, so that the rest is left out where the log is read: before it is decoded, and before it goes to the JVM, which is what takes the longest.
 
-Always more is kept than the job will use, never less: it looks at the rows as if they were all. Where offsets do not rise, everything is kept.
+Always more is kept than the job will use, never less: it looks at the rows as if they were all.
+Where offsets do not rise, everything is kept.
 """
 
 import json
@@ -36,10 +37,11 @@ class PushDown:
 
     * `state`: of each key the last record, the last tombstone and the last record that is none;
     * `groups`: every record of groups, no commits;
-    * `commits`: of each key the last commit and the last tombstone before each of `times_ms` (ascending), or all of them if there are no times.
+    * `commits`: of each key the last commit and the last tombstone before each of `times_ms`
+      (ascending), or all of them if there are no times.
 
-    The log ends at `until_offsets` (other logs have nothing then), or with its first record later than `until_ms`,
-    which is kept, too, since it tells where that is.
+    The log ends at `until_offsets` (other logs have nothing then), or with its first record later
+    than `until_ms`, which is kept, too, since it tells where that is.
     """
 
     what: What
@@ -69,7 +71,11 @@ class PushDown:
         read_committed: bool,
         end_offset: int | None = None,
     ) -> "NeededRecords":
-        """What is needed of the records of a block. `batches`: those that the records are of; `end_offset`: where the log is known to end for this."""
+        """What is needed of the records of a block.
+
+        `batches`: those that the records are of; `end_offset`: where the log is known to end for
+        this.
+        """
         if self.until_offsets is not None:
             records = records[np.flatnonzero(records.offset <= self._end(topic, partition))]
         if end_offset is not None:
@@ -134,7 +140,10 @@ class NeededRecords:
         return np.flatnonzero(needed)
 
     def leave_out(self, places: Ints) -> bool:
-        """Have records replace no others, because they turned out to be damaged. Returns whether others are needed now."""
+        """Have records replace no others, because they turned out to be damaged.
+
+        Returns whether others are needed now.
+        """
         if self.numbers is None or not bool((self.numbers[places] >= 0).any()):
             return False
         self.numbers[places] = -1

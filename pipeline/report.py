@@ -50,8 +50,9 @@ def report(
 ) -> str:
     """The page, as HTML. `df`, `as_of`: as for `group_state`.
 
-    Lags are shown with `end_offsets` (see `lag`), racks with the result of `locality`; `topology` is for the hashes (see `upgrade_audit`). Runs a handful of Spark jobs;
-    what is collected is bounded, whatever the size of the history, and what is left out is said.
+    Lags are shown with `end_offsets` (see `lag`), racks with the result of `locality`; `topology`
+    is for the hashes (see `upgrade_audit`). Runs a handful of Spark jobs; what is collected is
+    bounded, whatever the size of the history, and what is left out is said.
     """
     return page(collect(df, end_offsets=end_offsets, topology=topology, locality=locality, as_of=as_of, title=title))
 

@@ -1,4 +1,7 @@
-"""Pictures as SVG text: lag panels, a timeline of rebalances, a matrix of racks. Colours are classes of report.css, so that they follow light and dark."""
+"""Pictures as SVG text: lag panels, a timeline of rebalances, a matrix of racks.
+
+Colours are classes of report.css, so that they follow light and dark.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -155,7 +158,10 @@ def matrix(
     columns: Sequence[str | None],
     cells: Mapping[tuple[str | None, str | None], tuple[int, str]],
 ) -> str:
-    """From racks (`rows`) to racks (`columns`): partitions, and a second line. What crosses is darker the more it is; the diagonal is local."""
+    """From racks (`rows`) to racks (`columns`): partitions, and a second line.
+
+    What crosses is darker the more it is; the diagonal is local.
+    """
     return "\n".join(_matrix(rows, columns, cells))
 
 

@@ -1,4 +1,7 @@
-"""What the report shows, collected from the jobs: no more than a page can show, whatever the size of the history. Spark sums; nothing is drawn here."""
+"""What the report shows, collected from the jobs: no more than a page can show, whatever the size of the history.
+
+Spark sums; nothing is drawn here.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +33,10 @@ MOST_FINDINGS = 500
 
 @dataclass(frozen=True, slots=True)
 class LagSeries:
-    """The lag of one group over all its partitions: times (seconds since 1970) and records. `drain_seconds`: until its slowest partition has caught up, `None` for never."""
+    """The lag of one group over all its partitions: times (seconds since 1970) and records.
+
+    `drain_seconds`: until its slowest partition has caught up, `None` for never.
+    """
 
     group: str
     points: Sequence[tuple[float, float]]
@@ -42,7 +48,11 @@ class LagSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """All that is shown. What was left out of a list is in its count: `group_count`, `rebalance_count`, `lanes` by group with their counts, `lag_groups`, `finding_counts`."""
+    """All that is shown.
+
+    What was left out of a list is in its count: `group_count`, `rebalance_count`, `lanes` by group
+    with their counts, `lag_groups`, `finding_counts`.
+    """
 
     title: str
     made_at: datetime

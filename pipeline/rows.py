@@ -1,7 +1,8 @@
 """From the batches that the columnar decoder makes, one per record type, to batches of the pipeline's schema.
 
-A batch of one record type becomes a batch with that type's struct filled and all others null. What could not be decoded comes as rows with an `error`; a record
-that was decoded but has bytes left over is one row with both.
+A batch of one record type becomes a batch with that type's struct filled and all others null. What
+could not be decoded comes as rows with an `error`; a record that was decoded but has bytes left
+over is one row with both.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,7 +42,10 @@ MAX_ROWS = 1 << 16
 
 
 class Rows:
-    """Makes batches of the schema for `topic` and `types` (`None`: all). Of `columns`, if some are given, `chosen` makes the batches; structs have no others at any time."""
+    """Makes batches of the schema for `topic` and `types` (`None`: all).
+
+    Of `columns`, if some are given, `chosen` makes the batches; structs have no others at any time.
+    """
 
     def __init__(
         self, topic: str, types: Collection[str] | None = None, columns: Collection[str] | None = None
@@ -59,7 +63,8 @@ class Rows:
     ) -> Iterator[pa.RecordBatch]:
         """Batches by record type, as `decode_columns` or `read_columns` give them, with what else is known of every row.
 
-        `common`: columns by name: a scalar for all rows, or an array from which the column `row` of the batches takes.
+        `common`: columns by name: a scalar for all rows, or an array from which the column `row` of
+        the batches takes.
         """
         problems = batches.get(PROBLEMS)
         for name, batch in batches.items():
@@ -138,7 +143,10 @@ class Rows:
         batches: Mapping[str, pa.RecordBatch],
         common: Mapping[str, pa.Scalar | pa.Array],
     ) -> pa.RecordBatch:
-        """Rows of records that are nothing but a problem. Types that are not wanted are left out, if the key says a type."""
+        """Rows of records that are nothing but a problem.
+
+        Types that are not wanted are left out, if the key says a type.
+        """
         if self.wanted is not None:
             types = [self._names.get(type_id) for type_id in problems.column("type_id").to_pylist()]
             problems = problems.filter(pa.array([name is None or name in self.wanted for name in types], BOOL))
@@ -154,7 +162,10 @@ class Rows:
     def _with_errors(
         self, rows: pa.RecordBatch, batch: pa.RecordBatch, problems: pa.RecordBatch
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Records that were decoded, and are among the problems as well: the problem goes into their row. Returns the rows, and the problems that are left."""
+        """Records that were decoded, and are among the problems as well: the problem goes into their row.
+
+        Returns the rows, and the problems that are left.
+        """
         identity = "row" if "row" in batch.schema.names else "log_offset"
         places = pc.index_in(batch.column(identity), problems.column(identity))
         if places.null_count == len(places):
@@ -209,7 +220,10 @@ def _is_whole(rows: pa.Array, count: int) -> bool:
 
 
 def timestamps(milliseconds: pa.Array) -> pa.Array:
-    """Kafka's timestamps, in ms, as Spark's. None (-1) is null, and so is what is later than `LATEST_MS`."""
+    """Kafka's timestamps, in ms, as Spark's.
+
+    None (-1) is null, and so is what is later than `LATEST_MS`.
+    """
     numbers = np.asarray(milliseconds, dtype=np.int64)
     missing = (numbers < 0) | (numbers > LATEST_MS)
     found = pa.array(numbers * 1000, mask=missing if bool(missing.any()) else None)

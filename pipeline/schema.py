@@ -1,8 +1,9 @@
 """The columns of decoded records: some that every record has, and a struct for each record type, filled in the rows of that type only.
 
-Names are Spark's where Spark has one (`topic`, `partition`, `offset`, `timestamp`, as its Kafka source has them), else Kafka's. The struct of a record type
-is its name in snake_case, and holds the fields of key and value but the group, which is a column for all types. Topic ids are text in the form in which Kafka
-shows them. All is derived from the declarations in `quorate.codecs`.
+Names are Spark's where Spark has one (`topic`, `partition`, `offset`, `timestamp`, as its Kafka
+source has them), else Kafka's. The struct of a record type is its name in snake_case, and holds the
+fields of key and value but the group, which is a column for all types. Topic ids are text in the
+form in which Kafka shows them. All is derived from the declarations in `quorate.codecs`.
 """
 
 import re
@@ -51,7 +52,9 @@ ERROR = pa.struct(
         "detail": TEXT,
     }
 )
-"""What is wrong with a row: the reason in Kafka's and our terms, whether it is about the `key`, the `value`, or a `file`, where in it, and the details."""
+"""What is wrong with a row: the reason in Kafka's and our terms, whether it is about the `key`, the
+`value`, or a `file`, where in it, and the details.
+"""
 
 COMMON: pa.Schema = pa.schema(
     {
@@ -72,13 +75,16 @@ COMMON: pa.Schema = pa.schema(
         "value": BYTES,
     }
 )
-"""The columns of every row. `producer_id` is null without one; `type` is null where the key does not say a type that is known; `key` and `value` are the
-bytes of rows with an error."""
+"""The columns of every row. `producer_id` is null without one; `type` is null where the key does
+not say a type that is known; `key` and `value` are the bytes of rows with an error.
+"""
 
 RAW = ("key", "value")
 
 LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999. Whatever is later is not a time that a broker wrote; neither Python nor, later still, Spark has it."""
+"""The end of the year 9999. Whatever is later is not a time that a broker wrote; neither Python
+nor, later still, Spark has it.
+"""
 
 CONTROL_STRUCT = pa.struct({"name": TEXT, "coordinator_epoch": INT})
 
@@ -93,7 +99,10 @@ def column_of(name: str) -> str:
 
 
 def record_types(topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None) -> tuple[RecordType, ...]:
-    """The record types of a topic in the order of their numbers, or those that are asked for by name. Raises `OptionError` for names that the topic has not."""
+    """The record types of a topic in the order of their numbers, or those that are asked for by name.
+
+    Raises `OptionError` for names that the topic has not.
+    """
     if topic not in RECORD_TYPES:
         raise OptionError(f"{topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
     known = {record_type.name: record_type for record_type in RECORD_TYPES[topic].values()}
@@ -133,8 +142,9 @@ def spark_schema(
 ) -> StructType:
     """The columns in Spark: those of `COMMON`, then a struct for each record type of the topic, or for those that are asked for (`"Control"`: transaction markers).
 
-    `columns`: only these, by name; `offset_commit.offset` is a field of a struct, whose other fields are left out unless they are named, too. The order is always
-    the same. Raises `OptionError` for a topic, type or column that is not known.
+    `columns`: only these, by name; `offset_commit.offset` is a field of a struct, whose other
+    fields are left out unless they are named, too. The order is always the same. Raises
+    `OptionError` for a topic, type or column that is not known.
     """
     schema: StructType = from_arrow_schema(arrow_schema(topic, types, columns))
     return schema

@@ -32,7 +32,10 @@ _USUAL = re.compile(r"WARNING: |Using Spark's default|Setting |To adjust logging
 
 
 def check_source(input_format: str, sources: Sequence[str], options: Mapping[str, str]) -> None:
-    """Find out what is wrong with the sources before Spark takes its seconds to start. Raises `InputError`."""
+    """Find out what is wrong with the sources before Spark takes its seconds to start.
+
+    Raises `InputError`.
+    """
     if input_format != FORMAT:
         if not sources:
             raise InputError(f"--from {input_format} needs a SOURCE")
@@ -52,13 +55,15 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
         )
     # Workers have to have what this process has, not what `python3` happens to be.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Spark keeps filters that it pushed to a Python source for all later uses of the rows, and jobs use them more than once.
+    # Spark keeps filters that it pushed to a Python source for all later uses of the rows, and jobs
+    # use them more than once.
     settings: dict[str, Any] = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "false"}
     if not submitted:
         settings |= {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
-            # What goes wrong is told in one line. Spark would tell it again and again: --conf spark.log.level=ERROR has it do so.
+            # What goes wrong is told in one line. Spark would tell it again and again: --conf
+            # spark.log.level=ERROR has it do so.
             "spark.log.level": "OFF",
             "spark.master": "local[*]",
         }
@@ -71,7 +76,8 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
             started_up.launch(settings)
         session = builder.getOrCreate()
     except PySparkException as error:
-        # What the JVM said before it ended tells more than Spark's Python side, which only knows that it did.
+        # What the JVM said before it ended tells more than Spark's Python side, which only knows
+        # that it did.
         raise InputError(f"Spark does not start: {started_up.told or _told(str(error))}") from error
     started_up.over = True
     register(session)
@@ -152,9 +158,12 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
 
 
 def write(tables: Mapping[str, DataFrame], place: str, form: str, *, overwrite: bool) -> dict[str, str]:
-    """Have Spark write the tables: one straight to `place`, several each into a folder of its name there. Returns where each was written.
+    """Have Spark write the tables: one straight to `place`, several each into a folder of its name there.
 
-    CSV has no nested values: they are JSON there. Raises `InputError` for a format that Spark lacks, and for places where something is.
+    Returns where each was written.
+
+    CSV has no nested values: they are JSON there. Raises `InputError` for a format that Spark
+    lacks, and for places where something is.
     """
     if form == "iceberg" and "/" in place:
         raise InputError(

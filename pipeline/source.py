@@ -1,6 +1,7 @@
 """The data source `consumer-offsets`: `register(spark)`, then `spark.read.format("consumer-offsets")`.
 
-Puts together what `options`, `files`, `live` and `stream` know; Spark calls it on the driver, in processes of its own, and `read` in the executors.
+Puts together what `options`, `files`, `live` and `stream` know; Spark calls it on the driver, in
+processes of its own, and `read` in the executors.
 """
 
 import sys
@@ -56,8 +57,9 @@ class ConsumerOffsets(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The batch reader; one that takes filters where Spark has some."""
-        # Spark (4.1 to 4.3) uses the filters of one use of a DataFrame for all later uses of the same load(): hence only where it is asked for. It refuses a reader
-        # that takes filters while spark.sql.python.filterPushdown.enabled is off, and does not say here whether it is.
+        # Spark (4.1 to 4.3) uses the filters of one use of a DataFrame for all later uses of the
+        # same load(): hence only where it is asked for. It refuses a reader that takes filters
+        # while spark.sql.python.filterPushdown.enabled is off, and does not say here whether it is.
         asked = self.parsed.push_filters and (_PUSHES_FILTERS in sys.modules or _is_main(_PUSHES_FILTERS))
         return (_FilteringReader if asked else _Reader)(self.parsed)
 
@@ -132,7 +134,10 @@ class _FilteringReader(_Reader):
 
 
 def stream_reader(options: Options, reading: Callable[[], Reading]) -> DataSourceStreamReader:
-    """The reader of a stream, which Spark from 4.2 on can limit. Raises `OptionError` for options that streams do not have."""
+    """The reader of a stream, which Spark from 4.2 on can limit.
+
+    Raises `OptionError` for options that streams do not have.
+    """
     if options.ending_offsets != {None: LATEST} or options.ending_timestamp is not None:
         raise OptionError(
             "options endingOffsets and endingTimestamp: a stream has no end; read a batch with spark.read"

@@ -1,7 +1,8 @@
 """Streams: which offsets there are, how many of them a micro-batch takes, and the tasks that read them.
 
-Spark keeps the offsets, in the checkpoint, as `{"__consumer_offsets": {"0": 123}}`: the same form as those of its Kafka source. Nothing is kept here, so that a
-query goes on wherever the checkpoint says.
+Spark keeps the offsets, in the checkpoint, as `{"__consumer_offsets": {"0": 123}}`: the same form
+as those of its Kafka source. Nothing is kept here, so that a query goes on wherever the checkpoint
+says.
 """
 
 from abc import ABC, abstractmethod
@@ -82,7 +83,8 @@ class _Files(_Source):
         first = self.first()
         asked = {number: offset_of(self.options.starting_offsets, number) for number in first}
         ends = self.ends({}) if LATEST in asked.values() or max(asked.values(), default=EARLIEST) >= 0 else {}
-        # Never behind the last stable offset: what is before it is settled, and need not be looked at again.
+        # Never behind the last stable offset: what is before it is settled, and need not be looked
+        # at again.
         return {
             number: first[number]
             if start == EARLIEST
@@ -213,7 +215,10 @@ class StreamReader(DataSourceStreamReader):
             self.source = None
 
     def ends_from(self, starts: Offsets, limit: int | None) -> Offsets:
-        """Where a micro-batch ends that begins at `starts` and takes at most `limit` offsets. Raises `DataLoss`."""
+        """Where a micro-batch ends that begins at `starts` and takes at most `limit` offsets.
+
+        Raises `DataLoss`.
+        """
         now = self.log.ends(starts)
         ends = {}
         for number, start in starts.items():
@@ -225,7 +230,8 @@ class StreamReader(DataSourceStreamReader):
                 raise self._lost(number, start, f"the log ends at {now[number]:,}")
         for number, end in now.items():
             if self.target is not None:
-                # Of what came after the target was set, nothing is to be read; a partition that had not been there waits.
+                # Of what came after the target was set, nothing is to be read; a partition that had
+                # not been there waits.
                 if number not in self.target and number not in starts:
                     continue
                 end = max(starts.get(number, 0), min(end, self.target.get(number, end)))

@@ -13,8 +13,9 @@ _FORKED_BY = "pyspark.daemon"
 def settle() -> None:
     """Keep what is there, which is what was imported, out of collections of garbage, in processes that pyspark keeps for further tasks.
 
-    After each task pyspark's daemon has all garbage collected, for which every object is looked at: 40 ms with NumPy, pyarrow and what we import, a quarter of what a task of
-    32 MB takes. These objects stay as long as the process does anyway. Nothing is done in other processes.
+    After each task pyspark's daemon has all garbage collected, for which every object is looked at:
+    40 ms with NumPy, pyarrow and what we import, a quarter of what a task of 32 MB takes. These
+    objects stay as long as the process does anyway. Nothing is done in other processes.
     """
     if _is_forked():
         gc.freeze()

@@ -15,7 +15,9 @@ __all__ = ["on_page_markdown", "state_diagram"]
 _STATES = re.compile(r"<!-- states: ([\w.]+) -->")
 
 CHARACTER, HEIGHT, GAP, LEVEL = 8, 30, 46, 24
-"""In pixels: a character's width, a state's height, the room between states, and what an arrow that skips a state is farther out."""
+"""In pixels: a character's width, a state's height, the room between states, and what an arrow that
+skips a state is farther out.
+"""
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -30,7 +32,10 @@ def _picture(module: str) -> str:
 
 
 def state_diagram(transitions: Mapping[Enum, Iterable[Enum]], named: Mapping[Enum, str]) -> str:
-    """One arrow per transition, with a title that names its ends. `named`: what to write for each state."""
+    """One arrow per transition, with a title that names its ends.
+
+    `named`: what to write for each state.
+    """
     lefts: dict[Enum, int] = {}
     width = GAP // 2
     for state, name in named.items():

@@ -1,7 +1,8 @@
 """Puts tests into the pages that tell of them: what docs/how-to/scenarios*.md shows is what runs.
 
-`<!-- source FILE NAME... -->` in a page is followed by a block with the functions, classes and constants of those names, as the file has them; `imports` are the file's imports.
-With --check nothing is written: the exit status is 1 if a page is out of date.
+`<!-- source FILE NAME... -->` in a page is followed by a block with the functions, classes and
+constants of those names, as the file has them; `imports` are the file's imports. With --check
+nothing is written: the exit status is 1 if a page is out of date.
 """
 
 import ast

@@ -1,4 +1,6 @@
-"""Fails if modules of quorate import each other in a circle, also by imports inside functions. `make lint` runs it on the installed package.
+"""Fails if modules of quorate import each other in a circle, also by imports inside functions.
+
+`make lint` runs it on the installed package.
 
 Imports for type checkers alone are left out: they are not there when the code runs.
 """

@@ -2,7 +2,8 @@
 
     tests/releases/build && .venv/bin/python scripts/make_configs.py
 
-The first fetches the jars of every release in `quorate.codecs.releases`. tests/codecs/test_configs.py holds the table against them.
+The first fetches the jars of every release in `quorate.codecs.releases`.
+tests/codecs/test_configs.py holds the table against them.
 """
 
 import re

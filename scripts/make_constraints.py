@@ -1,7 +1,8 @@
 """Writes constraints.txt: one `name==version` for each package that the development extras resolve to (`make constraints`).
 
-Pip resolves (without installing) against whatever index the machine is set up for; its addresses and hashes are left out, so that the
-file holds on every machine. What is already pinned stays unless `--upgrade` is given.
+Pip resolves (without installing) against whatever index the machine is set up for; its addresses
+and hashes are left out, so that the file holds on every machine. What is already pinned stays
+unless `--upgrade` is given.
 """
 
 import argparse
@@ -30,7 +31,8 @@ def main() -> int:
     parser.add_argument("--upgrade", action="store_true", help="ignore the present pins")
     arguments = parser.parse_args()
     if sys.version_info[:2] != (3, 11):
-        # Pip can look for packages that suit another Python, but decides by its own which of their dependencies apply.
+        # Pip can look for packages that suit another Python, but decides by its own which of their
+        # dependencies apply.
         print(f"error: .venv has Python {sys.version.split()[0]}, but pins have to hold from 3.11 on", file=sys.stderr)
         print("       remove .venv, then: make constraints PYTHON=python3.11", file=sys.stderr)
         return 1

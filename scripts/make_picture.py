@@ -1,6 +1,7 @@
 """Draws docs/images/demo.svg: what `quorate demo` shows in a terminal.
 
-Run by `make picture`. The picture asks no other host for anything: whoever looks at it has a monospaced font.
+Run by `make picture`. The picture asks no other host for anything: whoever looks at it has a
+monospaced font.
 """
 
 import io
@@ -42,10 +43,14 @@ FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http
 
 
 def demo_output(folder: Path) -> str:
-    """What the demo prints, with colours; its page goes to the folder. It is another play each time: who has what, and how long it took, are those of this one."""
+    """What the demo prints, with colours; its page goes to the folder.
+
+    It is another play each time: who has what, and how long it took, are those of this one.
+    """
     scripts = sysconfig.get_path("scripts")
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"FORCE_COLOR": "1"}
-    # Found by the shell, the command proposes others by its bare name, as the picture's first line has it.
+    # Found by the shell, the command proposes others by its bare name, as the picture's first line
+    # has it.
     environment["PATH"] = os.pathsep.join((scripts, environment.get("PATH", os.defpath)))
     command = [Path(scripts) / "quorate", "demo"]
     return subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout

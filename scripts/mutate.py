@@ -1,8 +1,10 @@
 """Mutation testing of the coordinator's core (`make mutate`): tells which changes of its code the tests do not notice.
 
-mutmut wants to find a package's files where its modules are looked for, which ours are not (pyproject.toml, package-dir). So this makes a tree that is laid out
-as the package is, below build/mutation, and runs mutmut there; what is mutated, and which tests are to notice, is said in pyproject.toml ([tool.mutmut]).
-No Java is needed. Survivors are printed as diffs, apart from those that docs/contributing/mutants.md explains; ends with 1 if there are any.
+mutmut wants to find a package's files where its modules are looked for, which ours are not
+(pyproject.toml, package-dir). So this makes a tree that is laid out as the package is, below
+build/mutation, and runs mutmut there; what is mutated, and which tests are to notice, is said in
+pyproject.toml ([tool.mutmut]). No Java is needed. Survivors are printed as diffs, apart from those
+that docs/contributing/mutants.md explains; ends with 1 if there are any.
 """
 
 import argparse
@@ -69,7 +71,8 @@ def _lay_out() -> None:
     shutil.copy2(ROOT / "pyproject.toml", TREE)
     for folder in ("tests", "docs"):
         shutil.rmtree(TREE / "mutants" / folder, ignore_errors=True)
-    # Which test runs which function: mutmut would ask new tests only about functions that are new since.
+    # Which test runs which function: mutmut would ask new tests only about functions that are new
+    # since.
     (TREE / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
 
 

@@ -1,10 +1,12 @@
 """Runs the pipeline's tests on each release of Spark that quorate promises (`make test-spark-matrix`), and writes the outcome into docs/how-to/spark.md.
 
-Each release has a virtual environment of its own, build/spark/RELEASE, with everything but pyspark as constraints.txt has it. The releases are those of
-`LINES`, the one that is pinned, and the newest that pip finds. With arguments only these are run, such as `4.0 pinned`; the table has what is
-in the reports of the last runs, and says so where there is none. Status 1 if a test failed.
+Each release has a virtual environment of its own, build/spark/RELEASE, with everything but pyspark
+as constraints.txt has it. The releases are those of `LINES`, the one that is pinned, and the newest
+that pip finds. With arguments only these are run, such as `4.0 pinned`; the table has what is in
+the reports of the last runs, and says so where there is none. Status 1 if a test failed.
 
-On one release the tests run beside what others make for Spark, too (`CONNECTED`), whose jars Maven fetches; on another one there are tests over Spark Connect (`REMOTE`).
+On one release the tests run beside what others make for Spark, too (`CONNECTED`), whose jars Maven
+fetches; on another one there are tests over Spark Connect (`REMOTE`).
 """
 
 import argparse
@@ -25,7 +27,9 @@ PINNED, NEWEST = "pinned", "newest"
 RELEASES = (*LINES, PINNED, NEWEST)
 
 CONNECTED = "4.0"
-"""The release for which Maven's repository has Spark's own Kafka source, Delta and Iceberg, in the versions of connectors.xml."""
+"""The release for which Maven's repository has Spark's own Kafka source, Delta and Iceberg, in the
+versions of connectors.xml.
+"""
 CONNECTORS = ROOT / "tests" / "pipeline" / "connectors.xml"
 JARS = FOLDER / "connectors"
 MAVEN = (
@@ -50,7 +54,9 @@ SINCE = {
     "4.1": "`pushFilters`",
     "4.2": "`maxOffsetsPerTrigger`",
 }
-"""What is left out on releases before this one, for which the tests say `importorskip("pyspark", minversion=...)`."""
+"""What is left out on releases before this one, for which the tests say `importorskip("pyspark",
+minversion=...)`.
+"""
 
 
 @dataclass

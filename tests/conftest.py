@@ -19,18 +19,21 @@ FULL, USUAL = 100, 30
 
 CI = os.environ.get("CI", "").lower() == "true"
 
-# Generating and shrinking records takes a varying time on a loaded machine: no deadlines. CI repeats the same examples, so that a change is
-# judged by what it changed; new examples are tried on developers' machines and by `make fuzz`.
+# Generating and shrinking records takes a varying time on a loaded machine: no deadlines. CI
+# repeats the same examples, so that a change is judged by what it changed; new examples are tried
+# on developers' machines and by `make fuzz`.
 settings.register_profile("developer", deadline=None, max_examples=USUAL)
 settings.register_profile("ci", deadline=None, max_examples=USUAL, derandomize=True, print_blob=True)
 settings.register_profile("full", deadline=None, max_examples=FULL)
 settings.load_profile("ci" if CI else "developer")
 
-# Tests interrupt commands that they start. Those would ignore it where we do, as a shell has it that starts us in the background.
+# Tests interrupt commands that they start. Those would ignore it where we do, as a shell has it
+# that starts us in the background.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# For each JVM of Spark that a test starts, in whatever process. It lives for seconds or minutes: what compiling well costs does not come back.
+# For each JVM of Spark that a test starts, in whatever process. It lives for seconds or minutes:
+# what compiling well costs does not come back.
 SPARK_CLASSES = Path(__file__).parent / "pipeline" / "target" / "spark.jsa"  # tests/pipeline/archive.py
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 if SPARK_CLASSES.exists():

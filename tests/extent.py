@@ -1,6 +1,7 @@
 """How much of it the tests try where they could go on for ever: examples of properties, seeds of random histories.
 
-`make test` tries three tenths; `make bench-diff` all of it (`--hypothesis-profile full`), before its sweeps of other seeds.
+`make test` tries three tenths; `make bench-diff` all of it (`--hypothesis-profile full`), before
+its sweeps of other seeds.
 """
 
 from collections.abc import Sequence

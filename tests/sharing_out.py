@@ -1,12 +1,15 @@
 """Which tests a worker of xdist runs as one group, and in which order groups are handed out.
 
-Files stay whole, as their tests share fixtures. So do files that share what is expensive: a cluster in containers, and Spark, whose JVM takes seconds to start and
-a gigabyte. Tests that only wait for a process of their own are groups by themselves.
+Files stay whole, as their tests share fixtures. So do files that share what is expensive: a cluster
+in containers, and Spark, whose JVM takes seconds to start and a gigabyte. Tests that only wait for
+a process of their own are groups by themselves.
 
-Tests on clusters wait for much of their time, for sessions to time out and for brokers to notice. So there are more workers than cores, and the groups on
-clusters begin first, next to those that compute: nothing that takes a minute is left for the end.
+Tests on clusters wait for much of their time, for sessions to time out and for brokers to notice.
+So there are more workers than cores, and the groups on clusters begin first, next to those that
+compute: nothing that takes a minute is left for the end.
 
-This is a scheduler of our own because xdist's loadgroup (3.8) renames tests in a way that pytest 9.2 does not heed: its groups are lost.
+This is a scheduler of our own because xdist's loadgroup (3.8) renames tests in a way that pytest
+9.2 does not heed: its groups are lost.
 """
 
 from pathlib import PurePosixPath
@@ -37,7 +40,9 @@ FIRST = (
     "tests/test_docs.py",
     "tests/test_packaging.py",
 )
-"""Groups that take longest, by how their names begin. All others follow in the order of their files."""
+"""Groups that take longest, by how their names begin. All others follow in the order of their
+files.
+"""
 
 
 class Scheduling(LoadScopeScheduling):

@@ -1,13 +1,15 @@
 """Runs what README.md and docs/ show.
 
 - ```python blocks are executed, those of a page in one namespace; with `>>>` they are doctests.
-- ```console blocks: each `$ command` is run, and what is shown below it must be what it prints (stdout, then stderr; `...` stands for anything).
-  Nothing shown means that only the exit status counts. A command may fail only where the page shows its `error:`.
+- ```console blocks: each `$ command` is run, and what is shown below it must be what it prints
+  (stdout, then stderr; `...` stands for anything). Nothing shown means that only the exit status
+  counts. A command may fail only where the page shows its `error:`.
 - Tests shown in docs/how-to/scenarios*.md are only defined; tests/integration runs them.
 - ```sh blocks are for what needs a cluster, a registry or a new machine; they are not run.
 
-Pages are run in an empty folder in which `kafka-logs` is a recorded log directory. Those that start Spark have a process of their own, in which each starts and stops
-its Spark in the one JVM that they share.
+Pages are run in an empty folder in which `kafka-logs` is a recorded log directory. Those that start
+Spark have a process of their own, in which each starts and stops its Spark in the one JVM that they
+share.
 """
 
 import doctest
@@ -31,13 +33,18 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 WITH_SPARK = [page for page in PAGES if "SparkSession" in page.read_text("utf-8")]
 LANGUAGES = {"console", "diff", "ini", "json", "markdown", "python", "sh", "text", "toml"}
 SPARK_FOLDER = "QUORATE_TESTS_SPARK_FOLDER"
-"""Says that this process is the one for pages that start Spark, and where they are run: a JVM keeps to the folder in which it was started, and a process has one JVM."""
+"""Says that this process is the one for pages that start Spark, and where they are run: a JVM keeps
+to the folder in which it was started, and a process has one JVM.
+"""
 
 ENVIRONMENT = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 def run_console(example: Example) -> str | None:
-    """Run each command of a block. Returns what differs, which sybil reports with the line of the block."""
+    """Run each command of a block.
+
+    Returns what differs, which sybil reports with the line of the block.
+    """
     commands = re.split(r"^\$ ", example.parsed, flags=re.MULTILINE)
     if commands[0].strip():
         return f"the block starts with output instead of '$ command': {commands[0]!r}"

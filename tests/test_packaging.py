@@ -1,7 +1,7 @@
 """What a user installs: the wheel, the source distribution and the editable install hold the same rooms, typed and importable.
 
-Nothing is downloaded: the packages are built with the setuptools that lies beside pytest, and installed without dependencies into throw-away
-virtual environments that borrow them.
+Nothing is downloaded: the packages are built with the setuptools that lies beside pytest, and
+installed without dependencies into throw-away virtual environments that borrow them.
 """
 
 import json
@@ -31,7 +31,8 @@ ROOMS = sorted(
     and not folder.name.startswith(".")
     and folder.suffix != ".egg-info"
 )
-# Needed by some functions and commands only, so that importing a room and `quorate --help` are quick.
+# Needed by some functions and commands only, so that importing a room and `quorate --help` are
+# quick.
 HEAVY = {"aiokafka", "construct", "kafka", "numpy", "pandas", "pyarrow"}
 TERMINAL = {"click", "rich"}
 
@@ -165,7 +166,8 @@ def installed(request, built, tmp_path_factory) -> Installed:
     pip = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--python", home / "bin" / "python"]
     run([*pip, "install", "--no-deps", "--no-index", "--no-compile", wheel])
     (site,) = home.glob("lib/python*/site-packages")
-    # The dependencies are borrowed. A folder named in a .pth file has its own .pth files ignored, so our editable install is not.
+    # The dependencies are borrowed. A folder named in a .pth file has its own .pth files ignored,
+    # so our editable install is not.
     (site / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n{sysconfig.get_path('platlib')}\n")
     return Installed(bin=home / "bin", expected=built.source if request.param == "editable" else site / "quorate")
 
@@ -208,7 +210,10 @@ def test_import_leaves_heavy_libraries_alone(installed, module, unwanted, tmp_pa
 
 
 def check_types(installed: Installed, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What mypy says about the user's scripts in a folder. What it finds out about libraries is kept for the next folder."""
+    """What mypy says about the user's scripts in a folder.
+
+    What it finds out about libraries is kept for the next folder.
+    """
     mypy = [sys.executable, "-P", "-m", "mypy", "--python-executable", installed.bin / "python", "--strict"]
     cache = ["--cache-dir", installed.bin.parent / "mypy"]
     scripts = sorted(path.name for path in folder.glob("*.py"))

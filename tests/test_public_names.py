@@ -51,7 +51,9 @@ def test_every_exception_derives_from_quorate_error(classes):
 
 
 SCHEMAS = ("quorate.codecs.api", "quorate.codecs.messages", "quorate.codecs.metadata_records")
-"""Their classes have the names of Kafka's schemas, whose structs are nested in the message that they belong to."""
+"""Their classes have the names of Kafka's schemas, whose structs are nested in the message that
+they belong to.
+"""
 
 ADAPTERS = "quorate.assignors.adapters."
 """Has the same classes once for each client; a user imports those of one client."""

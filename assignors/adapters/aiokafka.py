@@ -5,8 +5,9 @@ consumer = AIOKafkaConsumer("orders", group_id="billing", bootstrap_servers=serv
                             partition_assignment_strategy=[aiokafka.CooperativeSticky()])
 ```
 
-The rack is given once: to the consumer (`client_rack`) or to the assignor; either way both know it. An instance may serve any number of consumers: each works
-with a copy of its own. What aiokafka's consumer does not do by itself is in `quorate.assignors.adapters.aiokafka_consumer`.
+The rack is given once: to the consumer (`client_rack`) or to the assignor; either way both know it.
+An instance may serve any number of consumers: each works with a copy of its own. What aiokafka's
+consumer does not do by itself is in `quorate.assignors.adapters.aiokafka_consumer`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -50,7 +51,8 @@ INSTANCES = (
 def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
     """Keyword arguments for `AIOKafkaConsumer`, checked before there is a consumer: the assignors and the rack.
 
-    Raises `TypeError` for what is not an instance of an assignor, and `ValueError` for none, for two of one name, and for two racks.
+    Raises `TypeError` for what is not an instance of an assignor, and `ValueError` for none, for
+    two of one name, and for two racks.
     """
     for one in assignors:
         if not isinstance(one, Adapter):
@@ -66,12 +68,14 @@ def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
 class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
     """Any assignor of quorate's as one of aiokafka's.
 
-    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out, `cooperative-sticky` is cooperative and others are not; with `True` any
-    other than Java's is, and the adapter sees to it that nothing is given away before it is free. The group knows it as `cooperative-NAME` then.
-    A consumer whose assignors are not all cooperative is eager.
+    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out,
+    `cooperative-sticky` is cooperative and others are not; with `True` any other than Java's is,
+    and the adapter sees to it that nothing is given away before it is free. The group knows it as
+    `cooperative-NAME` then. A consumer whose assignors are not all cooperative is eager.
     """
 
-    # What aiokafka's coordinator calls; in aiokafka's own assignors these are class methods, and their state is shared by all consumers of a process.
+    # What aiokafka's coordinator calls; in aiokafka's own assignors these are class methods, and
+    # their state is shared by all consumers of a process.
 
     def metadata(self, topics: Iterable[str] | None = None) -> bytes:
         """The subscription to send, version 3: with the rack, what the consumer keeps, the generation, and user data, as a Java member sends it."""
@@ -87,7 +91,8 @@ class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc
     def assign(self, cluster: Any, members: Mapping[str, Any]) -> dict[str, Any]:
         """The leader's assignment from what aiokafka reads of subscriptions: topics and user data.
 
-        A running consumer's leader goes another way (`Companion`), on which racks, owned partitions and instance ids are seen.
+        A running consumer's leader goes another way (`Companion`), on which racks, owned partitions
+        and instance ids are seen.
         """
         joined = [
             Joined(member, subscription_bytes(one.subscription, user_data=one.user_data or None))
@@ -102,7 +107,10 @@ class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc
 
 
 def _adopt(coordinator: Any, asking: Adapter) -> Adapter:
-    """Give a coordinator that joins for the first time its companion, and copies of its own of our assignors; answers the copy of `asking`. Raises `KafkaConfigurationError`."""
+    """Give a coordinator that joins for the first time its companion, and copies of its own of our assignors; answers the copy of `asking`.
+
+    Raises `KafkaConfigurationError`.
+    """
     ours = [one for one in coordinator._assignors if isinstance(one, Adapter)]
     if all(one._companion is None for one in ours):
         fetcher = fetcher_of(coordinator)
@@ -124,7 +132,10 @@ def _adopt(coordinator: Any, asking: Adapter) -> Adapter:
 
 
 class Range(NamedConsumerAssignor, Adapter):
-    """Kafka's `range`: per topic, contiguous ranges; local ones where racks are known (KIP-881). Eager."""
+    """Kafka's `range`: per topic, contiguous ranges; local ones where racks are known (KIP-881).
+
+    Eager.
+    """
 
     registered = "range"
 
@@ -136,7 +147,10 @@ class RoundRobin(NamedConsumerAssignor, Adapter):
 
 
 class Sticky(NamedConsumerAssignor, Adapter):
-    """Kafka's `sticky`: balanced, with as few partitions moved as possible; local ones where racks are known (KIP-881). Eager."""
+    """Kafka's `sticky`: balanced, with as few partitions moved as possible; local ones where racks are known (KIP-881).
+
+    Eager.
+    """
 
     registered = "sticky"
 
@@ -148,7 +162,9 @@ class CooperativeSticky(NamedConsumerAssignor, Adapter):
 
 
 class LagAware(LagAwareConsumerAssignor, Adapter):
-    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager, if not told otherwise.
+    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`.
+
+    Eager, if not told otherwise.
 
     Without `lags`, the leader reads them by its consumer's own connections.
     """

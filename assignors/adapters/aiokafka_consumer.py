@@ -1,17 +1,25 @@
 """What aiokafka's consumer needs beside assignors: one `Companion` per consumer.
 
-aiokafka 0.14 sends the bytes that an assignor makes, and its metadata has the racks of brokers and the replicas of partitions, but
+aiokafka 0.14 sends the bytes that an assignor makes, and its metadata has the racks of brokers and
+the replicas of partitions, but
 
-- as the leader it reads only topics and user data of subscriptions, and drops racks, owned partitions, generations and `group_instance_id`s;
-- it assigns in the event loop, where a large group or a slow source of lags would hold up the program;
+- as the leader it reads only topics and user data of subscriptions, and drops racks, owned
+  partitions, generations and `group_instance_id`s;
+- it assigns in the event loop, where a large group or a slow source of lags would hold up the
+  program;
 - a leader does not notice that partitions changed racks (KIP-881);
 - it gives up everything at each rebalance: there is no cooperative protocol (KIP-429);
-- its heartbeats and commits carry no `group_instance_id`, so that two static members with the same one take turns in replacing each other (KIP-345);
-- its JoinGroup is too old to tell a static leader that was restarted that it still is the leader (KIP-814);
-- before a rebalance and at the end it commits offsets until that succeeds, which for those of a topic that was deleted is never;
-- it joins once per assignor, first with one, then with two, and so on, which is a rebalance each time.
+- its heartbeats and commits carry no `group_instance_id`, so that two static members with the same
+  one take turns in replacing each other (KIP-345);
+- its JoinGroup is too old to tell a static leader that was restarted that it still is the leader
+  (KIP-814);
+- before a rebalance and at the end it commits offsets until that succeeds, which for those of a
+  topic that was deleted is never;
+- it joins once per assignor, first with one, then with two, and so on, which is a rebalance each
+  time.
 
-The companion does these. It replaces methods on the one coordinator that it is for; nothing is changed for other consumers.
+The companion does these. It replaces methods on the one coordinator that it is for; nothing is
+changed for other consumers.
 """
 
 import asyncio
@@ -79,7 +87,11 @@ class Companion(ConsumerCompanion):
 
     @staticmethod
     def view(cluster: Any) -> ClusterView:
-        """The metadata of aiokafka. Of a topic with an error it keeps nothing; a partition without a leader still has its replicas."""
+        """The metadata of aiokafka.
+
+        Of a topic with an error it keeps nothing; a partition without a leader still has its
+        replicas.
+        """
         return ClusterView(
             brokers={broker.nodeId: broker.rack for broker in cluster._brokers.values()},
             topics={
@@ -121,7 +133,8 @@ class Companion(ConsumerCompanion):
         coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
         topology = self.membership.topology(members, self.view(coordinator._cluster))
         if skips:
-            # A static leader is back within its session: everybody keeps what they have, and it watches again (KIP-814).
+            # A static leader is back within its session: everybody keeps what they have, and it
+            # watches again (KIP-814).
             log.info("group %s: the leader is back; nothing is assigned anew", coordinator.group_id)
             return {}
         assert isinstance(strategy, Strategy)  # without, and nothing to skip, it was aiokafka's
@@ -143,7 +156,8 @@ class Companion(ConsumerCompanion):
             await self._type._on_join_prepare(coordinator, previous)
 
     def _reset_generation(self) -> None:
-        # The member is out, and others may have its partitions by now: it returns no more records of them.
+        # The member is out, and others may have its partitions by now: it returns no more records
+        # of them.
         state = self._coordinator._subscription
         if state.partitions_auto_assigned():  # and not assigned by hand since
             state.begin_reassignment()
@@ -166,7 +180,8 @@ class Companion(ConsumerCompanion):
         now = frozenset(TopicPartition(*at) for at in partitions_of(message.assigned_partitions))
         kept, revoked, added = before.tps & now, before.tps - now, now - before.tps
         if revoked:
-            # No records of these any more; the others have to wait for as long as the listener takes.
+            # No records of these any more; the others have to wait for as long as the listener
+            # takes.
             state.begin_reassignment()
             await self._commit(before)
             await self._tell("on_partitions_revoked", revoked)
@@ -194,7 +209,8 @@ class Companion(ConsumerCompanion):
         if not coordinator._enable_auto_commit:
             return
         offsets = assignment.all_consumed_offsets()
-        # Of the others there is nothing to go on from, but the broker says "unknown", which may also mean "not yet".
+        # Of the others there is nothing to go on from, but the broker says "unknown", which may
+        # also mean "not yet".
         there = {at: offset for at, offset in offsets.items() if coordinator._cluster.partitions_for_topic(at.topic)}
         limit_ms = min(LAST_COMMIT_MS, coordinator._rebalance_timeout_ms / 2)
         try:

@@ -1,6 +1,7 @@
 """Requests of static members that aiokafka 0.14 lacks: with `group_instance_id` (KIP-345), and a JoinGroup that lets a restarted leader know that it leads (KIP-814).
 
-aiokafka's own requests are made into these; a broker that is too old for them gets aiokafka's. Fields are named as aiokafka's code reads them.
+aiokafka's own requests are made into these; a broker that is too old for them gets aiokafka's.
+Fields are named as aiokafka's code reads them.
 """
 
 from typing import Any
@@ -95,7 +96,10 @@ class _OffsetCommitRequestV7(RequestStruct):  # type: ignore[misc]
 
 
 class StaticOffsetCommit(Request[OffsetCommitRequest_v3 | _OffsetCommitRequestV7]):  # type: ignore[misc]
-    """A commit that names the instance: version 7, of brokers 2.3 and newer. Leader epochs are not known here (-1)."""
+    """A commit that names the instance: version 7, of brokers 2.3 and newer.
+
+    Leader epochs are not known here (-1).
+    """
 
     API_KEY = 8
 

@@ -1,7 +1,8 @@
 """Finds the client's object that is calling. Knows no client.
 
-Neither kafka-python nor aiokafka tells an assignor which consumer it works for: an assignor gets topics, or metadata. It needs more than that (`client_rack`,
-what the consumer owns, a way to ask for a rebalance), and the object that has it is the one whose method calls.
+Neither kafka-python nor aiokafka tells an assignor which consumer it works for: an assignor gets
+topics, or metadata. It needs more than that (`client_rack`, what the consumer owns, a way to ask
+for a rebalance), and the object that has it is the one whose method calls.
 """
 
 import sys

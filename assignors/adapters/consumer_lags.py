@@ -1,6 +1,9 @@
-"""Lags of a group as its leader reads them by its consumer's own connections, for `lag-aware` without a source of lags (KIP-169). Knows no client.
+"""Lags of a group as its leader reads them by its consumer's own connections, for `lag-aware` without a source of lags (KIP-169).
 
-Servers, security, group and reset policy are those of the consumer. A client's companion gives the three questions; they have limits of their own.
+Knows no client.
+
+Servers, security, group and reset policy are those of the consumer. A client's companion gives the
+three questions; they have limits of their own.
 """
 
 import logging
@@ -38,7 +41,11 @@ def limit_ms(session_timeout_ms: float) -> int:
 
 @dataclass(slots=True)
 class ConsumerLags:
-    """The lags of one group. Never raises what a broker or a client says; what was read last stands in for what cannot be read."""
+    """The lags of one group.
+
+    Never raises what a broker or a client says; what was read last stands in for what cannot be
+    read.
+    """
 
     group: str
     reset: str

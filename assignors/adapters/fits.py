@@ -1,7 +1,9 @@
-"""Whether the client that is installed is one that its adapter knows: it uses names that are not public, and a release may rename them. Knows no client.
+"""Whether the client that is installed is one that its adapter knows: it uses names that are not public, and a release may rename them.
 
-Checked when an adapter is imported: a method that is replaced and no longer called would be silence, and racks or kept partitions would be forgotten by nobody
-but the leader.
+Knows no client.
+
+Checked when an adapter is imported: a method that is replaced and no longer called would be
+silence, and racks or kept partitions would be forgotten by nobody but the leader.
 """
 
 import inspect
@@ -24,8 +26,9 @@ class UnfitError(QuorateError, ImportError):
 class Requirements:
     """What an adapter needs of a class of the client.
 
-    `replaces`: methods that it puts its own in the place of, with their parameters, separated by spaces. `calls`: methods that it calls, with the arguments that
-    it gives. `attributes`: what objects of the class have from the beginning.
+    `replaces`: methods that it puts its own in the place of, with their parameters, separated by
+    spaces. `calls`: methods that it calls, with the arguments that it gives. `attributes`: what
+    objects of the class have from the beginning.
     """
 
     kind: type
@@ -35,14 +38,20 @@ class Requirements:
 
 
 def check(client: str, known: str, needs: Sequence[Requirements]) -> None:
-    """Raises `UnfitError` that names what the client lacks. `known`: the release that the adapter was made for."""
+    """Raises `UnfitError` that names what the client lacks.
+
+    `known`: the release that the adapter was made for.
+    """
     for need in needs:
         for fault in _faults(need):
             raise unfit(client, known, f"{need.kind.__name__}{fault}")
 
 
 def refusal(client: str, known: str, error: ImportError, *, install: str) -> ImportError:
-    """What to raise where importing a client, or an adapter's own modules for it, failed by `error`. `install`: how to get the client."""
+    """What to raise where importing a client, or an adapter's own modules for it, failed by `error`.
+
+    `install`: how to get the client.
+    """
     if isinstance(error, UnfitError):
         return error
     if isinstance(error, ModuleNotFoundError) and sys.modules.get((error.name or "").partition(".")[0]) is None:
@@ -71,7 +80,8 @@ def _faults(need: Requirements) -> list[str]:
         there = list(inspect.signature(method).parameters.values())[1:]
         names = [one.name for one in there]
         given = parameters.split()
-        # One that is replaced must take whatever it may be given; one that is called, what it is given.
+        # One that is replaced must take whatever it may be given; one that is called, what it is
+        # given.
         needed = names if name in need.replaces else [one.name for one in there if one.default is one.empty]
         if [one for one in given if one not in names] or [one for one in needed if one not in given]:
             faults.append(f".{name} takes ({', '.join(names)}), not ({', '.join(given)})")

@@ -5,8 +5,10 @@ consumer = KafkaConsumer("orders", group_id="billing", client_rack="a",
                          partition_assignment_strategy=[kafka_python.CooperativeSticky()])
 ```
 
-The rack is given once: to the consumer (`client_rack`) or to the assignor; either way both know it. An instance may serve any number of consumers: each works
-with a copy of its own. What kafka-python's consumer does not do by itself is in `quorate.assignors.adapters.kafka_python_consumer`.
+The rack is given once: to the consumer (`client_rack`) or to the assignor; either way both know it.
+An instance may serve any number of consumers: each works with a copy of its own. What
+kafka-python's consumer does not do by itself is in
+`quorate.assignors.adapters.kafka_python_consumer`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,9 +38,10 @@ __all__ = ["Adapter", "CooperativeSticky", "LagAware", "Range", "RoundRobin", "S
 class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
     """Any assignor of quorate's as one of kafka-python's.
 
-    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out, `cooperative-sticky` is cooperative and others are not; with `True` any
-    other than Java's is, and the adapter sees to it that nothing is given away before it is free. The group knows it as `cooperative-NAME` then.
-    A consumer whose assignors are not all cooperative is eager.
+    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out,
+    `cooperative-sticky` is cooperative and others are not; with `True` any other than Java's is,
+    and the adapter sees to it that nothing is given away before it is free. The group knows it as
+    `cooperative-NAME` then. A consumer whose assignors are not all cooperative is eager.
     """
 
     # What kafka-python's coordinator calls.
@@ -79,7 +82,10 @@ class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc
 
 
 def _adopt(coordinator: Any, consumer: Any) -> None:
-    """Give a coordinator that is being made its companion, and copies of its own of our assignors. Raises `KafkaConfigurationError`."""
+    """Give a coordinator that is being made its companion, and copies of its own of our assignors.
+
+    Raises `KafkaConfigurationError`.
+    """
     ours = {name: one for name, one in coordinator._assignors.items() if isinstance(one, Adapter)}
     given = consumer.config["client_rack"] if consumer is not None else None
     try:
@@ -89,7 +95,8 @@ def _adopt(coordinator: Any, consumer: Any) -> None:
     except ValueError as error:
         raise KafkaConfigurationError(str(error)) from None
     if rack and not given and consumer is not None:
-        # So that it also reads from replicas in its rack (KIP-392). The fetcher has copied the configuration already.
+        # So that it also reads from replicas in its rack (KIP-392). The fetcher has copied the
+        # configuration already.
         consumer.config["client_rack"] = rack
         consumer._fetcher.config["client_rack"] = rack
     companion = Companion(coordinator, rack, consumer)
@@ -98,7 +105,10 @@ def _adopt(coordinator: Any, consumer: Any) -> None:
 
 
 class Range(NamedConsumerAssignor, Adapter):
-    """Kafka's `range`: per topic, contiguous ranges; local ones where racks are known (KIP-881). Eager."""
+    """Kafka's `range`: per topic, contiguous ranges; local ones where racks are known (KIP-881).
+
+    Eager.
+    """
 
     registered = "range"
 
@@ -110,7 +120,10 @@ class RoundRobin(NamedConsumerAssignor, Adapter):
 
 
 class Sticky(NamedConsumerAssignor, Adapter):
-    """Kafka's `sticky`: balanced, with as few partitions moved as possible; local ones where racks are known (KIP-881). Eager."""
+    """Kafka's `sticky`: balanced, with as few partitions moved as possible; local ones where racks are known (KIP-881).
+
+    Eager.
+    """
 
     registered = "sticky"
 
@@ -122,7 +135,9 @@ class CooperativeSticky(NamedConsumerAssignor, Adapter):
 
 
 class LagAware(LagAwareConsumerAssignor, Adapter):
-    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager, if not told otherwise.
+    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`.
+
+    Eager, if not told otherwise.
 
     Without `lags`, the leader reads them by its consumer's own connections.
     """

@@ -1,22 +1,32 @@
 """What kafka-python's consumer needs beside assignors: one `Companion` per consumer.
 
-kafka-python 3.0 keeps the racks of brokers and the replicas of partitions, and tells an assignor `group_instance_id`s, but
+kafka-python 3.0 keeps the racks of brokers and the replicas of partitions, and tells an assignor
+`group_instance_id`s, but
 
 - it does not tell the assignor what the consumer has, its generation or its rack;
 - a leader does not notice that partitions changed racks (KIP-881);
-- a subscription that cannot be read fails the leader's `poll()`, rebalance after rebalance, and so does a name that no topic can have;
-- a static member that was replaced by one with the same `group_instance_id` logs that and reads on (KIP-345);
-- `poll()` returns nothing while a rebalance lasts, also from partitions that a cooperative member keeps (KIP-429);
-- a join that ends between two `poll()`s is thrown away and begun anew, which for a leader is another rebalance: members that work on records for longer than
-  they poll may never come to rest;
-- it sends no heartbeats from the end of a join to the next `poll()`, and a consumer that works longer than its session timeout is put out;
+- a subscription that cannot be read fails the leader's `poll()`, rebalance after rebalance, and so
+  does a name that no topic can have;
+- a static member that was replaced by one with the same `group_instance_id` logs that and reads on
+  (KIP-345);
+- `poll()` returns nothing while a rebalance lasts, also from partitions that a cooperative member
+  keeps (KIP-429);
+- a join that ends between two `poll()`s is thrown away and begun anew, which for a leader is
+  another rebalance: members that work on records for longer than they poll may never come to rest;
+- it sends no heartbeats from the end of a join to the next `poll()`, and a consumer that works
+  longer than its session timeout is put out;
 - before it joins anew it commits offsets until time is up, also those of a topic that was deleted;
-- a leader that rejoins because metadata changed forgets that it is joining, if `poll()` times out between JoinGroup and SyncGroup, and is put out;
-- a consumer that is put out between JoinGroup and SyncGroup fails its `poll()`, as if the group had another assignor;
-- a consumer joins before it has the metadata of its topics, and as the leader then assigns none of them, once; the same with topics of other members;
-- its JoinGroup is too old to tell a static leader that was restarted that it still is the leader (KIP-814).
+- a leader that rejoins because metadata changed forgets that it is joining, if `poll()` times out
+  between JoinGroup and SyncGroup, and is put out;
+- a consumer that is put out between JoinGroup and SyncGroup fails its `poll()`, as if the group had
+  another assignor;
+- a consumer joins before it has the metadata of its topics, and as the leader then assigns none of
+  them, once; the same with topics of other members;
+- its JoinGroup is too old to tell a static leader that was restarted that it still is the leader
+  (KIP-814).
 
-The companion does these. It replaces methods on the one coordinator that it is for; nothing is changed for other consumers.
+The companion does these. It replaces methods on the one coordinator that it is for; nothing is
+changed for other consumers.
 """
 
 import logging
@@ -42,10 +52,14 @@ __all__ = ["Companion"]
 log = logging.getLogger(__name__)
 
 REBALANCE_POLL_MS = 100
-"""How long a `poll()` waits for a rebalance before it looks for records of the partitions that the consumer keeps."""
+"""How long a `poll()` waits for a rebalance before it looks for records of the partitions that the
+consumer keeps.
+"""
 
 FIRST_METADATA_MS = 1_000
-"""How long a consumer waits for the metadata of its topics before it joins without, and a leader for that of the group's."""
+"""How long a consumer waits for the metadata of its topics before it joins without, and a leader
+for that of the group's.
+"""
 
 STATIC_JOIN_VERSION = 9
 """Of JoinGroup: the first whose answer says that the leader is to skip the assignment (KIP-814)."""
@@ -81,7 +95,11 @@ class Companion(ConsumerCompanion):
 
     @staticmethod
     def view(cluster: Any) -> ClusterView:
-        """kafka-python's metadata. Of a topic with an error it keeps nothing; a partition without a leader still has its replicas."""
+        """kafka-python's metadata.
+
+        Of a topic with an error it keeps nothing; a partition without a leader still has its
+        replicas.
+        """
         partitions: Mapping[str, Mapping[int, Any]] = cluster._partitions
         return ClusterView(
             brokers={broker.node_id: broker.rack for broker in cluster.brokers()},
@@ -114,7 +132,10 @@ class Companion(ConsumerCompanion):
     # Racks (KIP-881).
 
     def watch_metadata(self) -> None:
-        """Listen to metadata from now on. To be called on kafka-python's own thread, which goes through the listeners."""
+        """Listen to metadata from now on.
+
+        To be called on kafka-python's own thread, which goes through the listeners.
+        """
         if not self._watching:
             self._coordinator._cluster.add_listener(self._metadata_changed)
             self._watching = True
@@ -242,7 +263,8 @@ class Companion(ConsumerCompanion):
 
     def _need_rejoin(self) -> bool:
         coordinator = self._coordinator
-        # kafka-python compares metadata, which are equal again as soon as the leader has assigned; the assignment is yet to come then.
+        # kafka-python compares metadata, which are equal again as soon as the leader has assigned;
+        # the assignment is yet to come then.
         pending = coordinator.rejoining and coordinator._subscription.partitions_auto_assigned()
         return bool(pending or self._type.need_rejoin(coordinator))
 
@@ -260,7 +282,8 @@ class Companion(ConsumerCompanion):
 
     async def _on_join_prepare_async(self, generation: int, member_id: str, timeout_ms: float | None = None) -> Any:
         await self._know(self._coordinator._subscription.subscription or ())
-        # It commits offsets: that may take what the caller of poll() allows, not only REBALANCE_POLL_MS.
+        # It commits offsets: that may take what the caller of poll() allows, not only
+        # REBALANCE_POLL_MS.
         if self._reads_on():
             timeout_ms = self._poll_timeout_ms
         self._prepares = True
@@ -274,7 +297,8 @@ class Companion(ConsumerCompanion):
     async def _commit_offsets_sync_async(self, offsets: Mapping[Any, Any], timeout_ms: float | None = None) -> Any:
         coordinator = self._coordinator
         if self._prepares:
-            # Those of a topic that was deleted would be tried until time is up, and the group waits for it.
+            # Those of a topic that was deleted would be tried until time is up, and the group waits
+            # for it.
             known = coordinator._cluster.partitions_for_topic
             offsets = {at: offset for at, offset in offsets.items() if known(at.topic) is not None}
         return await self._type._commit_offsets_sync_async(coordinator, offsets, timeout_ms=timeout_ms)
@@ -298,14 +322,16 @@ class Companion(ConsumerCompanion):
         coordinator = self._coordinator
         self._type.reset_generation(coordinator, *arguments, **named)
         if self.is_cooperative() and coordinator._subscription.assigned_partitions():
-            # Put out between JoinGroup and SyncGroup: kafka-python would not tell the listener that the partitions are lost, and read on.
+            # Put out between JoinGroup and SyncGroup: kafka-python would not tell the listener that
+            # the partitions are lost, and read on.
             coordinator.rejoining = False
 
     def _process_sync_group_response(self, response: Any, send_time: float) -> Any:
         coordinator = self._coordinator
         if response.error_code == 0 and coordinator._generation.is_lost():
-            # Put out while it waited, by the answer to an older heartbeat or commit. kafka-python would compare the assignor's name with that of no
-            # generation, and fail the caller's poll() with InconsistentGroupProtocolError. It joins anew.
+            # Put out while it waited, by the answer to an older heartbeat or commit. kafka-python
+            # would compare the assignor's name with that of no generation, and fail the caller's
+            # poll() with InconsistentGroupProtocolError. It joins anew.
             raise RebalanceInProgressError(coordinator.group_id)
         return self._type._process_sync_group_response(coordinator, response, send_time)
 
@@ -360,7 +386,10 @@ class _Manager:
 
 
 def _topics(subscription: bytes) -> tuple[list[str], bool]:
-    """The topics of a subscription that kafka-python can ask for, and whether these are all of them. Of one that it cannot read, none."""
+    """The topics of a subscription that kafka-python can ask for, and whether these are all of them.
+
+    Of one that it cannot read, none.
+    """
     try:
         topics = ConsumerProtocolSubscription.decode(subscription).topics
     except Exception:  # noqa: BLE001  # struct.error, UnicodeDecodeError, whatever else damage leads to

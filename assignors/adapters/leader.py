@@ -1,4 +1,7 @@
-"""The leader's part of a rebalance: members and topology in, an assignment out, whatever the members say. Knows no client."""
+"""The leader's part of a rebalance: members and topology in, an assignment out, whatever the members say.
+
+Knows no client.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -32,10 +35,13 @@ def assign(
     cooperative: bool = False,
     assign_group: Callable[[GroupSpec], Assignment] | None = None,
 ) -> Assignment:
-    """What `assignor` answers, if that is an assignment; else `keep_and_spread`'s answer, and an error in the log. Never raises.
+    """What `assignor` answers, if that is an assignment; else `keep_and_spread`'s answer, and an error in the log.
 
-    `cooperative`: a partition that another member still has is not given away before that member has given it up (KIP-429), by whatever `assignor`.
-    `assign_group`: how to ask it, if not by its method of that name.
+    Never raises.
+
+    `cooperative`: a partition that another member still has is not given away before that member
+    has given it up (KIP-429), by whatever `assignor`. `assign_group`: how to ask it, if not by its
+    method of that name.
     """
     unknown = unknown_topics(members, topology.index)
     for topic, who in islice(unknown.items(), _NAMED_TOPICS):
@@ -106,7 +112,8 @@ def keep_and_spread(group: GroupSpec) -> Assignment:
             free.append(partition)
         elif has != CONTESTED and group.subscribes[group.subscription_of[has], topic_of[partition]]:
             lists[has].append(partition)
-    # One heap of (partitions, member) per topic; the first number is that of when the entry was made.
+    # One heap of (partitions, member) per topic; the first number is that of when the entry was
+    # made.
     waiting: dict[int, list[tuple[int, int]]] = {}
     for partition in free:
         topic = topic_of[partition]
@@ -151,7 +158,10 @@ def _holders(group: GroupSpec) -> Ints:
 
 
 def _fault(answer: Assignment, group: GroupSpec) -> str | None:
-    """Why `answer` would break consumers: something given twice, or to a member that is not subscribed. `None` if it is sound."""
+    """Why `answer` would break consumers: something given twice, or to a member that is not subscribed.
+
+    `None` if it is sound.
+    """
     if tuple(answer.member_ids) != tuple(group.member_ids) or answer.topology is not group.topology:
         return "it is for other members or another topology"
     given = answer.partitions

@@ -1,4 +1,7 @@
-"""A consumer's membership in its group: its assignor as a strategy, and what it remembers from one rebalance to the next. Knows no client."""
+"""A consumer's membership in its group: its assignor as a strategy, and what it remembers from one rebalance to the next.
+
+Knows no client.
+"""
 
 import logging
 from collections import Counter
@@ -35,7 +38,10 @@ class Strategy:
 
     @classmethod
     def of(cls, assignor: Assignor, cooperative: bool | None = None) -> "Strategy":
-        """`cooperative`: `None` means as Kafka has it: `cooperative-sticky` is, others are not. Raises `TypeError`, `ValueError`."""
+        """`cooperative`: `None` means as Kafka has it: `cooperative-sticky` is, others are not.
+
+        Raises `TypeError`, `ValueError`.
+        """
         if not isinstance(assignor, Assignor):
             raise TypeError(
                 f"{assignor!r} is not an assignor: give an instance of a subclass of quorate.assignors.Assignor"
@@ -56,7 +62,10 @@ class Strategy:
 
     @property
     def name(self) -> str:
-        """What the group protocol calls it. Members that keep partitions and members that do not must not meet under one name."""
+        """What the group protocol calls it.
+
+        Members that keep partitions and members that do not must not meet under one name.
+        """
         if self.cooperative and self.assignor.name not in JAVA_NAMES:
             return f"cooperative-{self.assignor.name}"
         return self.assignor.name
@@ -74,7 +83,11 @@ class Strategy:
 
 @dataclass(slots=True)
 class Membership:
-    """What a consumer remembers. `rack`: `client.rack`; `assigned`: what it got last, in the leader's order, `None` before the first time."""
+    """What a consumer remembers.
+
+    `rack`: `client.rack`; `assigned`: what it got last, in the leader's order, `None` before the
+    first time.
+    """
 
     group: str = "?"
     rack: str | None = None
@@ -82,16 +95,23 @@ class Membership:
     generation: int = -1
     watch: RackWatch = field(default_factory=RackWatch)
     lags: Lags | None = None
-    """What the consumer read as the leader, for an assignor that goes by lags and has no source of its own; `None`: nothing reads them."""
+    """What the consumer read as the leader, for an assignor that goes by lags and has no source of
+    its own; `None`: nothing reads them.
+    """
     _newest: int = -1
-    """The highest generation that it was told as the leader, which Kafka's sticky assignors remember."""
+    """The highest generation that it was told as the leader, which Kafka's sticky assignors
+    remember.
+    """
 
     def subscription(
         self, strategy: Strategy, topics: Iterable[str], *, owned: Iterable[tuple[str, int]] | None, generation: int
     ) -> bytes:
-        """What to send with JoinGroup. `owned`: what the consumer keeps while it joins, `None` if it has given up everything.
+        """What to send with JoinGroup.
 
-        An eager Java member tells its partitions only in `sticky`'s user data; eager assignors that Java does not have get to see them in the subscription.
+        `owned`: what the consumer keeps while it joins, `None` if it has given up everything.
+
+        An eager Java member tells its partitions only in `sticky`'s user data; eager assignors that
+        Java does not have get to see them in the subscription.
         """
         if owned is None:
             # To a cooperative leader "owned" means: not free.
@@ -105,11 +125,17 @@ class Membership:
         )
 
     def read(self, joined: Sequence[Joined]) -> dict[str, Member]:
-        """The members that JoinGroup showed the leader. One that cannot be read is named in the log and subscribes to nothing."""
+        """The members that JoinGroup showed the leader.
+
+        One that cannot be read is named in the log and subscribes to nothing.
+        """
         return read_members(joined, group=self.group)
 
     def topology(self, members: Mapping[str, Member], view: ClusterView) -> Topology:
-        """The members' topics, as the leader's metadata has them. The watch on their racks starts here."""
+        """The members' topics, as the leader's metadata has them.
+
+        The watch on their racks starts here.
+        """
         topics = subscribed_topics(members)
         if self.rack:
             self.watch.start(view, topics)
@@ -166,7 +192,10 @@ def subscribed_topics(members: Mapping[str, Member]) -> set[str]:
 
 
 def common_rack(consumer: str | None, *assignors: str | None) -> str | None:
-    """The rack of a consumer, given to it or to its assignors. Raises `ValueError` if they differ."""
+    """The rack of a consumer, given to it or to its assignors.
+
+    Raises `ValueError` if they differ.
+    """
     racks = dict.fromkeys(rack for rack in (consumer, *assignors) if rack)
     if len(racks) > 1:
         raise ValueError(

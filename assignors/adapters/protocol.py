@@ -1,6 +1,9 @@
-"""What members tell each other through the group coordinator, as Java's consumer writes and reads it. Knows no client.
+"""What members tell each other through the group coordinator, as Java's consumer writes and reads it.
 
-A subscription is written as version 3: topics and owned partitions sorted, the generation, and the rack (KIP-429, KIP-792, KIP-881).
+Knows no client.
+
+A subscription is written as version 3: topics and owned partitions sorted, the generation, and the
+rack (KIP-429, KIP-792, KIP-881).
 """
 
 import logging
@@ -87,8 +90,9 @@ def partitions_of(topics: Iterable[ProtocolTopicPartition]) -> list[tuple[str, i
 def read_members(joined: Sequence[Joined], *, group: str) -> dict[str, Member]:
     """The members that the leader assigns to, in the order of JoinGroup's answer.
 
-    Versions from 0 on are read by Kafka's rule (one newer than 3 as 3). A member whose subscription cannot be read subscribes to nothing and gets nothing, and
-    the log names it: Java's leader fails there, and with it the whole group.
+    Versions from 0 on are read by Kafka's rule (one newer than 3 as 3). A member whose subscription
+    cannot be read subscribes to nothing and gets nothing, and the log names it: Java's leader fails
+    there, and with it the whole group.
     """
     members: dict[str, Member] = {}
     for one in joined:

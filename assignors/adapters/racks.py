@@ -1,4 +1,7 @@
-"""The cluster as an assignor sees it, and the watch that a leader keeps on the racks of its group's partitions (KIP-881). Knows no client."""
+"""The cluster as an assignor sees it, and the watch that a leader keeps on the racks of its group's partitions (KIP-881).
+
+Knows no client.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,14 +11,17 @@ from quorate.assignors.topology import Topic, Topology
 __all__ = ["ClusterView", "RackWatch"]
 
 Replicas = dict[int, str | None]
-"""Replica → rack, of brokers that the metadata has. A broker that is away, and so a rack that nobody knows, is not in it."""
+"""Replica → rack, of brokers that the metadata has. A broker that is away, and so a rack that
+nobody knows, is not in it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """What a client's metadata says: `brokers` that are there with their racks, and topic → partition → ids of all its replicas, the leader's first.
 
-    A topic that the metadata lacks is not in `topics`; a topic of which it has nothing but an error is neither.
+    A topic that the metadata lacks is not in `topics`; a topic of which it has nothing but an error
+    is neither.
     """
 
     brokers: Mapping[int, str | None]
@@ -75,8 +81,9 @@ class RackWatch:
     def change(self, view: ClusterView) -> str | None:
         """What changed in the racks of the partitions since `start`, in words; `None` if nothing did.
 
-        The rule is Kafka's (KIP-881, as KAFKA-20778 corrected it): a rack that came or went is a change unless it belongs to a replica whose broker is
-        away, then or now. Numbers of partitions are the client's own business.
+        The rule is Kafka's (KIP-881, as KAFKA-20778 corrected it): a rack that came or went is a
+        change unless it belongs to a replica whose broker is away, then or now. Numbers of
+        partitions are the client's own business.
         """
         self.learn(view)
         if self._assigned is None:
@@ -95,7 +102,8 @@ class RackWatch:
                     continue
                 if _gone(before, now, now_replicas) or _gone(now, before, replicas):
                     return f"{name}-{number} was in the racks {_words(before)} and is now in {_words(now)}"
-                # A broker that has come back is known from here on: should it move to another rack later, that is a change.
+                # A broker that has come back is known from here on: should it move to another rack
+                # later, that is a change.
                 for broker in replicas:
                     if broker not in before and broker in now:
                         before[broker] = now[broker]

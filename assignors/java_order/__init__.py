@@ -1,8 +1,10 @@
-"""The order in which Java iterates its hash maps, where Kafka's answers show it. Nothing else in the house knows about it.
+"""The order in which Java iterates its hash maps, where Kafka's answers show it.
 
-`hashes` are Java's hash codes, `orders` the orders of many keys at once, `hash_map` maps and sets step by step, `timeline_map`
-Kafka's own map. Verified for JDK 17 to 25; where JDKs differ
-(HashSets that are copies, since 19), there is a parameter `jdk`.
+Nothing else in the house knows about it.
+
+`hashes` are Java's hash codes, `orders` the orders of many keys at once, `hash_map` maps and sets
+step by step, `timeline_map` Kafka's own map. Verified for JDK 17 to 25; where JDKs differ (HashSets
+that are copies, since 19), there is a parameter `jdk`.
 """
 
 from quorate.assignors.java_order.grouped import (

@@ -1,6 +1,7 @@
 """Orders of many small maps at once: one per member of a group, or one per member and topic.
 
-Keys of all maps are in one array, map after map, within a map as they were inserted; `maps[i]` numbers the map of key `i`, ascending.
+Keys of all maps are in one array, map after map, within a map as they were inserted; `maps[i]`
+numbers the map of key `i`, ascending.
 """
 
 import numpy as np
@@ -44,7 +45,9 @@ def grown(capacities: Ints, sizes: Ints) -> Ints:
 
 
 def set_order(maps: Ints, spreaded: UInts, capacities: Ints) -> Ints:
-    """The positions of all keys, map after map as each is iterated, where keys only came by `add` or `put`. `capacities`: buckets of each map in the end.
+    """The positions of all keys, map after map as each is iterated, where keys only came by `add` or `put`.
+
+    `capacities`: buckets of each map in the end.
 
     Not for crowded maps.
     """
@@ -62,8 +65,9 @@ def nested_order(
 ) -> Ints:
     """The positions of all numbers in maps of sets, in the order of iteration: map after map, a map's keys, a key's numbers.
 
-    `of[i]`: the key (its position) of number `i`; within a key, numbers are as they were added. `maps` (ascending) and `spreaded` are per key, `capacities` per
-    map, `set_capacities` per key. `new`: which keys came by `computeIfAbsent`, after all that were put.
+    `of[i]`: the key (its position) of number `i`; within a key, numbers are as they were added.
+    `maps` (ascending) and `spreaded` are per key, `capacities` per map, `set_capacities` per key.
+    `new`: which keys came by `computeIfAbsent`, after all that were put.
     """
     if not len(of):
         return np.empty(0, np.int64)
@@ -101,7 +105,8 @@ def _bits(numbers: Ints) -> int:
 def crowded_maps(spreaded: UInts, initial: Ints, limit: int, *, sizes: Ints) -> npt.NDArray[np.bool_]:
     """For each map, whether some bucket comes to hold `limit` keys while it grows from its `initial` buckets to take all of its `sizes[m]` keys.
 
-    Such maps have to be followed step by step (`JavaHashMap`): buckets of so many keys make a small table grow and become trees in a large one.
+    Such maps have to be followed step by step (`JavaHashMap`): buckets of so many keys make a small
+    table grow and become trees in a large one.
     """
     crowded = np.zeros(len(initial), np.bool_)
     big = np.flatnonzero(sizes >= limit)

@@ -15,7 +15,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 TREE_FROM = 8
-"""A bucket with so many keys becomes a tree when another one is put (or, by `computeIfAbsent`, with so many keys including the new one)."""
+"""A bucket with so many keys becomes a tree when another one is put (or, by `computeIfAbsent`, with
+so many keys including the new one).
+"""
 
 LIST_UP_TO = 6
 """A tree with so few keys becomes a list when the table grows."""
@@ -136,7 +138,10 @@ class _Table(Generic[K]):
 
 
 class JavaHashSet(_Table[K]):
-    """`new HashSet()`, or `new HashSet(capacity)`. `hash_of` and `order_of` are for keys that are not of the types in `hashes`."""
+    """`new HashSet()`, or `new HashSet(capacity)`.
+
+    `hash_of` and `order_of` are for keys that are not of the types in `hashes`.
+    """
 
     __slots__ = ()
 
@@ -197,7 +202,8 @@ class JavaHashMap(_Table[K], Generic[K, V]):
 
     def compute_if_absent(self, key: K, make: Callable[[], V]) -> V:
         """`computeIfAbsent`; `compute` and `merge` have the same order."""
-        # The table is looked after before the key is looked up, so also a call that finds its key can make it grow.
+        # The table is looked after before the key is looked up, so also a call that finds its key
+        # can make it grow.
         self._grow_if_full()
         if key not in self._spread:
             self._values[key] = make()

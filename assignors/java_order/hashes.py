@@ -1,4 +1,6 @@
-"""Java's `hashCode()` and order of comparison for the keys of Kafka's maps. Hashes are unsigned 32-bit numbers here.
+"""Java's `hashCode()` and order of comparison for the keys of Kafka's maps.
+
+Hashes are unsigned 32-bit numbers here.
 
 | key | hash |
 |---|---|
@@ -59,7 +61,8 @@ def string_hashes(texts: Sequence[str]) -> UInts:
     units = np.frombuffer("".join(texts).encode("utf-16-le", "surrogatepass"), "<u2")
     if len(units) != ends[-1]:  # some character takes two units
         return np.fromiter(map(string_hash, texts), np.uint32, len(texts))
-    # 31 has an inverse modulo 2 to the 32nd: with units multiplied by its powers, the sum of a text is a difference of two sums from the start on.
+    # 31 has an inverse modulo 2 to the 32nd: with units multiplied by its powers, the sum of a text
+    # is a difference of two sums from the start on.
     sums = np.zeros(len(units) + 1, np.uint32)
     np.cumsum(units * _powers(_INVERSE, len(units)), dtype=np.uint32, out=sums[1:])
     found: UInts = (sums[ends] - sums[ends - lengths]) * _powers(31, len(units))[np.maximum(ends, 1) - 1]
@@ -112,7 +115,10 @@ def java_hash(key: Any) -> int:
 
 
 def comparable(key: Any) -> Any:
-    """Sorts keys of one type as their `compareTo` does. The tuples have none; where their hashes meet too, Java's answer differs between runs."""
+    """Sorts keys of one type as their `compareTo` does.
+
+    The tuples have none; where their hashes meet too, Java's answer differs between runs.
+    """
     if isinstance(key, Uuid):
         most, least = _halves(key)
         return (most - ((most >> 63) << 64), least - ((least >> 63) << 64))

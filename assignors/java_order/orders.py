@@ -1,10 +1,13 @@
 """Orders of many keys at once, as arrays, from the keys' hashes.
 
-Orders are given as positions: `order[k]` is the position, in the order of insertion, of the key that is iterated as the k-th.
+Orders are given as positions: `order[k]` is the position, in the order of insertion, of the key
+that is iterated as the k-th.
 
-Why that needs no map: keys in one bucket were in one bucket of every smaller table as well, and splits keep their order. So the order is that of the
-buckets of the last table, and within a bucket that of insertion (`put`: last; `computeIfAbsent`: first). The exception are buckets of eight keys and more,
-which make small tables grow and become trees in large ones; where some may occur, the keys go through `JavaHashMap`.
+Why that needs no map: keys in one bucket were in one bucket of every smaller table as well, and
+splits keep their order. So the order is that of the buckets of the last table, and within a bucket
+that of insertion (`put`: last; `computeIfAbsent`: first). The exception are buckets of eight keys
+and more, which make small tables grow and become trees in large ones; where some may occur, the
+keys go through `JavaHashMap`.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -42,8 +45,9 @@ def hash_map_capacity(size: int, initial: int = 16) -> int:
 def hash_map_order(hashes: UInts, capacity: int | None = None, *, keys: Sequence[Any] | None = None) -> Ints:
     """The order of a HashMap or HashSet into which keys with these hashes were put one after the other.
 
-    `capacity`: buckets when it was made (a power of two; the default constructor's are 16); it grows as needed. `keys`: what the hashes are of; needed
-    only for the order of keys with equal hashes in trees (that is, for texts that somebody chose so).
+    `capacity`: buckets when it was made (a power of two; the default constructor's are 16); it
+    grows as needed. `keys`: what the hashes are of; needed only for the order of keys with equal
+    hashes in trees (that is, for texts that somebody chose so).
     """
     initial = capacity or 16
     spreaded = spread(hashes)
@@ -57,7 +61,10 @@ def hash_map_order(hashes: UInts, capacity: int | None = None, *, keys: Sequence
 
 
 def placed(texts: Collection[str], capacity: int) -> list[str] | None:
-    """Texts as a HashMap of so many buckets, at least 64, iterates them, whatever else is in it. `None` if two are in one bucket: then it matters how they came there."""
+    """Texts as a HashMap of so many buckets, at least 64, iterates them, whatever else is in it.
+
+    `None` if two are in one bucket: then it matters how they came there.
+    """
     given = list(texts)
     buckets = (spread(string_hashes(given)) & np.uint32(capacity - 1)).tolist()
     places = dict(zip(buckets, given, strict=True))
@@ -78,8 +85,9 @@ def computed_map_order(
 ) -> Ints:
     """The order of a HashMap that was filled by `computeIfAbsent`, keys given in the order in which they first came.
 
-    `capacity`: buckets when it was made (a power of two; the default constructor's are 16). Unlike `put`, it adds at the head of a bucket, and grows, if too
-    many keys are there already, before it looks the key up: so it also counts whether the last call brought a new key.
+    `capacity`: buckets when it was made (a power of two; the default constructor's are 16). Unlike
+    `put`, it adds at the head of a bucket, and grows, if too many keys are there already, before it
+    looks the key up: so it also counts whether the last call brought a new key.
     """
     initial = capacity or 16
     spreaded = spread(hashes)
@@ -98,8 +106,9 @@ def computed_map_order(
 def timeline_order(hashes: UInts) -> Ints:
     """The order of Kafka's TimelineHashMap, made for no certain size, into which keys with these hashes were put one after the other.
 
-    It starts with two slots and doubles before a key for which four thirds of them are too few; slots are chosen by the high bits of a product
-    (`BaseHashTable`), and iterated newest key first. Members and target assignments of a group on the broker are in such maps.
+    It starts with two slots and doubles before a key for which four thirds of them are too few;
+    slots are chosen by the high bits of a product (`BaseHashTable`), and iterated newest key first.
+    Members and target assignments of a group on the broker are in such maps.
     """
     capacity = 2
     while len(hashes) * 3 > capacity * 4:

@@ -17,11 +17,15 @@ _MASK = (1 << 64) - 1
 
 
 class TimelineMap(dict[K, V]):
-    """A dict that knows in which order Kafka's map would be iterated: `ordered()`. Iterating the dict itself is quicker, and gives the order of insertion.
+    """A dict that knows in which order Kafka's map would be iterated: `ordered()`.
 
-    As `BaseHashTable` has it: two slots at first; before each put, also one that replaces, the slots double if four thirds of them do not hold one key more;
-    they never become fewer. Slots are chosen by the high bits of a product, and iterated newest key first. Only `map[key] = value`, `put_new`, `put_all`, `exchange` and removals keep
-    count: fill it by nothing else (`update`, `setdefault`). `hash_of`: of keys whose Java hash code is not that of `java_hash`.
+    Iterating the dict itself is quicker, and gives the order of insertion.
+
+    As `BaseHashTable` has it: two slots at first; before each put, also one that replaces, the
+    slots double if four thirds of them do not hold one key more; they never become fewer. Slots are
+    chosen by the high bits of a product, and iterated newest key first. Only `map[key] = value`,
+    `put_new`, `put_all`, `exchange` and removals keep count: fill it by nothing else (`update`,
+    `setdefault`). `hash_of`: of keys whose Java hash code is not that of `java_hash`.
     """
 
     __slots__ = ("_hash_of", "slots")

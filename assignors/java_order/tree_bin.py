@@ -1,10 +1,12 @@
 """A bucket of a HashMap that holds so many keys that Java keeps them in a red-black tree.
 
-Iteration follows a list that runs through the nodes beside the tree. A new key comes into the list right after its parent in the tree, and whenever the tree
-has a new root that root moves to the front, so the order shows how the tree grew: there is no way around growing the same tree.
+Iteration follows a list that runs through the nodes beside the tree. A new key comes into the list
+right after its parent in the tree, and whenever the tree has a new root that root moves to the
+front, so the order shows how the tree grew: there is no way around growing the same tree.
 
-The tree is the textbook's (Cormen et al., "Red-black trees"), with Java's choices where it leaves one: keys go by hash as a signed number, then by
-comparison; of a node with two children the successor takes the place; nodes with equal keys do not occur.
+The tree is the textbook's (Cormen et al., "Red-black trees"), with Java's choices where it leaves
+one: keys go by hash as a signed number, then by comparison; of a node with two children the
+successor takes the place; nodes with equal keys do not occur.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +18,11 @@ LEFT, RIGHT = 0, 1
 
 
 class TreeNode:
-    """A key in a tree. `hash` is signed, `key` what the bucket holds, `order` what compares it with keys of the same hash."""
+    """A key in a tree.
+
+    `hash` is signed, `key` what the bucket holds, `order` what compares it with keys of the same
+    hash.
+    """
 
     __slots__ = ("after", "before", "child", "hash", "key", "order", "parent", "red")
 
@@ -68,9 +74,12 @@ class TreeBin:
         self._root_to_front()
 
     def remove(self, node: TreeNode, *, walking: bool) -> bool:
-        """Take a key out (`removeTreeNode`). True if what remains is so little that it becomes a list again.
+        """Take a key out (`removeTreeNode`).
 
-        While it is being iterated over, Java leaves the order of the rest alone, and the tree a tree.
+        True if what remains is so little that it becomes a list again.
+
+        While it is being iterated over, Java leaves the order of the rest alone, and the tree a
+        tree.
         """
         if node.before is None:
             self.first = node.after

@@ -21,28 +21,39 @@ __all__ = ["LagAwareAssignor"]
 class LagAwareAssignor(Assignor):
     """KIP-169: topic by topic, partitions by decreasing lag go to the subscriber with the fewest partitions of the topic, ties to the least total lag.
 
-    What is equal in both goes by member id (and partitions of equal lag by number), as in the KIP's prototype. `lags` is where lags come from when
-    `assign` is not given them: a mapping of (topic, partition) to lag, a function of the partitions, or a `LagSource` such as `AdminLags`; without any, all
-    count as unknown. `missing`: an unknown lag counts as `zero`, or as the `median` of the topic's known lags (the lower one of two).
+    What is equal in both goes by member id (and partitions of equal lag by number), as in the KIP's
+    prototype. `lags` is where lags come from when `assign` is not given them: a mapping of (topic,
+    partition) to lag, a function of the partitions, or a `LagSource` such as `AdminLags`; without
+    any, all count as unknown. `missing`: an unknown lag counts as `zero`, or as the `median` of the
+    topic's known lags (the lower one of two).
 
-    The options, none of which is in the KIP. Where they contradict each other, the one listed first wins:
+    The options, none of which is in the KIP. Where they contradict each other, the one listed first
+    wins:
 
-    - `max_moved`: at most this many partitions move. A partition moves if a member of the group has it (`Member.owned`; of several claims the one of the
-      highest generation counts), subscribes to its topic, and does not get it. Partitions of members that left or unsubscribed, and of which two members
-      claim the same generation, are nobody's: they have to be placed and do not count. The bound always holds, even where numbers of partitions stay uneven
-      then: if the answer without a bound moves more, members keep what they have and moves are spent where numbers, then lags, are most uneven. With
-      this option (a large number will do), an owner also goes before others that are equal in number and lag.
-    - `max_count_skew`: within a topic, numbers of partitions differ by this at most (1, as in the KIP), and within that the least lag decides.
-    - `spread_idle`: partitions without lag, which the KIP gives by member id where all are equal, are placed after all others, with the least
-      number of partitions of all topics in the place of the least lag. (Not among the repairs under a bound.)
-    - `locality`: `replica` or `leader`: among members of equal lag one in a rack of the partition's replicas, or of its leader, goes first; with
-      `local_tolerance`, also if it has more lag than the least, by that many fair shares (lag of the topic / subscribers). Members without a rack are
-      never local. (Not among the repairs under a bound.)
-    - `shuffle`: what is still equal goes by a hash of topic and member (instance id, or else member id) in the place of member ids, so that it is not the
-      same member in every topic that gets the most. The hash is the same in all processes and releases.
+    - `max_moved`: at most this many partitions move. A partition moves if a member of the group has
+      it (`Member.owned`; of several claims the one of the highest generation counts), subscribes to
+      its topic, and does not get it. Partitions of members that left or unsubscribed, and of which
+      two members claim the same generation, are nobody's: they have to be placed and do not count.
+      The bound always holds, even where numbers of partitions stay uneven then: if the answer
+      without a bound moves more, members keep what they have and moves are spent where numbers,
+      then lags, are most uneven. With this option (a large number will do), an owner also goes
+      before others that are equal in number and lag.
+    - `max_count_skew`: within a topic, numbers of partitions differ by this at most (1, as in the
+      KIP), and within that the least lag decides.
+    - `spread_idle`: partitions without lag, which the KIP gives by member id where all are equal,
+      are placed after all others, with the least number of partitions of all topics in the place of
+      the least lag. (Not among the repairs under a bound.)
+    - `locality`: `replica` or `leader`: among members of equal lag one in a rack of the partition's
+      replicas, or of its leader, goes first; with `local_tolerance`, also if it has more lag than
+      the least, by that many fair shares (lag of the topic / subscribers). Members without a rack
+      are never local. (Not among the repairs under a bound.)
+    - `shuffle`: what is still equal goes by a hash of topic and member (instance id, or else member
+      id) in the place of member ids, so that it is not the same member in every topic that gets the
+      most. The hash is the same in all processes and releases.
 
-    Neither the order of members nor that of topics counts. Partitions are listed in the order of the topology. Raises `ValueError` for options that cannot
-    be, and `AssignorError` for lags that do not fit the topology.
+    Neither the order of members nor that of topics counts. Partitions are listed in the order of
+    the topology. Raises `ValueError` for options that cannot be, and `AssignorError` for lags that
+    do not fit the topology.
     """
 
     name: ClassVar[str] = "lag-aware"
@@ -73,10 +84,13 @@ class LagAwareAssignor(Assignor):
         )
 
     def assign(self, members: Mapping[str, Member], topology: Topology, *, lags: GivenLags | None = None) -> Assignment:
-        """As every assignor's `assign`. `lags`, if given, are those to go by: the source is not asked, and the answer depends on nothing else.
+        """As every assignor's `assign`.
 
-        A mapping of (topic, partition) to lag, in records, or an array with a lag per partition in the topology's numbers; `None`, no entry and (in an
-        array) -1 are unknown lags.
+        `lags`, if given, are those to go by: the source is not asked, and the answer depends on
+        nothing else.
+
+        A mapping of (topic, partition) to lag, in records, or an array with a lag per partition in
+        the topology's numbers; `None`, no entry and (in an array) -1 are unknown lags.
         """
         return self.assign_group(GroupSpec(members, topology), lags=lags)
 

@@ -1,7 +1,8 @@
 """What `lag-aware` does when its answer would move more partitions than may move: everybody keeps what it has, and few moves repair what is worst.
 
-First numbers of partitions, topic by topic, the most uneven first; then lags. A repair is a step between two members of a topic that makes these two more
-even than they were, so no step makes anything worse, and the repairs end.
+First numbers of partitions, topic by topic, the most uneven first; then lags. A repair is a step
+between two members of a topic that makes these two more even than they were, so no step makes
+anything worse, and the repairs end.
 """
 
 from bisect import bisect_left, insort
@@ -17,7 +18,9 @@ from quorate.assignors.topology import Ints
 __all__ = ["moved", "within_bound"]
 
 _WORTH = 16
-"""A step that evens out lags has to be worth it: what the lower of two members gains is at least this part of their difference, 1/16."""
+"""A step that evens out lags has to be worth it: what the lower of two members gains is at least
+this part of their difference, 1/16.
+"""
 
 _STUCK = 16
 """Members of a topic that may turn out to be as low as they can get before the topic is left alone."""
@@ -46,7 +49,10 @@ def _repair(
     gap: "Callable[[_Topic], int]",
     step: "Callable[[_Topic, int], int | None]",
 ) -> int:
-    """Take steps in the topic with the largest gap while there are moves left and gaps. Returns the moves that are left."""
+    """Take steps in the topic with the largest gap while there are moves left and gaps.
+
+    Returns the moves that are left.
+    """
     queue = [(-gap(topic), number) for number, topic in enumerate(topics)]
     heapify(queue)
     while queue and queue[0][0] < 0 < left:
@@ -79,7 +85,8 @@ class _Topic:
         np.add.at(totals, had, self._lags[~free])
         self._holder[free] = dealer.deal(topic, self.partitions[free], totals, counts)
         self._stuck: list[int] = []
-        # Of all topics only the gaps are kept; who has what in detail only of those that are repaired.
+        # Of all topics only the gaps are kept; who has what in detail only of those that are
+        # repaired.
         self._detail: tuple[Ints, Ints, dict[int, list[tuple[int, int]]]] | None = None
         counts, totals = self._sums()
         self.count_gap = int(np.ptp(counts))
@@ -107,7 +114,10 @@ class _Topic:
         return self._detail
 
     def _give(self, giver: int, taker: int, item: tuple[int, int]) -> int:
-        """Hand one partition over. Returns what that costs: 1 if it leaves its owner, -1 if it comes back."""
+        """Hand one partition over.
+
+        Returns what that costs: 1 if it leaves its owner, -1 if it comes back.
+        """
         counts, totals, held = self._details()
         lag, place = item
         held[giver].remove(item)

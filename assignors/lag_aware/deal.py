@@ -1,6 +1,7 @@
 """The rule of KIP-169 with options, a partition at a time: to the member with the least weight among those whose number of partitions allows it.
 
-With a skew of 1, no racks and no owners, this is the KIP's rule: `rounds` gives the same answer faster.
+With a skew of 1, no racks and no owners, this is the KIP's rule: `rounds` gives the same answer
+faster.
 """
 
 from collections import Counter
@@ -24,16 +25,22 @@ def deal(
     tolerance: int = 0,
     owners: Sequence[int] | None = None,
 ) -> list[int]:
-    """Deal partitions in the order given. Returns the candidate that each goes to; `weights` and `counts` of the candidates are brought up to date.
+    """Deal partitions in the order given.
 
-    Candidates are numbers from 0, in the order that decides between equals. `lanes`: the same candidates by rack (one lane if racks do not count), each lane
-    sorted by (weight, count, number); `lane_of`: the lane of each candidate. Those that can get nothing in any case may be left out: `fewest` is the least
-    count of all, and `others` of those left out have it. A partition adds its amount to the weight and 1 to the count of who gets it; nobody gets one
-    that would have more than `skew` partitions more than the fewest that anybody has. Of those allowed:
+    Returns the candidate that each goes to; `weights` and `counts` of the candidates are brought up
+    to date.
+
+    Candidates are numbers from 0, in the order that decides between equals. `lanes`: the same
+    candidates by rack (one lane if racks do not count), each lane sorted by (weight, count,
+    number); `lane_of`: the lane of each candidate. Those that can get nothing in any case may be
+    left out: `fewest` is the least count of all, and `others` of those left out have it. A
+    partition adds its amount to the weight and 1 to the count of who gets it; nobody gets one that
+    would have more than `skew` partitions more than the fewest that anybody has. Of those allowed:
 
     1. the lightest (then the one with the fewest partitions, then the first);
     2. but its `owners` entry (-1: none), if that one is as light and has as few;
-    3. but the lightest in its `local_lanes`, if the lightest of all is not in them and that one is heavier by `tolerance` at most.
+    3. but the lightest in its `local_lanes`, if the lightest of all is not in them and that one is
+       heavier by `tolerance` at most.
     """
     how_many = Counter(counts)
     how_many[fewest] += others

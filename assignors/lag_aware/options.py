@@ -18,7 +18,10 @@ Locality = Literal["replica", "leader"]
 
 @dataclass(frozen=True, slots=True)
 class LagAwareOptions:
-    """The options of `LagAwareAssignor`, which explains them. Raises `ValueError` for values that cannot be."""
+    """The options of `LagAwareAssignor`, which explains them.
+
+    Raises `ValueError` for values that cannot be.
+    """
 
     max_count_skew: int = 1
     locality: Locality | None = None
@@ -91,7 +94,8 @@ class TopicDealer:
             owners[table.owners[partitions] < 0] = -1
         fewest = int(counts.min())
         at_fewest = int(np.count_nonzero(counts == fewest))
-        # As long as somebody has the fewest, that number stays, and of each rack only so many members can get anything as there are partitions.
+        # As long as somebody has the fewest, that number stays, and of each rack only so many
+        # members can get anything as there are partitions.
         if at_fewest > len(partitions):
             places = self._some(topic, len(partitions), weights, counts, fewest, owners)
         else:

@@ -18,7 +18,9 @@ from quorate.assignors.topology import Ints, Topology
 __all__ = ["GivenLags", "Missing", "Table", "first_in_turn", "lag_array"]
 
 GivenLags = Mapping[tuple[str, int], int | None] | Lags | npt.NDArray[np.integer] | Sequence[int]
-"""Topic and partition → lag, or one lag per partition as the topology numbers them. `None`, no entry, and -1 in an array: not known."""
+"""Topic and partition → lag, or one lag per partition as the topology numbers them. `None`, no
+entry, and -1 in an array: not known.
+"""
 
 Missing = Literal["zero", "median"]
 """What a lag that is not known counts as."""
@@ -27,7 +29,11 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of spli
 
 
 def lag_array(given: GivenLags, topology: Topology, missing: Missing) -> Ints:
-    """One lag per partition, in records. Sums of them fit into 64 bits: a lag counts as 2**62 / partitions at most. Raises `AssignorError`."""
+    """One lag per partition, in records.
+
+    Sums of them fit into 64 bits: a lag counts as 2**62 / partitions at most. Raises
+    `AssignorError`.
+    """
     size = int(topology.first[-1])
     most = (1 << 62) // max(1, size)
     if isinstance(given, Mapping):
@@ -57,9 +63,13 @@ def lag_array(given: GivenLags, topology: Topology, missing: Missing) -> Ints:
 
 
 class Table:
-    """A group and its lags. Members are numbered in the order of their ids, as Java sorts strings; topics are taken in the order of their names.
+    """A group and its lags.
 
-    So nothing depends on the order in which members joined or metadata listed topics. `number_of[m]` is the group's number of member `m`.
+    Members are numbered in the order of their ids, as Java sorts strings; topics are taken in the
+    order of their names.
+
+    So nothing depends on the order in which members joined or metadata listed topics.
+    `number_of[m]` is the group's number of member `m`.
     """
 
     def __init__(self, group: GroupSpec, lags: Ints, *, shuffle: bool) -> None:
@@ -92,7 +102,10 @@ class Table:
         """Topics with subscribers, by name."""
 
     def subscribers(self, topic: int) -> Ints:
-        """Who subscribes to a topic, in the order of ids. The same array for topics with the same subscribers."""
+        """Who subscribes to a topic, in the order of ids.
+
+        The same array for topics with the same subscribers.
+        """
         return self._subscribers[self._key_of[topic]]
 
     def in_turn(self, topic: int, members: Ints) -> npt.NDArray[np.uint64] | Ints:

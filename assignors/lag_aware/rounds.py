@@ -1,7 +1,9 @@
 """The rule of KIP-169, many topics at a time.
 
-A partition goes to a member that has the fewest partitions of the topic, so members are served in rounds: everybody gets one before anybody gets another.
-Nobody's lag changes between two turns of a round, so a round is: members in the order of their lags, partitions in decreasing order of theirs, side by side.
+A partition goes to a member that has the fewest partitions of the topic, so members are served in
+rounds: everybody gets one before anybody gets another. Nobody's lag changes between two turns of a
+round, so a round is: members in the order of their lags, partitions in decreasing order of theirs,
+side by side.
 """
 
 import numpy as np

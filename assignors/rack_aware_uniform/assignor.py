@@ -18,19 +18,24 @@ __all__ = ["RackAwareUniformAssignor"]
 class RackAwareUniformAssignor(Assignor):
     """For the server side: balanced, then local, then sticky, each as far as possible.
 
-    Among all assignments of all partitions (with a subscriber) to subscribers, one that is best in this order:
+    Among all assignments of all partitions (with a subscriber) to subscribers, one that is best in
+    this order:
 
-    1. Numbers of partitions are as even as possible: sorted from the most to the fewest they are the smallest possible in the order of words, so that
-       neither one move nor any chain of moves makes them more even. If all members subscribe to the same topics, they differ by one at most.
-    2. `prefer="locality"`: the most partitions are local to their members, and among these assignments, 3., the fewest move.
-       `prefer="stickiness"`: the other way round.
+    1. Numbers of partitions are as even as possible: sorted from the most to the fewest they are
+       the smallest possible in the order of words, so that neither one move nor any chain of moves
+       makes them more even. If all members subscribe to the same topics, they differ by one at
+       most.
+    2. `prefer="locality"`: the most partitions are local to their members, and among these
+       assignments, 3., the fewest move. `prefer="stickiness"`: the other way round.
 
-    Local is a partition with a replica in the member's rack, or, `locality="leader"`, with its leader there; nothing is local to a member without a rack. A
-    partition moves if a member that has it (`Member.owned`: its previous target) still subscribes to its topic and does not get it.
+    Local is a partition with a replica in the member's rack, or, `locality="leader"`, with its
+    leader there; nothing is local to a member without a rack. A partition moves if a member that
+    has it (`Member.owned`: its previous target) still subscribes to its topic and does not get it.
 
-    `max_moved`, with `prefer="locality"`: at most so many partitions move, or as many as even numbers need if that is more. If the most local assignment
-    moves more, locality is bought where it takes the fewest moves: the answer is then on the line between two assignments that are best for some
-    price of a move, as near to the bound as whole exchanges allow.
+    `max_moved`, with `prefer="locality"`: at most so many partitions move, or as many as even
+    numbers need if that is more. If the most local assignment moves more, locality is bought where
+    it takes the fewest moves: the answer is then on the line between two assignments that are best
+    for some price of a move, as near to the bound as whole exchanges allow.
 
     Neither the order of members nor that of topics counts.
     """
@@ -79,7 +84,8 @@ class RackAwareUniformAssignor(Assignor):
         kept = [problem.best(1, much) for problem in problems]
         if _pooled(kept) >= most:
             return kept
-        # Eisner and Severance (1976): the next price to ask for is that at which both ends cost the same.
+        # Eisner and Severance (1976): the next price to ask for is that at which both ends cost the
+        # same.
         while True:
             remote, pooled = _pooled(local) - _pooled(kept), _remote(kept) - _remote(local)
             between = [problem.best(remote, pooled) for problem in problems]

@@ -1,6 +1,7 @@
 """How even the numbers of partitions can be: which members can be relieved by which others, and how many partitions each of them has to have.
 
-Topics with the same subscribers, and members with the same subscription, are one node each, so that the networks are small.
+Topics with the same subscribers, and members with the same subscription, are one node each, so that
+the networks are small.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +26,18 @@ class Region:
 
 
 def regions(partitions: Sequence[int], members: Sequence[int], subscribed: Mapping[int, Sequence[int]]) -> list[Region]:
-    """Divide a group into regions. `partitions`: of each kind of topic; `members`: of each subscription; `subscribed`: kind of topic → subscriptions.
+    """Divide a group into regions.
 
-    Most even means that the numbers of partitions of all members, sorted from the most to the fewest, are the smallest possible in the order of
-    words; their sum of squares is then the least, too. The division is that of a decomposition algorithm (Fujishige 1980): try to give everybody the
-    mean, rounded down and then up; where that fails, the smallest cut tells which members cannot be relieved by the others, and these two parts are
-    divided on their own. In the first part nobody has less, in the second nobody has more than what was tried; so a partition that went from
-    the second to the first would make things less even, and none can go the other way.
+    `partitions`: of each kind of topic; `members`: of each subscription; `subscribed`: kind of
+    topic → subscriptions.
+
+    Most even means that the numbers of partitions of all members, sorted from the most to the
+    fewest, are the smallest possible in the order of words; their sum of squares is then the least,
+    too. The division is that of a decomposition algorithm (Fujishige 1980): try to give everybody
+    the mean, rounded down and then up; where that fails, the smallest cut tells which members
+    cannot be relieved by the others, and these two parts are divided on their own. In the first
+    part nobody has less, in the second nobody has more than what was tried; so a partition that
+    went from the second to the first would make things less even, and none can go the other way.
     """
     found = []
     parts = [(list(range(len(partitions))), list(range(len(members))))]

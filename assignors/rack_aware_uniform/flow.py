@@ -1,4 +1,7 @@
-"""Flows of least cost in small networks, in whole numbers: successive shortest paths, all those of one length at a time. Knows nothing of partitions."""
+"""Flows of least cost in small networks, in whole numbers: successive shortest paths, all those of one length at a time.
+
+Knows nothing of partitions.
+"""
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -7,7 +10,10 @@ __all__ = ["Network"]
 
 
 class Network:
-    """Nodes 0, 1, … and arcs 0, 2, 4, …; an arc's number plus one is the same arc backwards. Costs are not negative."""
+    """Nodes 0, 1, … and arcs 0, 2, 4, …; an arc's number plus one is the same arc backwards.
+
+    Costs are not negative.
+    """
 
     def __init__(self, nodes: int) -> None:
         self.leaving: list[list[int]] = [[] for _ in range(nodes)]
@@ -24,9 +30,12 @@ class Network:
         return number
 
     def largest(self, source: int, sink: int, costs: Sequence[int] | None = None) -> tuple[list[int], list[bool]]:
-        """The largest flow from source to sink, and among these one of least cost. `costs`: of the arcs 0, 2, 4, …; none: all 0.
+        """The largest flow from source to sink, and among these one of least cost.
 
-        Returns the flow of each arc 0, 2, 4, …, and for each node whether anything more could flow to it (a smallest cut).
+        `costs`: of the arcs 0, 2, 4, …; none: all 0.
+
+        Returns the flow of each arc 0, 2, 4, …, and for each node whether anything more could flow
+        to it (a smallest cut).
         """
         left = self.capacity.copy()
         both = [0] * len(left) if costs is None else [cost for one in costs for cost in (one, -one)]

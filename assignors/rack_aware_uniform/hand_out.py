@@ -14,9 +14,10 @@ __all__ = ["hand_out"]
 def hand_out(groups: Kinds, problems: Sequence[Problem], flows: Sequence[Flow]) -> Ints:
     """The member (by rank) of each of `groups.partitions`.
 
-    What a kind of members keeps, cell after cell, and then what it gets is dealt to its members in turn, each cell going on where the one before it ended.
-    So members of a kind keep equally many of each cell and have equally many altogether, or one more. Everybody keeps its first partitions of a cell. The
-    others are dealt in rounds, which spreads topics over members.
+    What a kind of members keeps, cell after cell, and then what it gets is dealt to its members in
+    turn, each cell going on where the one before it ended. So members of a kind keep equally many
+    of each cell and have equally many altogether, or one more. Everybody keeps its first partitions
+    of a cell. The others are dealt in rounds, which spreads topics over members.
     """
     begins = np.cumsum([0, *(len(kind.owned) for kind in groups.kinds)])  # where each kind's cells begin in `kept`
     kept: Ints = np.zeros(begins[-1], np.int64)

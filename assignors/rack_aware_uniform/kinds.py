@@ -1,7 +1,10 @@
-"""A group in kinds: partitions that are interchangeable, and members that are. What is left is small, however large the group.
+"""A group in kinds: partitions that are interchangeable, and members that are.
 
-Partitions are of one kind (a *cell*) if the same members subscribe to their topics and can read them locally. Members are of one kind if they have the same
-subscription, the same rack, and own as many partitions of each cell. Numbers follow member ids and names, so no order of the input counts.
+What is left is small, however large the group.
+
+Partitions are of one kind (a *cell*) if the same members subscribe to their topics and can read
+them locally. Members are of one kind if they have the same subscription, the same rack, and own as
+many partitions of each cell. Numbers follow member ids and names, so no order of the input counts.
 """
 
 from dataclasses import dataclass
@@ -31,10 +34,14 @@ class MemberKind:
 
 
 class Kinds:
-    """Members are numbered (ranked) by their ids: `number_of[rank]` is the group's number. Racks are numbered by name, the last number is no rack.
+    """Members are numbered (ranked) by their ids: `number_of[rank]` is the group's number.
 
-    `partitions`: the topology's numbers of all partitions that have a subscriber, by topic name and number; `cell_of` and `owner_of` (a rank, or -1) go with
-    them. A cell has `topics_of[cell]`, a kind of topic, `racks_of[cell]`, the member racks in which it is local, and `size_of[cell]` partitions.
+    Racks are numbered by name, the last number is no rack.
+
+    `partitions`: the topology's numbers of all partitions that have a subscriber, by topic name and
+    number; `cell_of` and `owner_of` (a rank, or -1) go with them. A cell has `topics_of[cell]`, a
+    kind of topic, `racks_of[cell]`, the member racks in which it is local, and `size_of[cell]`
+    partitions.
     """
 
     def __init__(self, group: GroupSpec, locality: Locality) -> None:
@@ -78,7 +85,10 @@ class Kinds:
         self._members()
 
     def _topics(self, group: GroupSpec, by_first: Ints) -> Ints:
-        """The kind of each topic of the topology: by who subscribes; -1 if nobody does. Kinds are numbered by their subscriptions."""
+        """The kind of each topic of the topology: by who subscribes; -1 if nobody does.
+
+        Kinds are numbered by their subscriptions.
+        """
         listed = [group.subscriptions[one].topics for one in by_first.tolist()]
         topics = np.concatenate([np.empty(0, np.int64), *listed])
         naming = np.repeat(np.arange(len(listed)), [len(one) for one in listed])
@@ -117,7 +127,8 @@ class Kinds:
         """Kinds of members, numbered by their first member, and what each member owns of each cell."""
         has = np.flatnonzero(self.owner_of >= 0)
         cells = max(1, len(self.size_of))
-        # Partitions that are owned by (member, cell, partition); `held[i]:held[i + 1]` are those of pair i.
+        # Partitions that are owned by (member, cell, partition); `held[i]:held[i + 1]` are those of
+        # pair i.
         self.owned_by_pair: Ints = has[np.argsort(self.owner_of[has] * cells + self.cell_of[has], kind="stable")]
         codes = self.owner_of[self.owned_by_pair] * cells + self.cell_of[self.owned_by_pair]
         starts = np.flatnonzero(np.diff(codes, prepend=-1))

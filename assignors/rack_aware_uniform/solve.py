@@ -1,7 +1,8 @@
 """The best assignment of one region, in kinds: how many partitions of each cell stay with each kind of members, and how many go to whom.
 
-Partitions flow from cells to members, either straight (they stay with members that own them) or through a *pool* (anything goes to members with a certain
-subscription and rack). A flow costs what is not local and what goes through a pool; the least cost is the best assignment.
+Partitions flow from cells to members, either straight (they stay with members that own them) or
+through a *pool* (anything goes to members with a certain subscription and rack). A flow costs what
+is not local and what goes through a pool; the least cost is the best assignment.
 """
 
 from dataclasses import dataclass
@@ -23,9 +24,13 @@ class Flow:
 
 
 class Problem:
-    """One region. `cells`, `kinds` and `pools` (subscription, rack) are those of the region; arcs come in the order of the lists below.
+    """One region.
 
-    `keeps`: (cell, kind of members); `entries`: (cell, pool); `exits`: the kinds, each from its pool.
+    `cells`, `kinds` and `pools` (subscription, rack) are those of the region; arcs come in the
+    order of the lists below.
+
+    `keeps`: (cell, kind of members); `entries`: (cell, pool); `exits`: the kinds, each from its
+    pool.
     """
 
     def __init__(self, groups: Kinds, region: Region) -> None:
@@ -88,7 +93,11 @@ class Problem:
         self._heads, self._tails = network.head[0::2], network.head[1::2]
 
     def best(self, remote: int, pooled: int) -> Flow:
-        """An assignment of least cost. `remote`, `pooled`: what a partition costs that is remote, or that does not stay; not negative."""
+        """An assignment of least cost.
+
+        `remote`, `pooled`: what a partition costs that is remote, or that does not stay; not
+        negative.
+        """
         everything = self.size * (remote + pooled) + 1  # nobody gets one more before everybody has the least
         costs = [
             remote * is_remote + pooled * is_pooled + everything * extra
@@ -107,8 +116,8 @@ class Problem:
     def between(self, fewer: Flow, more: Flow, most: int) -> Flow:
         """Part of the way from `fewer` to `more`, which pools more partitions and has fewer remote ones: at most `most` are pooled.
 
-        Both have to be best for the same costs. Their difference is circles of exchanges; each circle is worth the same per partition pooled, and as many
-        are taken as there is room for.
+        Both have to be best for the same costs. Their difference is circles of exchanges; each
+        circle is worth the same per partition pooled, and as many are taken as there is room for.
         """
         head, tails = self._heads, self._tails
         change = [now - before for before, now in zip(fewer.arcs, more.arcs, strict=True)]

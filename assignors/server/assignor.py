@@ -1,11 +1,13 @@
 """What the server-side assignors have in common (KIP-848, KIP-932): the kind of subscription, and a target that tells who has to be written.
 
-**Order of members.** The broker puts the group's members into a HashMap before it assigns, so a `GroupSpec` has to hold them in the order in which the coordinator
-goes through its own members. A real group keeps these in a TimelineHashMap: `java_order.timeline_order` of the hashes of their ids, in the order in which
-they came into the map.
+**Order of members.** The broker puts the group's members into a HashMap before it assigns, so a
+`GroupSpec` has to hold them in the order in which the coordinator goes through its own members. A
+real group keeps these in a TimelineHashMap: `java_order.timeline_order` of the hashes of their ids,
+in the order in which they came into the map.
 
-**What members own** is their previous target, in the order of its record (`Member.owned`); a partition number of -1 stands for a topic that the record
-names without partitions, which only `simple` ever writes.
+**What members own** is their previous target, in the order of its record (`Member.owned`); a
+partition number of -1 stands for a topic that the record names without partitions, which only
+`simple` ever writes.
 """
 
 from abc import abstractmethod
@@ -29,7 +31,10 @@ Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
 
 
 class SubscriptionType(Enum):
-    """What the coordinator found out about the group's subscriptions. It decides how `uniform` and `simple` go about it."""
+    """What the coordinator found out about the group's subscriptions.
+
+    It decides how `uniform` and `simple` go about it.
+    """
 
     HOMOGENEOUS = "HOMOGENEOUS"
     """All members subscribe to the same topics."""
@@ -46,15 +51,18 @@ class SubscriptionType(Enum):
 class TargetAssignment:
     """A new target assignment: `assignment` of all members, and `changed`, the numbers of those whose content is another than before.
 
-    `changed` is in the order in which the coordinator writes the records; for a member that has had no target at all it also writes an empty one.
-    A changed member's partitions are in the order of its record; the others' are as they were given.
+    `changed` is in the order in which the coordinator writes the records; for a member that has had
+    no target at all it also writes an empty one. A changed member's partitions are in the order of
+    its record; the others' are as they were given.
     """
 
     group: GroupSpec
     assignment: Assignment
     changed: Ints
     told: Mapping[int, Record] = field(default_factory=dict)
-    """The records that `assignment` cannot tell: those with topics that are gone or without partitions."""
+    """The records that `assignment` cannot tell: those with topics that are gone or without
+    partitions.
+    """
 
     def record(self, member: int) -> Record:
         """A changed member's record; `member` is its number in the group."""
@@ -77,8 +85,9 @@ def _known(topic_id: Uuid | None) -> Uuid:
 class ServerAssignor(Assignor):
     """A server-side assignor.
 
-    `version`: the release to answer like. `jdk`: the broker's Java; in rare cases Kafka's answer depends on it (a HashSet that is a copy has other buckets
-    since 19). `subscription_type`: what the coordinator found out; by default it is derived from the group.
+    `version`: the release to answer like. `jdk`: the broker's Java; in rare cases Kafka's answer
+    depends on it (a HashSet that is a copy has other buckets since 19). `subscription_type`: what
+    the coordinator found out; by default it is derived from the group.
     """
 
     def __init__(
@@ -98,7 +107,10 @@ class ServerAssignor(Assignor):
 
     @abstractmethod
     def target(self, group: GroupSpec) -> TargetAssignment:
-        """The same, with what the coordinator needs to write its records. Raises `AssignorError`, for one if a subscribed topic has no id."""
+        """The same, with what the coordinator needs to write its records.
+
+        Raises `AssignorError`, for one if a subscribed topic has no id.
+        """
 
     def _type_of(self, group: GroupSpec) -> SubscriptionType:
         return self.subscription_type or SubscriptionType.of(group)

@@ -1,9 +1,11 @@
 """Deals partitions with too few holders to members with too few partitions, in a share group.
 
-Partitions stand in the order of the broker's map, members in that of its set. Each partition takes as many members as it needs, one after the other, from
-where the last one stopped; who holds it already is passed over; who has his part leaves the row; at its end, it goes on from the start. The end comes when
-the row is empty, or when a whole round of it found nobody to take anything. A partition that was just dealt to a member may be dealt to it again, which
-changes nothing but counts.
+Partitions stand in the order of the broker's map, members in that of its set. Each partition takes
+as many members as it needs, one after the other, from where the last one stopped; who holds it
+already is passed over; who has his part leaves the row; at its end, it goes on from the start. The
+end comes when the row is empty, or when a whole round of it found nobody to take anything. A
+partition that was just dealt to a member may be dealt to it again, which changes nothing but
+counts.
 """
 
 import numpy as np
@@ -19,8 +21,9 @@ def dealt(
 ) -> tuple[Ints, Ints]:
     """The places that take, and the partition numbers that they take, in time.
 
-    `wanting[i]` needs `needs[i]` more holders, at least one. Place `row[i]` may take `left[i]`, at least one. `holders[i]` has `held[i]`, one of those that want.
-    Raises `AssignorError` where Kafka fails.
+    `wanting[i]` needs `needs[i]` more holders, at least one. Place `row[i]` may take `left[i]`, at
+    least one. `holders[i]` has `held[i]`, one of those that want. Raises `AssignorError` where
+    Kafka fails.
     """
     rounds = np.arange(left.sum()) - np.repeat(np.cumsum(left) - left, left)
     takers = np.repeat(row, left)[np.argsort(rounds, kind="stable")]

@@ -1,7 +1,8 @@
 """Moves partitions of one topic from the most to the least loaded of its subscribers, until their loads differ by one at most or nothing can be moved.
 
-The mirror image of filling: those with the most give one each, from the end of the sorted subscribers backwards; then the level sinks by one, and those who
-are at it join in front. Who has no partition of the topic (left) changes places with the last of those that give, and is out.
+The mirror image of filling: those with the most give one each, from the end of the sorted
+subscribers backwards; then the level sinks by one, and those who are at it join in front. Who has
+no partition of the topic (left) changes places with the last of those that give, and is out.
 """
 
 from typing import NamedTuple
@@ -23,7 +24,9 @@ class Transfer(NamedTuple):
 
 
 def drained(subscribers: Ints, loads: Ints, owners: Ints) -> list[Transfer]:
-    """The moves within one topic, in time. `subscribers` ascending, `loads` per member of the group, `owners` of the topic's partitions.
+    """The moves within one topic, in time.
+
+    `subscribers` ascending, `loads` per member of the group, `owners` of the topic's partitions.
 
     Changes nothing. Every owner has to be a subscriber.
     """

@@ -1,7 +1,8 @@
 """Hands partitions of one topic after the other to the least loaded of its subscribers, as water fills a vessel.
 
-Subscribers stand sorted by load. Those with the least get one partition each, in that order; then they are as many as those of the next level, who join them at
-the end, and it starts over from the first. Loads are of all topics; the next topic sorts anew.
+Subscribers stand sorted by load. Those with the least get one partition each, in that order; then
+they are as many as those of the next level, who join them at the end, and it starts over from the
+first. Loads are of all topics; the next topic sorts anew.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,8 @@ def poured(lowest: Ints, loads: Ints, count: int) -> Ints:
     first = int(np.searchsorted(loads, level, side="right"))
     if count <= first:
         return lowest[:count]
-    # One round per level, until all are at one level or nothing is left; then all of them again and again.
+    # One round per level, until all are at one level or nothing is left; then all of them again and
+    # again.
     rounds = min(int(loads[-1]) - level + 1, count // first + 1)
     ends = np.searchsorted(loads, np.arange(level, level + rounds), side="right")
     given = np.cumsum(ends)
@@ -45,9 +47,13 @@ def poured(lowest: Ints, loads: Ints, count: int) -> Ints:
 
 
 class Vessel:
-    """The subscribers of some topics. `alone`: no topic with other subscribers has any of them, so who is next is known without sorting them each time.
+    """The subscribers of some topics.
 
-    `loads` (per member of the group) is shared by all vessels; that of those who stand alone is up to date only after `settle`.
+    `alone`: no topic with other subscribers has any of them, so who is next is known without
+    sorting them each time.
+
+    `loads` (per member of the group) is shared by all vessels; that of those who stand alone is up
+    to date only after `settle`.
     """
 
     __slots__ = ("_alone", "_flat", "_level", "_loads", "_next", "_row", "_row_members", "subscribers")
@@ -56,7 +62,8 @@ class Vessel:
         self.subscribers = subscribers
         self._loads = loads
         self._alone = alone
-        # Those of the lowest level, as places among the subscribers and as members; the first `_next` of them got theirs, and are one level higher.
+        # Those of the lowest level, as places among the subscribers and as members; the first
+        # `_next` of them got theirs, and are one level higher.
         self._row: Ints = subscribers[:0]
         self._row_members: Ints = subscribers[:0]
         self._next = 0

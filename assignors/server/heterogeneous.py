@@ -1,9 +1,10 @@
 """`uniform` where subscriptions differ (since 4.0, KAFKA-17710): topics are balanced one after the other among their subscribers.
 
 1. Members keep what they have of the topics that they subscribe to.
-2. What nobody has is handed out topic by topic to the least loaded subscribers (`filling`), topics with the most partitions per subscriber first.
-3. Topic by topic, in the same order, partitions move from the most to the least loaded subscribers (`draining`), until a whole round of the topics moved
-   nothing, at most 16 times.
+2. What nobody has is handed out topic by topic to the least loaded subscribers (`filling`), topics
+   with the most partitions per subscriber first.
+3. Topic by topic, in the same order, partitions move from the most to the least loaded subscribers
+   (`draining`), until a whole round of the topics moved nothing, at most 16 times.
 
 Members are numbered in the order of the broker's HashMap here ("places").
 """
@@ -99,7 +100,10 @@ def _kept(group: GroupSpec) -> tuple[Bools, Ints, Ints]:
 
 
 def _filled(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints, loads: Ints) -> tuple[Ints, Ints]:
-    """The partitions that nobody has, in the order in which they are handed out, and the places that get them. Counts them in `loads`."""
+    """The partitions that nobody has, in the order in which they are handed out, and the places that get them.
+
+    Counts them in `loads`.
+    """
     topology = group.topology
     free = np.flatnonzero(owners < 0)
     bounds = np.searchsorted(free, topology.first)
@@ -201,7 +205,8 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
         moved = np.zeros(group.topology.first[-1], np.bool_)
         moved[changes.moves.numbers] = True
         kept &= ~(moved[old.numbers] & gave[changing][old.slots])
-    # Of some members who both gave and got it counts in which order they did; for the others, it is enough what they have in the end.
+    # Of some members who both gave and got it counts in which order they did; for the others, it is
+    # enough what they have in the end.
     new_slots = slot_of[np.concatenate([changes.takers, np.array(changes.moves.takers, np.int64)])]
     new_numbers = np.concatenate([changes.handed, np.array(changes.moves.numbers, np.int64)])
     followed = np.zeros(len(group), np.bool_)
@@ -257,8 +262,9 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
 def _order_matters(group: GroupSpec, both: Bools, changes: _Changes) -> list[int]:
     """The places that have to be followed step by step, out of those that gave and got.
 
-    A set or map has as many buckets as it needed at its fullest. So order does not matter as long as nobody gives what he got or gets of a topic of which he
-    gave, and the map of topics need not grow for all new topics together.
+    A set or map has as many buckets as it needed at its fullest. So order does not matter as long
+    as nobody gives what he got or gets of a topic of which he gave, and the map of topics need not
+    grow for all new topics together.
     """
     topic_of, offsets, order = group.topology.topic_of, group.owned_offsets, group.hash_order
     got: dict[int, set[int]] = {place: set() for place in np.flatnonzero(both).tolist()}
@@ -284,8 +290,8 @@ def _order_matters(group: GroupSpec, both: Bools, changes: _Changes) -> list[int
 def _owning_with_others(group: GroupSpec, usable: Bools, moves: _Moves) -> Ints:
     """The places of members that shared the ownership of a partition that moved.
 
-    A static member that takes another's place can leave a partition with two owners. Whoever gets the
-    partition may have it already, and the owner that did not give it keeps it.
+    A static member that takes another's place can leave a partition with two owners. Whoever gets
+    the partition may have it already, and the owner that did not give it keeps it.
     """
     numbers = group.owned[usable]
     owners = np.bincount(numbers, minlength=group.topology.first[-1])

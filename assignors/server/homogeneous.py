@@ -1,8 +1,9 @@
 """`uniform` where all members subscribe to the same topics: everyone gets the same number of partitions, or one more, and keeps what it can.
 
-Members are gone through in the order of the broker's HashMap. Each may keep its share of what it has; what is above that, and what nobody has, is handed out
-in one row to those that are below theirs. Those that get the one more: members that would have to give it up otherwise, and if they are too few, the
-last members (KAFKA-18688; in 4.0.0 the first members, whoever has it).
+Members are gone through in the order of the broker's HashMap. Each may keep its share of what it
+has; what is above that, and what nobody has, is handed out in one row to those that are below
+theirs. Those that get the one more: members that would have to give it up otherwise, and if they
+are too few, the last members (KAFKA-18688; in 4.0.0 the first members, whoever has it).
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,11 @@ STABLE_SINCE = KafkaVersion(4, 0, 1)
 
 
 def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> TargetAssignment:
-    """The new target. Raises `AssignorError` if a topic has no id, or if partitions are left over (only when more members own a partition than one)."""
+    """The new target.
+
+    Raises `AssignorError` if a topic has no id, or if partitions are left over (only when more
+    members own a partition than one).
+    """
     topology = group.topology
     order = group.hash_order
     topics = subscribed_set(group, int(group.listing_of[order[0]]), jdk)
@@ -42,7 +47,8 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     shares = _shares(has, total, stable=version >= STABLE_SINCE)
     keeps = np.minimum(has, shares)
     wanted = shares - keeps
-    # From here on only members whose target changes. A slot is one of them, in the order of the HashMap.
+    # From here on only members whose target changes. A slot is one of them, in the order of the
+    # HashMap.
     changing = np.flatnonzero((keeps < lengths) | (wanted > 0))
     old = old_targets(group, order[changing], jdk)
     kept, revoked = _revoked(old, subscribed, keeps[changing])

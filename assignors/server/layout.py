@@ -1,7 +1,8 @@
 """Puts the partitions of members whose target changed into the order of their records.
 
-The broker copies the previous target of such a member: a HashMap sized by the number of topics, with copies of the sets. It takes out what the member
-loses, and puts in what it gets: `computeIfAbsent` for topics, `add` for partitions. The record lists what that iterates.
+The broker copies the previous target of such a member: a HashMap sized by the number of topics,
+with copies of the sets. It takes out what the member loses, and puts in what it gets:
+`computeIfAbsent` for topics, `add` for partitions. The record lists what that iterates.
 """
 
 from collections.abc import Iterable
@@ -34,8 +35,10 @@ def lay_out(
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """The partition numbers of all slots, slot after slot, each slot's as iterated; and which slots need `replayed` for their order.
 
-    `kept`: which partitions of `old` stay (`None`: all). `new_numbers`: what each of `new_slots` (ascending) gets, in time. `new_set_capacities`: the buckets
-    that a new set of partitions starts with, per topic of the topology; 16 if not given. `each_once`: nobody gets partitions of a topic in several pieces.
+    `kept`: which partitions of `old` stay (`None`: all). `new_numbers`: what each of `new_slots`
+    (ascending) gets, in time. `new_set_capacities`: the buckets that a new set of partitions starts
+    with, per topic of the topology; 16 if not given. `each_once`: nobody gets partitions of a topic
+    in several pieces.
     """
     count = len(old.topic_counts)
     old_sizes = old.segments.sizes[old.segments.of]
@@ -92,7 +95,8 @@ def _map_capacities(old: OldTargets, found: Segments, copied: npt.NDArray[np.boo
     if copied.all():
         return capacities
     topics = np.bincount(found.slots, minlength=count)
-    # `computeIfAbsent` grows a table that is too full before it looks a key up: a topic that only the last call brought is not yet counted.
+    # `computeIfAbsent` grows a table that is too full before it looks a key up: a topic that only
+    # the last call brought is not yet counted.
     last_elements = np.flatnonzero(np.append(slots[1:] != slots[:-1], True))
     last_segments = found.of[last_elements]
     brought = (found.first[last_segments] == last_elements) & ~copied[last_segments]

@@ -1,7 +1,8 @@
 """The previous targets of some members, in the order in which the broker iterates them.
 
-The broker reads a record into a HashMap of topics, each with a HashSet made of the list of partitions. Only members whose target changes have to be looked
-at like this, so it is done for those, not for the group.
+The broker reads a record into a HashMap of topics, each with a HashSet made of the list of
+partitions. Only members whose target changes have to be looked at like this, so it is done for
+those, not for the group.
 """
 
 from dataclasses import dataclass
@@ -42,7 +43,10 @@ class Segments:
 
     @classmethod
     def found(cls, slots: Ints, topics: Ints, topic_count: int, *, each_once: bool = False) -> "Segments":
-        """From the slot (ascending) and the topic of each element. `each_once`: no topic comes up again later in a slot."""
+        """From the slot (ascending) and the topic of each element.
+
+        `each_once`: no topic comes up again later in a slot.
+        """
         if not len(slots):
             return cls(slots, slots, slots, slots, slots)
         keys = slots * topic_count + topics
@@ -74,9 +78,12 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class OldTargets:
-    """Partitions that the topology has, slot after slot, a slot's as the broker iterates them. Slot `i` is the `i`-th of the members asked for.
+    """Partitions that the topology has, slot after slot, a slot's as the broker iterates them.
 
-    `slots` and `topics` of each partition; `segments` of partitions by slot and topic; `topic_counts`: topics of each slot, also those that are gone.
+    Slot `i` is the `i`-th of the members asked for.
+
+    `slots` and `topics` of each partition; `segments` of partitions by slot and topic;
+    `topic_counts`: topics of each slot, also those that are gone.
     """
 
     numbers: Ints

@@ -1,6 +1,9 @@
-"""The server-side `range`: each topic is cut into ranges, one per subscriber, static members first. What members had does not count.
+"""The server-side `range`: each topic is cut into ranges, one per subscriber, static members first.
 
-Who subscribes to topics with equally many partitions and subscribers gets the same partitions of each.
+What members had does not count.
+
+Who subscribes to topics with equally many partitions and subscribers gets the same partitions of
+each.
 """
 
 from collections.abc import Sequence
@@ -24,7 +27,8 @@ __all__ = ["ServerRangeAssignor"]
 class ServerRangeAssignor(ServerAssignor):
     """Kafka's `org.apache.kafka.coordinator.group.assignor.RangeAssignor`, with its answers in its order.
 
-    `version` from 4.0.0 on: early-access releases looked at racks (until KAFKA-16694) or at what members had, which is not known here.
+    `version` from 4.0.0 on: early-access releases looked at racks (until KAFKA-16694) or at what
+    members had, which is not known here.
     """
 
     name: ClassVar[str] = "range"
@@ -53,7 +57,10 @@ class ServerRangeAssignor(ServerAssignor):
 
 
 class _TopicMaps:
-    """In which order members with the same list of names iterate their topics. `topics`: per list, in the order in which they are put into the map."""
+    """In which order members with the same list of names iterate their topics.
+
+    `topics`: per list, in the order in which they are put into the map.
+    """
 
     def __init__(self, topology: Topology, topics: Sequence[Ints], sizes: Sequence[int], listing_of: Ints) -> None:
         self.topics = topics

@@ -1,7 +1,7 @@
 """Makes the new target of a share group out of what members gave up and what they were dealt, and the records of those whose target changed.
 
-As `layout` says of consumer groups, with two differences. A topic of which a member gives up everything stays in its map, without partitions. And topics that
-are gone may stay, too.
+As `layout` says of consumer groups, with two differences. A topic of which a member gives up
+everything stays in its map, without partitions. And topics that are gone may stay, too.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,8 @@ def share_target(
 ) -> TargetAssignment:
     """The new target. `given`: what members gave up; `places` got `numbers`. Both in time.
 
-    `subscribed`: which topics of the topology the members subscribe to; they lose all others. `None`: they lose none.
+    `subscribed`: which topics of the topology the members subscribe to; they lose all others.
+    `None`: they lose none.
     """
     topology, order = group.topology, group.hash_order
     total = int(topology.first[-1])

@@ -1,13 +1,16 @@
 """Shares out the partitions of a share group (KIP-932): each partition goes to as many members as it takes to give every member one.
 
-What is shared out together is a pool: all topics where everybody subscribes to the same, otherwise each topic by itself. In a pool of `n` partitions and `m`
-subscribers each partition has `ceil(m / n)` holders, and the subscribers' parts differ by one at most.
+What is shared out together is a pool: all topics where everybody subscribes to the same, otherwise
+each topic by itself. In a pool of `n` partitions and `m` subscribers each partition has `ceil(m /
+n)` holders, and the subscribers' parts differ by one at most.
 
 1. Who holds more than his part gives partitions up, and who does not subscribe gives up all.
 2. Of a partition with too many holders the first ones give it up.
-3. Partitions with too few are dealt to members with too few, one each, round after round (`dealing`).
+3. Partitions with too few are dealt to members with too few, one each, round after round
+   (`dealing`).
 
-Which ones these are follows from the order of the broker's hash sets. Members are numbered in the order of its HashMap here ("places").
+Which ones these are follows from the order of the broker's hash sets. Members are numbered in the
+order of its HashMap here ("places").
 """
 
 from collections.abc import Sequence
@@ -28,7 +31,11 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Pool:
-    """`subscribers`: places, ascending. `partitions`: the numbers of those that can be assigned, in the order in which the broker lists them."""
+    """`subscribers`: places, ascending.
+
+    `partitions`: the numbers of those that can be assigned, in the order in which the broker lists
+    them.
+    """
 
     def __init__(self, subscribers: Ints, partitions: Ints) -> None:
         self.subscribers = subscribers
@@ -38,7 +45,10 @@ class Pool:
 
     @cached_property
     def parts(self) -> Ints:
-        """How many partitions each subscriber shall hold. As doubles, because Kafka's rounding shows."""
+        """How many partitions each subscriber shall hold.
+
+        As doubles, because Kafka's rounding shows.
+        """
         each = self.holders * len(self.partitions) / len(self.subscribers)
         sums: Ints = np.ceil(each * np.arange(len(self.subscribers) + 1)).astype(np.int64)
         return sums[1:] - sums[:-1]
@@ -59,9 +69,12 @@ class Held:
 
 
 def share_out(pools: Sequence[Pool], held: Held, hashes: UInts, members: int) -> tuple[Ints, Ints, Ints]:
-    """Which of `held` are given up (positions); and the places and numbers of what is dealt. Both in time.
+    """Which of `held` are given up (positions); and the places and numbers of what is dealt.
 
-    `hashes`: of each partition of the topology, as the key that it is in the broker's maps. Raises `AssignorError` where Kafka fails.
+    Both in time.
+
+    `hashes`: of each partition of the topology, as the key that it is in the broker's maps. Raises
+    `AssignorError` where Kafka fails.
     """
     bounds = np.searchsorted(held.pools, np.arange(len(pools) + 1))
     kept = np.ones(len(held.places), np.bool_)
@@ -168,7 +181,8 @@ def _buckets(pool: Pool) -> int:
 def _iterated(hashes: UInts, sizes: Ints, alive: Bools) -> Ints:
     """The positions of the keys of default HashSets, `sizes[i]` in the `i`-th, set after set as they are iterated.
 
-    Keys that are not `alive` are taken out again after all were added; where they come does not count.
+    Keys that are not `alive` are taken out again after all were added; where they come does not
+    count.
     """
     sets = np.repeat(np.arange(len(sizes)), sizes)
     sixteen = np.full(len(sizes), 16)
@@ -178,7 +192,8 @@ def _iterated(hashes: UInts, sizes: Ints, alive: Bools) -> Ints:
     for number in np.flatnonzero(java_order.crowded_maps(spreaded, sixteen, 9, sizes=sizes)).tolist():
         start, end = int(starts[number]), int(starts[number] + sizes[number])
         here = hashes[start:end].tolist()
-        # Numbers are compared as such where their hashes are; pairs of topic and partition cannot be.
+        # Numbers are compared as such where their hashes are; pairs of topic and partition cannot
+        # be.
         walked: JavaHashSet[int] = JavaHashSet(hash_of=here.__getitem__, order_of=here.__getitem__)
         for key in range(end - start):
             walked.add(key)

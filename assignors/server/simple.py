@@ -1,4 +1,7 @@
-"""`simple` of KIP-932: share groups, where several members may have the same partition. Balanced, and as sticky as balance allows."""
+"""`simple` of KIP-932: share groups, where several members may have the same partition.
+
+Balanced, and as sticky as balance allows.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import ClassVar
@@ -24,12 +27,14 @@ __all__ = ["SimpleAssignor", "assignable_partitions"]
 class SimpleAssignor(ServerAssignor):
     """Kafka's `org.apache.kafka.coordinator.group.assignor.SimpleAssignor`, with its answers in its order.
 
-    `assignable`: by topic, the partitions that may be handed out; a topic that it does not name has none. The coordinator hands out those whose share-group
-    state is initialised (KIP-932). By default all. `version` from 4.2.0 on, the first release with share groups for production.
+    `assignable`: by topic, the partitions that may be handed out; a topic that it does not name has
+    none. The coordinator hands out those whose share-group state is initialised (KIP-932). By
+    default all. `version` from 4.2.0 on, the first release with share groups for production.
 
-    What is odd is Kafka's: where subscriptions differ, members keep what they have of topics that nobody subscribes to any more, deleted ones, too; and a
-    record goes on naming topics of which nothing is left. In `Member.owned`, -1 stands for a topic without partitions, and the text of a topic's id for the
-    name of a topic that is gone. `GroupSpec.with_owned` forgets both.
+    What is odd is Kafka's: where subscriptions differ, members keep what they have of topics that
+    nobody subscribes to any more, deleted ones, too; and a record goes on naming topics of which
+    nothing is left. In `Member.owned`, -1 stands for a topic without partitions, and the text of a
+    topic's id for the name of a topic that is gone. `GroupSpec.with_owned` forgets both.
     """
 
     name: ClassVar[str] = "simple"
@@ -48,7 +53,11 @@ class SimpleAssignor(ServerAssignor):
         self.assignable = assignable
 
     def target(self, group: GroupSpec) -> TargetAssignment:
-        """See `ServerAssignor.target`. Raises `AssignorError` also where Kafka's assignor fails: if members hold partitions that may not be handed out."""
+        """See `ServerAssignor.target`.
+
+        Raises `AssignorError` also where Kafka's assignor fails: if members hold partitions that
+        may not be handed out.
+        """
         self._need_at_least(KafkaVersion(4, 2, 0))
         if not len(group):
             return _nothing(group)

@@ -11,7 +11,10 @@ __all__ = ["target_of_all", "target_of_changed"]
 
 
 def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: Ints) -> TargetAssignment:
-    """`numbers`: the partitions of the members `changed`, member after member, `counts[i]` of the `i`-th. All others keep what they own."""
+    """`numbers`: the partitions of the members `changed`, member after member, `counts[i]` of the `i`-th.
+
+    All others keep what they own.
+    """
     lengths = group.owned_counts.copy()
     lengths[changed] = counts
     new_offsets = np.zeros(len(group) + 1, np.int64)
@@ -27,7 +30,10 @@ def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: In
 
 
 def target_of_all(group: GroupSpec, numbers: Ints, counts: Ints) -> TargetAssignment:
-    """`numbers`: the partitions of all members, member after member in the group's order. Finds out whose content is another than before."""
+    """`numbers`: the partitions of all members, member after member in the group's order.
+
+    Finds out whose content is another than before.
+    """
     ends = np.cumsum(counts)
     differ = counts != group.owned_counts
     if len(group.owned):

@@ -1,4 +1,7 @@
-"""`uniform` of KIP-848: balanced, and as sticky as balance allows. Racks play no part (they were taken out in KAFKA-16694)."""
+"""`uniform` of KIP-848: balanced, and as sticky as balance allows.
+
+Racks play no part (they were taken out in KAFKA-16694).
+"""
 
 from typing import ClassVar
 
@@ -17,7 +20,8 @@ __all__ = ["UniformAssignor"]
 class UniformAssignor(ServerAssignor):
     """Kafka's `org.apache.kafka.coordinator.group.assignor.UniformAssignor`, with its answers in its order.
 
-    `version` from 4.0.0 on: before, different subscriptions were assigned in another way (KAFKA-17710), which is not known here.
+    `version` from 4.0.0 on: before, different subscriptions were assigned in another way
+    (KAFKA-17710), which is not known here.
     """
 
     name: ClassVar[str] = "uniform"

@@ -37,10 +37,13 @@ class _Sticky(Assignor):
         self.version = version
 
     def assign(self, members: Mapping[str, Member], topology: Topology, *, max_generation: int = -1) -> Assignment:
-        """Assign the partitions of the subscribed topics. `members`: member id → member, in the order in which they joined.
+        """Assign the partitions of the subscribed topics.
 
-        `max_generation`: the highest generation that this leader has seen in earlier rebalances, which Kafka's assignor remembers; members that tell a
-        lower one count as behind, even if nobody told a higher one this time.
+        `members`: member id → member, in the order in which they joined.
+
+        `max_generation`: the highest generation that this leader has seen in earlier rebalances,
+        which Kafka's assignor remembers; members that tell a lower one count as behind, even if
+        nobody told a higher one this time.
         """
         return self.assign_group(GroupSpec(members, topology), max_generation=max_generation)
 
@@ -81,19 +84,25 @@ class _Sticky(Assignor):
 class StickyAssignor(_Sticky):
     """Balanced, and as many partitions as possible stay where they are; eager: members give up everything before each rebalance (KIP-54, KIP-881).
 
-    The answer is that of Kafka 4.3.1's `StickyAssignor`, order included, wherever that is valid. Members tell what they had in their user data
-    (`subscription_user_data`); `owned` and `generation` of a `Member` stand in where it has none.
+    The answer is that of Kafka 4.3.1's `StickyAssignor`, order included, wherever that is valid.
+    Members tell what they had in their user data (`subscription_user_data`); `owned` and
+    `generation` of a `Member` stand in where it has none.
 
     Where Kafka's answer is not valid, this one is:
 
-    - a member owns a partition that its topic does not have (the topic was made anew, with fewer): Kafka may hand it out, and others twice;
-    - a member subscribes to nothing, and comes before all others in hash order: Kafka may give it partitions of topics that it does not read;
-    - a member of an older generation is not subscribed to a topic any more: Kafka may give it a partition of that topic back;
-    - such a one has all that it can have, and shares no topic: Kafka fails with a NullPointerException. It cannot get a partition back here;
+    - a member owns a partition that its topic does not have (the topic was made anew, with fewer):
+      Kafka may hand it out, and others twice;
+    - a member subscribes to nothing, and comes before all others in hash order: Kafka may give it
+      partitions of topics that it does not read;
+    - a member of an older generation is not subscribed to a topic any more: Kafka may give it a
+      partition of that topic back;
+    - such a one has all that it can have, and shares no topic: Kafka fails with a
+      NullPointerException. It cannot get a partition back here;
     - metadata lacks partitions of a topic: Kafka may hand those out, or fail.
 
-    `version`, from 3.0 on: before Kafka 3.7, members with equal subscriptions and too many partitions keep those that they named first, since then the
-    lowest; before 3.5, racks do not count. How releases before 3.5 settled contradicting claims is not kept.
+    `version`, from 3.0 on: before Kafka 3.7, members with equal subscriptions and too many
+    partitions keep those that they named first, since then the lowest; before 3.5, racks do not
+    count. How releases before 3.5 settled contradicting claims is not kept.
     """
 
     name = "sticky"
@@ -110,15 +119,19 @@ class StickyAssignor(_Sticky):
 class CooperativeStickyAssignor(_Sticky):
     """As `StickyAssignor`, for members that keep their partitions during a rebalance (KIP-429): what changes hands is given to nobody at first.
 
-    Its owner gives it up, which starts another rebalance, and that gives it away. Owned partitions come from the subscription, and the generation too, or
-    else from the user data. What `StickyAssignor` says about answers of Kafka that are not valid holds here, and what it says about `version`. With one of
-    3.5 or 3.6, what members with equal subscriptions lose since it is in another rack is given away at once, while they still have it.
+    Its owner gives it up, which starts another rebalance, and that gives it away. Owned partitions
+    come from the subscription, and the generation too, or else from the user data. What
+    `StickyAssignor` says about answers of Kafka that are not valid holds here, and what it says
+    about `version`. With one of 3.5 or 3.6, what members with equal subscriptions lose since it is
+    in another rack is given away at once, while they still have it.
 
     Two things that Kafka does are kept, since its answers are valid assignments:
 
-    - with different subscriptions, a member of an older generation may get a partition back that another one still has. The adapters hold it back
+    - with different subscriptions, a member of an older generation may get a partition back that
+      another one still has. The adapters hold it back
       (`quorate.assignors.adapters.leader.hold_back`);
-    - with different subscriptions and racks, there are groups that never settle: what is outside its owner's rack is dealt anew in each rebalance.
+    - with different subscriptions and racks, there are groups that never settle: what is outside
+      its owner's rack is dealt anew in each rebalance.
     """
 
     name = "cooperative-sticky"
@@ -132,7 +145,10 @@ class CooperativeStickyAssignor(_Sticky):
 
     @staticmethod
     def subscription_user_data(owned: Sequence[tuple[str, int]] | None, generation: int) -> bytes:
-        """The user data of a member whose last assignment was in `generation` (-1: it had none), as Kafka writes it. `owned` does not stand in it."""
+        """The user data of a member whose last assignment was in `generation` (-1: it had none), as Kafka writes it.
+
+        `owned` does not stand in it.
+        """
         return cooperative_user_data(generation)
 
 

@@ -1,12 +1,15 @@
 """Moving partitions between members with different subscriptions until no move would make the group more balanced.
 
-Kafka asks before each partition whether the group is balanced, which takes all members times all partitions, and then looks at everybody who could have that
-partition. Both come to this: a partition moves if its owner has at least two more than the member with the fewest among those who subscribe to the
-topic, and it moves to that member. (Racks trigger a move in Kafka, but neither prevent one nor choose where it goes.) So only topics are looked at where
-the owner with the most and the subscriber with the fewest are that far apart, and a balanced group has none of them.
+Kafka asks before each partition whether the group is balanced, which takes all members times all
+partitions, and then looks at everybody who could have that partition. Both come to this: a
+partition moves if its owner has at least two more than the member with the fewest among those who
+subscribe to the topic, and it moves to that member. (Racks trigger a move in Kafka, but neither
+prevent one nor choose where it goes.) So only topics are looked at where the owner with the most
+and the subscriber with the fewest are that far apart, and a balanced group has none of them.
 
-One thing breaks this equivalence: an owner of an older generation who is not subscribed to the topic any more. Kafka moves partitions to him all the
-same. `_Literally` then follows Kafka step by step; if a partition stays where it must not be, such owners are left out, and all is done again.
+One thing breaks this equivalence: an owner of an older generation who is not subscribed to the
+topic any more. Kafka moves partitions to him all the same. `_Literally` then follows Kafka step by
+step; if a partition stays where it must not be, such owners are left out, and all is done again.
 """
 
 from collections.abc import Callable
@@ -22,7 +25,9 @@ from quorate.assignors.topology import Ints, Topology
 __all__ = ["MANY", "Balance"]
 
 MANY = 1000
-"""Passes after which the group is left as it is. Kafka has no such bound, and moves back need not bring balance; but no input is known that takes ten."""
+"""Passes after which the group is left as it is. Kafka has no such bound, and moves back need not
+bring balance; but no input is known that takes ten.
+"""
 
 
 class Balance:
@@ -40,16 +45,20 @@ class Balance:
         self._shared = np.greater_equal(plan.potential, 2)  # topics with more than one potential owner
 
     def run(self, former: Ints | None, unassigned: Ints | None, *, initial: bool) -> None:
-        """Balance. `former`: who had a partition in an older generation; such a one gets it back first if that makes for more balance.
+        """Balance.
 
-        `unassigned`: positions that nobody owned, which are moved first; `None` to move whatever comes. Unless `initial`, all is taken back if the group is
-        not more balanced in the end.
+        `former`: who had a partition in an older generation; such a one gets it back first if that
+        makes for more balance.
+
+        `unassigned`: positions that nobody owned, which are moved first; `None` to move whatever
+        comes. Unless `initial`, all is taken back if the group is not more balanced in the end.
         """
         plan, loads = self._plan, self._loads
         movable: Bools = self._shared[plan.topic]
         shared_owners = np.bincount(self._owner[movable], minlength=loads.members)
-        # Members who have all that they could have, and share none of it, take no part. Kafka fails with a NullPointerException where such a one had a
-        # partition in an older generation; he could not get it anyway.
+        # Members who have all that they could have, and share none of it, take no part. Kafka fails
+        # with a NullPointerException where such a one had a partition in an older generation; he
+        # could not get it anyway.
         room = np.matmul(plan.subscribed, np.diff(plan.first), dtype=np.int64)
         taking_part = (loads.counts < room[plan.subscription]) | (shared_owners > 0)
         known: Ints | None = None
@@ -105,7 +114,10 @@ class Balance:
     # ---- moving
 
     def _passes(self, among: Bools) -> bool:
-        """Go through the positions `among` again and again until nothing moves any more. Whether anything did."""
+        """Go through the positions `among` again and again until nothing moves any more.
+
+        Whether anything did.
+        """
         passes = 0
         while passes < MANY and self._pass(among):
             passes += 1
@@ -137,7 +149,10 @@ class Balance:
         return self._shared & far_apart
 
     def _level(self, topic: int, among: Bools) -> set[int]:
-        """Move partitions of a topic, in one pass over those `among`. Returns the subscriptions of members whose counts changed."""
+        """Move partitions of a topic, in one pass over those `among`.
+
+        Returns the subscriptions of members whose counts changed.
+        """
         plan, loads, former = self._plan, self._loads, self._former
         members, count = loads.members, loads.count
         start, end = int(plan.first[topic]), int(plan.first[topic + 1])
@@ -146,7 +161,8 @@ class Balance:
         position = start
         while position < end:
             low = least.top() // members
-            # Counts of owners fall and that of the lowest rises, so that nobody else needs a look, except after one of the irregular moves below.
+            # Counts of owners fall and that of the lowest rises, so that nobody else needs a look,
+            # except after one of the irregular moves below.
             wanted = among[position:end] & (loads.counts[self._owner[position:end]] > low + 1)
             places = (np.flatnonzero(wanted) + position).tolist()
             position = end
@@ -170,7 +186,10 @@ class Balance:
         return touched
 
     def move(self, topic: int, position: int, to: int) -> tuple[int, int]:
-        """Give a member a partition, or instead of it one of that topic which came from him. Returns which one, and who had it."""
+        """Give a member a partition, or instead of it one of that topic which came from him.
+
+        Returns which one, and who had it.
+        """
         plan = self._plan
         start = int(plan.first[topic])
         movements = self._movements.get(topic)
@@ -242,7 +261,8 @@ class _Literally:
         present = counts[self._taking_part]
         if not len(present) or present.min() >= present.max() - 1:
             return True
-        # Whoever has as many as he could have is not asked, even if some of them are not among those.
+        # Whoever has as many as he could have is not asked, even if some of them are not among
+        # those.
         asked = self._taking_part & (counts != self._room[plan.subscription])
         fewest = np.full(len(plan.subscribed), np.iinfo(np.int64).max - 1)
         np.minimum.at(fewest, plan.subscription[asked], counts[asked])
@@ -251,7 +271,10 @@ class _Literally:
 
 
 def _score(counts: Ints) -> int:
-    """Sum of the differences between all pairs; the lower, the more balanced. In 32 bits, as in Java, where it overflows in large groups."""
+    """Sum of the differences between all pairs; the lower, the more balanced.
+
+    In 32 bits, as in Java, where it overflows in large groups.
+    """
     size = len(counts)
     total = int((np.sort(counts) * (2 * np.arange(size) - size + 1)).sum())
     return (total + 0x80000000) % 0x100000000 - 0x80000000

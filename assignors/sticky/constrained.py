@@ -1,8 +1,9 @@
 """The sticky assignment where all members subscribe to the same: each keeps up to its quota of what it owns, the rest is dealt out.
 
-With P partitions and n members, everybody gets ⌊P/n⌋ or ⌈P/n⌉; P mod n members get the larger number ("full" below). What a member keeps, the order in
-which partitions are dealt, and who gets the extra ones follow Kafka's `ConstrainedAssignmentBuilder` (KIP-54, KIP-881), whose rounds over lists are
-here sorts and, where racks match, one queue per rack.
+With P partitions and n members, everybody gets ⌊P/n⌋ or ⌈P/n⌉; P mod n members get the larger
+number ("full" below). What a member keeps, the order in which partitions are dealt, and who gets
+the extra ones follow Kafka's `ConstrainedAssignmentBuilder` (KIP-54, KIP-881), whose rounds over
+lists are here sorts and, where racks match, one queue per rack.
 """
 
 from bisect import bisect_left
@@ -21,7 +22,10 @@ __all__ = ["Dealt", "assign_equal"]
 
 @dataclass(frozen=True, slots=True)
 class Dealt:
-    """An assignment: `member[i]` has `number[i]`, each member's in its order. `transferring`: where a member has to wait until another one let go."""
+    """An assignment: `member[i]` has `number[i]`, each member's in its order.
+
+    `transferring`: where a member has to wait until another one let go.
+    """
 
     member: Ints
     number: Ints
@@ -31,7 +35,8 @@ class Dealt:
 def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: Ints, *, as_of_3_7: bool = True) -> Dealt:
     """Assign the partitions of `topics` (ascending by name) to all members.
 
-    Not `as_of_3_7`: members keep what they name first, not the lowest, and what they lose since it is in other racks is not `transferring`.
+    Not `as_of_3_7`: members keep what they name first, not the lowest, and what they lose since it
+    is in other racks is not `transferring`.
     """
     everything = group.topology.partitions_of(topics)
     members = len(group)
@@ -59,7 +64,8 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
     kept = place < np.where(full, most, least)[member]
     member, number = member[kept], number[kept]
 
-    # 2. What is left to deal, and those who may take: `needy` lack some of `least`, `ready` have it and may be given one more.
+    # 2. What is left to deal, and those who may take: `needy` lack some of `least`, `ready` have it
+    #    and may be given one more.
     taken = np.zeros(len(claimed_by), np.bool_)
     taken[number] = True
     unassigned = everything[~taken[everything]] if len(number) else everything
@@ -132,8 +138,9 @@ def _stable(values: Ints) -> Ints:
 class _RackRound:
     """Deals partitions to members whose rack they are in.
 
-    Kafka goes round `needy` with a pointer: the next member from there whose rack matches gets the partition, and the pointer moves behind it. If none of
-    `needy` matches, the first of `ready` that does gets its extra one.
+    Kafka goes round `needy` with a pointer: the next member from there whose rack matches gets the
+    partition, and the pointer moves behind it. If none of `needy` matches, the first of `ready`
+    that does gets its extra one.
     """
 
     def __init__(self, group: GroupSpec, needy: Ints, lacking: Ints, ready: Ints, extras_left: int) -> None:
@@ -142,7 +149,8 @@ class _RackRound:
         self._needy = needy.tolist()
         self._lacking = lacking.tolist()
         self._extras_left = extras_left
-        # Places in `needy`, by rack, ascending; and the queue of `ready` as (place, member), by rack.
+        # Places in `needy`, by rack, ascending; and the queue of `ready` as (place, member), by
+        # rack.
         self._waiting: list[list[int]] = [[] for _ in group.racks]
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in group.racks]
         self._rackless: list[tuple[int, int]] = []

@@ -1,7 +1,8 @@
 """The sticky assignment where subscriptions differ: keep what can be kept, give the rest to whoever has the fewest, then move partitions for balance.
 
-The steps are those of Kafka's `GeneralAssignmentBuilder` (KIP-54, KIP-341, KIP-881); balancing is in `quorate.assignors.sticky.balance`. Members are
-numbered by the rank of their id here, and partitions by their position in `Plan`.
+The steps are those of Kafka's `GeneralAssignmentBuilder` (KIP-54, KIP-341, KIP-881); balancing is
+in `quorate.assignors.sticky.balance`. Members are numbered by the rank of their id here, and
+partitions by their position in `Plan`.
 """
 
 import numpy as np
@@ -20,7 +21,9 @@ __all__ = ["assign_different"]
 def assign_different(
     group: GroupSpec, owned: Ownership, stale_owner: Ints | None, racks: RackView, topics: Ints
 ) -> tuple[Ints, Ints]:
-    """Assign the partitions of `topics` (ascending by name). Members and their partitions, each member's in its order.
+    """Assign the partitions of `topics` (ascending by name).
+
+    Members and their partitions, each member's in its order.
 
     `stale_owner`: who had a partition in an older generation, by partition number.
     """
@@ -77,7 +80,10 @@ def _ghosts_revoked(group: GroupSpec, owned: Ownership, racks: RackView, topics:
 
 
 def _deal(group: GroupSpec, plan: Plan, loads: Loads, unassigned: Ints, owner: Ints, racks: RackView) -> Ints:
-    """Give the positions `unassigned` away, where racks matter first within them. Returns them in the order in which they were given."""
+    """Give the positions `unassigned` away, where racks matter first within them.
+
+    Returns them in the order in which they were given.
+    """
     order: list[Ints] = []
     if racks.aware:
         choices = [(*np.flatnonzero(column).tolist(), -1) for column in group.local.T]

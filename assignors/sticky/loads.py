@@ -1,7 +1,8 @@
 """How many partitions members have, and who has the fewest of those that subscribe to a topic.
 
-Kafka keeps all members in one TreeSet by (count, id) and walks it until one is subscribed. Members with the same subscription (and, where racks matter, in
-the same rack) differ only in count and id: here each such class has a heap of its own, and a topic looks at the tops of its classes.
+Kafka keeps all members in one TreeSet by (count, id) and walks it until one is subscribed. Members
+with the same subscription (and, where racks matter, in the same rack) differ only in count and id:
+here each such class has a heap of its own, and a topic looks at the tops of its classes.
 
 Members are numbered by the rank of their id, and stand in the heaps as `count * members + rank`.
 """
@@ -17,7 +18,10 @@ __all__ = ["Least", "Loads"]
 
 
 class Loads:
-    """Counts of members, given the subscription and rack of each (-1: none). A class's heap is made when it is first asked for."""
+    """Counts of members, given the subscription and rack of each (-1: none).
+
+    A class's heap is made when it is first asked for.
+    """
 
     def __init__(self, counts: Ints, subscription: Ints, rack: Ints) -> None:
         self.members = len(counts)
@@ -91,7 +95,10 @@ class Loads:
         return chosen
 
     def deal_local(self, by_rack: dict[int, list[int]], choices: Iterable[tuple[int, ...]]) -> list[int]:
-        """The same within racks. `by_rack`: the classes of each; `choices`: for each partition the racks of which members may get it.
+        """The same within racks.
+
+        `by_rack`: the classes of each; `choices`: for each partition the racks of which members may
+        get it.
 
         -1 where there is nobody.
         """

@@ -7,10 +7,13 @@ __all__ = ["Movements"]
 
 
 class Movements:
-    """Moves of the partitions of one topic, from where they were at first to where they are now. `partitions`: all of them; they go by their index there.
+    """Moves of the partitions of one topic, from where they were at first to where they are now.
 
-    Where a partition is to go from one member to another, and some partition of the topic came the other way round, that one goes back instead: fewer
-    partitions move. Of several, Kafka takes the first that a HashSet iterates.
+    `partitions`: all of them; they go by their index there.
+
+    Where a partition is to go from one member to another, and some partition of the topic came the
+    other way round, that one goes back instead: fewer partitions move. Of several, Kafka takes the
+    first that a HashSet iterates.
     """
 
     def __init__(self, topic: str, partitions: Ints) -> None:

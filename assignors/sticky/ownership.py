@@ -1,11 +1,13 @@
 """Who owns what, as the sticky assignors take it: claims of members, conflicts between them, and owners of older generations.
 
-A claim is a member's word that it has a partition. Partitions are numbered as in the topology; a claim on a partition that its topic no longer has (the
-topic was made anew, with fewer) gets a number beyond: it counts in conflicts, and can never be assigned.
+A claim is a member's word that it has a partition. Partitions are numbered as in the topology; a
+claim on a partition that its topic no longer has (the topic was made anew, with fewer) gets a
+number beyond: it counts in conflicts, and can never be assigned.
 
-Of Kafka's rules (AbstractStickyAssignor, KIP-792) this one surprises: where two members claim a partition, the generation of the one that comes first in
-Java's hash order is that of its *subscription*, while the other's is the one that the assignor reads (`Claims.generation`). They differ for `sticky`,
-which keeps its generation in the user data.
+Of Kafka's rules (AbstractStickyAssignor, KIP-792) this one surprises: where two members claim a
+partition, the generation of the one that comes first in Java's hash order is that of its
+*subscription*, while the other's is the one that the assignor reads (`Claims.generation`). They
+differ for `sticky`, which keeps its generation in the user data.
 """
 
 from collections.abc import Sequence
@@ -29,10 +31,14 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What members say they have. `member[i]` claims partition `number[i]`, member after member, in each one's order.
+    """What members say they have.
 
-    `number` is -1 for a topic that is not in the topology, and from the topology's number of partitions on for one that the topic does not have; the
-    topics of the latter are in `ghost_topics`. `generation`: by member, -1 if it told none; `subscription_generation`: the one in its subscription.
+    `member[i]` claims partition `number[i]`, member after member, in each one's order.
+
+    `number` is -1 for a topic that is not in the topology, and from the topology's number of
+    partitions on for one that the topic does not have; the topics of the latter are in
+    `ghost_topics`. `generation`: by member, -1 if it told none; `subscription_generation`: the one
+    in its subscription.
     """
 
     member: Ints
@@ -44,7 +50,9 @@ class Claims:
 
 @dataclass(frozen=True)
 class Ownership:
-    """What is left of the claims: `member[i]` owns `number[i]`, ordered as the claims. `contested`: partitions that members claimed at one generation.
+    """What is left of the claims: `member[i]` owns `number[i]`, ordered as the claims.
+
+    `contested`: partitions that members claimed at one generation.
 
     `ghost_member[i]` owns a partition that topic `ghost_topic[i]` does not have.
     """
@@ -59,8 +67,9 @@ class Ownership:
 def sticky_claims(group: GroupSpec) -> Claims:
     """The claims of `sticky`: those in the user data; what `owned` says for a member that sent none.
 
-    Kafka's StickyAssignor never looks at the owned partitions of a subscription. Nor need it: an eager member owns nothing any more when it joins. Where
-    `owned` is given without user data it was therefore put there by whoever called.
+    Kafka's StickyAssignor never looks at the owned partitions of a subscription. Nor need it: an
+    eager member owns nothing any more when it joins. Where `owned` is given without user data it
+    was therefore put there by whoever called.
     """
     subscription_generation = np.maximum(group.generations, -1)
     lengths = group.owned_counts
@@ -151,8 +160,8 @@ def _from_arrays(group: GroupSpec, generation: Ints, subscription_generation: In
 def resolve(group: GroupSpec, claims: Claims, assignable: Bools) -> Ownership:
     """Give each partition of the `assignable` topics to at most one of those who claim it.
 
-    In Java's hash order of members, each claim meets the one before it: at the same generation both lose the partition, at a higher one it moves, at a
-    lower one it stays.
+    In Java's hash order of members, each claim meets the one before it: at the same generation both
+    lose the partition, at a higher one it moves, at a lower one it stays.
     """
     topology = group.topology
     total = int(topology.first[-1])
@@ -196,7 +205,8 @@ def _settle(group: GroupSpec, claims: Claims, member: Ints, number: Ints, often:
         other = before.get(partition)
         if other is None or own[index] > others[other]:
             before[partition] = index
-            # Where a member claims a partition twice, Kafka removes from the list to which it has just added.
+            # Where a member claims a partition twice, Kafka removes from the list to which it has
+            # just added.
             if other is None or owner[index] != owner[other] or partition in winner:
                 winner[partition] = index
         elif own[index] == others[other]:
@@ -217,7 +227,8 @@ def stale_owners(group: GroupSpec, claims: Claims, newest: int) -> Ints | None:
     if not stale.any():
         return None
     member, number = claims.member[stale], claims.number[stale]
-    # The last one written stays: lower generations first, and of equal ones the later in hash order first.
+    # The last one written stays: lower generations first, and of equal ones the later in hash order
+    # first.
     order = np.lexsort((-group.hash_place[member], claims.generation[member]))
     owners = np.full(total, NOBODY, np.int64)
     owners[number[order]] = member[order]

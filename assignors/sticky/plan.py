@@ -1,6 +1,7 @@
 """The order in which the general sticky assignment goes through partitions, and who could own them.
 
-Topics with fewer potential owners come first, then by name. Members are numbered by the rank of their id.
+Topics with fewer potential owners come first, then by name. Members are numbered by the rank of
+their id.
 """
 
 from dataclasses import dataclass
@@ -15,10 +16,14 @@ __all__ = ["Plan", "plan_of"]
 
 @dataclass(frozen=True)
 class Plan:
-    """Who could get what. `topics[t]` is a topic's number in the topology; its partitions have the positions `first[t]` to `first[t + 1] - 1`.
+    """Who could get what.
 
-    `number[position]`, `topic[position]`: partition and topic at a position. `subscribed[s, t]`: whether subscription `s` has topic `t`. `potential[t]`: how
-    many members could own it. `rank[member]`, `subscription[rank]`: members by id.
+    `topics[t]` is a topic's number in the topology; its partitions have the positions `first[t]` to
+    `first[t + 1] - 1`.
+
+    `number[position]`, `topic[position]`: partition and topic at a position. `subscribed[s, t]`:
+    whether subscription `s` has topic `t`. `potential[t]`: how many members could own it.
+    `rank[member]`, `subscription[rank]`: members by id.
     """
 
     topics: Ints

@@ -15,8 +15,9 @@ __all__ = ["RackView", "rack_view"]
 class RackView:
     """Racks of members and partitions, as far as they count.
 
-    `aware`: racks decide who gets what; without it no pair mismatches. `readers`: for each of the topology's `rack_sets`, how many members are in one of
-    its racks; `None` if no member told a rack. `readers` counts even where `aware` is false: then it still orders the partitions.
+    `aware`: racks decide who gets what; without it no pair mismatches. `readers`: for each of the
+    topology's `rack_sets`, how many members are in one of its racks; `None` if no member told a
+    rack. `readers` counts even where `aware` is false: then it still orders the partitions.
     """
 
     group: GroupSpec

@@ -1,7 +1,8 @@
 """What the members of a `sticky` group tell in their user data, read from all of them at once: entry by entry, each time of every member that has one more.
 
-Only what every Java client writes is read here (V1, whole, partitions that are there). Everything else is left to `quorate.codecs.sticky_user_data`,
-member by member, which also says what damaged and older user data mean.
+Only what every Java client writes is read here (V1, whole, partitions that are there). Everything
+else is left to `quorate.codecs.sticky_user_data`, member by member, which also says what damaged
+and older user data mean.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,10 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """`member[i]` claims partition `number[i]` (-1: of a topic that is not there), member after member. Only members that are `read` are in it."""
+    """`member[i]` claims partition `number[i]` (-1: of a topic that is not there), member after member.
+
+    Only members that are `read` are in it.
+    """
 
     member: Ints
     number: Ints
@@ -45,7 +49,8 @@ def read_together(data: Sequence[bytes | None], topology: Topology) -> Told:
     topic = _topics(blob, name, length, topology)
     starts = np.cumsum(count) - count
     partition = ints[np.repeat(first - 4 * starts, count) + 4 * np.arange(int(count.sum()))].astype(np.int64)
-    # An odd one sends its member the other way: topics of unreadable names, or with gaps, and partitions that are not there.
+    # An odd one sends its member the other way: topics of unreadable names, or with gaps, and
+    # partitions that are not there.
     sizes = np.append(topology.sizes, 0)
     sizes[[index for index, one in enumerate(topology.topics) if one.numbers is not None]] = -1
     of = np.repeat(topic, count)

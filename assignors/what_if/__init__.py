@@ -1,7 +1,8 @@
 """What an assignor would make of a group: the group as it is, from a description or elsewhere, changed if asked to, and the outcomes with their facts.
 
-`GroupSituation` is a group before anything is assigned; `read_description` reads one from YAML or JSON. `without_members` and the other functions of `changes` return a
-changed one, and `outcomes` runs assignors on it. Nothing is printed here, and no cluster is known.
+`GroupSituation` is a group before anything is assigned; `read_description` reads one from YAML or
+JSON. `without_members` and the other functions of `changes` return a changed one, and `outcomes`
+runs assignors on it. Nothing is printed here, and no cluster is known.
 """
 
 from quorate.assignors.what_if.changes import (

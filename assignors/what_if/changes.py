@@ -1,6 +1,7 @@
 """Changes of a group before it is assigned: members leave, join or move, topics get partitions.
 
-Each function takes a situation and returns another; `current` stays what it was, so that what moves is counted against the group as it is.
+Each function takes a situation and returns another; `current` stays what it was, so that what moves
+is counted against the group as it is.
 """
 
 import difflib
@@ -18,7 +19,10 @@ __all__ = ["common_topics", "matching_members", "with_member", "with_partitions"
 
 
 def matching_members(situation: GroupSituation, text: str) -> list[str]:
-    """The members that a text means: an id, an instance id, a pattern, or the beginning of one id. Raises `InputError`."""
+    """The members that a text means: an id, an instance id, a pattern, or the beginning of one id.
+
+    Raises `InputError`.
+    """
     members: Mapping[str, Member] = situation.members
     if text in members:
         return [text]
@@ -58,7 +62,10 @@ def with_racks(situation: GroupSituation, member_ids: Collection[str], rack: str
 
 
 def common_topics(situation: GroupSituation) -> Sequence[str]:
-    """What all members subscribe to, or every topic if there is no member. Raises `InputError` if members differ."""
+    """What all members subscribe to, or every topic if there is no member.
+
+    Raises `InputError` if members differ.
+    """
     subscriptions = {tuple(sorted(set(member.topics))): member.topics for member in situation.members.values()}
     if len(subscriptions) > 1:
         raise InputError("members of this group subscribe to different topics")

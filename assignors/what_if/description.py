@@ -1,6 +1,7 @@
 """A group as a file: the description in YAML or JSON, and the same of any situation.
 
-docs/reference/cli.md explains the fields. What a description says is checked here; how values are checked is in `nodes`.
+docs/reference/cli.md explains the fields. What a description says is checked here; how values are
+checked is in `nodes`.
 """
 
 import contextlib
@@ -23,7 +24,9 @@ MOST_BYTES = 64 << 20
 """Of a file."""
 
 MOST_PARTITIONS = 10_000_000
-"""Of one topic: enough for any question, and few enough not to fill the memory by a slip of the finger."""
+"""Of one topic: enough for any question, and few enough not to fill the memory by a slip of the
+finger.
+"""
 
 MOST_LAG = 2**63 - 1
 """Offsets are 64 bits."""
@@ -37,7 +40,10 @@ _MEMBER_FIELDS = ("topics", "rack", "instance_id", "owned", "generation")
 
 
 def read_description(path: str, name: str | None = None) -> GroupSituation:
-    """The situation that a file describes; `-` is standard input. `name`: what to call the file. Raises `InputError` that names the place in the file."""
+    """The situation that a file describes; `-` is standard input.
+
+    `name`: what to call the file. Raises `InputError` that names the place in the file.
+    """
     root = _parsed(path, name)
     fields = root.fields(_FIELDS)
     topology, lags = _topology(root, fields)
@@ -61,7 +67,10 @@ def read_description(path: str, name: str | None = None) -> GroupSituation:
 
 
 def read_topology(path: str) -> tuple[Topology, Mapping[TopicPartition, int] | None]:
-    """The topics of a description, and lags if it has any; members need not be there. Raises `InputError` that names the place in the file."""
+    """The topics of a description, and lags if it has any; members need not be there.
+
+    Raises `InputError` that names the place in the file.
+    """
     root = _parsed(path)
     return _topology(root, root.fields(_FIELDS))
 

@@ -49,9 +49,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """An assignment with its facts. `choice` is `None` for what the group has now; `took_ms` is how long the assignor took.
+    """An assignment with its facts.
 
-    `rebalances`: how many it takes to get there. Cooperative members first give up what is to move, and get it in the rebalance after (KIP-429).
+    `choice` is `None` for what the group has now; `took_ms` is how long the assignor took.
+
+    `rebalances`: how many it takes to get there. Cooperative members first give up what is to move,
+    and get it in the rebalance after (KIP-429).
     """
 
     label: str
@@ -113,7 +116,10 @@ def outcome_now(situation: GroupSituation) -> Outcome | None:
 def outcomes(
     chosen: Sequence[Choice], situation: GroupSituation, kafka_version: KafkaVersion = KafkaVersion.NEWEST
 ) -> list[Outcome]:
-    """What each assignor makes of the situation, as in that release. Raises `InputError` for what cannot be assigned."""
+    """What each assignor makes of the situation, as in that release.
+
+    Raises `InputError` for what cannot be assigned.
+    """
     prepared: dict[Side, tuple[GroupSituation, GroupSpec]] = {}
     found = []
     for choice in chosen:
@@ -176,7 +182,8 @@ def _settled(assignor: Assignor, group: GroupSpec, first: Assignment) -> tuple[A
 def _as_coordinator(situation: GroupSituation) -> GroupSituation:
     """The group as a coordinator has it: members in the order of its map, every topic with an id.
 
-    Topics without one get an id that follows from their name: server-side assignors go by ids, and the same file shall give the same answer.
+    Topics without one get an id that follows from their name: server-side assignors go by ids, and
+    the same file shall give the same answer.
     """
     ids = list(situation.members)
     order = java_order.timeline_order(java_order.string_hashes(ids))

@@ -10,7 +10,9 @@ from quorate.assignors import Assignment, Member, TopicPartition, Topology
 __all__ = ["GroupSituation", "Owned", "Protocol"]
 
 Protocol = Literal["classic", "consumer"]
-"""Of which protocol a group is: the leader's assignor decides (`classic`), or the coordinator's (`consumer`, KIP-848)."""
+"""Of which protocol a group is: the leader's assignor decides (`classic`), or the coordinator's
+(`consumer`, KIP-848).
+"""
 
 Owned: TypeAlias = Mapping[str, Sequence[tuple[str, int]]]
 """Member id → the partitions that it has."""
@@ -20,8 +22,9 @@ Owned: TypeAlias = Mapping[str, Sequence[tuple[str, int]]]
 class GroupSituation:
     """A group before anything is assigned.
 
-    `source` names where it was read. `current`: who has what now; empty if that is not known. `lags` in records; `None` if they are not known.
-    `notes`: what the source could not tell, and what was taken instead.
+    `source` names where it was read. `current`: who has what now; empty if that is not known.
+    `lags` in records; `None` if they are not known. `notes`: what the source could not tell, and
+    what was taken instead.
     """
 
     source: str

@@ -1,6 +1,7 @@
 """`quorate assign`: what an assignor would make of a group, without touching it.
 
-The options are read here; where the group comes from, what is changed, run and shown is in the other modules here, imported when they are needed.
+The options are read here; where the group comes from, what is changed, run and shown is in the
+other modules here, imported when they are needed.
 """
 
 from pathlib import Path
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["assign"]
 
 EXAMPLES = Path(__file__).parent / "examples"
-"""Descriptions that come with quorate; `quorate assign examples` lists them, `quorate assign examples/NAME` takes one."""
+"""Descriptions that come with quorate; `quorate assign examples` lists them, `quorate assign
+examples/NAME` takes one.
+"""
 
 ROWS = 20
 ROWS_OF_PAGE = 200

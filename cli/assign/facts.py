@@ -28,7 +28,10 @@ def percent(share: float | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Outcomes side by side: what the group has now comes first, if it is known. `changes` are in words."""
+    """Outcomes side by side: what the group has now comes first, if it is known.
+
+    `changes` are in words.
+    """
 
     before: GroupSituation
     after: GroupSituation

@@ -1,7 +1,8 @@
 """The page of `quorate assign --html`: where members read from, as a picture of members by racks.
 
-One file: no scripts, nothing fetched from elsewhere, light and dark as the reader has it. What is local and remote is told by words and by hatching as
-well as by colour. Names of groups, members, topics and racks are data: every text passes `_e`.
+One file: no scripts, nothing fetched from elsewhere, light and dark as the reader has it. What is
+local and remote is told by words and by hatching as well as by colour. Names of groups, members,
+topics and racks are data: every text passes `_e`.
 """
 
 from collections import Counter

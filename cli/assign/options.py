@@ -1,7 +1,7 @@
 """The options of `quorate assign` that name assignors and changes, from texts to what the library takes.
 
-`lag-aware:locality=replica,max_moved=3` becomes a `Choice`; which options a constructor takes is read from its annotations. `WhatIf` are `--without`, `--add`,
-`--rack` and `--add-partitions`.
+`lag-aware:locality=replica,max_moved=3` becomes a `Choice`; which options a constructor takes is
+read from its annotations. `WhatIf` are `--without`, `--add`, `--rack` and `--add-partitions`.
 """
 
 import difflib
@@ -71,7 +71,10 @@ class WhatIf:
         ]
 
     def applied(self, before: GroupSituation) -> GroupSituation:
-        """The situation after the changes: partitions first, then members leave, join and move. Raises `UserError`."""
+        """The situation after the changes: partitions first, then members leave, join and move.
+
+        Raises `UserError`.
+        """
         for text in self.partitions:
             with _about(f"--add-partitions {text}"):
                 before = with_partitions(before, *_more_partitions(text))
@@ -127,7 +130,10 @@ def _new_member(text: str, before: GroupSituation) -> tuple[str, str | None, Seq
 
 
 def choices(names: Sequence[str], side: Side | None, situation: GroupSituation) -> list[Choice]:
-    """The assignors that the options name, or those that make sense for the situation, each once. Raises `UserError`."""
+    """The assignors that the options name, or those that make sense for the situation, each once.
+
+    Raises `UserError`.
+    """
     if not names:
         return usual_choices(side, situation)
     chosen = []

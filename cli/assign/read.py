@@ -15,7 +15,10 @@ __all__ = ["read_capture"]
 
 
 def read_capture(path: str, group_id: str, until: str | None, topology: str | None) -> GroupSituation:
-    """The group at the end of the log, or as it was at a time. `topology`: a file that tells topics. Raises `UserError`."""
+    """The group at the end of the log, or as it was at a time.
+
+    `topology`: a file that tells topics. Raises `UserError`.
+    """
     until_ms = None if until is None else read_time("--until", until, datetime.now(UTC))
     known = Known()
     if topology is not None:

@@ -1,7 +1,7 @@
 """The table of `quorate assign`: members in rows, a group of columns for each assignor, racks and the whole group below.
 
-Where the terminal is too narrow for all assignors side by side, several tables follow each other; long member ids are cut in the middle. Where the
-output is not a terminal nothing is cut.
+Where the terminal is too narrow for all assignors side by side, several tables follow each other;
+long member ids are cut in the middle. Where the output is not a terminal nothing is cut.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,10 @@ _NAME_AT_LEAST = 8
 
 
 def table_lines(comparison: Comparison, *, limit: int | None, width: int | None) -> Iterator[str]:
-    """Heading, table or tables, remarks. `limit` rows of members at most, `None` for all; `width` in columns, `None` for any."""
+    """Heading, table or tables, remarks.
+
+    `limit` rows of members at most, `None` for all; `width` in columns, `None` for any.
+    """
     for text in _wrapped(printable(comparison.heading), 2, width):
         yield click.style(text, bold=True)
     if comparison.changes:

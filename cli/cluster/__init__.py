@@ -1,7 +1,7 @@
 """`quorate cluster`: a Kafka cluster with racks, for people: it goes on until it is taken down.
 
-The options are read here. `EmbeddedLab` and `KafkaCluster` of quorate.integration do the work; what is shown is made in `show`. What there is say the labs' folders, and
-the labels of containers.
+The options are read here. `EmbeddedLab` and `KafkaCluster` of quorate.integration do the work; what
+is shown is made in `show`. What there is say the labs' folders, and the labels of containers.
 """
 
 import time
@@ -136,7 +136,8 @@ def up(
 ) -> None:
     """Start a lab, or what is stopped of it.
 
-    One that is up already is shown as it is. Topics come into being when they are written to: 6 partitions, 2 replicas; --property changes that.
+    One that is up already is shown as it is. Topics come into being when they are written to: 6
+    partitions, 2 replicas; --property changes that.
     """
     from quorate.cli.cluster.start import Wanted, start, start_embedded
     from quorate.integration.embedded_lab import embedded_lab_names, is_alive
@@ -197,7 +198,10 @@ def up(
 
 
 def _again(lab: "Lab", wanted: "Wanted", began: float, as_json: bool) -> list[str]:
-    """A lab that is there: what is stopped of it is started. Raises `UserError` if it is not what is asked for."""
+    """A lab that is there: what is stopped of it is started.
+
+    Raises `UserError` if it is not what is asked for.
+    """
     from quorate.cli.cluster.start import differences
 
     name = lab.lab_name
@@ -279,7 +283,8 @@ def down(name: str, everything: bool) -> None:
 def upgrade(name: str, version: str) -> None:
     """Move to another version, broker by broker.
 
-    On the same data. Feature levels (metadata.version) stay as they are, so that the way back is open, as far as the version that the lab was started with.
+    On the same data. Feature levels (metadata.version) stay as they are, so that the way back is
+    open, as far as the version that the lab was started with.
     """
     from quorate.cluster.errors import ClusterError
 

@@ -68,7 +68,10 @@ def start_broker(name: str, brokers: tuple[int, ...], rack: str | None, version:
 
 
 def _for_each(verb: str, about: str, became: str, check: Check = check_there) -> click.Command:
-    """A command that does the same to several brokers at the same time. `check`: what says which of them are still to be done."""
+    """A command that does the same to several brokers at the same time.
+
+    `check`: what says which of them are still to be done.
+    """
 
     @click.command(f"{verb}-broker", help=about)
     @name_option

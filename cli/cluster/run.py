@@ -35,7 +35,9 @@ STOP_TIMEOUT_MS = 30_000
 """People don't wait longer for a broker to shut down."""
 
 STOP_TIMEOUT_WITHOUT_MAJORITY_MS = 10_000
-"""A broker that is told to shut down asks the active controller; where there is none, it would wait for one."""
+"""A broker that is told to shut down asks the active controller; where there is none, it would wait
+for one.
+"""
 
 
 def docker_labs() -> list[str]:
@@ -70,10 +72,13 @@ def attached(name: str, tell: Callable[[str], None] = lambda _: None) -> Iterato
 
 @contextmanager
 def said_plainly(name: str | None = None, *, there: bool = True) -> Iterator[None]:
-    """Turn what may go wrong with engine and clients into a `UserError`. `ClusterError` passes, which is shown as it is.
+    """Turn what may go wrong with engine and clients into a `UserError`.
 
-    `name` is the lab that it is about; an embedded one takes no engine. `there`: it should be there already, so that without Docker's package, which started
-    none of the labs in containers, it is the lab that is missing.
+    `ClusterError` passes, which is shown as it is.
+
+    `name` is the lab that it is about; an embedded one takes no engine. `there`: it should be there
+    already, so that without Docker's package, which started none of the labs in containers, it is
+    the lab that is missing.
     """
     from quorate.cluster.errors import ClusterError
     from quorate.integration.embedded_lab import embedded_lab_names
@@ -153,7 +158,10 @@ def do(name: str, act: Callable[["Lab"], str]) -> None:
 
 
 def check_running(lab: "Lab", brokers: Sequence[int]) -> list[int]:
-    """The brokers that are not paused already. Raises `UserError` for one that is stopped, or is not there."""
+    """The brokers that are not paused already.
+
+    Raises `UserError` for one that is stopped, or is not there.
+    """
     states = _states(lab, brokers)
     for broker in brokers:
         if states[broker] == "stopped":
@@ -174,7 +182,11 @@ def check_paused(lab: "Lab", brokers: Sequence[int]) -> Sequence[int]:
 
 
 def check_there(lab: "Lab", brokers: Sequence[int]) -> Sequence[int]:
-    """The brokers. Raises `UserError` for one that is not there. Where stopping them leaves no majority of controllers, they get less time for it."""
+    """The brokers.
+
+    Raises `UserError` for one that is not there. Where stopping them leaves no majority of
+    controllers, they get less time for it.
+    """
     _states(lab, brokers)
     if not _majority({number: runs and number not in brokers for number, runs in _voters(lab).items()}):
         lab.stop_timeout_ms = STOP_TIMEOUT_WITHOUT_MAJORITY_MS
@@ -228,6 +240,9 @@ def _majority(voters: dict[int, bool]) -> bool:
 
 
 def _voters(lab: "Lab") -> dict[int, bool]:
-    """Controllers among the brokers → whether they run. Controllers of their own are left alone by all commands."""
+    """Controllers among the brokers → whether they run.
+
+    Controllers of their own are left alone by all commands.
+    """
     states = {broker.id: broker.state for broker in lab.brokers}
     return {number: states[number] == "running" for number in lab.plan.voters if number in states}

@@ -23,7 +23,10 @@ _COLOURS = {"running": "green", "fenced": "red", "paused": "yellow", "stopped": 
 
 
 def status_lines(lab: "Lab", found: "Survey | None", news: str = "") -> list[str]:
-    """A heading with `news`, a row for each broker, what is missing, where to connect. `found`: what brokers say; `None` if none answers."""
+    """A heading with `news`, a row for each broker, what is missing, where to connect.
+
+    `found`: what brokers say; `None` if none answers.
+    """
     name = lab.lab_name
     lines = [click.style(f"{name}: {news or _in_short(lab, found)}; Kafka {lab.version} ({lab.image})", bold=True), ""]
     rows = [("broker", "rack", "address", "version", "leads", "coordinates", "state")]
@@ -145,7 +148,10 @@ def status_json(lab: "Lab", found: "Survey | None") -> str:
 
 
 def list_lines(labs: Mapping[str, "Lab | None"], ended: Collection[str] = ()) -> list[str]:
-    """A row for each cluster; of one that cannot be read, no more than the name. `ended`: embedded ones whose process is not there."""
+    """A row for each cluster; of one that cannot be read, no more than the name.
+
+    `ended`: embedded ones whose process is not there.
+    """
     if not labs:
         return []
     rows = [("name", "version", "brokers", "bootstrap servers")]

@@ -50,7 +50,10 @@ class Wanted:
 
 
 def start(name: str, wanted: Wanted, tell: Callable[[str], None]) -> "KafkaCluster":
-    """Start a cluster that is not there. What was started goes again if it does not come up, or on Ctrl-C."""
+    """Start a cluster that is not there.
+
+    What was started goes again if it does not come up, or on Ctrl-C.
+    """
     from quorate.integration.containers import DEFAULT_VERSION, KafkaCluster
 
     options: dict[str, Any] = {"heap_mb": wanted.heap_mb} if wanted.heap_mb is not None else {}
@@ -70,7 +73,10 @@ def start(name: str, wanted: Wanted, tell: Callable[[str], None]) -> "KafkaClust
 
 
 def start_embedded(name: str, wanted: Wanted, there: bool, *, accept_data_loss: bool = False) -> "EmbeddedLab":
-    """Start an embedded cluster in a process of its own; one that was `there` goes on with what is in its folder, and as it was. Raises `ClusterError`."""
+    """Start an embedded cluster in a process of its own; one that was `there` goes on with what is in its folder, and as it was.
+
+    Raises `ClusterError`.
+    """
     from quorate.integration.embedded_lab import EmbeddedLab, LabPlan
 
     numbers = range(1, wanted.count + 1)

@@ -14,13 +14,18 @@ from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRec
 __all__ = ["Predicate", "is_problem", "predicate"]
 
 Predicate: TypeAlias = Callable[[RecordEntry], bool]
-"""Damaged bytes of a log (`LogProblem`) are not asked: they may have held anything, and always pass."""
+"""Damaged bytes of a log (`LogProblem`) are not asked: they may have held anything, and always
+pass.
+"""
 
 
 def predicate(
     *, groups: Sequence[str], types: Sequence[str], tombstones: bool | None, problems: bool
 ) -> Predicate | None:
-    """All filters as one function, `None` if everything passes. Raises `UserError` for a type that does not exist."""
+    """All filters as one function, `None` if everything passes.
+
+    Raises `UserError` for a type that does not exist.
+    """
     tests: list[Predicate] = []
     if groups:
         tests.append(_of_groups(groups))
@@ -81,7 +86,10 @@ def _is_number(text: str) -> bool:
 
 
 def _type_ids(name: str) -> list[tuple[str, int]]:
-    """The record types that a name means: in any case, and with `*` several. Numbers mean themselves, in every topic."""
+    """The record types that a name means: in any case, and with `*` several.
+
+    Numbers mean themselves, in every topic.
+    """
     if _is_number(name):
         return []
     known = [(t.name, t.topic, t.type_id) for types in RECORD_TYPES.values() for t in types.values()]

@@ -1,6 +1,7 @@
 """Writing entries to stdout in one of the formats, counting them, and the summary.
 
-Data goes to stdout and everything else to stderr. Lines are written in bundles, except where someone waits for each.
+Data goes to stdout and everything else to stderr. Lines are written in bundles, except where
+someone waits for each.
 """
 
 import sys
@@ -28,8 +29,8 @@ BUNDLE = 512
 class Writer:
     """Entries out. `promptly` writes each line as soon as its entry has come.
 
-    `left_out` counts what the format has no line for, by reason. `learn` is to be given the entries that are not to be written: they may tell names that
-    others lack.
+    `left_out` counts what the format has no line for, by reason. `learn` is to be given the entries
+    that are not to be written: they may tell names that others lack.
     """
 
     def __init__(self, form: Format, *, promptly: bool, width: int | None) -> None:

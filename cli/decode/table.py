@@ -1,9 +1,10 @@
 """`--format table`: one row per entry, as wide as the terminal, written as it is read.
 
-The widths of columns come from the first rows; nothing else is held back. What happened matters most: where it does not fit it goes on in the
-next lines, and in a narrow terminal days move into the headings, the number of a type stands for its name, and member ids are abbreviated.
-Other text that does not fit is cut with a mark (…): identifiers in the middle, so that both ends can be told apart. Where the output is not a
-terminal nothing is cut.
+The widths of columns come from the first rows; nothing else is held back. What happened matters
+most: where it does not fit it goes on in the next lines, and in a narrow terminal days move into
+the headings, the number of a type stands for its name, and member ids are abbreviated. Other text
+that does not fit is cut with a mark (…): identifiers in the middle, so that both ends can be told
+apart. Where the output is not a terminal nothing is cut.
 """
 
 import textwrap
@@ -37,7 +38,9 @@ STYLES = {
     "problem": "bold white on red",
     "heading": "bold",
 }
-"""Kind of row → style, in the words of rich. Families of record types colour the type alone, the others the whole row."""
+"""Kind of row → style, in the words of rich. Families of record types colour the type alone, the
+others the whole row.
+"""
 
 _FAMILIES = {
     "Consumer": "consumer",
@@ -53,7 +56,9 @@ _USUAL = (0, 9, 0, 2, max(len(t.name) for types in RECORD_TYPES.values() for t i
 _RIGHT = (True, True, False, True, False, False, False)
 _ID, _TYPE, _GROUP, _WHAT = 3, 4, 5, 6
 _MOST_LINES = 4
-"""Of one row. Classic groups have all their members in one record, and who reads a table wants to see other rows, too."""
+"""Of one row. Classic groups have all their members in one record, and who reads a table wants to
+see other rows, too.
+"""
 _WIDE_ENOUGH_FOR_YEARS = 150
 _WIDE_ENOUGH_FOR_TYPES = 110
 
@@ -71,9 +76,10 @@ class Row:
 class TableLines:
     """Entries to lines without their line ends.
 
-    `width` in columns of the terminal, `None` for no limit. `colour` writes the ANSI codes of `STYLES`. With `hold=False` no row waits for others
-    to find good widths. `one_group` is for rows that all belong to one: without its column, days in headings, and however many lines what happened
-    takes. A row of several lines is given as one, with line ends in between.
+    `width` in columns of the terminal, `None` for no limit. `colour` writes the ANSI codes of
+    `STYLES`. With `hold=False` no row waits for others to find good widths. `one_group` is for rows
+    that all belong to one: without its column, days in headings, and however many lines what
+    happened takes. A row of several lines is given as one, with line ends in between.
     """
 
     def __init__(self, *, width: int | None, colour: bool, hold: bool = True, one_group: bool = False) -> None:

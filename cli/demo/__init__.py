@@ -1,6 +1,7 @@
 """`quorate demo`: an embedded cluster with racks, real consumers, and what happens to them; then what an upgrade of real brokers wrote.
 
-Nothing is made up: what is told was seen while it happened (`quorate.integration.play`), or is computed from a recorded log (`recording`).
+Nothing is made up: what is told was seen while it happened (`quorate.integration.play`), or is
+computed from a recorded log (`recording`).
 """
 
 import logging

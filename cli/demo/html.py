@@ -83,7 +83,10 @@ def _picture(play: "Play", colours: dict[str, str]) -> str:
 
 
 def _spans(play: "Play", partition: int) -> Iterator[tuple[float, float, str, str, bool]]:
-    """From, to, owner, rack that is read, and whether that is the owner's, as long as these stay the same. Times without an owner, or before it has read, are left out."""
+    """From, to, owner, rack that is read, and whether that is the owner's, as long as these stay the same.
+
+    Times without an owner, or before it has read, are left out.
+    """
     times = [snapshot.at_s for snapshot in play.snapshots]
     states = [
         (snapshot.owners.get(partition), snapshot.rack_of_source(partition), snapshot.local(partition))

@@ -1,6 +1,7 @@
 """`quorate demo decode`: what real brokers wrote into `__consumer_offsets` during an upgrade, with the lines that matter pointed out.
 
-Everything that is said about the records is computed from them; only which releases took part is known beforehand.
+Everything that is said about the records is computed from them; only which releases took part is
+known beforehand.
 """
 
 import json

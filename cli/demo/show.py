@@ -1,4 +1,7 @@
-"""What `quorate demo` shows of a play: live on a terminal, chapter by chapter elsewhere. What happens is `play`'s."""
+"""What `quorate demo` shows of a play: live on a terminal, chapter by chapter elsewhere.
+
+What happens is `play`'s.
+"""
 
 import sys
 from collections.abc import Iterator

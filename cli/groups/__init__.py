@@ -1,6 +1,9 @@
-"""`quorate groups`: groups as `__consumer_offsets` tells them, from files or a live cluster, now or earlier. No group is joined.
+"""`quorate groups`: groups as `__consumer_offsets` tells them, from files or a live cluster, now or earlier.
 
-The options are read here; what is read and shown is in the other modules here, imported when they are needed.
+No group is joined.
+
+The options are read here; what is read and shown is in the other modules here, imported when they
+are needed.
 """
 
 import functools
@@ -168,7 +171,10 @@ def print_rows(
     optional: str = "",
     nothing: str = "nothing to show",
 ) -> None:
-    """Print a table of these `columns`, or JSON; `nothing` on stderr in place of an empty table. Where records were lost (`found`), the exit status is 1."""
+    """Print a table of these `columns`, or JSON; `nothing` on stderr in place of an empty table.
+
+    Where records were lost (`found`), the exit status is 1.
+    """
     rows = list(rows)
     if as_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -303,9 +309,10 @@ def upgrade_check(
 ) -> None:
     """Say what an upgrade of the brokers would do to groups, or a downgrade (--to).
 
-    Which get another epoch, which still have records of type 4, whose hash is not that of their topics (where these are known: -b, --topology), and
-    which classic groups cannot become consumer groups, and why. With --to 4.0, also which are not there any more, and which keep that release from
-    loading other groups.
+    Which get another epoch, which still have records of type 4, whose hash is not that of their
+    topics (where these are known: -b, --topology), and which classic groups cannot become consumer
+    groups, and why. With --to 4.0, also which are not there any more, and which keep that release
+    from loading other groups.
     """
     from quorate.codecs.printable import counted
     from quorate.coordinator.history.group_rows import finding_rows

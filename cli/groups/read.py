@@ -21,7 +21,10 @@ __all__ = ["read_files"]
 def read_files(
     paths: Sequence[str], globs: Sequence[str], moment: Moment, topology: str | None, *, history: bool
 ) -> ReplayedGroups:
-    """Groups from a log. `topology`: a file that tells topics; `history`: collect events. Raises `UserError`."""
+    """Groups from a log.
+
+    `topology`: a file that tells topics; `history`: collect events. Raises `UserError`.
+    """
     found = ReplayedGroups()
     if topology is not None:
         from quorate.assignors.what_if.description import read_topology

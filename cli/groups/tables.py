@@ -34,7 +34,11 @@ LONGEST_NAME = 150
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: str, *, optional: str = "") -> list[str]:
-    """Lines under a heading. `columns`: names of members of the rows; `optional` ones are left out where they are empty in all rows."""
+    """Lines under a heading.
+
+    `columns`: names of members of the rows; `optional` ones are left out where they are empty in
+    all rows.
+    """
     may_be_missing = optional.split()
     shown = [
         name

@@ -1,6 +1,7 @@
 """`quorate pipeline`: the jobs of `quorate.pipeline` from the command line, on Spark in this process or under spark-submit.
 
-The options are read here; Spark is started, and results are written, by `quorate.pipeline.session`; what the terminal shows is in `output`.
+The options are read here; Spark is started, and results are written, by `quorate.pipeline.session`;
+what the terminal shows is in `output`.
 """
 
 import functools

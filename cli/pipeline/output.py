@@ -30,7 +30,10 @@ def write_text(path: str, text: str) -> None:
 
 
 def show(table: "DataFrame", *, as_json: bool, limit: int) -> None:
-    """The rows on the terminal. Columns that are empty in all rows are left out of the table, but not of the JSON."""
+    """The rows on the terminal.
+
+    Columns that are empty in all rows are left out of the table, but not of the JSON.
+    """
     names = table.columns
     rows = table.limit(limit + 1).toArrow().to_pylist()
     more, rows = len(rows) > limit, rows[:limit]

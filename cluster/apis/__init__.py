@@ -1,7 +1,10 @@
-"""The handlers of requests: a module per API, named by it, opening with the versions and KIPs it handles. `quorate.cluster.handlers` has the table of them.
+"""The handlers of requests: a module per API, named by it, opening with the versions and KIPs it handles.
 
-A handler is a function of the broker, the request and its context; it returns the response, or a `Pending` if that comes later, or `None` if there is none.
-One that may have much to do is a generator (`quorate.cluster.turns`): it yields between the parts of its work, and returns the same.
+`quorate.cluster.handlers` has the table of them.
+
+A handler is a function of the broker, the request and its context; it returns the response, or a
+`Pending` if that comes later, or `None` if there is none. One that may have much to do is a
+generator (`quorate.cluster.turns`): it yields between the parts of its work, and returns the same.
 """
 
 from collections.abc import Callable
@@ -28,7 +31,10 @@ Handler = Callable[[Broker, Any, Context], "Message | Pending[Any] | Work[Any] |
 def changes_metadata(
     function: Callable[[Broker, M, Context], Work[T]],
 ) -> Callable[[Broker, M, Context], Work[T]]:
-    """Have a handler run as one change of the cluster's metadata. If that cannot be written, the response is an error."""
+    """Have a handler run as one change of the cluster's metadata.
+
+    If that cannot be written, the response is an error.
+    """
 
     def written(broker: Broker, request: M, context: Context) -> Work[Any]:
         try:

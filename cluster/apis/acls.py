@@ -1,4 +1,7 @@
-"""DescribeAcls v1–3, CreateAcls v1–3, DeleteAcls v1–3 (KIP-140, KIP-290): access control lists (ACLs) are seen, come and go. Without an authorizer they are refused with SECURITY_DISABLED."""
+"""DescribeAcls v1–3, CreateAcls v1–3, DeleteAcls v1–3 (KIP-140, KIP-290): access control lists (ACLs) are seen, come and go.
+
+Without an authorizer they are refused with SECURITY_DISABLED.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -37,9 +40,13 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _UNKNOWN = 0
-"""The code of something that a client does not know, in each enum of ACLs. Kafka fails to parse a request with it."""
+"""The code of something that a client does not know, in each enum of ACLs. Kafka fails to parse a
+request with it.
+"""
 _MOST = 10_000
-"""So many ACLs can be created or deleted by one request (AclControlManager.MAX_RECORDS_PER_USER_OP)."""
+"""So many ACLs can be created or deleted by one request
+(AclControlManager.MAX_RECORDS_PER_USER_OP).
+"""
 
 
 def describe_acls(broker: "Broker", request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse | None:

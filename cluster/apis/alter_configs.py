@@ -1,6 +1,7 @@
 """AlterConfigs v0–2, IncrementalAlterConfigs v0–1 (KIP-133, KIP-339): configs of topics, of groups (KIP-848), of client metrics (KIP-714), and of brokers while they run (KIP-226) change.
 
-Which there are is in the table of `quorate.codecs.configs`, and what they may be is checked by `config_validation`.
+Which there are is in the table of `quorate.codecs.configs`, and what they may be is checked by
+`config_validation`.
 """
 
 from collections import Counter
@@ -122,11 +123,15 @@ Change = Callable[[Any, Mapping[str, str], Mapping[str, ConfigKey]], dict[str, s
 def _altered(
     broker: "Broker", access: "Access | None", resources: Sequence[Any], change: Change, only_check: bool
 ) -> Work[list[tuple[Any, ErrorCode, str | None]]]:
-    """Each resource, in the order of the request, with the outcome. One that is named twice has an error in each place.
+    """Each resource, in the order of the request, with the outcome.
 
-    For AlterConfigs a broker of 4.3.1 sends no response at all then: counting the errors fails (AlterConfigsResponse.errors).
+    One that is named twice has an error in each place.
+
+    For AlterConfigs a broker of 4.3.1 sends no response at all then: counting the errors fails
+    (AlterConfigsResponse.errors).
     """
-    # An operation that there is not has Kafka's controller fail with everything that the broker passes on.
+    # An operation that there is not has Kafka's controller fail with everything that the broker
+    # passes on.
     nonsense = False
     for one in resources:
         nonsense = nonsense or (
@@ -200,7 +205,10 @@ def _check_request(cluster: "SharedCluster", one: Any) -> None:
 
 
 def _operation_error(cluster: "SharedCluster", one: Any) -> ApiError | None:
-    """What fails first before anything is done: an unknown operation, or an appended value of a config that is no list. In the order of Java's HashMap."""
+    """What fails first before anything is done: an unknown operation, or an appended value of a config that is no list.
+
+    In the order of Java's HashMap.
+    """
     known = cluster.settings.keys(one.resource_type)
     operations: JavaHashMap[str, int] = JavaHashMap()
     for each in one.configs:
@@ -209,7 +217,8 @@ def _operation_error(cluster: "SharedCluster", one: Any) -> ApiError | None:
         if operation not in range(4):
             return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
         key = known.get(name)
-        # Kafka's controller does not know the types of client metrics' configs: none of them is a list to it.
+        # Kafka's controller does not know the types of client metrics' configs: none of them is a
+        # list to it.
         is_list = key is not None and key.type is ConfigType.LIST and one.resource_type != CLIENT_METRICS
         if operation in (_APPEND, _SUBTRACT) and not is_list:
             verb = "APPEND" if operation == _APPEND else "SUBTRACT"

@@ -162,7 +162,10 @@ def _of_all_brokers(cluster: "SharedCluster") -> Iterator[DescribeConfigsResourc
 def describe_configs(
     broker: "Broker", request: DescribeConfigsRequest, context: Context
 ) -> Work[DescribeConfigsResponse]:
-    """Describe the configs of each resource. One of a type that the release does not know keeps all others from being described."""
+    """Describe the configs of each resource.
+
+    One of a type that the release does not know keeps all others from being described.
+    """
     if (strange := strange_type(broker.cluster, request.resources)) is not None:
         return DescribeConfigsResponse(
             results=tuple(
@@ -246,7 +249,10 @@ def topic_config(cluster: "SharedCluster", name: str) -> dict[str, str]:
 
 
 def is_this_broker(broker: "Broker", name: str) -> bool:
-    """Whether a name is the broker's id; an empty one means the configs that all brokers were given while they run. Raises `ApiError` for any other."""
+    """Whether a name is the broker's id; an empty one means the configs that all brokers were given while they run.
+
+    Raises `ApiError` for any other.
+    """
     if not name:
         return False
     if re.fullmatch(r"[+-]?\d+", name) is None:

@@ -1,6 +1,7 @@
 """CreateDelegationToken v1–3, RenewDelegationToken v1–2, ExpireDelegationToken v1–2, DescribeDelegationToken v1–3 (KIP-48): refused.
 
-As a broker without `delegation.token.secret.key` refuses them: on listeners without SASL the request is not allowed, on others tokens are disabled.
+As a broker without `delegation.token.secret.key` refuses them: on listeners without SASL the
+request is not allowed, on others tokens are disabled.
 """
 
 from typing import TYPE_CHECKING, TypeVar

@@ -1,6 +1,7 @@
 """DescribeProducers v0, DescribeTransactions v0, ListTransactions v0–2: who writes to partitions, and which transactions there are (KIP-664).
 
-ListTransactions chooses by state and producer, since version 1 by duration (KIP-994), since 2 by a pattern of ids (KIP-1152).
+ListTransactions chooses by state and producer, since version 1 by duration (KIP-994), since 2 by a
+pattern of ids (KIP-1152).
 """
 
 from functools import partial

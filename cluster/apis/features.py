@@ -1,4 +1,7 @@
-"""UpdateFeatures v0–2 (KIP-584, KIP-778, KIP-1022): levels of features go up or down, all that are asked for or none. ApiVersions tells them from then on."""
+"""UpdateFeatures v0–2 (KIP-584, KIP-778, KIP-1022): levels of features go up or down, all that are asked for or none.
+
+ApiVersions tells them from then on.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +26,10 @@ _NEVER_DOWN = frozenset({"kraft.version", "metadata.version"})
 
 @changes_metadata
 def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: Context) -> Work[UpdateFeaturesResponse]:
-    """Change the levels, unless one of them cannot be; 3.9 changes the others all the same. As in Kafka, version 0 cannot take any down, whatever it says."""
+    """Change the levels, unless one of them cannot be; 3.9 changes the others all the same.
+
+    As in Kafka, version 0 cannot take any down, whatever it says.
+    """
     cluster = broker.cluster
     supported = features_of(cluster.settings.kafka_version)
     strict = cluster.settings.behaviour.features_all_or_none

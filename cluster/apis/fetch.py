@@ -1,7 +1,8 @@
 """Fetch v4–18: records up to the high watermark or the last stable offset (KIP-98), limits on bytes (KIP-74), and waiting for records.
 
-With sessions (KIP-227), leader epochs (KIP-320), and reading from the replica in the client's rack (KIP-392). v12 tells where a log diverged and where the leader is,
-v13 names topics by id. Replicas of the embedded cluster share a log, so brokers do not fetch from each other.
+With sessions (KIP-227), leader epochs (KIP-320), and reading from the replica in the client's rack
+(KIP-392). v12 tells where a log diverged and where the leader is, v13 names topics by id. Replicas
+of the embedded cluster share a log, so brokers do not fetch from each other.
 """
 
 from collections.abc import Hashable, Iterable
@@ -45,7 +46,10 @@ _RACK_AWARE = "RackAwareReplicaSelector"
 def fetch(
     broker: "Broker", request: FetchRequest, context: Context
 ) -> FetchResponse | Pending[Any] | Work[FetchResponse | Pending[Any]]:
-    """Records that are there; if they are too few, those that come within `max_wait_ms`. In turns if the request or its session is large."""
+    """Records that are there; if they are too few, those that come within `max_wait_ms`.
+
+    In turns if the request or its session is large.
+    """
     if context.large or (request.session_id and broker.fetch_sessions.take_turns(request.session_id)):
         return _in_turns(broker, request, context)
     by_id = context.api_version >= 13
@@ -106,7 +110,11 @@ def _in_turns(broker: "Broker", request: FetchRequest, context: Context) -> Work
 
 @dataclass(slots=True)
 class _Found:
-    """What partitions give. `left`: bytes that there is still room for; `size`: bytes of records; `tells`: there is an error, or something else to tell."""
+    """What partitions give.
+
+    `left`: bytes that there is still room for; `size`: bytes of records; `tells`: there is an
+    error, or something else to tell.
+    """
 
     left: int
     data: dict[Key, PartitionData]
@@ -354,7 +362,8 @@ class _Turn:
         self, session: FetchSession | None, told: _Told, topics: list[FetchableTopicResponse]
     ) -> FetchResponse:
         if self.context.api_version >= 13 and Uuid.ZERO in told.missing[:-1]:
-            # What is not there comes last, and brokers fail over whatever comes behind a topic that has neither id nor name.
+            # What is not there comes last, and brokers fail over whatever comes behind a topic that
+            # has neither id nor name.
             return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
         moved = self._moved(told.leaders) if self.context.api_version >= 16 else ()
         return FetchResponse(
@@ -439,7 +448,8 @@ class _Turn:
             return _failed(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
         found = log.read(asked.fetch_offset, limit, until=until, at_least_one=first)
         if limit > 0 and not found.records and asked.fetch_offset < until:
-            # Less room than for a batch: brokers take the part of it away again, and all that they know of it.
+            # Less room than for a batch: brokers take the part of it away again, and all that they
+            # know of it.
             common["aborted_transactions"] = None
         elif committed:
             common["aborted_transactions"] = tuple(

@@ -1,6 +1,7 @@
 """FindCoordinator v0–6: the leader of the partition that a group or a transactional id is in; the internal topic is made when the first one asks.
 
-v4 many keys at once (KIP-699). Share groups' state is not kept by the embedded cluster, so nobody coordinates it.
+v4 many keys at once (KIP-699). Share groups' state is not kept by the embedded cluster, so nobody
+coordinates it.
 """
 
 from typing import TYPE_CHECKING

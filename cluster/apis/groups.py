@@ -1,7 +1,8 @@
 """The APIs of group coordination, which `quorate.coordinator` answers: here each only finds the coordinator of its group.
 
-JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups (all versions), those of KIP-848
-(ConsumerGroupHeartbeat, ConsumerGroupDescribe), of share groups (KIP-932: heartbeat and description) and of streams groups (description).
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups (all
+versions), those of KIP-848 (ConsumerGroupHeartbeat, ConsumerGroupDescribe), of share groups
+(KIP-932: heartbeat and description) and of streams groups (description).
 """
 
 from dataclasses import replace
@@ -40,9 +41,13 @@ __all__ = [
 
 _SYNC_SAYS_PROTOCOL = 5
 _LONGEST_SHARE_MEMBER_ID = 36
-"""Characters, those of a UUID. A broker looks at this before its coordinator sees the request (KIP-932)."""
+"""Characters, those of a UUID. A broker looks at this before its coordinator sees the request
+(KIP-932).
+"""
 _MOST_NAMES = 100_000
-"""A subscription of more topics is looked at in turns before its coordinator is. Repeats among fewer are left: the order of Kafka's sets depends on them."""
+"""A subscription of more topics is looked at in turns before its coordinator is. Repeats among
+fewer are left: the order of Kafka's sets depends on them.
+"""
 _NEED_NAMES = (ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, StreamsGroupDescribeRequest)
 """Where a group without a name is an error, and not just one that is not there."""
 _FEATURES: dict[type[Message], str] = {
@@ -52,7 +57,9 @@ _FEATURES: dict[type[Message], str] = {
     ShareGroupDescribeRequest: "share.version",
     StreamsGroupDescribeRequest: "streams.version",
 }
-"""What is refused with UNSUPPORTED_VERSION until the cluster has agreed on a feature, as in 3.9, or after an upgrade from there."""
+"""What is refused with UNSUPPORTED_VERSION until the cluster has agreed on a feature, as in 3.9, or
+after an upgrade from there.
+"""
 
 
 def about_one_group(broker: "Broker", request: Any, context: Context) -> Message | Pending[Any]:

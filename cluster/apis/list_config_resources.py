@@ -1,4 +1,7 @@
-"""ListConfigResources v0–1: what has configs, by type (KIP-1142). Version 0 lists client metrics only (KIP-714)."""
+"""ListConfigResources v0–1: what has configs, by type (KIP-1142).
+
+Version 0 lists client metrics only (KIP-714).
+"""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING

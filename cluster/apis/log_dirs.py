@@ -1,6 +1,7 @@
 """DescribeLogDirs v1–5, AlterReplicaLogDirs v1–2 (KIP-113, KIP-827): how large logs are, how much room there is, and where replicas are.
 
-Each broker has one log directory, so a replica is where it can be moved to. In memory the directory has only a name.
+Each broker has one log directory, so a replica is where it can be moved to. In memory the directory
+has only a name.
 """
 
 import shutil

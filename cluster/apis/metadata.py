@@ -1,6 +1,7 @@
 """Metadata v0–13: brokers that are up with their racks, topics with leaders and replicas; missing topics are made where that is allowed.
 
-v10 topic ids (KIP-516), v12 asks by id. Authorized operations are those of a client that may do everything: `quorate.cluster.authorization` narrows them.
+v10 topic ids (KIP-516), v12 asks by id. Authorized operations are those of a client that may do
+everything: `quorate.cluster.authorization` narrows them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -78,7 +79,11 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
 
 
 def refused_as_a_whole(asked: Iterable[MetadataRequestTopic], version: int) -> ErrorCode | None:
-    """Topic ids came with version 10, and may be asked for since version 12 (KIP-516). Over a topic with neither name nor id a broker fails, unless others have ids: then it looks at these."""
+    """Topic ids came with version 10, and may be asked for since version 12 (KIP-516).
+
+    Over a topic with neither name nor id a broker fails, unless others have ids: then it looks at
+    these.
+    """
     nameless = any(one.name is None for one in asked)
     by_id = any(one.topic_id != Uuid.ZERO for one in asked)
     if version < _BY_TOPIC_ID and (nameless or by_id):
@@ -106,7 +111,11 @@ def _one(broker: "Broker", asked: MetadataRequestTopic, missing: dict[str, None]
 
 
 def _create(cluster: "SharedCluster", names: Sequence[str]) -> Work[None]:
-    """Create topics that clients ask for. The response does not tell whether that can be: the broker sends it before its controller has done so."""
+    """Create topics that clients ask for.
+
+    The response does not tell whether that can be: the broker sends it before its controller has
+    done so.
+    """
     if len(names) * cluster.settings.number("num.partitions") > MOST_PARTITIONS:
         return  # as the controller refuses all of the request
     made = []

@@ -1,7 +1,8 @@
 """OffsetCommit v2–10, TxnOffsetCommit v0–5, OffsetDelete v0, OffsetFetch v1–10: offsets of groups (KIP-98, KIP-447, KIP-496, KIP-709, KIP-848).
 
-The broker knows which partitions there are: offsets of others are refused here, and never reach the coordinator. Since TxnOffsetCommit v5 the offsets' partition is added to the
-transaction by the broker (KIP-890).
+The broker knows which partitions there are: offsets of others are refused here, and never reach the
+coordinator. Since TxnOffsetCommit v5 the offsets' partition is added to the transaction by the
+broker (KIP-890).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -136,7 +137,10 @@ def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Conte
 
 
 def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context) -> Work[Answer]:
-    """Up to version 7 about one group, then about several (KIP-709). Brokers before 4.0 tell nothing of topics of which nothing is asked."""
+    """Up to version 7 about one group, then about several (KIP-709).
+
+    Brokers before 4.0 tell nothing of topics of which nothing is asked.
+    """
     if not broker.cluster.settings.behaviour.skips_empty_topics:
         request = replace(
             request,
@@ -162,7 +166,10 @@ def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context
 
 
 def _fetched(broker: "Broker", request: OffsetFetchRequest, group: Any, context: Context) -> Work[OffsetFetchResponse]:
-    """The offsets of one group in turns, all as of the same moment. `group`: what the request says of it."""
+    """The offsets of one group in turns, all as of the same moment.
+
+    `group`: what the request says of it.
+    """
     cluster, group_id = broker.cluster, group.group_id
     several = context.api_version >= _SEVERAL_GROUPS
 

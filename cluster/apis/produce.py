@@ -1,6 +1,7 @@
 """Produce v3–13: batches of format 2 to the leaders of their partitions; idempotent and transactional producers (KIP-98, KIP-890), all compressions, acks 0, 1, -1.
 
-v10 tells where the leader is (KIP-951), v12 adds partitions to the transaction by itself, v13 names topics by id.
+v10 tells where the leader is (KIP-951), v12 adds partitions to the transaction by itself, v13 names
+topics by id.
 """
 
 from collections.abc import Iterator
@@ -42,13 +43,21 @@ _ADDS_PARTITIONS = 12
 _BY_TOPIC_ID = 13
 _MANY_RECORDS = 4_000
 _LARGE_BATCH_BYTES = 1 << 20
-"""Batches with more records, or with more bytes before or after they are decompressed, are checked in a thread."""
+"""Batches with more records, or with more bytes before or after they are decompressed, are checked
+in a thread.
+"""
 _LARGE_PACKED_BYTES = 64 << 10
-"""The same before they are decompressed: they may consist of nothing but the shortest of gzip's members or snappy's blocks, which take 20 ms."""
+"""The same before they are decompressed: they may consist of nothing but the shortest of gzip's
+members or snappy's blocks, which take 20 ms.
+"""
 
 
 def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Work[ProduceResponse | None]:
-    """Append, each partition for itself. With acks 0 nothing is answered, and where something failed the connection is closed, as Kafka does."""
+    """Append, each partition for itself.
+
+    With acks 0 nothing is answered, and where something failed the connection is closed, as Kafka
+    does.
+    """
     moved: dict[int, NodeEndpoint] = {}
     refused = _refused_as_a_whole(broker, request, context)
     topics: dict[str | Uuid, dict[int, PartitionProduceResponse]] = {}
@@ -214,7 +223,8 @@ def _appended(
             ),
         )
     except AppendError as refused:
-        # Where the log refused a batch whose bytes are as they should be, Kafka says where the log begins (KIP-467).
+        # Where the log refused a batch whose bytes are as they should be, Kafka says where the log
+        # begins (KIP-467).
         damaged = refused.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
         return replace(
             _refused(partition.index, refused.code),
@@ -231,7 +241,10 @@ def _appended(
 def _check_transaction(
     broker: "Broker", request: ProduceRequest, context: Context, partition: PartitionState, batch: bytes
 ) -> None:
-    """A transactional batch belongs to an open transaction that has the partition; newer clients leave adding it to the broker (KIP-890). Raises `AppendError`."""
+    """A transactional batch belongs to an open transaction that has the partition; newer clients leave adding it to the broker (KIP-890).
+
+    Raises `AppendError`.
+    """
     fields = HEADER.unpack_from(batch)
     attributes, producer_id, epoch, sequence = fields[5], *fields[9:12]
     if not attributes & TRANSACTIONAL or producer_id < 0 or request.transactional_id is None:
@@ -251,7 +264,10 @@ def _check_transaction(
 
 
 class Unverified(AppendError):
-    """A transactional batch whose partition the coordinator does not find in the transaction. Kafka gives the message to the producer."""
+    """A transactional batch whose partition the coordinator does not find in the transaction.
+
+    Kafka gives the message to the producer.
+    """
 
 
 def _unverified(code: ErrorCode, version: int) -> AppendError:

@@ -1,4 +1,7 @@
-"""DescribeQuorum v0–2 (KIP-642, KIP-836, KIP-853): the controllers. Each broker is one, too, as in Kafka's combined mode; the first that is up leads them."""
+"""DescribeQuorum v0–2 (KIP-642, KIP-836, KIP-853): the controllers.
+
+Each broker is one, too, as in Kafka's combined mode; the first that is up leads them.
+"""
 
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5

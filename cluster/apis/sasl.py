@@ -1,6 +1,9 @@
-"""SaslHandshake v0–1, SaslAuthenticate v0–2: logins (KIP-43, KIP-152). A connection that fails is told so, and closed.
+"""SaslHandshake v0–1, SaslAuthenticate v0–2: logins (KIP-43, KIP-152).
 
-After version 0 of the handshake, which kafka-python has up to 2.0, mechanisms talk in bare frames, without Kafka's headers (`Connection`).
+A connection that fails is told so, and closed.
+
+After version 0 of the handshake, which kafka-python has up to 2.0, mechanisms talk in bare frames,
+without Kafka's headers (`Connection`).
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,7 @@
-"""DescribeUserScramCredentials v0, AlterUserScramCredentials v0 (KIP-554): whom SCRAM lets in, and by what. Logins that are open go on."""
+"""DescribeUserScramCredentials v0, AlterUserScramCredentials v0 (KIP-554): whom SCRAM lets in, and by what.
+
+Logins that are open go on.
+"""
 
 from collections import Counter
 from typing import TYPE_CHECKING

@@ -1,7 +1,8 @@
 """GetTelemetrySubscriptions v0, PushTelemetry v0 (KIP-714): which metrics a client is to push, and what it pushes.
 
-As a broker does, both are answered always, and listed in ApiVersions only where the broker has a plugin that takes metrics: where `metric.reporters`
-names a class besides Kafka's own, which stands for the plugin here. What clients push is in `Broker.telemetry.received` then.
+As a broker does, both are answered always, and listed in ApiVersions only where the broker has a
+plugin that takes metrics: where `metric.reporters` names a class besides Kafka's own, which stands
+for the plugin here. What clients push is in `Broker.telemetry.received` then.
 """
 
 from typing import TYPE_CHECKING

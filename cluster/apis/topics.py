@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 MOST_PARTITIONS = 10_000
-"""So many partitions may be made by one request, as in Kafka: a slip of a client must not end the cluster."""
+"""So many partitions may be made by one request, as in Kafka: a slip of a client must not end the
+cluster.
+"""
 _MOST_COUNTED = 0x7FFFFFFF
 
 
@@ -60,7 +62,8 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
         except ApiError as refusal:
             refused[name] = refusal
         yield None
-    # Where the partitions are more than an int counts, Kafka does not see that, and fails over the topic that has them as soon as it makes it.
+    # Where the partitions are more than an int counts, Kafka does not see that, and fails over the
+    # topic that has them as soon as it makes it.
     if any(
         count > MOST_PARTITIONS and topic.name not in refused and _is_made(cluster, topic)
         for topic, count in zip(request.topics, counts, strict=True)
@@ -159,7 +162,8 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
     times = Counter(asked)
     results = []
     named: dict[Uuid, tuple[TopicState, DeletableTopicResult]] = {}
-    # First those that are named by their ids, as in Kafka; who then names one of them, too, may have meant another one, and it is not deleted.
+    # First those that are named by their ids, as in Kafka; who then names one of them, too, may
+    # have meant another one, and it is not deleted.
     for one in sorted(times, key=lambda each: each[0] is not None):
         name, topic_id = one
         topic = cluster.topics_by_id.get(topic_id) if name is None else cluster.topics.get(name)
@@ -203,7 +207,8 @@ def create_partitions(
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"{brief(one.name)} is in the request twice")
             topic = broker.cluster.topics.get(one.name)
             if topic is not None and one.count - len(topic.partitions) > MOST_PARTITIONS:
-                # Of this API brokers do not look at it before their controller has more to write than it may.
+                # Of this API brokers do not look at it before their controller has more to write
+                # than it may.
                 told = f"more than {MOST_PARTITIONS:,} partitions in one request"
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, told)
             yield from broker.cluster.partition_control.adding_partitions(

@@ -126,7 +126,10 @@ def _added(
 def _not_to_be_added(
     cluster: "SharedCluster", topic: str, index: int, by_broker: bool, allowed: set[str] | None
 ) -> ErrorCode:
-    """Why a partition cannot be in a transaction: only brokers write to internal topics, and to others that are not there nobody does. `allowed`: topics that the client may write to, `None` for all."""
+    """Why a partition cannot be in a transaction: only brokers write to internal topics, and to others that are not there nobody does.
+
+    `allowed`: topics that the client may write to, `None` for all.
+    """
     if not by_broker and (
         topic in (CONSUMER_OFFSETS, TRANSACTION_STATE) or (allowed is not None and topic not in allowed)
     ):

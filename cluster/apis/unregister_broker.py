@@ -17,7 +17,10 @@ __all__: list[str] = []
 def unregister_broker(
     broker: "Broker", request: UnregisterBrokerRequest, context: Context
 ) -> Work[UnregisterBrokerResponse]:
-    """Remove the registration of a broker; its replicas stay assigned to it, and others lead. One that runs stays up, unknown to clients."""
+    """Remove the registration of a broker; its replicas stay assigned to it, and others lead.
+
+    One that runs stays up, unknown to clients.
+    """
     cluster = broker.cluster
     if request.broker_id not in cluster.state.brokers:
         return UnregisterBrokerResponse(

@@ -1,7 +1,9 @@
 """Which permissions each API needs, as Kafka's brokers ask for them: a rule stands around the API's own handler (`quorate.cluster.handlers` has both).
 
-A rule refuses a request, takes parts out of it and tells in the response why, or leaves out of the response what the client may not see. Most handlers know nothing of it;
-where Kafka asks in the middle of its work, a handler asks `Context.access`. Without an authorizer none of this runs. What ACLs allow is known to `quorate.cluster.authorizer`.
+A rule refuses a request, takes parts out of it and tells in the response why, or leaves out of the
+response what the client may not see. Most handlers know nothing of it; where Kafka asks in the
+middle of its work, a handler asks `Context.access`. Without an authorizer none of this runs. What
+ACLs allow is known to `quorate.cluster.authorizer`.
 """
 
 from collections.abc import Generator

@@ -81,8 +81,9 @@ class Call:
     ) -> Work[Any]:
         """Have the request handled without the topics that the client may not do an operation with, each of which has an error in the response instead.
 
-        `field`, `response`: the arrays with the topics; `name_of`: a topic's name, or `None` for one that the handler is to refuse; `failed`: gives the entries of refused topics; `only_with`: the array that an
-        entry has to have something in.
+        `field`, `response`: the arrays with the topics; `name_of`: a topic's name, or `None` for
+        one that the handler is to refuse; `failed`: gives the entries of refused topics;
+        `only_with`: the array that an entry has to have something in.
         """
         topics = getattr(self.request, field)
         left, refused = yield from self.split_topics(operation, topics, name_of)

@@ -96,7 +96,10 @@ def _of_transactional_id(operation: Operation, call: Call, transactional_id: str
 
 
 def add_partitions_to_txn(call: Call) -> Answered:
-    """WRITE as the transactional id, and to each topic, which the handler asks for. Since version 4 it is for brokers."""
+    """WRITE as the transactional id, and to each topic, which the handler asks for.
+
+    Since version 4 it is for brokers.
+    """
     if call.context.api_version >= 4:
         return of_cluster(Operation.CLUSTER_ACTION)(call)
     return _of_transactional_id(Operation.WRITE, call, call.request.v3_and_below_transactional_id)

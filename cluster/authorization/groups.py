@@ -43,7 +43,10 @@ def sync_group(call: Call) -> Answered:
 
 
 def group_heartbeat(call: Call) -> Work[Any]:
-    """Each topic that is subscribed to by name has to be describable. Those that a regex matches are filtered by the coordinator."""
+    """Each topic that is subscribed to by name has to be describable.
+
+    Those that a regex matches are filtered by the coordinator.
+    """
     request, access = call.request, call.access
     if lacks_feature(call.broker, request):
         return call.answer()

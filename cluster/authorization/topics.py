@@ -1,4 +1,7 @@
-"""What topics and records need. Where a request names several topics, each is decided about for itself."""
+"""What topics and records need.
+
+Where a request names several topics, each is decided about for itself.
+"""
 
 from collections import Counter
 from collections.abc import Generator
@@ -56,7 +59,10 @@ def delete_records(call: Call) -> Work[Any]:
 
 
 def produce(call: Call) -> Work[Any]:
-    """WRITE to each topic, and as the transactional id if a batch is transactional. Idempotence alone needs nothing more (KIP-679)."""
+    """WRITE to each topic, and as the transactional id if a batch is transactional.
+
+    Idempotence alone needs nothing more (KIP-679).
+    """
     request, by_id = call.request, call.context.api_version >= _PRODUCE_BY_ID
     transactional_id = request.transactional_id
     if (
@@ -212,7 +218,10 @@ def create_topics(call: Call) -> Work[Any]:
 
 
 def delete_topics(call: Call) -> Work[Any]:
-    """DELETE of the cluster or the topic. The name of a topic is told only to whoever may describe it."""
+    """DELETE of the cluster or the topic.
+
+    The name of a topic is told only to whoever may describe it.
+    """
     request, access, cluster = call.request, call.access, call.broker.cluster
     if access.may_with_cluster(Operation.DELETE):
         return call.answer()

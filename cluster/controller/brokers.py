@@ -17,7 +17,10 @@ __all__ = ["BrokerControl"]
 
 
 class BrokerControl:
-    """Which brokers the cluster has, and which of them are up. What happens to brokers counts even where it cannot be written: that is done later."""
+    """Which brokers the cluster has, and which of them are up.
+
+    What happens to brokers counts even where it cannot be written: that is done later.
+    """
 
     def __init__(self, controller: Controller, logs: LogManager) -> None:
         self._controller = controller
@@ -25,7 +28,10 @@ class BrokerControl:
         self._logs = logs
 
     def register(self, brokers: Iterable[tuple[int, str | None, str, int]]) -> None:
-        """Brokers have started: their ids, racks, hosts and ports. They may lead from now on. Raises `OSError`."""
+        """Brokers have started: their ids, racks, hosts and ports.
+
+        They may lead from now on. Raises `OSError`.
+        """
         data = self._logs.data
         first = self._controller.next_offset  # a broker's epoch is the offset of its registration
         registrations = [

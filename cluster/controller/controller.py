@@ -1,6 +1,7 @@
 """`Controller`: appends records to the metadata log, replays them, and notifies those who follow the cluster.
 
-Records are encoded in turns. Appending and replaying them is one step of the loop, so a change is seen as a whole or not at all, and not before it is written.
+Records are encoded in turns. Appending and replaying them is one step of the loop, so a change is
+seen as a whole or not at all, and not before it is written.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +23,9 @@ __all__ = ["Controller", "NotWrittenError"]
 T = TypeVar("T")
 
 _TRIES = 3
-"""How often a change is prepared if something that it depends on changes meanwhile; the last time at once."""
+"""How often a change is prepared if something that it depends on changes meanwhile; the last time
+at once.
+"""
 
 
 class NotWrittenError(ApiError):
@@ -32,8 +35,9 @@ class NotWrittenError(ApiError):
 class Controller:
     """The only one that changes `state`.
 
-    `changes`: the queue of requests that change it; `version`: goes up when topics or brokers change, which a change in progress may depend on;
-    `publish`: called with what has changed, in the same step; `log`: the metadata log, once the cluster writes one.
+    `changes`: the queue of requests that change it; `version`: goes up when topics or brokers
+    change, which a change in progress may depend on; `publish`: called with what has changed, in
+    the same step; `log`: the metadata log, once the cluster writes one.
     """
 
     def __init__(
@@ -64,7 +68,10 @@ class Controller:
         at_once(self.appending(records))
 
     def appending(self, records: Iterable[Message]) -> Work[None]:
-        """Make a change that depends on nothing which can change meanwhile, in turns. Raises `NotWrittenError`."""
+        """Make a change that depends on nothing which can change meanwhile, in turns.
+
+        Raises `NotWrittenError`.
+        """
         batch = yield from self.encoding(records)
         if batch.records:
             yield from self.committing(batch)
@@ -78,7 +85,9 @@ class Controller:
         return batch
 
     def preparing(self, work: Callable[[], Work[T]]) -> Work[T]:
-        """Prepare a change in turns, again if what it depends on changes meanwhile. Raises `NotWrittenError`.
+        """Prepare a change in turns, again if what it depends on changes meanwhile.
+
+        Raises `NotWrittenError`.
 
         `work` changes nothing that can be seen. The change is to be committed before the next turn.
         """
@@ -92,11 +101,17 @@ class Controller:
         return at_once(work())
 
     def committing(self, batch: MetadataBatch) -> Work[None]:
-        """Commit a change in the first turn; then logs follow it in turns. Raises `NotWrittenError`."""
+        """Commit a change in the first turn; then logs follow it in turns.
+
+        Raises `NotWrittenError`.
+        """
         yield from self._logs.following(self.commit(batch))
 
     def commit(self, batch: MetadataBatch) -> Delta:
-        """Append and replay the records of a change; returns what has changed. Raises `NotWrittenError`."""
+        """Append and replay the records of a change; returns what has changed.
+
+        Raises `NotWrittenError`.
+        """
         self.write_pending()
         self._write(batch)
         return self._replay(batch)

@@ -81,7 +81,10 @@ class PartitionControl:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
 
     def _adding(self, grown: TopicState, added: Sequence[PartitionState]) -> Work[MetadataBatch]:
-        """Give new partitions leaders and logs; returns their records. Brokers may have come or gone while they were made."""
+        """Give new partitions leaders and logs; returns their records.
+
+        Brokers may have come or gone while they were made.
+        """
         up, brokers = self._state.alive, self._state.brokers
         for partition in added:
             partition.elect(up)
@@ -91,7 +94,10 @@ class PartitionControl:
     # ---- replicas
 
     def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
-        """Give a partition other replicas; it has them at once, as replicas share a log. Raises `ApiError`."""
+        """Give a partition other replicas; it has them at once, as replicas share a log.
+
+        Raises `ApiError`.
+        """
         with self._controller.changes.at_once():
             self._reassign(partition, brokers)
 
@@ -128,7 +134,10 @@ class PartitionControl:
     # ---- leaders
 
     def preferred_leader(self, partition: PartitionState) -> Message | None:
-        """The record of an election of the first replica; `None` if it leads. Raises `ApiError` if it is not up."""
+        """The record of an election of the first replica; `None` if it leads.
+
+        Raises `ApiError` if it is not up.
+        """
         up = self._state.alive
         if partition.replicas[0] not in up:
             raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)

@@ -1,4 +1,7 @@
-"""`ClusterState`: what there is in a cluster. Replaying records of `__cluster_metadata` changes it, and nothing else does."""
+"""`ClusterState`: what there is in a cluster.
+
+Replaying records of `__cluster_metadata` changes it, and nothing else does.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -43,7 +46,10 @@ SAME_LEADER = -2
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """What the controller knows of a broker, whether that runs or not. `directory`: the id of its log directory."""
+    """What the controller knows of a broker, whether that runs or not.
+
+    `directory`: the id of its log directory.
+    """
 
     id: int
     rack: str | None
@@ -63,8 +69,9 @@ class BrokerRegistration:
 class Delta:
     """What records have changed since the last delta, for those who follow the cluster.
 
-    `topics`: created, or with other partitions or replicas; `led`: with other leaders or replicas in sync; `configured`: with other configs; `removed`:
-    topics that are gone; `brokers`: registrations changed; `broker_configs`, `group_configs`: whose configs did, by name.
+    `topics`: created, or with other partitions or replicas; `led`: with other leaders or replicas
+    in sync; `configured`: with other configs; `removed`: topics that are gone; `brokers`:
+    registrations changed; `broker_configs`, `group_configs`: whose configs did, by name.
     """
 
     topics: dict[Uuid, TopicState] = field(default_factory=dict)
@@ -87,9 +94,10 @@ class Delta:
 class ClusterState:
     """Everything that records say.
 
-    `topics`: by name; `broker_configs`: by a broker's id, or "" for all; `next_producer_id`: the first that no producer
-    can have had; `credentials`: by user and number of the mechanism; `delta`: what has changed since `take_delta`;
-    `image`: topics and brokers at that time, as coordinators see them.
+    `topics`: by name; `broker_configs`: by a broker's id, or "" for all; `next_producer_id`: the
+    first that no producer can have had; `credentials`: by user and number of the mechanism;
+    `delta`: what has changed since `take_delta`; `image`: topics and brokers at that time, as
+    coordinators see them.
 
     `new_log`: gives a new partition, of a topic by its id, its log.
     """
@@ -141,7 +149,11 @@ class ClusterState:
         return found[resource_type].get(name, {})
 
     def replay(self, *records: object) -> None:
-        """Apply records. Those of other types change nothing. Raises `KeyError` or `IndexError` if one is about something that does not exist."""
+        """Apply records.
+
+        Those of other types change nothing. Raises `KeyError` or `IndexError` if one is about
+        something that does not exist.
+        """
         for record in records:
             function = _REPLAY.get(type(record))
             if function is not None:
@@ -150,7 +162,8 @@ class ClusterState:
     def take_delta(self) -> Delta:
         """What has changed since this was last called.
 
-        It takes steps for what has changed, not for what there is: there may be thousands of topics.
+        It takes steps for what has changed, not for what there is: there may be thousands of
+        topics.
         """
         delta, self.delta = self.delta, Delta()
         for topic in delta.led.values():

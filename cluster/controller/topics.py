@@ -53,7 +53,10 @@ class TopicControl:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
 
     def check_assignment(self, assignment: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-        """Brokers for partitions. Raises `ApiError` for none, one that is named twice, and one that does not exist."""
+        """Brokers for partitions.
+
+        Raises `ApiError` for none, one that is named twice, and one that does not exist.
+        """
         for brokers in assignment:
             if not brokers or len(set(brokers)) != len(brokers):
                 raise ApiError(
@@ -64,7 +67,10 @@ class TopicControl:
         return [tuple(brokers) for brokers in assignment]
 
     def placed(self, partitions: int, replicas: int) -> list[tuple[int, ...]]:
-        """Brokers for new partitions. Raises `ApiError` if there are fewer brokers than replicas."""
+        """Brokers for new partitions.
+
+        Raises `ApiError` if there are fewer brokers than replicas.
+        """
         up = self._state.alive
         if not 1 <= replicas <= len(up):
             raise ApiError(
@@ -132,7 +138,8 @@ class TopicControl:
     def enter_topics(self, topics: Sequence[TopicState]) -> Work[dict[str, ApiError]]:
         """Have new topics exist, all from the same moment on: their records are one batch, as those of KRaft's controller.
 
-        Returns why some are refused: there is no room for them, their logs cannot be made, or the disk is full.
+        Returns why some are refused: there is no room for them, their logs cannot be made, or the
+        disk is full.
         """
         refused: dict[str, ApiError] = {}
         for topic in topics:
@@ -182,7 +189,10 @@ class TopicControl:
         return (yield from self.controller.encoding(one for topic in entered for one in topic_records(topic, brokers)))
 
     def internal_topic(self, name: str) -> TopicState:
-        """`__consumer_offsets` or `__transaction_state`, created when it is needed first. With fewer brokers than its replicas, it has as many as there are."""
+        """`__consumer_offsets` or `__transaction_state`, created when it is needed first.
+
+        With fewer brokers than its replicas, it has as many as there are.
+        """
         found = self._state.topics.get(name)
         if found is not None:
             return found
@@ -204,7 +214,10 @@ class TopicControl:
             at_once(self.delete_topics([topic]))
 
     def delete_topics(self, topics: Sequence[TopicState]) -> Work[None]:
-        """Delete topics, all at the same moment, then their folders. Raises `ApiError` on a full disk, and deletes nothing."""
+        """Delete topics, all at the same moment, then their folders.
+
+        Raises `ApiError` on a full disk, and deletes nothing.
+        """
         removals = [RemoveTopicRecord(topic_id=topic.id) for topic in topics]
         batch = yield from self.controller.preparing(lambda: self.controller.encoding(removals))
         self.controller.commit(batch)

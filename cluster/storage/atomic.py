@@ -16,7 +16,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Replace a file. `durable`: it is on the disk before it has the name, and the name before this returns. Raises `OSError`, and then the old one is there."""
+    """Replace a file.
+
+    `durable`: it is on the disk before it has the name, and the name before this returns. Raises
+    `OSError`, and then the old one is there.
+    """
     made = path.with_name(path.name + ".tmp")
     with made.open("wb") as file:
         file.write(data)

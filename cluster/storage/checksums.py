@@ -1,8 +1,10 @@
 """`segment-checksums`: what a partition's log consists of, in a file next to its segments, so that a start notices what is missing or has changed.
 
-Batches have CRCs, but these cover neither base offsets nor leader epochs, and a segment that is gone has none. Kafka has replicas for that; here they share
-files. The first line is the segment that is written to. It is replaced in place with each append, after the batch: of a process that was killed it says at
-least what was acknowledged. The second line is the rest. Each has its own CRC. Kafka's tools ignore the file.
+Batches have CRCs, but these cover neither base offsets nor leader epochs, and a segment that is
+gone has none. Kafka has replicas for that; here they share files. The first line is the segment
+that is written to. It is replaced in place with each append, after the batch: of a process that was
+killed it says at least what was acknowledged. The second line is the rest. Each has its own CRC.
+Kafka's tools ignore the file.
 """
 
 import json
@@ -22,7 +24,10 @@ _CRC_BYTES = 10  # a space, eight digits, a line feed
 
 @dataclass(frozen=True, slots=True)
 class SegmentSum:
-    """A segment: offsets from `base_offset` up to `next_offset`, excluded, in `size` bytes. `index_crcs`: of its indexes, by suffix, once it is closed."""
+    """A segment: offsets from `base_offset` up to `next_offset`, excluded, in `size` bytes.
+
+    `index_crcs`: of its indexes, by suffix, once it is closed.
+    """
 
     base_offset: int
     next_offset: int
@@ -35,8 +40,8 @@ class SegmentSum:
 class Checksums:
     """A log: where it begins, its leader epochs, its closed segments by base offset, and the last segment, `end`.
 
-    `snapshot`: the newest snapshot of producers: for which offset, and how many producers are in it; `has_gaps`: some offsets may have no record, as
-    after compaction.
+    `snapshot`: the newest snapshot of producers: for which offset, and how many producers are in
+    it; `has_gaps`: some offsets may have no record, as after compaction.
     """
 
     topic_id: str

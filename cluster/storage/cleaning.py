@@ -1,7 +1,9 @@
 """Compaction of a partition's log, in memory or in files: `quorate.codecs.log.compaction` on its closed segments.
 
-The head that may be compacted ends before the segment that is written to, before the first open transaction, and before what is younger than
-`min.compaction.lag.ms`. It is worth it when the part that was never compacted is more than `min.cleanable.dirty.ratio` of it, or older than `max.compaction.lag.ms`.
+The head that may be compacted ends before the segment that is written to, before the first open
+transaction, and before what is younger than `min.compaction.lag.ms`. It is worth it when the part
+that was never compacted is more than `min.cleanable.dirty.ratio` of it, or older than
+`max.compaction.lag.ms`.
 """
 
 from collections.abc import Iterator
@@ -31,7 +33,11 @@ def _cleanable(log: PartitionLog, now_ms: int) -> list[LogSegment]:
 
 
 def is_due(log: PartitionLog, now_ms: int) -> bool:
-    """Whether a log is to be compacted now (LogToClean). A newest segment that is older than `max.compaction.lag.ms` is closed for it. Raises `AppendError`."""
+    """Whether a log is to be compacted now (LogToClean).
+
+    A newest segment that is older than `max.compaction.lag.ms` is closed for it. Raises
+    `AppendError`.
+    """
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms < NEVER and log.active.size and now_ms - log.active.first_timestamp_ms > lag_ms:
         log.roll(now_ms)
@@ -75,7 +81,8 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
 
     It ends early if the oldest segments are deleted meanwhile.
 
-    A step may be something to be done before the next: what the caller has not done by then is done here.
+    A step may be something to be done before the next: what the caller has not done by then is done
+    here.
     """
     closed = _cleanable(log, now_ms)
     if not closed:
@@ -130,7 +137,8 @@ def _is_last(log: PartitionLog, batch: Batch) -> bool:
 def _put(log: PartitionLog, old: LogSegment, made: LogSegment) -> None:
     """Put a compacted segment into the old one's place.
 
-    One of which nothing is left goes, but for the first: where the log begins does not change by compaction.
+    One of which nothing is left goes, but for the first: where the log begins does not change by
+    compaction.
     """
     place = log.segments.index(old)
     made.last_offset = max(made.last_offset, made.base_offset - 1)

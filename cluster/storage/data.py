@@ -3,7 +3,8 @@
 DIR/controller/meta.properties, __cluster_metadata-0/
 DIR/broker-1/meta.properties, TOPIC-PARTITION/, checkpoints
 
-A little longer than a module should be: a start looks at everything first, and changes nothing unless it goes on; both have to agree on what was found.
+A little longer than a module should be: a start looks at everything first, and changes nothing
+unless it goes on; both have to agree on what was found.
 """
 
 import errno
@@ -63,10 +64,15 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 class DataDirectory:
-    """The directory of a cluster, which one process has at a time. It is only read until `inspect` has found that it may be used. `new`: there was no cluster in it; `clean`: the last one was stopped in order.
+    """The directory of a cluster, which one process has at a time.
 
-    `cluster_id`: of the cluster in it, or `new_id` if there is none; `state`: its metadata is replayed into it; `durable`: changes of metadata are on the disk before anybody is told; `accept_data_loss`: a start is not refused
-    for data that is missing. Raises `ClusterError` if another has it, if it cannot be read or written, and for metadata that is missing.
+    It is only read until `inspect` has found that it may be used. `new`: there was no cluster in
+    it; `clean`: the last one was stopped in order.
+
+    `cluster_id`: of the cluster in it, or `new_id` if there is none; `state`: its metadata is
+    replayed into it; `durable`: changes of metadata are on the disk before anybody is told;
+    `accept_data_loss`: a start is not refused for data that is missing. Raises `ClusterError` if
+    another has it, if it cannot be read or written, and for metadata that is missing.
     """
 
     def __init__(
@@ -127,7 +133,10 @@ class DataDirectory:
     # ---- what is missing
 
     def _read_metadata(self, state: ClusterState) -> MetadataLog:
-        """The log of metadata, if it is whole, or its loss is accepted. Raises `ClusterError`, `LogError` and `OSError`."""
+        """The log of metadata, if it is whole, or its loss is accepted.
+
+        Raises `ClusterError`, `LogError` and `OSError`.
+        """
         found = inspect_metadata(self._controller, clean=self.clean, same_boot=self._same_boot)
         if self.new and all(one.suffix == ".tmp" for one in found.folder.glob("*")):
             found = FolderFindings(found.folder)  # there was no cluster, or its first start got no further
@@ -157,7 +166,8 @@ class DataDirectory:
     def inspect(self, partitions: Iterable[tuple[str, int, Uuid, Sequence[int], bool]]) -> None:
         """Look whether everything is there of partitions, with their topic's id, replicas, and whether they are compacted; to be called before `log`.
 
-        Raises `ClusterError` for what is missing, unless that is accepted, and `OSError`. Nothing is changed in a directory that is refused.
+        Raises `ClusterError` for what is missing, unless that is accepted, and `OSError`. Nothing
+        is changed in a directory that is refused.
         """
         for topic, index, topic_id, replicas, compact in partitions:
             self._owners[topic, index] = replicas
@@ -234,7 +244,10 @@ class DataDirectory:
         return not found.losses, found.is_whole, found.checksums is not None, found.end_offset
 
     def _refuse_brokers(self) -> None:
-        """A broker's own log directory is not written to: a real one would not know what to make of it afterwards. Raises `ClusterError`."""
+        """A broker's own log directory is not written to: a real one would not know what to make of it afterwards.
+
+        Raises `ClusterError`.
+        """
         if self._controller.exists():
             return
         if (self.path.parent / "controller" / META).exists() and self.path.name.startswith("broker-"):
@@ -300,7 +313,10 @@ class DataDirectory:
     def log(
         self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int], config: LogConfig, now_ms: int
     ) -> PartitionLog:
-        """The log of a partition: made if it is not there, and recovered if it was not stopped in order. Raises `OSError`."""
+        """The log of a partition: made if it is not there, and recovered if it was not stopped in order.
+
+        Raises `OSError`.
+        """
         for broker in replicas:
             self.broker(broker)
         key = (topic, index)
@@ -346,7 +362,10 @@ class DataDirectory:
             self._logs[topic, index] = (log, tuple(replicas))
 
     def remove(self, topic: str, index: int, log: PartitionLog) -> None:
-        """Delete the log of a partition, unless it is deleted already, and its checkpoints. That the partition is gone is written down."""
+        """Delete the log of a partition, unless it is deleted already, and its checkpoints.
+
+        That the partition is gone is written down.
+        """
         if log.files is None or log.files.deleted:
             return
         del self._logs[topic, index]
@@ -397,7 +416,10 @@ class DataDirectory:
         return found
 
     def _write_checkpoint(self, name: str, offsets: Mapping[Key, int], *, durable: bool = False) -> None:
-        """Write the files of a checkpoint, in the directories of brokers, that are not as they should be. Raises `OSError`."""
+        """Write the files of a checkpoint, in the directories of brokers, that are not as they should be.
+
+        Raises `OSError`.
+        """
         for number in self._directories:
             mine = [
                 (*key, offsets[key])
@@ -415,7 +437,10 @@ class DataDirectory:
         self._write_checkpoint(_START_OFFSETS, starts, durable=self.durable)
 
     def checkpoint(self) -> None:
-        """Note what is on the disk, how far consumers may read, and how far logs were compacted. Raises `OSError`."""
+        """Note what is on the disk, how far consumers may read, and how far logs were compacted.
+
+        Raises `OSError`.
+        """
         logs = {key: log for key, (log, _) in self._logs.items()}
         self._write_checkpoint(_FLUSHED, {key: log.flushed_offset for key, log in logs.items()})
         self._write_checkpoint(_HIGH_WATERMARKS, {key: log.high_watermark for key, log in logs.items()})
@@ -425,7 +450,10 @@ class DataDirectory:
     # ---- the end
 
     def close(self) -> None:
-        """Stop in order: everything is on the disk, and the next start takes it as it is. Raises `OSError` and `AppendError`."""
+        """Stop in order: everything is on the disk, and the next start takes it as it is.
+
+        Raises `OSError` and `AppendError`.
+        """
         if self.closed:
             return
         for log, _ in self._logs.values():

@@ -1,10 +1,12 @@
 """`FileLog`: a coordinator's log in files of Kafka's own form, which Kafka's tools read (`kafka-dump-log --offsets-decoder`) and `quorate.codecs.read_log` does.
 
-A folder `TOPIC-PARTITION` with segments named by their first offset; an append is one record batch of format 2 (KIP-98), transactional with a producer id,
-and the end of a transaction is a control batch. There are no index files: Kafka makes them anew when it wants them.
+A folder `TOPIC-PARTITION` with segments named by their first offset; an append is one record batch
+of format 2 (KIP-98), transactional with a producer id, and the end of a transaction is a control
+batch. There are no index files: Kafka makes them anew when it wants them.
 
-A write that a crash cut off is cut off when the log is opened again, so that the log then is what was acknowledged, and perhaps the one batch that was
-being written. One `FileLog` writes to a folder at a time; that is the caller's care.
+A write that a crash cut off is cut off when the log is opened again, so that the log then is what
+was acknowledged, and perhaps the one batch that was being written. One `FileLog` writes to a folder
+at a time; that is the caller's care.
 """
 
 import os
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["Compaction", "FileLog", "Fsync", "blocks_of"]
 
 Fsync: TypeAlias = Literal["always", "never"]
-"""Whether what is written is on the disk before it is acknowledged (`fsync`), or is left to the operating system, which loses it when the power fails."""
+"""Whether what is written is on the disk before it is acknowledged (`fsync`), or is left to the
+operating system, which loses it when the power fails.
+"""
 
 _LARGEST_SEGMENT_BYTES = (1 << 31) - 1
 """Kafka's positions in a file are int32."""
@@ -50,11 +54,14 @@ class Compaction:
 class FileLog:
     """A `CoordinatorLog` in the folder `TOPIC-PARTITION` of `directory`, which is made if it is not there.
 
-    `fsync`: "always" before an append returns, as an acknowledgement that outlives a power failure, or "never", which a crash of the process alone also
-    outlives. A segment takes batches up to `segment_bytes`, and one at least; a batch above `max_batch_bytes` is refused (the defaults are those of
-    `offsets.topic.segment.bytes` and `max.message.bytes`). `leader_epoch` is written into the batches.
+    `fsync`: "always" before an append returns, as an acknowledgement that outlives a power failure,
+    or "never", which a crash of the process alone also outlives. A segment takes batches up to
+    `segment_bytes`, and one at least; a batch above `max_batch_bytes` is refused (the defaults are
+    those of `offsets.topic.segment.bytes` and `max.message.bytes`). `leader_epoch` is written into
+    the batches.
 
-    `cut_bytes`: how much of an unfinished write was found behind the last whole batch, and cut off. Raises `LogError` for damage before that, and `OSError`.
+    `cut_bytes`: how much of an unfinished write was found behind the last whole batch, and cut off.
+    Raises `LogError` for damage before that, and `OSError`.
     """
 
     def __init__(
@@ -103,7 +110,8 @@ class FileLog:
     ) -> int:
         """Write one batch; returns the offset of its first record. No records write nothing.
 
-        Raises `AppendError`, and the log is as before: MESSAGE_TOO_LARGE above `max_batch_bytes`, KAFKA_STORAGE_ERROR if the files cannot be written.
+        Raises `AppendError`, and the log is as before: MESSAGE_TOO_LARGE above `max_batch_bytes`,
+        KAFKA_STORAGE_ERROR if the files cannot be written.
         """
         first = self.next_offset
         if records:
@@ -123,7 +131,10 @@ class FileLog:
         return in_batches(records, self.max_batch_bytes)
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
-        """Write the end of a transaction; returns its offset. Raises `AppendError` as `append` does."""
+        """Write the end of a transaction; returns its offset.
+
+        Raises `AppendError` as `append` does.
+        """
         offset = self.next_offset
         marker = encode_marker(
             commit=commit,
@@ -137,11 +148,17 @@ class FileLog:
         return offset
 
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
-        """Everything that was there at the call, oldest first; a batch and a block of the file at a time are in memory. Raises `LogError` for damage."""
+        """Everything that was there at the call, oldest first; a batch and a block of the file at a time are in memory.
+
+        Raises `LogError` for damage.
+        """
         return self._read(segments_in(self.folder), self._size)
 
     def blocks(self) -> Iterator["RawBlock"] | None:
-        """The same as columns, some MB of a segment at a time; `None` where pyarrow is not installed, and for other topics. Raises `LogError` for damage."""
+        """The same as columns, some MB of a segment at a time; `None` where pyarrow is not installed, and for other topics.
+
+        Raises `LogError` for damage.
+        """
         paths = segments_in(self.folder)
         sizes = [path.stat().st_size for path in paths[:-1]] + [self._size]
         return blocks_of(self.topic, self.partition, list(zip(paths, sizes, strict=True)))
@@ -151,15 +168,19 @@ class FileLog:
         return segments_in(self.folder)
 
     def roll(self) -> None:
-        """Begin a new segment, unless nothing is in this one, so that what is written can be compacted. Raises `OSError`."""
+        """Begin a new segment, unless nothing is in this one, so that what is written can be compacted.
+
+        Raises `OSError`.
+        """
         if self._size:
             self._roll()
 
     def compact(self, *, now_ms: int, tombstone_retention_ms: int = 0) -> Compaction:
         """Keep the last record of each key in the closed segments (`quorate.codecs.log.compaction`): loading the log gives the same as before.
 
-        Tombstones stay for one pass at least, and for `tombstone_retention_ms` after it. What `read` gave before must have been read.
-        Raises `LogError` for damage, before anything is changed, and `OSError`.
+        Tombstones stay for one pass at least, and for `tombstone_retention_ms` after it. What
+        `read` gave before must have been read. Raises `LogError` for damage, before anything is
+        changed, and `OSError`.
         """
         *closed, newest = self.segments()
         return compact(
@@ -210,7 +231,11 @@ class FileLog:
             raise
 
     def _undo(self) -> None:
-        """Take back what a failed write left. If that fails as well, nothing may be written behind it: opening the log again is the remedy."""
+        """Take back what a failed write left.
+
+        If that fails as well, nothing may be written behind it: opening the log again is the
+        remedy.
+        """
         try:
             self._file.truncate(self._size)
             self._file.seek(self._size)
@@ -235,7 +260,10 @@ class FileLog:
 
 
 def batches(path: Path, end: int | None = None) -> Iterator[Batch]:
-    """The batches of a segment, up to byte `end`. One at a time is in memory. Raises `LogError` at the first damage."""
+    """The batches of a segment, up to byte `end`.
+
+    One at a time is in memory. Raises `LogError` at the first damage.
+    """
     with path.open("rb") as file:
         for batch in read_batches(file):
             if isinstance(batch, BatchProblem):
@@ -267,7 +295,8 @@ def recovered(path: Path) -> tuple[int, int]:
 def _torn(path: Path, problem: BatchProblem, next_offset: int) -> bool:
     """Whether this is the rest of the last write: nothing that was written after it follows.
 
-    What looks like a batch inside it may be in a record's value, which a client chose; what was written after it has a later offset than the next.
+    What looks like a batch inside it may be in a record's value, which a client chose; what was
+    written after it has a later offset than the next.
     """
     if problem.reason is ProblemReason.TORN_TAIL:
         return True
@@ -287,7 +316,10 @@ def damaged(path: Path, position: int, detail: str) -> LogError:
 
 
 def blocks_of(topic: str, partition: int, segments: Sequence[tuple[Path, int]]) -> Iterator["RawBlock"] | None:
-    """Segments, with their sizes in bytes, as columns, some MB at a time; `None` where pyarrow is not installed, and for other topics. Raises `LogError` for damage."""
+    """Segments, with their sizes in bytes, as columns, some MB at a time; `None` where pyarrow is not installed, and for other topics.
+
+    Raises `LogError` for damage.
+    """
     if topic != CONSUMER_OFFSETS or find_spec("pyarrow") is None:
         return None
     return _blocks(PartitionFiles(topic, partition, tuple(Segment(path, size) for path, size in segments)))
@@ -333,7 +365,8 @@ def compact(
 ) -> Compaction:
     """Compact the closed segments of a partition, oldest first; `newest`, up to byte `newest_end`, only says how transactions ended.
 
-    Raises `LogError` for damage, before anything is changed, and `OSError`. Nobody may read the log meanwhile.
+    Raises `LogError` for damage, before anything is changed, and `OSError`. Nobody may read the log
+    meanwhile.
     """
     cleaning = Cleaning(now_ms=now_ms, tombstone_retention_ms=tombstone_retention_ms)
     for _ in cleaning.look([_Closed(path) for path in closed], batches(newest, newest_end), int(newest.stem)):

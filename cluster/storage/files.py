@@ -1,7 +1,9 @@
-"""The small files next to segments, in Kafka's own form: indexes, producers, checkpoints, properties. Bytes and text to values and back, nothing else.
+"""The small files next to segments, in Kafka's own form: indexes, producers, checkpoints, properties.
 
-Kafka's classes, whose forms these are: OffsetIndex, TimeIndex, AbortedTxn, ProducerSnapshot (its schema is in Kafka's jars), CheckpointFile,
-PartitionMetadataFile, PropertiesUtils.
+Bytes and text to values and back, nothing else.
+
+Kafka's classes, whose forms these are: OffsetIndex, TimeIndex, AbortedTxn, ProducerSnapshot (its
+schema is in Kafka's jars), CheckpointFile, PartitionMetadataFile, PropertiesUtils.
 """
 
 from array import array
@@ -204,7 +206,10 @@ def encode_properties(properties: Mapping[str, object]) -> bytes:
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """The properties of a file of lines NAME=VALUE, or NAME: VALUE. Comments are left out. Raises `BadFileError`."""
+    """The properties of a file of lines NAME=VALUE, or NAME: VALUE.
+
+    Comments are left out. Raises `BadFileError`.
+    """
     found = {}
     for line in data.decode(errors="replace").splitlines():
         if line.strip() and not line.startswith("#"):

@@ -10,7 +10,10 @@ __all__ = ["FolderFindings", "FoundSegment", "Loss", "Place"]
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a folder does not have any more. `lost`: in words, as the subject of a sentence in the plural."""
+    """What a folder does not have any more.
+
+    `lost`: in words, as the subject of a sentence in the plural.
+    """
 
     path: Path
     detail: str
@@ -26,8 +29,10 @@ class Loss:
 class Place:
     """What is known of a partition from elsewhere.
 
-    `start_offset`, `flushed_offset`: by the brokers' checkpoints; `clean`: the cluster was stopped in order; `same_boot`: the machine has not been restarted since,
-    so what was written is there whether it was flushed or not; `has_gaps`: compaction may have left gaps between offsets; `any_first`: the first batch may have any offset.
+    `start_offset`, `flushed_offset`: by the brokers' checkpoints; `clean`: the cluster was stopped
+    in order; `same_boot`: the machine has not been restarted since, so what was written is there
+    whether it was flushed or not; `has_gaps`: compaction may have left gaps between offsets;
+    `any_first`: the first batch may have any offset.
     """
 
     topic_id: str
@@ -42,7 +47,10 @@ class Place:
 
 @dataclass(slots=True)
 class FoundSegment:
-    """A segment as it is: `keep`, positions of whole batches from and to, and what a log of them has. `indexes_unchanged`: whether the files next to it are as they were; `None`: not known."""
+    """A segment as it is: `keep`, positions of whole batches from and to, and what a log of them has.
+
+    `indexes_unchanged`: whether the files next to it are as they were; `None`: not known.
+    """
 
     sum: SegmentSum
     keep: list[tuple[int, int]]
@@ -51,10 +59,13 @@ class FoundSegment:
 
 @dataclass(slots=True)
 class FolderFindings:
-    """What is in a folder. `checksums`: if they can be read; `end_offset`: where the log ended, as far as is known; `cut_bytes`: of torn tails.
+    """What is in a folder.
 
-    `foreign`: the id of another topic, whose folder this is; `repaired`: the losses are accepted; `is_whole`: the checksums show that nothing is
-    missing.
+    `checksums`: if they can be read; `end_offset`: where the log ended, as far as is known;
+    `cut_bytes`: of torn tails.
+
+    `foreign`: the id of another topic, whose folder this is; `repaired`: the losses are accepted;
+    `is_whole`: the checksums show that nothing is missing.
     """
 
     folder: Path

@@ -1,6 +1,10 @@
-"""`meta.properties`: whose a directory is. The one cluster id is in the file of the controller and of each broker, so that one of them can be damaged.
+"""`meta.properties`: whose a directory is.
 
-Also which start of the machine a directory was last written in: what was written then is there, whether it was flushed or not.
+The one cluster id is in the file of the controller and of each broker, so that one of them can be
+damaged.
+
+Also which start of the machine a directory was last written in: what was written then is there,
+whether it was flushed or not.
 """
 
 from collections.abc import Mapping
@@ -34,7 +38,10 @@ def properties_of(folder: Path) -> dict[str, str]:
 
 
 def cluster_id_of(folders: list[Path]) -> str | None:
-    """The id that the files of a cluster's folders agree on; `None` if none of them has one. Raises `ClusterError`."""
+    """The id that the files of a cluster's folders agree on; `None` if none of them has one.
+
+    Raises `ClusterError`.
+    """
     found = {folder: text for folder in folders if (text := properties_of(folder).get("cluster.id"))}
     if len(set(found.values())) > 1:
         first, *others = found
@@ -49,7 +56,8 @@ def cluster_id_of(folders: list[Path]) -> str | None:
 def identity(folder: Path, number: int, cluster_id: str, registered: Uuid | None) -> tuple[Uuid, bytes | None]:
     """The directory id of a broker's or the controller's folder, and what its file should be if it is not that.
 
-    `registered`: the id that the cluster's metadata has for it. Raises `ClusterError` if the folder is another broker's.
+    `registered`: the id that the cluster's metadata has for it. Raises `ClusterError` if the folder
+    is another broker's.
     """
     found = properties_of(folder)
     directory = registered or _uuid(found) or Uuid(uuid4().bytes)

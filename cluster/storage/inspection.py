@@ -1,9 +1,11 @@
 """Whether a partition's folder has everything that it had, before anything in it is changed.
 
-With `segment-checksums` every byte of every segment is held against its checksum. Without (an older quorate wrote the folder, or the file is damaged), batches are
-held against their CRCs, offsets against their neighbours, and the end against `recovery-point-offset-checkpoint`.
+With `segment-checksums` every byte of every segment is held against its checksum. Without (an older
+quorate wrote the folder, or the file is damaged), batches are held against their CRCs, offsets
+against their neighbours, and the end against `recovery-point-offset-checkpoint`.
 
-A torn tail is what a crash leaves of the last write: it is cut off, as Kafka's LogLoader does. Everything else is a `Loss`, for which Kafka has replicas.
+A torn tail is what a crash leaves of the last write: it is cut off, as Kafka's LogLoader does.
+Everything else is a `Loss`, for which Kafka has replicas.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +35,10 @@ _STOPPED = "were not on the disk when the machine stopped, and are lost"
 
 
 def inspect(folder: Path, place: Place) -> FolderFindings:
-    """What is in a partition's folder, and what is not any more. Changes nothing. Raises `OSError`."""
+    """What is in a partition's folder, and what is not any more.
+
+    Changes nothing. Raises `OSError`.
+    """
     found = FolderFindings(
         folder,
         start_offset=place.start_offset,
@@ -176,7 +181,10 @@ class _Segment:
         self.known = None if found.checksums is None else found.checksums.of(base)
 
     def look(self, before: int | None) -> int:
-        """Enter it into what was found. `before`: where the segment before it ends. Returns where this one ends."""
+        """Enter it into what was found.
+
+        `before`: where the segment before it ends. Returns where this one ends.
+        """
         known = self.known
         if known is not None and known.size <= self.size and self._crc((0, known.size)) == known.crc:
             end, following, detail = self._walk(known.size, known.next_offset)
@@ -201,7 +209,8 @@ class _Segment:
             if ends_early and strict:
                 detail = f"the file ends here, it had {known.size:,} bytes"
             elif not ends_early:
-                # Also after a power failure: what was appended does not change but by compaction, of which the checksums know.
+                # Also after a power failure: what was appended does not change but by compaction,
+                # of which the checksums know.
                 at, detail = self._odd_epoch(known)
                 return self._lose(at, detail, whole)
         torn = self.following is None and not later and not strict and not (self.place.clean and detail is not None)
@@ -256,7 +265,10 @@ class _Segment:
 
     @property
     def _is_exact(self) -> bool:
-        """Whether each offset follows the one before it. The segment that is written to is never compacted."""
+        """Whether each offset follows the one before it.
+
+        The segment that is written to is never compacted.
+        """
         if self.found.checksums is not None:
             return not self.found.has_gaps
         return not self.place.has_gaps and self.following is None
@@ -325,7 +337,8 @@ class _Segment:
     def _announced(self, position: int) -> int:
         """The last byte of a batch by its header, or of the file; `position` if no header is there.
 
-        Records may hold whole batches, as those of an archive of segments do: these do not follow the torn batch.
+        Records may hold whole batches, as those of an archive of segments do: these do not follow
+        the torn batch.
         """
         with self.path.open("rb") as file:
             file.seek(position)
@@ -380,7 +393,10 @@ class _Segment:
             )
 
     def _lose(self, position: int, detail: str, keep: list[tuple[int, int]]) -> int:
-        """Damage at a position. `keep`: what would be left of the segment. Returns the next offset."""
+        """Damage at a position.
+
+        `keep`: what would be left of the segment. Returns the next offset.
+        """
         until = self.known.next_offset if self.known is not None else self.following
         if until is not None and self.following is None:
             until = max(until, self.found.flushed_offset)

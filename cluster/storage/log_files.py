@@ -1,7 +1,8 @@
 """`LogFiles`: the folder of a partition, TOPIC-PARTITION, with the files that Kafka's brokers keep there; one in the directory of each broker that has a replica.
 
-Replicas of the embedded cluster share one log, so their folders share the files, too, as hard links: what is written is written once. A file that is replaced is
-linked anew. Where the file system has no hard links, only the first replica's folder has everything.
+Replicas of the embedded cluster share one log, so their folders share the files, too, as hard
+links: what is written is written once. A file that is replaced is linked anew. Where the file
+system has no hard links, only the first replica's folder has everything.
 """
 
 import os
@@ -56,7 +57,10 @@ def topic_id_of(folder: Path) -> Uuid | None:
 
 
 class LogFiles:
-    """The files of one partition in `folders`, of which the first is written to. `on_start_offset`: where the log begins is to be noted."""
+    """The files of one partition in `folders`, of which the first is written to.
+
+    `on_start_offset`: where the log begins is to be noted.
+    """
 
     def __init__(
         self,
@@ -90,9 +94,12 @@ class LogFiles:
     # ---- links
 
     def _share_all(self) -> None:
-        """Have the other folders be as the first one. Copies that no link leads to any more, as after copying the directory, become links again.
+        """Have the other folders be as the first one.
 
-        What only they have is left over from segments that are deleted: the first one has everything, or the start would have stopped.
+        Copies that no link leads to any more, as after copying the directory, become links again.
+
+        What only they have is left over from segments that are deleted: the first one has
+        everything, or the start would have stopped.
         """
         there = {path.name for path in self.home.iterdir()}
         for folder in self.folders[1:]:
@@ -118,7 +125,10 @@ class LogFiles:
             (folder / name).unlink(missing_ok=True)
 
     def spread(self, folders: Sequence[Path]) -> None:
-        """Have other folders have the files, too, before the cluster knows that brokers there will have replicas. Raises `OSError`."""
+        """Have other folders have the files, too, before the cluster knows that brokers there will have replicas.
+
+        Raises `OSError`.
+        """
         for folder in folders:
             if folder in self.folders:
                 continue
@@ -130,10 +140,14 @@ class LogFiles:
                     shutil.copyfile(path, folder / path.name)
 
     def move(self, folders: Sequence[Path], log: "PartitionLog") -> None:
-        """Other brokers have the replicas from now on; their folders have the files already (`spread`). Raises `OSError`."""
+        """Other brokers have the replicas from now on; their folders have the files already (`spread`).
+
+        Raises `OSError`.
+        """
         gone = [one for one in self.folders if one not in folders]
         self._close(log)
-        # Where there are links it does not matter which folder is written to; where there are none, it is to be one that has everything.
+        # Where there are links it does not matter which folder is written to; where there are none,
+        # it is to be one that has everything.
         self._take_folders(sorted(folders, key=lambda one: one != self.home))
         self._share_all()
         for folder in dict.fromkeys(gone):
@@ -154,8 +168,8 @@ class LogFiles:
     def delete(self, log: "PartitionLog") -> None:
         """Delete the folders of a deleted topic. Raises `OSError`.
 
-        They are renamed first, as brokers do it: a crash in between leaves nothing that looks like a
-        log. From then on every write fails, as the renamed folders do not exist: the folders of a
+        They are renamed first, as brokers do it: a crash in between leaves nothing that looks like
+        a log. From then on every write fails, as the renamed folders do not exist: the folders of a
         later topic of the same name are not touched.
         """
         folders, suffix = self.folders, f".{uuid4().hex}-delete"
@@ -184,7 +198,8 @@ class LogFiles:
 
     def new_segment(self, base_offset: int, now_ms: int) -> LogSegment:
         """A segment without anything in it. Raises `OSError`."""
-        # The segment last: where the other files cannot be made, the log goes on without it, and it must not seem to begin there.
+        # The segment last: where the other files cannot be made, the log goes on without it, and it
+        # must not seem to begin there.
         for suffix in (".index", ".timeindex", ".log"):
             path = self._path(base_offset, suffix)
             self.descriptors.close(path)
@@ -249,7 +264,10 @@ class LogFiles:
         return FileStore(self, path.name, self.descriptors)
 
     def replace_segment(self, old: LogSegment, made: LogSegment, aborted: Iterable[AbortedTransaction]) -> None:
-        """Put what compaction left, in a file that `cleaned` gave, in the segment's place. Raises `OSError`."""
+        """Put what compaction left, in a file that `cleaned` gave, in the segment's place.
+
+        Raises `OSError`.
+        """
         assert isinstance(made.store, FileStore)
         path = self.path(old)
         self.descriptors.close(path)
@@ -279,7 +297,10 @@ class LogFiles:
         self._write(EPOCHS, encode_checkpoint(epochs))
 
     def add_aborted(self, segment: LogSegment, aborted: AbortedTransaction, after: int) -> None:
-        """Write an entry of a segment's `.txnindex` after so many others; what follows those is left over from a failed write. Raises `OSError`."""
+        """Write an entry of a segment's `.txnindex` after so many others; what follows those is left over from a failed write.
+
+        Raises `OSError`.
+        """
         path = self._path(segment.base_offset, ".txnindex")
         new = not path.exists()
         with path.open("wb" if new else "r+b") as file:
@@ -291,7 +312,10 @@ class LogFiles:
             self._is_synced = False
 
     def cut_aborted(self, segment: LogSegment, after: int) -> None:
-        """Take back an entry of `.txnindex` whose marker could not be written. Where that fails, the next entry overwrites it."""
+        """Take back an entry of `.txnindex` whose marker could not be written.
+
+        Where that fails, the next entry overwrites it.
+        """
         with suppress(OSError):
             os.truncate(self._path(segment.base_offset, ".txnindex"), after * ABORTED_BYTES)
 
@@ -319,19 +343,28 @@ class LogFiles:
         self._snapshot = (0, 0) if found is None else found.snapshot
 
     def seal(self, segment: LogSegment) -> None:
-        """A segment and its indexes are finished: `write_checksums` is to say what is in them. Raises `OSError`."""
+        """A segment and its indexes are finished: `write_checksums` is to say what is in them.
+
+        Raises `OSError`.
+        """
         assert isinstance(segment.store, FileStore)
         crcs = {suffix: google_crc32c.value(self.read(segment.base_offset, suffix)) for suffix in INDEXES}
         self._closed[segment.base_offset] = replace(_sum_of(segment), index_crcs=crcs)
 
     def unseal(self, log: "PartitionLog", *segments: LogSegment) -> None:
-        """Segments are about to be deleted or replaced, and a crash may leave them as they are, or gone. Raises `OSError`."""
+        """Segments are about to be deleted or replaced, and a crash may leave them as they are, or gone.
+
+        Raises `OSError`.
+        """
         for one in segments:
             self._closed.pop(one.base_offset, None)
         self.write_checksums(log)
 
     def unseal_on_disk(self, log: "PartitionLog", segment: LogSegment) -> None:
-        """The same, on the disk before the segment is replaced: checksums that are older than a segment would tell of damage. Raises `OSError`."""
+        """The same, on the disk before the segment is replaced: checksums that are older than a segment would tell of damage.
+
+        Raises `OSError`.
+        """
         self.unseal(log, segment)
         os.fsync(self.descriptors.of(self._checksums))
         self._is_synced = False
@@ -360,7 +393,10 @@ class LogFiles:
         self._write(CHECKSUMS, encode_checksums(sums))
 
     def appended(self, segment: LogSegment) -> None:
-        """The segment that is written to has become longer. Called for each batch: no objects are made for it."""
+        """The segment that is written to has become longer.
+
+        Called for each batch: no objects are made for it.
+        """
         if self._has_checksums:
             store = segment.store
             assert isinstance(store, FileStore)
@@ -377,7 +413,10 @@ class LogFiles:
         self.write_checksums(log)
 
     def dropped(self, log: "PartitionLog", segments: Sequence[LogSegment]) -> None:
-        """The oldest segments are gone; that the log begins later is noted first. Raises `OSError`."""
+        """The oldest segments are gone; that the log begins later is noted first.
+
+        Raises `OSError`.
+        """
         self._on_start_offset()
         self.unseal(log, *segments)
         for segment in segments:
@@ -402,7 +441,10 @@ def _link(source: Path, target: Path) -> None:
 
 
 def with_suffix(folder: Path, suffix: str) -> Path:
-    """The path of a renamed folder. A long name is cut to 255 bytes, as in `LocalLog.logDeleteDirName`."""
+    """The path of a renamed folder.
+
+    A long name is cut to 255 bytes, as in `LocalLog.logDeleteDirName`.
+    """
     return folder.with_name(folder.name[: _MOST_NAME - len(suffix)] + suffix)
 
 

@@ -16,7 +16,10 @@ _MOST_NAMED = 10
 
 
 def refusal(losses: Sequence[Loss], notes: Sequence[str] = ()) -> ClusterError:
-    """Why a start is refused: the first losses in full, in one line, and what to do. `notes`: of what they may come from."""
+    """Why a start is refused: the first losses in full, in one line, and what to do.
+
+    `notes`: of what they may come from.
+    """
     told = "; ".join([*notes, *(f"{one}; {one.lost} would be lost" for one in losses[:_MOST_NAMED])])
     if len(losses) > _MOST_NAMED:
         told += f"; and {len(losses) - _MOST_NAMED} more losses"

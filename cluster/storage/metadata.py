@@ -1,7 +1,8 @@
 """`MetadataLog`: what there is in the cluster, in a folder `__cluster_metadata-0` with records as KRaft's controllers write them (KIP-631).
 
-Each change is one batch, so it is there as a whole or not at all. When the log has grown far beyond what it says, it is written anew: only what counts, with the last offsets that it had,
-so that offsets never go back.
+Each change is one batch, so it is there as a whole or not at all. When the log has grown far beyond
+what it says, it is written anew: only what counts, with the last offsets that it had, so that
+offsets never go back.
 """
 
 import os
@@ -80,8 +81,10 @@ class MetadataBatch:
 class MetadataLog:
     """The log in `directory`, which is replayed into `state`. It is only read until `begin`.
 
-    `removed`: ids of topics that were deleted since the log was written anew; `found`: what is in its folder, of which some may be lost (`repaired`; `dropped`
-    says which records were about that); `durable`: changes are on the disk before anybody is told. Raises `LogError` for what cannot be read, and `OSError`.
+    `removed`: ids of topics that were deleted since the log was written anew; `found`: what is in
+    its folder, of which some may be lost (`repaired`; `dropped` says which records were about
+    that); `durable`: changes are on the disk before anybody is told. Raises `LogError` for what
+    cannot be read, and `OSError`.
     """
 
     log: PartitionLog
@@ -110,7 +113,10 @@ class MetadataLog:
             self._read(segment_path(self._folder, segment.sum.base_offset), segment.sum.size)
 
     def begin(self, now_ms: int) -> None:
-        """From now on it can be written to; so it is at once, if some of it was lost or it is worth it. Raises `OSError`."""
+        """From now on it can be written to; so it is at once, if some of it was lost or it is worth it.
+
+        Raises `OSError`.
+        """
         self._open(self._found, now_ms)
         if self._found.repaired:
             self._compact(now_ms)
@@ -153,7 +159,10 @@ class MetadataLog:
             self.removed.discard(record.topic_id)
 
     def append(self, batch: MetadataBatch, now_ms: int) -> None:
-        """Write a change, all of it or nothing. Raises `AppendError`. The caller replays it, and then calls `compact_after`."""
+        """Write a change, all of it or nothing.
+
+        Raises `AppendError`. The caller replays it, and then calls `compact_after`.
+        """
         assert batch.encoded is not None
         count = len(batch.records)
         first = self.log.next_offset
@@ -173,7 +182,10 @@ class MetadataLog:
             self._note(f"{self._folder} could not be compacted: {error}")
 
     def _compact_if_worth(self, now_ms: int) -> None:
-        """Write the log anew if it has become so large that what counts is but a small part of it. Looked at when it has doubled, as that takes a look at everything."""
+        """Write the log anew if it has become so large that what counts is but a small part of it.
+
+        Looked at when it has doubled, as that takes a look at everything.
+        """
         if self.log.size_bytes <= self._compact_at_bytes:
             return
         whole = sum(len(_encoded(record)) for record in snapshot(self.state))

@@ -1,6 +1,7 @@
 """From the files of a partition to its log, once `inspection` has found that nothing is missing, or the loss is accepted.
 
-Segments whose indexes have the checksums that they had are taken as they are. Of others indexes, producers and aborted transactions are made again from the batches.
+Segments whose indexes have the checksums that they had are taken as they are. Of others indexes,
+producers and aborted transactions are made again from the batches.
 """
 
 from quorate.cluster.log import PartitionLog
@@ -71,7 +72,10 @@ def _write_checksums(files: LogFiles, log: PartitionLog, found: FolderFindings, 
 
 
 def _indexed(files: LogFiles, segment: LogSegment) -> bool:
-    """Take a segment's indexes as they are; what is behind their last entry is walked over. Returns whether that was possible."""
+    """Take a segment's indexes as they are; what is behind their last entry is walked over.
+
+    Returns whether that was possible.
+    """
     base = segment.base_offset
     try:
         segment.offsets, segment.positions = decode_index(base, files.read(base, ".index"))

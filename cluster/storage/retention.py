@@ -12,10 +12,13 @@ Rule = Callable[[LogSegment, int], bool]
 
 
 def expire(log: PartitionLog, now_ms: int) -> int:
-    """Delete what a log need not keep; returns how many segments went. A log that is only compacted keeps everything from its start offset on.
+    """Delete what a log need not keep; returns how many segments went.
 
-    The order is Kafka's: by age, by size, by start offset, each from the oldest segment on as far as it holds. If even the newest segment is too old, a new one is begun first.
-    Raises `AppendError`.
+    A log that is only compacted keeps everything from its start offset on.
+
+    The order is Kafka's: by age, by size, by start offset, each from the oldest segment on as far
+    as it holds. If even the newest segment is too old, a new one is begun first. Raises
+    `AppendError`.
     """
     before = len(log.segments)
     config = log.config

@@ -1,6 +1,7 @@
 """`LogSegment`: batches one behind the other in a store, and indexes of them by offset and by time as Kafka makes them; in memory and in files alike.
 
-An index has an entry each time that `index.interval.bytes` came since the last one, so finding an offset is a search in the index and a walk over a few headers.
+An index has an entry each time that `index.interval.bytes` came since the last one, so finding an
+offset is a search in the index and a walk over a few headers.
 """
 
 from array import array

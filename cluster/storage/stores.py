@@ -1,6 +1,7 @@
 """Where the bytes of a segment are: in memory, or in a file. Knows nothing of what the bytes mean.
 
-Files are opened when they are needed; `Descriptors` keeps the last ones open, so that thousands of partitions need no thousands of file descriptors.
+Files are opened when they are needed; `Descriptors` keeps the last ones open, so that thousands of
+partitions need no thousands of file descriptors.
 """
 
 import os
@@ -21,7 +22,10 @@ class Store(Protocol):
     size: int
 
     def append(self, data: bytes, sync: Callable[[], object] | None = None) -> None:
-        """Add all of it, or nothing. Raises `OSError`. `sync`: called before it counts, to have it on the disk."""
+        """Add all of it, or nothing.
+
+        Raises `OSError`. `sync`: called before it counts, to have it on the disk.
+        """
 
     def read(self, position: int, count: int) -> bytes:
         """Up to so many bytes. Raises `OSError`."""
@@ -96,7 +100,10 @@ class Descriptors:
 
 
 class Home(Protocol):
-    """`home`: the folder of a log. It can become another one; that of a deleted log does not exist."""
+    """`home`: the folder of a log.
+
+    It can become another one; that of a deleted log does not exist.
+    """
 
     home: Path
 
@@ -133,7 +140,10 @@ class FileStore:
         self.name, self._path = name, self._home / name
 
     def append(self, data: bytes, sync: Callable[[], object] | None = None) -> None:
-        """Write after the end, then `sync`. After an `OSError` of either, the file is as before, or at least what counts of it."""
+        """Write after the end, then `sync`.
+
+        After an `OSError` of either, the file is as before, or at least what counts of it.
+        """
         descriptor = self.descriptors.of(self.path)
         done = 0
         try:
@@ -149,7 +159,10 @@ class FileStore:
         self.crc = google_crc32c.extend(self.crc, data)
 
     def cut(self) -> None:
-        """Cut off what is behind the end. If that cannot be, it is overwritten by what comes, or cut off when the log is opened again."""
+        """Cut off what is behind the end.
+
+        If that cannot be, it is overwritten by what comes, or cut off when the log is opened again.
+        """
         try:
             os.ftruncate(self.descriptors.of(self.path), self.size)
         except OSError:

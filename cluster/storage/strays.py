@@ -27,10 +27,13 @@ def strays(
     removed: Collection[str],
     knows_all_topics: bool,
 ) -> Iterator[Stray]:
-    """What is to be done with folders of partitions that are not in `owners`, which has the brokers with replicas of each. Raises `OSError`.
+    """What is to be done with folders of partitions that are not in `owners`, which has the brokers with replicas of each.
 
-    `removed`: ids of topics that were deleted: their folders can be set aside, as those of topics whose creation was cut short, and of replicas that were moved.
-    Others have records. If the metadata is whole (`knows_all_topics`), they stay; if not, it has lost them.
+    Raises `OSError`.
+
+    `removed`: ids of topics that were deleted: their folders can be set aside, as those of topics
+    whose creation was cut short, and of replicas that were moved. Others have records. If the
+    metadata is whole (`knows_all_topics`), they stay; if not, it has lost them.
     """
     for broker in brokers:
         number = int(broker.name.removeprefix("broker-"))

@@ -5,8 +5,9 @@
     decode_api(ConsumerGroupHeartbeatRequest, body, version=1)            # or decode_api(68, ...): the request with that API key
     APIS[68].request_header_version(1)                                    # 2; bodies only, the headers are the caller's
 
-Messages are declared as the records of `quorate.codecs.messages` are, with all that is derived from that: `to_kafka_json`, `to_json` and `from_json`
-of `quorate.codecs` take them, too. Structs inside messages are in the modules of their APIs, under Kafka's names.
+Messages are declared as the records of `quorate.codecs.messages` are, with all that is derived from
+that: `to_kafka_json`, `to_json` and `from_json` of `quorate.codecs` take them, too. Structs inside
+messages are in the modules of their APIs, under Kafka's names.
 """
 
 from quorate.codecs.api.body import decode_api, encode_api

@@ -18,7 +18,8 @@ Buffer = bytes | bytearray | memoryview
 def encode_api(message: Message, version: int) -> bytes:
     """The body of a request or response in one version, byte for byte as Kafka writes it.
 
-    Raises `EncodeError` naming the field that the version cannot carry, and for a version that the API lacks.
+    Raises `EncodeError` naming the field that the version cannot carry, and for a version that the
+    API lacks.
     """
     return encode_message(message, version)
 
@@ -36,9 +37,10 @@ def decode_api(
 ) -> Message:
     """The message whose body starts at `position`, behind the header.
 
-    `which` is a request or response class; an API key or name means its request, as a server has it. A bytearray or memoryview is copied. Bytes behind
-    the body are ignored, as in Kafka, and so are sizes of tagged fields that contradict their content; unless `strict`. Raises `DecodeError` for bytes
-    that are no such body, and `ValueError` for an API or version that is not declared.
+    `which` is a request or response class; an API key or name means its request, as a server has
+    it. A bytearray or memoryview is copied. Bytes behind the body are ignored, as in Kafka, and so
+    are sizes of tagged fields that contradict their content; unless `strict`. Raises `DecodeError`
+    for bytes that are no such body, and `ValueError` for an API or version that is not declared.
     """
     spec = which.spec if isinstance(which, type) else api_of(which).request
     if spec.versions is None or version not in spec.versions:

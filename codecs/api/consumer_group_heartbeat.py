@@ -17,7 +17,8 @@ class TopicPartitions(Message):
 class ConsumerGroupHeartbeatRequest(Message):
     """A member's sign of life, and what changed with it since the last one: a null, and a timeout of -1, mean "as before".
 
-    `member_epoch`: 0 joins, -1 leaves, -2 has a static member leave for a while. `topic_partitions`: what the member owns.
+    `member_epoch`: 0 joins, -1 leaves, -2 has a static member leave for a while.
+    `topic_partitions`: what the member owns.
     """
 
     group_id: String = ""

@@ -1,6 +1,7 @@
 """ConsumerGroupInstallAssignment (KIP-848, client-side assignors): the member whose turn it is hands in what its assignor made.
 
-No release of Kafka has this API. The KIP gives it no key, so the key is quorate's own; the fields are the KIP's.
+No release of Kafka has this API. The KIP gives it no key, so the key is quorate's own; the fields
+are the KIP's.
 """
 
 from quorate.codecs.api.declare import request, response
@@ -28,7 +29,10 @@ class InstalledMember(Message):
 
 @request(api_key=20_849, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupInstallAssignmentRequest(Message):
-    """The assignment for `group_epoch`, with every member of the group in it. `error`: the assignor's own number of why there is none; 0 if there is one."""
+    """The assignment for `group_epoch`, with every member of the group in it.
+
+    `error`: the assignor's own number of why there is none; 0 if there is one.
+    """
 
     group_id: String = ""
     member_id: String = ""

@@ -1,6 +1,7 @@
 """ConsumerGroupPrepareAssignment (KIP-848, client-side assignors): the member whose turn it is asks for everything that its assignor has to know.
 
-No release of Kafka has this API. The KIP gives it no key, so the key is quorate's own; the fields are the KIP's, with the racks of partitions (KIP-881).
+No release of Kafka has this API. The KIP gives it no key, so the key is quorate's own; the fields
+are the KIP's, with the racks of partitions (KIP-881).
 """
 
 from quorate.codecs.api.declare import request, response
@@ -36,7 +37,11 @@ class PreparedTopicPartitions(Message):
 
 @struct
 class PreparedMember(Message):
-    """A member. `topic_partitions`: its present target, which may name topics that are gone; `subscribed_topic_ids`: of topics that exist."""
+    """A member.
+
+    `topic_partitions`: its present target, which may name topics that are gone;
+    `subscribed_topic_ids`: of topics that exist.
+    """
 
     member_id: String = ""
     member_epoch: Int32 = 0
@@ -66,7 +71,10 @@ class PreparedTopic(Message):
 
 @response(ConsumerGroupPrepareAssignmentRequest)
 class ConsumerGroupPrepareAssignmentResponse(Message):
-    """The group at `group_epoch`, for which the assignment is to be. `minimum_version` to `maximum_version`: of metadata that all members understand."""
+    """The group at `group_epoch`, for which the assignment is to be.
+
+    `minimum_version` to `maximum_version`: of metadata that all members understand.
+    """
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

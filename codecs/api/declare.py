@@ -6,7 +6,8 @@
     @response(HeartbeatRequest)
     class HeartbeatResponse(Message): ...
 
-Every field has a default, as in Kafka's generated classes: a message is built with just the fields that matter.
+Every field has a default, as in Kafka's generated classes: a message is built with just the fields
+that matter.
 """
 
 import dataclasses
@@ -27,7 +28,8 @@ M = TypeVar("M", bound=Message)
 class Api:
     """One API of Kafka: the int16 that requests name it by, Kafka's name for it, and its two messages.
 
-    `own`: no Kafka has it. Its key is from `OWN_KEYS` on, and a server tells of it (ApiVersions) only where what it is for is enabled.
+    `own`: no Kafka has it. Its key is from `OWN_KEYS` on, and a server tells of it (ApiVersions)
+    only where what it is for is enabled.
     """
 
     key: int
@@ -43,12 +45,18 @@ class Api:
         return self.request.versions
 
     def request_header_version(self, version: int) -> int:
-        """The version of the header in front of a request body: 2 has tagged fields (KIP-482). Raises `ValueError` for a version that the API lacks."""
+        """The version of the header in front of a request body: 2 has tagged fields (KIP-482).
+
+        Raises `ValueError` for a version that the API lacks.
+        """
         self._check(version)
         return 2 if self.request.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """The version of the header in front of a response body: 1 has tagged fields (KIP-482). Raises `ValueError` for a version that the API lacks."""
+        """The version of the header in front of a response body: 1 has tagged fields (KIP-482).
+
+        Raises `ValueError` for a version that the API lacks.
+        """
         self._check(version)
         return 1 if self.response.is_flexible(version) and self.key != API_VERSIONS else 0
 
@@ -58,7 +66,9 @@ class Api:
 
 
 API_VERSIONS = 18
-"""The API whose response's header never has tagged fields: who asks does not know yet what the broker can (KIP-511)."""
+"""The API whose response's header never has tagged fields: who asks does not know yet what the
+broker can (KIP-511).
+"""
 
 OWN_KEYS = 20_848
 """The first API key of quorate's own; Kafka counts from 0, and has come to 93."""
@@ -66,7 +76,11 @@ OWN_KEYS = 20_848
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
 def request(*, api_key: int, versions: range, flexible_since: int | None = None) -> Callable[[type[M]], type[M]]:
-    """Declare the request of an API. Its class is named by the API, with "Request" behind. From `OWN_KEYS` on, the API is quorate's own."""
+    """Declare the request of an API.
+
+    Its class is named by the API, with "Request" behind. From `OWN_KEYS` on, the API is quorate's
+    own.
+    """
 
     def declare(cls: type[M]) -> type[M]:
         built = _built(cls, versions, flexible_since, "Request")

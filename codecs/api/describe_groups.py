@@ -1,6 +1,7 @@
 """DescribeGroups v0–6, of classic groups.
 
-v3 authorized operations (KIP-430), v4 static members (KIP-345), v5 flexible, v6 says that a group is not there (KIP-1043).
+v3 authorized operations (KIP-430), v4 static members (KIP-345), v5 flexible, v6 says that a group
+is not there (KIP-1043).
 """
 
 from quorate.codecs.api.declare import request, response
@@ -30,7 +31,10 @@ class DescribedGroupMember(Message):
 
 @struct
 class DescribedGroup(Message):
-    """A group, or why it is not described. `authorized_operations`: a bit for each, or -2147483648 if it was not asked for."""
+    """A group, or why it is not described.
+
+    `authorized_operations`: a bit for each, or -2147483648 if it was not asked for.
+    """
 
     error_code: Int16 = 0
     error_message: String | None = field(since=6, default=None)

@@ -147,4 +147,6 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
     INVALID_ASSIGNMENT = 20_848
-    """Named by KIP-848 for client-side assignors, which no release has, so Kafka has no number for it; this one is quorate's."""
+    """Named by KIP-848 for client-side assignors, which no release has, so Kafka has no number for
+    it; this one is quorate's.
+    """

@@ -1,7 +1,8 @@
 """JoinGroup v0–9.
 
-v1 rebalance timeout (KIP-62), v4 two steps to a member id (KIP-394), v5 static members (KIP-345), v6 flexible, v7 protocol type (KIP-559),
-v8 reason (KIP-800), v9 a leader may skip the assignment (KIP-814).
+v1 rebalance timeout (KIP-62), v4 two steps to a member id (KIP-394), v5 static members (KIP-345),
+v6 flexible, v7 protocol type (KIP-559), v8 reason (KIP-800), v9 a leader may skip the assignment
+(KIP-814).
 """
 
 from quorate.codecs.api.declare import request, response
@@ -11,7 +12,10 @@ from quorate.codecs.wire import Array, Bool, Bytes, Int16, Int32, String
 
 @struct
 class JoinGroupRequestProtocol(Message):
-    """An assignor that the member offers. `metadata`: its subscription, see `quorate.codecs.consumer_protocol`."""
+    """An assignor that the member offers.
+
+    `metadata`: its subscription, see `quorate.codecs.consumer_protocol`.
+    """
 
     name: String = field(default="", map_key=True)
     metadata: Bytes = b""
@@ -19,7 +23,10 @@ class JoinGroupRequestProtocol(Message):
 
 @request(api_key=11, versions=range(0, 10), flexible_since=6)
 class JoinGroupRequest(Message):
-    """A member of the classic protocol joins. `rebalance_timeout_ms`: -1 means as long as the session timeout."""
+    """A member of the classic protocol joins.
+
+    `rebalance_timeout_ms`: -1 means as long as the session timeout.
+    """
 
     group_id: String = ""
     session_timeout_ms: Int32 = 0

@@ -7,11 +7,15 @@ __all__ = ["api_of"]
 
 
 def api_of(which: int | str | type[Message]) -> Api:
-    """The API with that key, of that name, or that a request or response class belongs to. Raises `ValueError` if none is declared."""
+    """The API with that key, of that name, or that a request or response class belongs to.
+
+    Raises `ValueError` if none is declared.
+    """
     if isinstance(which, type) and hasattr(which, "api"):
         found: Api = which.api
         return found
-    # Who has the class needs no table, and who only coordinates groups does not load what brokers answer besides.
+    # Who has the class needs no table, and who only coordinates groups does not load what brokers
+    # answer besides.
     from quorate.codecs.api.broker import APIS
 
     for api in APIS.values():

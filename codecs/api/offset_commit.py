@@ -1,7 +1,7 @@
 """OffsetCommit v2–10.
 
-v5 no retention time (KIP-211), v6 leader epoch (KIP-320), v7 static members (KIP-345), v8 flexible, v9 member epochs, v10 topic ids in place of
-names (both KIP-848).
+v5 no retention time (KIP-211), v6 leader epoch (KIP-320), v7 static members (KIP-345), v8 flexible,
+v9 member epochs, v10 topic ids in place of names (both KIP-848).
 """
 
 from quorate.codecs.api.declare import request, response
@@ -30,7 +30,10 @@ class OffsetCommitRequestTopic(Message):
 
 @request(api_key=8, versions=range(2, 11), flexible_since=8)
 class OffsetCommitRequest(Message):
-    """Offsets to commit. Without a group (a "simple" consumer) generation and member id keep their defaults."""
+    """Offsets to commit.
+
+    Without a group (a "simple" consumer) generation and member id keep their defaults.
+    """
 
     group_id: String = ""
     generation_id_or_member_epoch: Int32 = field(default=-1, ignorable=True)

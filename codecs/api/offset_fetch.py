@@ -1,10 +1,10 @@
 """OffsetFetch v1–10.
 
-v2 all topics (KIP-88), v5 leader epoch (KIP-320), v6 flexible, v7 stable offsets only (KIP-447), v8 several groups (KIP-709), v9 member epochs,
-v10 topic ids in place of names (both KIP-848).
+v2 all topics (KIP-88), v5 leader epoch (KIP-320), v6 flexible, v7 stable offsets only (KIP-447), v8
+several groups (KIP-709), v9 member epochs, v10 topic ids in place of names (both KIP-848).
 
-Up to version 7 the one group is in the message itself, with `OffsetFetchRequestTopic` and its like; since version 8 groups are structs of their own,
-with `OffsetFetchRequestTopics` and its like.
+Up to version 7 the one group is in the message itself, with `OffsetFetchRequestTopic` and its like;
+since version 8 groups are structs of their own, with `OffsetFetchRequestTopics` and its like.
 """
 
 from quorate.codecs.api.declare import request, response
@@ -31,7 +31,10 @@ class OffsetFetchRequestTopics(Message):
 
 @struct
 class OffsetFetchRequestGroup(Message):
-    """A group, and whose offsets are wanted of it: null stands for all. `member_epoch`: -1 outside the KIP-848 protocol."""
+    """A group, and whose offsets are wanted of it: null stands for all.
+
+    `member_epoch`: -1 outside the KIP-848 protocol.
+    """
 
     group_id: String = ""
     member_id: String | None = field(since=9, default=None, ignorable=True)
@@ -41,7 +44,10 @@ class OffsetFetchRequestGroup(Message):
 
 @request(api_key=9, versions=range(1, 11), flexible_since=6)
 class OffsetFetchRequest(Message):
-    """Which offsets are wanted. `require_stable`: an offset with a pending transaction is an error."""
+    """Which offsets are wanted.
+
+    `require_stable`: an offset with a pending transaction is an error.
+    """
 
     group_id: String = field(until=7, default="")
     topics: Array[OffsetFetchRequestTopic] | None = field(until=7, default=(), nullable_since=2)

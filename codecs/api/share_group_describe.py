@@ -44,7 +44,10 @@ class Member(Message):
 
 @struct
 class DescribedGroup(Message):
-    """A group, or why it is not described. `authorized_operations`: a bit for each, or -2147483648 if it was not asked for."""
+    """A group, or why it is not described.
+
+    `authorized_operations`: a bit for each, or -2147483648 if it was not asked for.
+    """
 
     error_code: Int16 = 0
     error_message: String | None = None

@@ -27,7 +27,11 @@ class Subtopology(Message):
 
 @struct
 class Topology(Message):
-    """The group's topology. No subtopologies (null): it cannot be configured, for lack of source topics or because of their partitions."""
+    """The group's topology.
+
+    No subtopologies (null): it cannot be configured, for lack of source topics or because of their
+    partitions.
+    """
 
     epoch: Int32 = 0
     subtopologies: Array[Subtopology] | None = None
@@ -65,7 +69,10 @@ class Member(Message):
 
 @struct
 class DescribedGroup(Message):
-    """A group, or why it is not described. `authorized_operations`: a bit for each, or -2147483648 if it was not asked for."""
+    """A group, or why it is not described.
+
+    `authorized_operations`: a bit for each, or -2147483648 if it was not asked for.
+    """
 
     error_code: Int16 = 0
     error_message: String | None = None

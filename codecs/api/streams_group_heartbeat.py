@@ -15,7 +15,10 @@ class KeyValue(Message):
 
 @struct
 class TopicInfo(Message):
-    """A changelog or repartition topic. 0 partitions: as many as the source topics have; replication factor 0: the cluster's default."""
+    """A changelog or repartition topic.
+
+    0 partitions: as many as the source topics have; replication factor 0: the cluster's default.
+    """
 
     name: String = ""
     partitions: Int32 = 0
@@ -82,7 +85,8 @@ class Endpoint(Message):
 class StreamsGroupHeartbeatRequest(Message):
     """A member's sign of life, and what changed with it since the last one: a null, and a timeout of -1, mean "as before".
 
-    `member_epoch`: 0 joins (and brings the topology), -1 leaves, -2 has a static member leave for a while.
+    `member_epoch`: 0 joins (and brings the topology), -1 leaves, -2 has a static member leave for a
+    while.
     """
 
     group_id: String = ""
@@ -108,8 +112,8 @@ class StreamsGroupHeartbeatRequest(Message):
 class Status(Message):
     """Something that the member should know.
 
-    `status_code`: 0 stale topology, 1 missing source topics, 2 incorrectly partitioned topics, 3 missing internal topics, 4 shut down the application,
-    5 assignment delayed.
+    `status_code`: 0 stale topology, 1 missing source topics, 2 incorrectly partitioned topics, 3
+    missing internal topics, 4 shut down the application, 5 assignment delayed.
     """
 
     status_code: Int8 = 0

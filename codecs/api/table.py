@@ -56,4 +56,6 @@ APIS: Mapping[int, Api] = by_key(
         ConsumerGroupInstallAssignmentRequest,
     )
 )
-"""API key → API, of group coordination. `quorate.codecs.api.broker.APIS` has what brokers answer besides, too."""
+"""API key → API, of group coordination. `quorate.codecs.api.broker.APIS` has what brokers answer
+besides, too.
+"""

@@ -1,7 +1,7 @@
 """TxnOffsetCommit v0–5 (KIP-98).
 
-v2 leader epoch (KIP-320), v3 member and generation (KIP-447) and flexible, v4 and v5 as v3 (KIP-890: v4 errors that have the client abort; v5 also
-adds the offsets to the transaction).
+v2 leader epoch (KIP-320), v3 member and generation (KIP-447) and flexible, v4 and v5 as v3
+(KIP-890: v4 errors that have the client abort; v5 also adds the offsets to the transaction).
 """
 
 from quorate.codecs.api.declare import request, response

@@ -4,7 +4,8 @@
     for record in batch.records(): ...            # BatchRecord | BatchProblem
     encode_batch([BatchRecord(offset=0, timestamp_ms=0, key=b"k", value=b"v")], compression="zstd")
 
-What a batch's keys and values mean is the business of `quorate.codecs.records`; files and directories are that of `quorate.codecs.log`.
+What a batch's keys and values mean is the business of `quorate.codecs.records`; files and
+directories are that of `quorate.codecs.log`.
 """
 
 from quorate.codecs.batches.control import control_record

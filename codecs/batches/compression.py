@@ -1,7 +1,8 @@
 """Compression as Kafka frames it, with a bound on what comes out.
 
-gzip, snappy, lz4 and zstd come from cramjam. Here is what Kafka adds: the xerial framing around snappy, and lz4 frames that Kafka's reader takes
-(independent blocks, KIP-57) or whose header checksum is the wrong one of old clients (KAFKA-3160). Knows nothing about records.
+gzip, snappy, lz4 and zstd come from cramjam. Here is what Kafka adds: the xerial framing around
+snappy, and lz4 frames that Kafka's reader takes (independent blocks, KIP-57) or whose header
+checksum is the wrong one of old clients (KAFKA-3160). Knows nothing about records.
 """
 
 import struct
@@ -40,7 +41,8 @@ class TooLargeError(QuorateError, ValueError):
 def decompress(compression: str, data: bytes, limit_bytes: int) -> bytes:
     """Decompress the payload of a batch to at most `limit_bytes`.
 
-    Raises `DecompressionError`, or `TooLargeError` as soon as the limit is passed, so a few kilobytes cannot fill the memory.
+    Raises `DecompressionError`, or `TooLargeError` as soon as the limit is passed, so a few
+    kilobytes cannot fill the memory.
     """
     match compression:
         case "gzip":
@@ -59,7 +61,10 @@ def decompress(compression: str, data: bytes, limit_bytes: int) -> bytes:
 
 
 def compress(compression: str, data: bytes, *, magic: int = 2) -> bytes:
-    """Compress a payload so that Kafka's clients and brokers read it. Raises `ValueError` for an unknown compression."""
+    """Compress a payload so that Kafka's clients and brokers read it.
+
+    Raises `ValueError` for an unknown compression.
+    """
     import cramjam
 
     match compression:
@@ -94,7 +99,10 @@ def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes, li
 
 
 def _gzip(data: bytes, limit_bytes: int) -> bytes:
-    """gzip, whose members may be joined. What follows a member and does not begin like another one is left out, as by Java's reader."""
+    """gzip, whose members may be joined.
+
+    What follows a member and does not begin like another one is left out, as by Java's reader.
+    """
     import cramjam
 
     try:

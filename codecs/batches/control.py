@@ -25,7 +25,8 @@ _VALUE = Struct(">hi")  # version, coordinator epoch
 def control_record(key: bytes | None, value: bytes | None) -> ControlRecord:
     """Open key and value of a record in a control batch.
 
-    Keys of later versions are read as version 0, as Kafka does; what cannot be read is left `None` and is in the bytes.
+    Keys of later versions are read as version 0, as Kafka does; what cannot be read is left `None`
+    and is in the bytes.
     """
     type_id: int | None = None
     if key is not None and len(key) >= _KEY.size:

@@ -1,7 +1,7 @@
 """Cutting a file of batches into frames: every format begins with an int64 offset and an int32 length.
 
-Reads in blocks, so that memory depends on the largest batch and not on the file. Knows of what is in a frame only as much as it takes to find
-the next one behind damage.
+Reads in blocks, so that memory depends on the largest batch and not on the file. Knows of what is
+in a frame only as much as it takes to find the next one behind damage.
 """
 
 import re
@@ -20,7 +20,9 @@ Frame = tuple[bytes, int, int, int]
 """A buffer, where the frame begins and ends in it, and the position of its beginning in the file."""
 
 MAX_BATCH_BYTES = 128 * 1024 * 1024
-"""Default limit for one batch, compressed or not: above what a broker takes in one request (100 MiB), and small beside a machine's memory."""
+"""Default limit for one batch, compressed or not: above what a broker takes in one request (100
+MiB), and small beside a machine's memory.
+"""
 
 _BLOCK_BYTES = 1 << 20
 _LENGTH = Struct(">i")
@@ -46,8 +48,9 @@ def frames(
 ) -> Iterator[Frame | BatchProblem]:
     """The frames up to byte `size` of `file`, which stands at `position`.
 
-    What cannot be a frame is a problem, and the last thing that comes. With `resynchronise` the problem covers what lies before the next batch of
-    magic 2 with a valid CRC, if there is one, and frames go on there; if not, `rest_lost` is set. Zeros up to the end are not a problem:
+    What cannot be a frame is a problem, and the last thing that comes. With `resynchronise` the
+    problem covers what lies before the next batch of magic 2 with a valid CRC, if there is one, and
+    frames go on there; if not, `rest_lost` is set. Zeros up to the end are not a problem:
     `log.preallocate` leaves them, and every broker on Windows.
     """
     buffer = b""
@@ -95,7 +98,8 @@ def frames(
         if not (torn or base == 0 or resynchronise):
             yield problem
             return
-        # A batch begins with zeros, its offset: at most so many that its magic byte is the first that is not.
+        # A batch begins with zeros, its offset: at most so many that its magic byte is the first
+        # that is not.
         skipped = max(0, zeros - _MAGIC_OFFSET)
         found = next_batch(bytes(zeros - skipped) + rest, base + skipped, file, size, max_batch_bytes=max_batch_bytes)
         yield _judged(problem, header, found, resynchronise)
@@ -107,7 +111,8 @@ def frames(
 def begins_with_no_batch(buffer: bytes) -> bool:
     """Whether the bytes at the beginning of a file are no batch, although they have a length that leads to some place in `buffer`.
 
-    No offset ever gets to where its first byte is not zero. But no CRC covers it, so that what has the right CRC is a batch all the same.
+    No offset ever gets to where its first byte is not zero. But no CRC covers it, so that what has
+    the right CRC is a batch all the same.
     """
     if len(buffer) < _UP_TO_MAGIC or not buffer[0]:
         return False
@@ -143,8 +148,9 @@ def next_batch(
 ) -> tuple[bytes, int] | None:
     """The next whole batch of magic 2 with a valid CRC behind `position`: what was read from its beginning on, and where that is.
 
-    `buffer` is at `position` of the file, which is read on behind it, up to byte `size`. The work is bounded by a multiple of the bytes there are: no
-    more than that is put through the CRC, however many bytes pose as headers.
+    `buffer` is at `position` of the file, which is read on behind it, up to byte `size`. The work
+    is bounded by a multiple of the bytes there are: no more than that is put through the CRC,
+    however many bytes pose as headers.
     """
     import google_crc32c
 

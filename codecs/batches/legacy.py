@@ -1,6 +1,7 @@
 """Message formats 0 and 1, which brokers wrote before 0.11 and some tools still do: messages, and compressed wrappers around them.
 
-Kafka treats each outer message as a batch, and so does this module. It does not know where its buffer comes from.
+Kafka treats each outer message as a batch, and so does this module. It does not know where its
+buffer comes from.
 """
 
 import zlib
@@ -14,7 +15,9 @@ from quorate.codecs.batches.v2 import COMPRESSION_MASK, LOG_APPEND_TIME, LOG_OVE
 __all__ = ["CRC_START", "MIN_BYTES", "encode", "header_of", "records"]
 
 _MESSAGE = (Struct(">qiIbb"), Struct(">qiIbbq"))
-"""By magic: offset, length of what follows the length, CRC, magic, attributes, and in magic 1 the timestamp (KIP-32)."""
+"""By magic: offset, length of what follows the length, CRC, magic, attributes, and in magic 1 the
+timestamp (KIP-32).
+"""
 _INT32 = Struct(">i")
 CRC_START = 16  # the CRC covers everything from the magic byte on
 MIN_BYTES = (26, 34)
@@ -56,7 +59,8 @@ def header_of(buffer: bytes, start: int, position: int, crc_valid: bool) -> Batc
 def records(buffer: bytes, start: int, end: int, limit_bytes: int) -> Iterator[BatchRecord]:
     """The record of a plain message, or those inside a compressed wrapper, with their true offsets.
 
-    Raises `BadRecordsError`, `DecompressionError` or `TooLargeError`, in a wrapper after the records before the damage.
+    Raises `BadRecordsError`, `DecompressionError` or `TooLargeError`, in a wrapper after the
+    records before the damage.
     """
     magic = buffer[start + 16]
     offset, timestamp, timestamp_type, compression, key, value, position = _message(buffer, start, end)
@@ -74,7 +78,8 @@ def records(buffer: bytes, start: int, end: int, limit_bytes: int) -> Iterator[B
     if magic == 0:
         yield from _inner(inside, magic, append_time)
         return
-    # Magic 1: offsets inside are relative, the wrapper has that of its last record. Kafka takes them as they are in a wrapper at offset 0.
+    # Magic 1: offsets inside are relative, the wrapper has that of its last record. Kafka takes
+    # them as they are in a wrapper at offset 0.
     found = list(_inner(inside, magic, append_time))  # without the last one the offsets of the others cannot be told
     base = 0 if offset == 0 else offset - found[-1].offset
     if base < 0:
@@ -145,7 +150,9 @@ def _nullable(buffer: bytes, position: int, end: int) -> tuple[bytes | None, int
 
 
 def encode(records: Iterable[BatchRecord], *, magic: int, compression: str, log_append_time_ms: int | None) -> bytes:
-    """Messages one after the other, or one compressed wrapper around them, as Kafka writes them. No records give no bytes.
+    """Messages one after the other, or one compressed wrapper around them, as Kafka writes them.
+
+    No records give no bytes.
 
     With `log_append_time_ms` (magic 1) every message carries that timestamp and says so.
     """

@@ -1,6 +1,7 @@
 """What a log segment is made of, as values: batch headers, records, control records, and what is wrong with the bytes.
 
-These are plain facts in Kafka's terms. This module does not know how they are read or written, and not what keys and values mean.
+These are plain facts in Kafka's terms. This module does not know how they are read or written, and
+not what keys and values mean.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,10 @@ class TimestampType(StrEnum):
 
 
 class ProblemReason(StrEnum):
-    """Why some bytes of a log are not records. The value is the wording that users see and may filter by."""
+    """Why some bytes of a log are not records.
+
+    The value is the wording that users see and may filter by.
+    """
 
     TORN_TAIL = "torn tail"
     """The file ends inside a batch: a broker was writing, or stopped while it was."""
@@ -50,28 +54,39 @@ class ProblemReason(StrEnum):
     OFFSET_ORDER = "offsets out of order"
     """A batch begins at or before the end of the one before it. Its records are read all the same."""
     UNREADABLE = "unreadable file"
-    """The operating system did not let the file be read: no permission, or a broker deleted it meanwhile."""
+    """The operating system did not let the file be read: no permission, or a broker deleted it
+    meanwhile.
+    """
     CUT_OFF = "cut off segment"
-    """The file ends inside a batch although a later segment follows it: nobody was still writing this one."""
+    """The file ends inside a batch although a later segment follows it: nobody was still writing
+    this one.
+    """
     NOT_A_LOG = "not a log segment"
-    """The file begins with no batch, and is neither empty nor all zeros: it is something else, or damaged from its beginning."""
+    """The file begins with no batch, and is neither empty nor all zeros: it is something else, or
+    damaged from its beginning.
+    """
     NO_BEGINNING = "beginning missing"
-    """The file begins with no batch, but whole ones follow: its first bytes are missing or overwritten."""
+    """The file begins with no batch, but whole ones follow: its first bytes are missing or
+    overwritten.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHeader:
     """The header of a record batch (magic 2, KIP-98), or of a v0/v1 message, which Kafka also treats as a batch.
 
-    `position` and `size_bytes` are in bytes of the file, the size with offset and length fields. `crc` is as written, `crc_valid` whether
-    it is that of the bytes. `compression` is one of `COMPRESSIONS` or `unknown(ID)`.
+    `position` and `size_bytes` are in bytes of the file, the size with offset and length fields.
+    `crc` is as written, `crc_valid` whether it is that of the bytes. `compression` is one of
+    `COMPRESSIONS` or `unknown(ID)`.
 
-    Magic 2: `count` is the number of records, which compaction makes less than `last_offset_delta + 1`, down to 0. `base_timestamp_ms` is
-    the number that record timestamps are relative to; once the cleaner has given the batch a delete horizon (KIP-534), it is that horizon,
-    which is then also in `delete_horizon_ms`.
+    Magic 2: `count` is the number of records, which compaction makes less than `last_offset_delta +
+    1`, down to 0. `base_timestamp_ms` is the number that record timestamps are relative to; once
+    the cleaner has given the batch a delete horizon (KIP-534), it is that horizon, which is then
+    also in `delete_horizon_ms`.
 
-    Magic 0 and 1: `count` is `None` for a compressed wrapper, whose number of records only its inside tells, and its `base_offset` is then
-    the offset of the *last* record, which is all that Kafka keeps. There is no leader epoch and no producer (-1).
+    Magic 0 and 1: `count` is `None` for a compressed wrapper, whose number of records only its
+    inside tells, and its `base_offset` is then the offset of the *last* record, which is all that
+    Kafka keeps. There is no leader epoch and no producer (-1).
     """
 
     position: int
@@ -109,8 +124,9 @@ class BatchHeader:
 class BatchRecord:
     """One record of a batch.
 
-    `headers` are (key, value) pairs; bytes of a key that are not UTF-8 are kept as surrogate escapes. `sequence` follows from the
-    batch's base sequence and is -1 without one; writing ignores it.
+    `headers` are (key, value) pairs; bytes of a key that are not UTF-8 are kept as surrogate
+    escapes. `sequence` follows from the batch's base sequence and is -1 without one; writing
+    ignores it.
     """
 
     offset: int
@@ -128,8 +144,9 @@ _ENDS = {"COMMIT": True, "ABORT": False}
 class ControlRecord:
     """A record that the broker wrote for itself, such as a transaction marker (KIP-98).
 
-    `name` is Kafka's (`COMMIT`, `ABORT`, `LEADER_CHANGE`, …), `UNKNOWN` for a type that Kafka 4.3 does not have and for a key too short to hold
-    one (`type_id` is then `None`). `version` and `coordinator_epoch` are those of a transaction marker, else `None`.
+    `name` is Kafka's (`COMMIT`, `ABORT`, `LEADER_CHANGE`, …), `UNKNOWN` for a type that Kafka 4.3
+    does not have and for a key too short to hold one (`type_id` is then `None`). `version` and
+    `coordinator_epoch` are those of a transaction marker, else `None`.
     """
 
     type_id: int | None
@@ -149,8 +166,9 @@ class ControlRecord:
 class BatchProblem:
     """Bytes that are not a batch, or not all of one: where, why, and the numbers.
 
-    `position` is where the batch begins; `size_bytes` is what the problem covers. `header` is there when it could be read. `rest_lost` says that no
-    whole batch was found behind it, though it was looked for: nothing brings back what this file may have had there.
+    `position` is where the batch begins; `size_bytes` is what the problem covers. `header` is there
+    when it could be read. `rest_lost` says that no whole batch was found behind it, though it was
+    looked for: nothing brings back what this file may have had there.
     """
 
     position: int

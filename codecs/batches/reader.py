@@ -1,6 +1,7 @@
 """Reading batches one by one, of all message formats: what is whole comes as a `Batch`, what is not as a `BatchProblem`.
 
-This is the plain interface, batch by batch. `quorate.codecs.log` goes over the same pieces record by record and knows about topics.
+This is the plain interface, batch by batch. `quorate.codecs.log` goes over the same pieces record
+by record and knows about topics.
 """
 
 import io
@@ -33,7 +34,10 @@ class Batch:
     max_batch_bytes: int = field(default=MAX_BATCH_BYTES, repr=False)
 
     def records(self) -> Iterator[BatchRecord | BatchProblem]:
-        """The records in the order of the log. Where they cannot be read on, a `BatchProblem` is the last thing that comes."""
+        """The records in the order of the log.
+
+        Where they cannot be read on, a `BatchProblem` is the last thing that comes.
+        """
         try:
             if self.header.magic < 2:
                 yield from legacy.records(self.data, 0, len(self.data), self.max_batch_bytes)
@@ -65,8 +69,10 @@ def read_batches(
 ) -> Iterator[Batch | BatchProblem]:
     """The batches of a segment, a fetch response or a produce request, given as bytes or as a seekable binary file at its beginning.
 
-    After a problem nothing more comes, because what follows cannot be trusted; with `skip_corrupt` it goes on where the length says that
-    the next batch begins, or if that cannot be, at the next batch of magic 2 with a valid CRC. A batch larger than `max_batch_bytes`, compressed or not, is a problem.
+    After a problem nothing more comes, because what follows cannot be trusted; with `skip_corrupt`
+    it goes on where the length says that the next batch begins, or if that cannot be, at the next
+    batch of magic 2 with a valid CRC. A batch larger than `max_batch_bytes`, compressed or not, is
+    a problem.
     """
     if isinstance(source, bytes):
         source = io.BytesIO(source)

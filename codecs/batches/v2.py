@@ -1,6 +1,7 @@
 """Record batches of magic 2 (KIP-98), the format that brokers have written since 0.11: reading header and records.
 
-Everything is in one buffer that holds the whole batch. This module does not know where the buffer comes from and not what keys and values mean.
+Everything is in one buffer that holds the whole batch. This module does not know where the buffer
+comes from and not what keys and values mean.
 """
 
 from collections.abc import Iterator
@@ -33,8 +34,9 @@ __all__ = [
 ]
 
 HEADER = Struct(">qiibIhiqqqhii")
-"""base offset, length of what follows the length, leader epoch, magic, CRC, attributes, last offset delta, base timestamp, max timestamp,
-producer id, producer epoch, base sequence, record count."""
+"""base offset, length of what follows the length, leader epoch, magic, CRC, attributes, last offset
+delta, base timestamp, max timestamp, producer id, producer epoch, base sequence, record count.
+"""
 HEADER_BYTES = HEADER.size
 LOG_OVERHEAD = 12  # base offset and length, which the length does not count
 CRC_START = 21  # the CRC covers everything from the attributes on; the leader epoch before it is set by brokers without a new CRC
@@ -53,7 +55,10 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class BadRecordsError(QuorateError, ValueError):
-    """The records of a batch break the format. The message says what and where in the (decompressed) batch."""
+    """The records of a batch break the format.
+
+    The message says what and where in the (decompressed) batch.
+    """
 
 
 def compression_of(attributes: int) -> str:
@@ -105,8 +110,8 @@ def header_of(buffer: bytes, start: int, position: int, crc_valid: bool) -> Batc
 def records(buffer: bytes, position: int, end: int, count: int) -> Iterator[RawRecord]:
     """The `count` records between `position` and `end` of a decompressed batch.
 
-    Raises `BadRecordsError` after the records before the damage: when a record does not fill its length, when the bytes end early, and when
-    bytes are left over, as Kafka does.
+    Raises `BadRecordsError` after the records before the damage: when a record does not fill its
+    length, when the bytes end early, and when bytes are left over, as Kafka does.
     """
     for _ in range(check_count(count)):
         position, timestamp_delta, offset_delta, key, value, headers = read_record(buffer, position, end)
@@ -130,9 +135,12 @@ def check_end(position: int, end: int, count: int) -> None:
 def read_record(
     buffer: bytes, position: int, end: int
 ) -> tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
-    """One record at `position`: where the next begins, timestamp delta, offset delta, key, value, headers. Raises `BadRecordsError`.
+    """One record at `position`: where the next begins, timestamp delta, offset delta, key, value, headers.
 
-    Called for every record there is, so the varints of one byte, which most are, are not left to a function.
+    Raises `BadRecordsError`.
+
+    Called for every record there is, so the varints of one byte, which most are, are not left to a
+    function.
     """
     start = position
     try:
@@ -196,10 +204,12 @@ def read_record(
 
 
 def skip_record(buffer: bytes, position: int, end: int) -> tuple[int, int, int, bool]:
-    """One record without its contents: where the next begins, timestamp delta, offset delta, whether it has a key. Raises `BadRecordsError`.
+    """One record without its contents: where the next begins, timestamp delta, offset delta, whether it has a key.
 
-    Whether the record is as long as it says is not checked: brokers don't either, for compressed batches that they keep as they came
-    (`DefaultRecord.readPartiallyFrom`).
+    Raises `BadRecordsError`.
+
+    Whether the record is as long as it says is not checked: brokers don't either, for compressed
+    batches that they keep as they came (`DefaultRecord.readPartiallyFrom`).
     """
     start = position
     try:
@@ -265,7 +275,10 @@ def _signed(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def _headers(buffer: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    """The headers of a record: a count, then key and value of each. Kafka takes no null key and no negative count."""
+    """The headers of a record: a count, then key and value of each.
+
+    Kafka takes no null key and no negative count.
+    """
     count, position = _signed(buffer, position)
     if count < 0:
         raise BadRecordsError(f"a record counts {count:,} headers before {position:,}")

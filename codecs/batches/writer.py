@@ -46,10 +46,12 @@ def encode_batch(
 ) -> bytes:
     """One record batch of magic 2, or in magic 0 and 1 a message per record (compressed: one wrapper around them).
 
-    Offsets and timestamps are taken from the records, which must be in the order of their offsets. `log_append_time_ms` marks the batch as
-    timestamped by the broker: readers then see that time for every record. What is not given is what Kafka's producer would write;
-    `base_offset`, `last_offset_delta`, the timestamps and `delete_horizon_ms` are there for batches that compaction left behind, which keep their
-    offset range, may have no records, and count timestamps from the delete horizon. An empty batch needs `base_offset`.
+    Offsets and timestamps are taken from the records, which must be in the order of their offsets.
+    `log_append_time_ms` marks the batch as timestamped by the broker: readers then see that time
+    for every record. What is not given is what Kafka's producer would write; `base_offset`,
+    `last_offset_delta`, the timestamps and `delete_horizon_ms` are there for batches that
+    compaction left behind, which keep their offset range, may have no records, and count timestamps
+    from the delete horizon. An empty batch needs `base_offset`.
 
     Raises `ValueError` for what the format cannot hold.
     """
@@ -107,7 +109,10 @@ def encode_batch(
 
 
 def encode_record(record: BatchRecord, offset_delta: int) -> bytes:
-    """A record of the oldest time of its batch, for `assemble_batch`. Raises `ValueError` for what the format cannot hold."""
+    """A record of the oldest time of its batch, for `assemble_batch`.
+
+    Raises `ValueError` for what the format cannot hold.
+    """
     return _record(record, offset_delta, 0)
 
 
@@ -128,7 +133,8 @@ def assemble_batch(
 def encode_like(header: BatchHeader, records: Iterable[BatchRecord]) -> bytes:
     """The batch of `header` again, with these records: the same bytes for an uncompressed batch that was read and not changed.
 
-    A batch with log-append time is the exception: the timestamps that its producer had given are not in its records any more.
+    A batch with log-append time is the exception: the timestamps that its producer had given are
+    not in its records any more.
     """
     if header.magic < 2:
         append_time = header.max_timestamp_ms if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None

@@ -21,7 +21,10 @@ def _nulls(valid: Bools | None) -> int:
 
 
 def to_arrow(column: Column, kind: pa.DataType, data: Array) -> pa.Array:
-    """The column as an Arrow array of type `kind`. `data` is the buffer that its slices point into."""
+    """The column as an Arrow array of type `kind`.
+
+    `data` is the buffer that its slices point into.
+    """
     match column:
         case Fixed(values, valid):
             return pa.Array.from_buffers(
@@ -61,8 +64,9 @@ def _binary(column: Slices, data: Array) -> pa.Array:
 
 
 def _gathered(column: Slices, data: Array, count: int) -> pa.Array:
-    # Arrow's own copying is the fastest there is for slices of any length. It is given an array in which every second element
-    # is a slice that we want, and told to take those; the elements between them are never looked at, nor are their lengths.
+    # Arrow's own copying is the fastest there is for slices of any length. It is given an array in
+    # which every second element is a slice that we want, and told to take those; the elements
+    # between them are never looked at, nor are their lengths.
     wide = len(data) > 0x7FFFFFFF
     ends = np.empty(2 * count + 2, dtype=np.int64 if wide else np.int32)
     start = column.start
@@ -101,7 +105,10 @@ def _text(column: Slices, data: Array) -> pa.Array:
 
 
 def positions_of(array: pa.Array) -> tuple[Array, Ints, Ints]:
-    """The bytes of a binary array, and where each element starts and ends in them. Nulls have some start and end, too."""
+    """The bytes of a binary array, and where each element starts and ends in them.
+
+    Nulls have some start and end, too.
+    """
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     offsets = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32, count=len(array) + 1 + array.offset)[
         array.offset :

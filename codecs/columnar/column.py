@@ -22,7 +22,10 @@ class Fixed:
 
 @dataclass(slots=True)
 class Slices:
-    """Text or bytes in the buffer. `even` is (first, step) if the starts are evenly spaced and all lengths equal."""
+    """Text or bytes in the buffer.
+
+    `even` is (first, step) if the starts are evenly spaced and all lengths equal.
+    """
 
     start: Ints
     length: Ints
@@ -120,7 +123,8 @@ def with_default(column: Column, field: FieldSpec, present: Bools) -> Column:
                     f.release,
                 )
                 fields[f.name] = with_default(fields[f.name], inner, present)
-    # Text, bytes, uuids and lists: what stands there, nothing, is the default of all that Kafka declares.
+    # Text, bytes, uuids and lists: what stands there, nothing, is the default of all that Kafka
+    # declares.
     if bool(valid.all()):
         column.valid = None
     return column

@@ -3,8 +3,9 @@
     batches = decode_columns(table["key"], table["value"])
     batches["OffsetCommit"].to_pandas()
 
-Rows are sorted by record type and value version, and each such set is decoded field by field. What the columns cannot settle (damage, bytes left over, an
-unknown version, text that is not UTF-8 in a place where it matters) is decoded record by record, by the same code as `decode_record`: one truth.
+Rows are sorted by record type and value version, and each such set is decoded field by field. What
+the columns cannot settle (damage, bytes left over, an unknown version, text that is not UTF-8 in a
+place where it matters) is decoded record by record, by the same code as `decode_record`: one truth.
 """
 
 from collections.abc import Iterator
@@ -41,8 +42,10 @@ _LARGEST_BYTES = 31 << 20
 def _expect_large_arrays() -> None:
     """Have glibc keep up to some 60 MB of freed memory for the next arrays of this process, from the first decoding on.
 
-    Else it hands memory of large arrays back to the system when they are freed, and the system clears it page by page when it hands it out again: decoding 400,000
-    commits over and over takes 1.9 times as long (52 ms, not 28). Its threshold rises to the size of a large array that was freed, so one is; no page of it is touched.
+    Else it hands memory of large arrays back to the system when they are freed, and the system
+    clears it page by page when it hands it out again: decoding 400,000 commits over and over takes
+    1.9 times as long (52 ms, not 28). Its threshold rises to the size of a large array that was
+    freed, so one is; no page of it is touched.
     """
     np.empty(_LARGEST_BYTES, dtype=np.uint8)
 
@@ -55,7 +58,8 @@ class _Collector:
         self.dictionary = dictionary
         self.pieces: dict[int, list[tuple[Ints, list[pa.Array]]]] = {}
         self.problems: list[dict[str, Any]] = []
-        # Of the part that is being decoded: its first row, rows to look at closely, and where the bytes begin that rows have left over.
+        # Of the part that is being decoded: its first row, rows to look at closely, and where the
+        # bytes begin that rows have left over.
         self.first = 0
         self.closer: list[Ints] = []
         self.leftover: dict[int, tuple[str, int]] = {}
@@ -66,7 +70,10 @@ class _Collector:
         self.pieces.setdefault(type_id, []).append((rows, [pa.array(rows), *columns]))
 
     def left_over(self, rows: Ints, where: str, positions: Ints) -> None:
-        """Rows with bytes behind their key or value, and where these begin. What is said of the key counts."""
+        """Rows with bytes behind their key or value, and where these begin.
+
+        What is said of the key counts.
+        """
         for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
             self.leftover.setdefault(row, (where, position))
 
@@ -93,10 +100,13 @@ def decode_columns(
 ) -> dict[str, pa.RecordBatch]:
     """Decode records given as two Arrow arrays of equal length: `{"OffsetCommit": RecordBatch, …}`, only what occurs.
 
-    `keys` and `values` are binary arrays (or chunked, large, dictionary ones, or columns of a pandas table); a null value is a tombstone. The columns
-    are those of `record_schema`; `row` is the place in `keys`. `dictionary=True` leaves the keys' text dictionary-encoded (categories in pandas), which is
-    faster and smaller. What cannot be decoded is in the batch `"problems"` with reason, position and bytes. A record
-    with trailing bytes, or with damage that Kafka ignores, is there and is decoded as well. Raises `ValueError` for arrays of different lengths, `KeyError` for a topic without records.
+    `keys` and `values` are binary arrays (or chunked, large, dictionary ones, or columns of a
+    pandas table); a null value is a tombstone. The columns are those of `record_schema`; `row` is
+    the place in `keys`. `dictionary=True` leaves the keys' text dictionary-encoded (categories in
+    pandas), which is faster and smaller. What cannot be decoded is in the batch `"problems"` with
+    reason, position and bytes. A record with trailing bytes, or with damage that Kafka ignores, is
+    there and is decoded as well. Raises `ValueError` for arrays of different lengths, `KeyError`
+    for a topic without records.
     """
     keys, values = (
         a if isinstance(a, pa.Array | pa.ChunkedArray) else pa.array(a, pa.binary()) for a in (keys, values)
@@ -243,7 +253,8 @@ class _Keys:
 def distinct_keys(keys: Slots, array: pa.Array | None, *, try_first: bool = True) -> tuple[Slots, Ints | None]:
     """The keys without repetition, and for each row which of them it has; all keys and `None` if repetition is too rare to be worth it.
 
-    In real logs few keys are written again and again. Finding that out costs a fifth of decoding them; it is taken for granted without `try_first`.
+    In real logs few keys are written again and again. Finding that out costs a fifth of decoding
+    them; it is taken for granted without `try_first`.
     """
     _expect_large_arrays()
     if array is None:

@@ -1,12 +1,15 @@
 """Reading the same field of many messages at once: positions in one buffer that move forward together.
 
-A `Frame` is a set of places in the buffer, one per message (or per element of a nested list). Fetching returns one numpy array for all places and moves
-them on. While the places are evenly spaced, which they are for as long as all lengths are equal, fetching is a strided view and costs next to nothing;
-otherwise it is one gather per run of fixed fields.
+A `Frame` is a set of places in the buffer, one per message (or per element of a nested list).
+Fetching returns one numpy array for all places and moves them on. While the places are evenly
+spaced, which they are for as long as all lengths are equal, fetching is a strided view and costs
+next to nothing; otherwise it is one gather per run of fixed fields.
 
-Nothing here raises on data. A place that leaves the buffer, or meets something that only a closer look can judge, marks its message as `doubtful`; the
-caller has such messages looked at one by one. That a message ends exactly where it should is also the caller's to check, and proves that nothing inside it
-was read past its end: positions only grow. (That of a doubtful message may be anywhere; it has no room for elements any more.)
+Nothing here raises on data. A place that leaves the buffer, or meets something that only a closer
+look can judge, marks its message as `doubtful`; the caller has such messages looked at one by one.
+That a message ends exactly where it should is also the caller's to check, and proves that nothing
+inside it was read past its end: positions only grow. (That of a doubtful message may be anywhere;
+it has no room for elements any more.)
 """
 
 from collections.abc import Sequence
@@ -23,7 +26,10 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 def bounds(numbers: Ints) -> tuple[int, int]:
-    """The least and the greatest of at least one number. Costs nothing where `uniform` found them equal."""
+    """The least and the greatest of at least one number.
+
+    Costs nothing where `uniform` found them equal.
+    """
     if numbers.strides == (0,) and len(numbers):
         return int(numbers[0]), int(numbers[0])
     return int(numbers.min()), int(numbers.max())
@@ -62,7 +68,9 @@ class Buffer:
 
 
 class Frame:
-    """Places in a buffer. `owner` is the message that each belongs to; `None` means place i belongs to message i.
+    """Places in a buffer.
+
+    `owner` is the message that each belongs to; `None` means place i belongs to message i.
 
     Either `at` holds the positions, or they are `first + i * step`.
     """

@@ -1,6 +1,7 @@
 """What a column decoder has to do for a message version, as a list of steps derived from the declaration.
 
-Neighbouring fields of fixed width form one run, together with the length of the variable field that follows them: a run is fetched for all rows at once.
+Neighbouring fields of fixed width form one run, together with the length of the variable field that
+follows them: a run is fetched for all rows at once.
 """
 
 from dataclasses import dataclass

@@ -147,7 +147,10 @@ def _read_tags(frame: Frame, tags: TagPlan, plan: ReadPlan, fields: dict[str, Co
 
 
 def _read_common_tag(frame: Frame, tags: TagPlan, plan: ReadPlan, fields: dict[str, Column]) -> bool:
-    """The most frequent case: every message has one tagged field, the same one. Returns whether it was read."""
+    """The most frequent case: every message has one tagged field, the same one.
+
+    Returns whether it was read.
+    """
     ahead = frame.fork()
     found = ahead.varint()
     sizes = ahead.varint()
@@ -164,7 +167,10 @@ def _read_common_tag(frame: Frame, tags: TagPlan, plan: ReadPlan, fields: dict[s
 
 
 def _check_size(frame: Frame, read: int | Ints, sizes: Ints) -> None:
-    """Kafka ignores the size of a tagged field that it knows. Where it is wrong, only a closer look can follow Kafka."""
+    """Kafka ignores the size of a tagged field that it knows.
+
+    Where it is wrong, only a closer look can follow Kafka.
+    """
     if isinstance(read, int) and bounds(sizes) == (read, read):
         return
     wrong = sizes != read

@@ -1,7 +1,8 @@
 """What the records of one decompressed batch say of themselves, as columns: a broker has to look at every record that it takes.
 
-Reads only records as Kafka's own producer writes them. The first that is written in any other way ends the columns; the caller reads on from there
-(`quorate.codecs.batches.v2`). Knows nothing of batch headers and compression.
+Reads only records as Kafka's own producer writes them. The first that is written in any other way
+ends the columns; the caller reads on from there (`quorate.codecs.batches.v2`). Knows nothing of
+batch headers and compression.
 """
 
 from collections.abc import Iterator
@@ -15,20 +16,27 @@ from quorate.codecs.columnar.varints import deltas, zigzag
 __all__ = ["RecordFacts", "record_facts"]
 
 _ALIKE = 16
-"""After so many records of one size, the next ones are expected to have it, too, and are compared together."""
+"""After so many records of one size, the next ones are expected to have it, too, and are compared
+together.
+"""
 _SINGLES = 64
 """So many records are gone through one by one before their sizes are looked at."""
 _MANY = 4096
 """So many evenly spaced records are worth columns of their own."""
 _FEW = 12
-"""With so many records or fewer that have further headers, reading each in Python is faster than numpy's overhead per call."""
+"""With so many records or fewer that have further headers, reading each in Python is faster than
+numpy's overhead per call.
+"""
 _INT32 = 1 << 31
 _MOST_DELTA = 1 << 60
 
 
 @dataclass(slots=True)
 class RecordFacts:
-    """Facts of the first records of a batch, one element for each. `end`: the position after the last of them."""
+    """Facts of the first records of a batch, one element for each.
+
+    `end`: the position after the last of them.
+    """
 
     timestamp_delta: Ints
     offset_delta: Ints
@@ -106,7 +114,10 @@ def _facts(data: Array, places: Ints | _Spaced, position: int, end: int) -> tupl
 
 
 def _bounded(sizes: Ints, most: int) -> Ints:
-    """Sizes of bytes to skip, from 0 to `most`. Not `np.clip`, which takes ten times as long for few numbers."""
+    """Sizes of bytes to skip, from 0 to `most`.
+
+    Not `np.clip`, which takes ten times as long for few numbers.
+    """
     return np.minimum(np.maximum(sizes, 0), most)
 
 
@@ -167,7 +178,10 @@ def _alike(data: Array, position: int, width: int, step: int, most: int) -> int:
 
 
 def _skip_headers(frame: Frame, counts: Ints) -> None:
-    """Move the frame, with one place per record, past so many headers. A record whose headers are not as they are usually written becomes doubtful."""
+    """Move the frame, with one place per record, past so many headers.
+
+    A record whose headers are not as they are usually written becomes doubtful.
+    """
     data, doubtful = frame.buffer.data, frame.buffer.doubtful
     at = frame.own_positions()
     places = np.flatnonzero(counts > 0)
@@ -232,7 +246,10 @@ def _after_headers(view: memoryview, position: int, end: int, count: int) -> int
 
 
 def _two_bytes(view: memoryview, position: int, first: int) -> tuple[int, int]:
-    """A varint of two or three bytes, and the position after it. Raises `ValueError` for another."""
+    """A varint of two or three bytes, and the position after it.
+
+    Raises `ValueError` for another.
+    """
     second = view[position]
     if second < 0x80:
         if not second:

@@ -1,7 +1,8 @@
 """Arrow schemas of record types, derived from the declarations.
 
-Key and value fields stand side by side: no key shares a field name with its value, and the columns that quorate adds cannot be mistaken for either.
-Every value field is nullable, because a tombstone has none. Text is `string`, bytes `binary`, a uuid `fixed_size_binary[16]`.
+Key and value fields stand side by side: no key shares a field name with its value, and the columns
+that quorate adds cannot be mistaken for either. Every value field is nullable, because a tombstone
+has none. Text is `string`, bytes `binary`, a uuid `fixed_size_binary[16]`.
 """
 
 from functools import cache
@@ -75,7 +76,8 @@ def record_schema(record_type: RecordType, *, dictionary: bool = False) -> pa.Sc
     * the fields of the key; with `dictionary`, their text is dictionary-encoded;
     * `tombstone`, and `value_version`, which is null then;
     * the fields of the value, null for a tombstone;
-    * `unknown_tags`: how many tagged fields the record has, anywhere in its value, that its declaration does not know.
+    * `unknown_tags`: how many tagged fields the record has, anywhere in its value, that its
+      declaration does not know.
     """
     return pa.schema(
         [

@@ -84,7 +84,9 @@ def binary_array(slots: Slots) -> pa.Array:
 
 
 SPARSE = 3
-"""From this many bytes for each byte in a slot, copying the slots costs less than fetching what lies between them into the processor's cache again and again."""
+"""From this many bytes for each byte in a slot, copying the slots costs less than fetching what
+lies between them into the processor's cache again and again.
+"""
 
 
 def moved_together(slots: Slots) -> Slots:

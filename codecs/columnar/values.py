@@ -29,7 +29,9 @@ CHUNK = 1 << 16
 """Records decoded at once: few enough that the intermediate arrays stay in the processor's cache."""
 
 CHUNK_BYTES = 4 << 20
-"""Long records are decoded in smaller chunks, because each is gone over many times, but not in so small ones that numpy's overhead per call counts."""
+"""Long records are decoded in smaller chunks, because each is gone over many times, but not in so
+small ones that numpy's overhead per call counts.
+"""
 
 SMALLEST_CHUNK = 1 << 12
 
@@ -72,7 +74,8 @@ def decode_version(spec: MessageSpec, version: int, slots: Slots) -> Decoded:
         places = np.arange(first, first + len(part))
         columns, sound, end, unknown = read_slots(spec, version, part)
         if not bool(sound.all()):
-            # Decoding the sound ones again, alone, is simpler than cutting the others out of nested columns, and damage is rare.
+            # Decoding the sound ones again, alone, is simpler than cutting the others out of nested
+            # columns, and damage is rare.
             whole = False
             part, places = part[sound], places[sound]
             columns, _, end, unknown = read_slots(spec, version, part)
@@ -92,11 +95,15 @@ def is_flat(spec: MessageSpec) -> bool:
 
 
 def decode_versions(record_type: RecordType, versions: Ints, slots: Slots) -> Decoded:
-    """The value fields of slots of several versions, in their order. Values must be flat; those of other versions are not sound.
+    """The value fields of slots of several versions, in their order.
 
-    Decoding each version by itself, and sorting the rows afterwards, takes 11 to 23 % more CPU where half of 400,000 commits have another version (2026-11).
+    Values must be flat; those of other versions are not sound.
 
-    Slots that are null, tombstones, are sound, and all their fields null: here they get their places among the others, so that no rows have to be sorted later.
+    Decoding each version by itself, and sorting the rows afterwards, takes 11 to 23 % more CPU
+    where half of 400,000 commits have another version (2026-11).
+
+    Slots that are null, tombstones, are sound, and all their fields null: here they get their
+    places among the others, so that no rows have to be sorted later.
     """
     spec = record_type.value
     schema = message_schema(spec)

@@ -1,4 +1,7 @@
-"""The zigzag varints of records, read at many places at once. Needs NumPy only: the broker reads what producers send with it."""
+"""The zigzag varints of records, read at many places at once.
+
+Needs NumPy only: the broker reads what producers send with it.
+"""
 
 import numpy as np
 
@@ -8,7 +11,10 @@ __all__ = ["deltas", "zigzag"]
 
 
 def zigzag(frame: Frame) -> Ints:
-    """A zigzag varint (or varlong) at each place; moves the places past it. One that takes more bytes than it needs is doubtful."""
+    """A zigzag varint (or varlong) at each place; moves the places past it.
+
+    One that takes more bytes than it needs is doubtful.
+    """
     (byte,) = frame.fetch(["u1"])
     value = byte.astype(np.int64)
     shift = 0

@@ -1,7 +1,9 @@
 """Going over fields without reading them: to where the elements of nested lists begin, or past tagged fields.
 
-Nested lists are walked element by element, all messages at once: the first elements of all lists, then the second ones, and so on; once only a few long
-lists are left, those are walked one by one. Reading them instead, and dropping what was read, takes 25 to 52 % longer for target and current assignments (2026-11).
+Nested lists are walked element by element, all messages at once: the first elements of all lists,
+then the second ones, and so on; once only a few long lists are left, those are walked one by one.
+Reading them instead, and dropping what was read, takes 25 to 52 % longer for target and current
+assignments (2026-11).
 """
 
 from typing import Any
@@ -15,7 +17,9 @@ from quorate.codecs.generate import Inexact, read_uvarint
 __all__ = ["clamped", "hop_tags", "nulls", "plausible", "prefix_code", "walk"]
 
 FEW = 12
-"""With this many lists left or fewer, walking them one by one is faster than numpy's overhead per call."""
+"""With this many lists left or fewer, walking them one by one is faster than numpy's overhead per
+call.
+"""
 
 
 MANY_TAGS = 64
@@ -57,7 +61,10 @@ def clamped(frame: Frame, lengths: Ints, limit: int) -> Ints:
 
 
 def plausible(frame: Frame, counts: Ints, element: Item) -> Ints:
-    """Counts of elements for which the message has room; others are doubtful, and 0. As in Kafka, so that damage reserves no memory."""
+    """Counts of elements for which the message has room; others are doubtful, and 0.
+
+    As in Kafka, so that damage reserves no memory.
+    """
     if not frame.count or bounds(counts) == (0, 0):
         return counts
     width = np.dtype(element).itemsize if isinstance(element, str) else 1
@@ -83,8 +90,8 @@ def walk(frame: Frame, counts: Ints, element: Item, flexible: bool, starts: Ints
         at[places] = step.positions()
         number += 1
         places = places[counts[places] > number]
-        # An element takes at least a byte, so a message whose bytes are used up can have no further ones. Without this, what is
-        # behind a damaged message would be followed.
+        # An element takes at least a byte, so a message whose bytes are used up can have no further
+        # ones. Without this, what is behind a damaged message would be followed.
         spent = (at[places] >= ends[places]) | frame.buffer.doubtful[owners[places]]
         if bool(spent.any()):
             frame.buffer.doubtful[owners[places[spent]]] = True
@@ -145,7 +152,10 @@ def _skip_message(frame: Frame, plan: ReadPlan) -> None:
 
 
 def _skip_one(data: Any, position: int, end: int, item: Item, flexible: bool) -> int:
-    """Where one item ends that starts at `position`, in a message that ends at `end`. Raises `IndexError`, `ValueError` or `Inexact` where it cannot."""
+    """Where one item ends that starts at `position`, in a message that ends at `end`.
+
+    Raises `IndexError`, `ValueError` or `Inexact` where it cannot.
+    """
     match item:
         case str():
             return position + np.dtype(item).itemsize
@@ -206,7 +216,8 @@ def hop_tags(frame: Frame, counts: Ints, found: dict[int, tuple[Ints, Ints]] | N
             for tag, (starts, lengths) in found.items():
                 here = tags == tag
                 if bool(here.any()):
-                    # Kafka reads each of several by its type, whatever its size says; only the last one's size is compared.
+                    # Kafka reads each of several by its type, whatever its size says; only the last
+                    # one's size is compared.
                     again = here & (starts[places] >= 0)
                     if bool(again.any()):
                         step.doubt(again)

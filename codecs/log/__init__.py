@@ -1,6 +1,7 @@
 """A partition's log in the files of a broker: segments, partition folders, whole log directories.
 
-- `read_log`, `read_segment`: record by record, and in the same stream, as values, what is not a record (`entries`).
+- `read_log`, `read_segment`: record by record, and in the same stream, as values, what is not a
+  record (`entries`).
 - `columns`, `raw`: the same records as Arrow columns, or as places of keys and values. Both read a
   segment through `block_reader`: `blocks` of whole batches, which `batch_starts` finds and `crc`
   checks. These need NumPy.
@@ -39,7 +40,10 @@ def read_segment(
     strict: bool = False,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[LogEntry | LogProblem]:
-    """The records of one segment file. `read_log` explains the arguments; transactions are settled by this one file."""
+    """The records of one segment file.
+
+    `read_log` explains the arguments; transactions are settled by this one file.
+    """
     if Path(path).is_dir():
         raise LogError(f"{path}: is a folder; read_log reads folders, read_segment one .log file")
     return read_log(
@@ -76,20 +80,25 @@ def read_log(
 ) -> Iterator[LogEntry | LogProblem]:
     """The records of a segment file, of a partition's folder, or of all coordinator topics in a broker's log directory.
 
-    Partition by partition, each in the order of its offsets. Files are read in blocks and as long as they were at the call, so a broker may be
-    writing meanwhile. Topic and partition come from the folder's name. `topic` and `partition` override it; in a log directory they choose, and
-    so does `topics`. A segment outside such a folder is taken for one of `__consumer_offsets`.
+    Partition by partition, each in the order of its offsets. Files are read in blocks and as long
+    as they were at the call, so a broker may be writing meanwhile. Topic and partition come from
+    the folder's name. `topic` and `partition` override it; in a log directory they choose, and so
+    does `topics`. A segment outside such a folder is taken for one of `__consumer_offsets`.
 
-    `isolation_level="read_committed"` gives what a consumer with that setting gets (KIP-98): no records of aborted transactions, nothing from
-    the first open transaction on. Transaction markers come as `ControlRecord`, unless read-committed; `control_records` overrides that.
-    `start_offset` (included), `end_offset` (excluded), `since_ms` (included) and `until_ms` (excluded, by the records' timestamps) bound what comes.
+    `isolation_level="read_committed"` gives what a consumer with that setting gets (KIP-98): no
+    records of aborted transactions, nothing from the first open transaction on. Transaction markers
+    come as `ControlRecord`, unless read-committed; `control_records` overrides that. `start_offset`
+    (included), `end_offset` (excluded), `since_ms` (included) and `until_ms` (excluded, by the
+    records' timestamps) bound what comes.
 
-    What is not a record comes as `LogProblem`. A torn tail ends its file. After a damaged batch the rest of the file is left out too, unless
-    `skip_corrupt`: then the batch behind it is next, or if its length cannot be, the next of magic 2 with a valid CRC; if there is none,
-    the problem says `rest_lost`. A batch that is whole but does not decompress, or whose records are malformed, costs only itself.
-    `max_batch_bytes` limits one batch, compressed or not.
+    What is not a record comes as `LogProblem`. A torn tail ends its file. After a damaged batch the
+    rest of the file is left out too, unless `skip_corrupt`: then the batch behind it is next, or if
+    its length cannot be, the next of magic 2 with a valid CRC; if there is none, the problem says
+    `rest_lost`. A batch that is whole but does not decompress, or whose records are malformed,
+    costs only itself. `max_batch_bytes` limits one batch, compressed or not.
 
-    Raises `LogError` if there is nothing to read, and with `strict` for the first `LogProblem`, `UnknownRecord` or `MalformedRecord`.
+    Raises `LogError` if there is nothing to read, and with `strict` for the first `LogProblem`,
+    `UnknownRecord` or `MalformedRecord`.
     """
     from quorate.codecs.log.entries import PartitionReader, Selection
 

@@ -1,9 +1,11 @@
 """Finding where the batches of a log begin, many chains at a time.
 
-A batch says how long it is, so batches can only be found one after the other. Going from one to the next in Python takes as long as all the rest of the
-columnar way together. So the block is cut into parts, a plausible beginning is looked for in each, and all parts are followed at once. A part's first
-batch is right if the part before it, followed from a beginning known to be right, arrives exactly there; otherwise that part is followed again from where it
-really begins. What is found is therefore never a guess.
+A batch says how long it is, so batches can only be found one after the other. Going from one to the
+next in Python takes as long as all the rest of the columnar way together. So the block is cut into
+parts, a plausible beginning is looked for in each, and all parts are followed at once. A part's
+first batch is right if the part before it, followed from a beginning known to be right, arrives
+exactly there; otherwise that part is followed again from where it really begins. What is found is
+therefore never a guess.
 """
 
 from dataclasses import dataclass
@@ -17,16 +19,22 @@ from quorate.codecs.columnar.frame import Array, Ints
 __all__ = ["batch_starts"]
 
 CHAINS = 1024
-"""Parts followed at once: enough that numpy's overhead per call does not count, few enough that beginnings are quickly found."""
+"""Parts followed at once: enough that numpy's overhead per call does not count, few enough that
+beginnings are quickly found.
+"""
 
 PART_WINDOWS = 16
 """A part has at least as many times the bytes in which its beginning is looked for."""
 
 FEW = 64
-"""With this many chains left or fewer, following each in Python is faster than numpy's overhead per call."""
+"""With this many chains left or fewer, following each in Python is faster than numpy's overhead per
+call.
+"""
 
 LONG = 1024
-"""If batches have more bytes than this on average, finding them one after the other takes no time worth saving."""
+"""If batches have more bytes than this on average, finding them one after the other takes no time
+worth saving.
+"""
 
 MAGIC_OFFSET = 16
 LENGTH_OFFSET = 8
@@ -37,7 +45,8 @@ _LENGTH = Struct(">i")
 def batch_starts(block: bytes, most_bytes: int = 0x7FFFFFFF) -> tuple[Ints, int]:
     """Where the whole batches in `block` begin, the first at 0, and where the last one ends.
 
-    Ends early where a length is impossible, more than `most_bytes`, or reaches beyond the block: what to make of that is the caller's to say.
+    Ends early where a length is impossible, more than `most_bytes`, or reaches beyond the block:
+    what to make of that is the caller's to say.
     """
     starts, end = _follow(block, 0, len(block), most_bytes, 64)
     if end >= len(block) or len(starts) < 64 or end / len(starts) > LONG:
@@ -96,7 +105,11 @@ def _follow(block: bytes, start: int, until: int, most_bytes: int, most: int | N
 
 
 def _followed_together(block: bytes, start: int, window: int, most_bytes: int) -> _Chains:
-    """Chains from `start` on. A part's first batch is looked for in `window` bytes; where there is none, the chain before goes on."""
+    """Chains from `start` on.
+
+    A part's first batch is looked for in `window` bytes; where there is none, the chain before goes
+    on.
+    """
     data = np.frombuffer(block, np.uint8)
     size = len(data)
     part = max((size - start) // CHAINS, PART_WINDOWS * window)
@@ -130,7 +143,8 @@ def _beginnings(data: Array, start: int, part: int, window: int) -> Ints:
     windows = np.lib.stride_tricks.as_strided(data[start + part + MAGIC_OFFSET :], shape, strides, writeable=False)
     row, column = np.divmod(np.flatnonzero(windows == 2), window)
     at = start + part * (row + 1) + column
-    # Offset and length are far from filling their bytes, and the high byte of the attributes is unused. And where the length leads, the same holds.
+    # Offset and length are far from filling their bytes, and the high byte of the attributes is
+    # unused. And where the length leads, the same holds.
     at, row = _plausible(data, at, row)
     following = at + LOG_OVERHEAD + _lengths(data)[at + LENGTH_OFFSET]
     inside = (following > at + HEADER_BYTES - 1) & (following <= len(data) - HEADER_BYTES)

@@ -1,7 +1,8 @@
 """Reading a segment block by block: whole batches with their headers as arrays, and what is not a batch.
 
-Columns, raw blocks, surveys of a log and the outcome of its transactions all start here. Problems are
-those of the reader for single batches (`quorate.codecs.batches.frames`). CRCs are not checked here.
+Columns, raw blocks, surveys of a log and the outcome of its transactions all start here. Problems
+are those of the reader for single batches (`quorate.codecs.batches.frames`). CRCs are not checked
+here.
 """
 
 from collections.abc import Iterator
@@ -131,7 +132,9 @@ _NONE: Final = -2
 """In addition to the types of markers: batches with records, and batches without effect."""
 
 _KEY_AT: Final = HEADER_BYTES + 4
-"""In the only record of a marker, length, attributes, time delta and offset delta take a byte each; the key's length follows."""
+"""In the only record of a marker, length, attributes, time delta and offset delta take a byte each;
+the key's length follows.
+"""
 
 
 def index_block(index: TransactionIndex, batches: Batches, limit_bytes: int = MAX_BATCH_BYTES) -> None:
@@ -144,7 +147,8 @@ def index_block(index: TransactionIndex, batches: Batches, limit_bytes: int = MA
     if bool(control.any()):
         kinds[control] = _markers(batches, which[control], limit_bytes)
     which, kinds = which[kinds != _NONE], kinds[kinds != _NONE]
-    # Of one producer's batches in a row only the first one matters, and producers do not depend on each other.
+    # Of one producer's batches in a row only the first one matters, and producers do not depend on
+    # each other.
     order = np.argsort(batches.producer_id[which], kind="stable")
     which, kinds = which[order], kinds[order]
     producers = batches.producer_id[which]

@@ -1,7 +1,8 @@
 """The records of a block of batches, all batches at once: where every key and value lies, with offset and timestamp.
 
-Ordinary batches of magic 2 are read as columns, compressed ones after each was decompressed. Whatever is unusual (older formats, record headers, lengths
-that do not fit) is read batch by batch by `quorate.codecs.batches`, which also says what is wrong with it. One truth.
+Ordinary batches of magic 2 are read as columns, compressed ones after each was decompressed.
+Whatever is unusual (older formats, record headers, lengths that do not fit) is read batch by batch
+by `quorate.codecs.batches`, which also says what is wrong with it. One truth.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,10 @@ __all__ = ["Batches", "Records", "computed_crcs", "crc_mismatches", "headers_of"
 
 @dataclass(slots=True)
 class Batches:
-    """Header facts of the batches in a block, one element per batch. `plain` are those of magic 2 that are long enough for a header."""
+    """Header facts of the batches in a block, one element per batch.
+
+    `plain` are those of magic 2 that are long enough for a header.
+    """
 
     block: bytes
     start: Ints
@@ -59,7 +63,8 @@ def headers_of(block: bytes, start: Ints, end: int) -> Batches:
     data = np.frombuffer(block, np.uint8)
     ends = np.append(start[1:], end)
     plain = (data[start + 16] == 2) & (ends - start >= v2.HEADER_BYTES)
-    # A shorter frame is not plain; what is read beyond it does not matter, but must not lie beyond the block.
+    # A shorter frame is not plain; what is read beyond it does not matter, but must not lie beyond
+    # the block.
     places = np.minimum(start, max(len(block) - v2.HEADER_BYTES, 0))
     frame = Frame(Buffer(data, ends), places)
     codes = [">i8", "V9", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", "V4", ">i4"]
@@ -76,7 +81,9 @@ def headers_of(block: bytes, start: Ints, end: int) -> Batches:
 
 
 CRC_BYTES = 1 << 20
-"""Batches are checked together in groups of about this many bytes, which stay in the processor's cache."""
+"""Batches are checked together in groups of about this many bytes, which stay in the processor's
+cache.
+"""
 
 
 def crc_mismatches(batches: Batches) -> Ints:
@@ -107,12 +114,17 @@ def computed_crcs(block: bytes, start: Ints, end: Ints) -> Array:
 
 
 FEW = 32
-"""With this many batches or fewer, going from record to record in Python is faster than numpy's overhead per call."""
+"""With this many batches or fewer, going from record to record in Python is faster than numpy's
+overhead per call.
+"""
 
 
 @dataclass(slots=True)
 class Records:
-    """Records in the order of the log: places of keys and values, and what the batch says. `batch` is the index of each record's batch."""
+    """Records in the order of the log: places of keys and values, and what the batch says.
+
+    `batch` is the index of each record's batch.
+    """
 
     keys: Slots
     values: Slots
@@ -131,13 +143,16 @@ class Records:
 
 
 ARENA_BYTES = 16 << 20
-"""When the batches of a block have decompressed to this much, the rest of them is left for the next turn."""
+"""When the batches of a block have decompressed to this much, the rest of them is left for the next
+turn.
+"""
 
 
 def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[BatchProblem], int]:
     """The records of the first intact batches, what is wrong with those that break off, and how many batches that were.
 
-    `limit_bytes` bounds what a batch may decompress to, `ARENA_BYTES` what all of them may before the rest is left.
+    `limit_bytes` bounds what a batch may decompress to, `ARENA_BYTES` what all of them may before
+    the rest is left.
     """
     used = len(batches)
     arena = _Arena(batches.block)
@@ -260,7 +275,10 @@ def _record_starts(data: Array, body: Ints, body_end: Ints, counts: Ints) -> tup
 def _fields(
     data: Array, start: Ints, owner: Ints, body_end: Ints, batches: Batches, *, alone: bool
 ) -> tuple[Records, Ints]:
-    """The fields of the records at `start`, and which of them are not what columns can settle. `alone`: each is the only one of its batch."""
+    """The fields of the records at `start`, and which of them are not what columns can settle.
+
+    `alone`: each is the only one of its batch.
+    """
 
     def of(facts: Array) -> Array:
         return facts if alone else facts[owner]
@@ -278,7 +296,8 @@ def _fields(
     (headers,) = frame.fetch(["u1"])
     doubtful = buffer.doubtful | (headers != 0) | (frame.positions() != record_end)
     doubtful |= record_end != buffer.ends if alone else record_end > buffer.ends
-    # Java adds deltas in 64 bits; where that overflows, or offsets could, the single-batch reader is asked.
+    # Java adds deltas in 64 bits; where that overflows, or offsets could, the single-batch reader
+    # is asked.
     base, append = of(batches.base_timestamp), of(batches.attributes & v2.LOG_APPEND_TIME) != 0
     doubtful |= (np.abs(timestamp_delta) > 1 << 60) | (np.abs(base) > 1 << 60) | (np.abs(offset_delta) > 1 << 31)
     timestamp = base + np.where(doubtful, 0, timestamp_delta)

@@ -4,8 +4,9 @@
         commits = block.batches.get("OffsetCommit")
     tables = read_tables("kafka-logs/__consumer_offsets-17")          # all of it: name → pyarrow.Table
 
-The columns are those of `record_schema`, with `row` replaced by what the log says: `log_partition`, `log_offset`, `log_timestamp_ms`, `log_producer_id`
-(-1 without one) and `log_transactional`. Files are read in blocks of bounded size, so memory does not depend on the size of a log.
+The columns are those of `record_schema`, with `row` replaced by what the log says: `log_partition`,
+`log_offset`, `log_timestamp_ms`, `log_producer_id` (-1 without one) and `log_transactional`. Files
+are read in blocks of bounded size, so memory does not depend on the size of a log.
 """
 
 from collections.abc import Collection, Iterator
@@ -73,7 +74,8 @@ def log_schema(schema: pa.Schema) -> pa.Schema:
 class ColumnBlock:
     """The records of one block of one partition: record type name → RecordBatch, and what was not records.
 
-    Besides the record types there may be `"problems"` (records that cannot be decoded) and `"control"` (transaction markers).
+    Besides the record types there may be `"problems"` (records that cannot be decoded) and
+    `"control"` (transaction markers).
     """
 
     topic: str
@@ -97,9 +99,11 @@ def read_columns(
 ) -> Iterator[ColumnBlock]:
     """The records under `path` (a segment, a partition's folder, a broker's log directory) as columns.
 
-    Arguments and problems are those of `read_log`, and so is what is read: CRCs are checked, a torn tail or a damaged batch ends that file with a
-    problem (`skip_corrupt` goes on behind the batch). `dictionary` is that of `decode_columns`. With `use_threads`, the records of the next block are
-    looked for in a thread of its own while those of this one are decoded. Raises `LogError` if there is nothing to read.
+    Arguments and problems are those of `read_log`, and so is what is read: CRCs are checked, a torn
+    tail or a damaged batch ends that file with a problem (`skip_corrupt` goes on behind the batch).
+    `dictionary` is that of `decode_columns`. With `use_threads`, the records of the next block are
+    looked for in a thread of its own while those of this one are decoded. Raises `LogError` if
+    there is nothing to read.
     """
     read_committed = check_isolation_level(isolation_level)
     partitions = find_partitions(path, topic=topic, partition=partition, topics=topics)
@@ -133,10 +137,13 @@ def one_ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table]:
-    """Everything under `path` as tables: record type name → `pyarrow.Table`. Takes the options of `read_columns`.
+    """Everything under `path` as tables: record type name → `pyarrow.Table`.
 
-    Damage raises `LogError` here, because a table has no place for it: use `read_columns`, or `skip_corrupt=True` to leave it out. A torn tail, which the log of
-    a running broker may have at any time, and offsets out of order, whose records are read all the same, do not.
+    Takes the options of `read_columns`.
+
+    Damage raises `LogError` here, because a table has no place for it: use `read_columns`, or
+    `skip_corrupt=True` to leave it out. A torn tail, which the log of a running broker may have at
+    any time, and offsets out of order, whose records are read all the same, do not.
     """
     found: dict[str, list[pa.RecordBatch]] = {}
     for block in read_columns(path, **options):
@@ -259,7 +266,8 @@ class PartitionColumns:
         while len(data):
             records, broken, used = some_records_of(data, self.limit_bytes)
             found = [self.files.problem(segment, problem, shift=position) for problem in broken]
-            # A batch of a kilobyte may have millions of records: what is made of them in between is made for some at a time.
+            # A batch of a kilobyte may have millions of records: what is made of them in between is
+            # made for some at a time.
             for first in range(0, max(len(records), 1), _RECORDS_AT_ONCE):
                 part = records if len(records) <= _RECORDS_AT_ONCE else records[first : first + _RECORDS_AT_ONCE]
                 yield FoundRecords(found, data, part, used)

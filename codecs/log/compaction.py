@@ -1,11 +1,15 @@
 """Compaction of closed segments: the rule by which the cleaner of Kafka's brokers keeps the last record of each key, at its offset.
 
-- Records of aborted transactions go. Nothing is touched from the segment on in which the first open transaction begins: how it ends is not known (KIP-98).
-- A tombstone stays for the pass that first meets it, which writes a delete horizon into its batch (KIP-534), and goes with the first pass at or after that time.
-  So does a transaction's marker once no record of the transaction is left; before, it is needed.
-- Whoever replaces segments does it one by one, oldest first: after a crash in between, what a tombstone has deleted is gone before the tombstone is.
+- Records of aborted transactions go. Nothing is touched from the segment on in which the first open
+  transaction begins: how it ends is not known (KIP-98).
+- A tombstone stays for the pass that first meets it, which writes a delete horizon into its batch
+  (KIP-534), and goes with the first pass at or after that time. So does a transaction's marker once
+  no record of the transaction is left; before, it is needed.
+- Whoever replaces segments does it one by one, oldest first: after a crash in between, what a
+  tombstone has deleted is gone before the tombstone is.
 
-Segments are not joined. Memory: the keys, and one batch. Where segments are, and how they are replaced, is not known here.
+Segments are not joined. Memory: the keys, and one batch. Where segments are, and how they are
+replaced, is not known here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,7 +46,11 @@ class ClosedSegment(Protocol):
 
 
 class BatchWork(Generic[T]):
-    """What a pass does with one batch. `run` may be called in another thread while the pass waits, which is for one that is `large`, as far as its header says."""
+    """What a pass does with one batch.
+
+    `run` may be called in another thread while the pass waits, which is for one that is `large`, as
+    far as its header says.
+    """
 
     __slots__ = ("_error", "_function", "_result", "large")
 
@@ -73,7 +81,8 @@ class BatchWork(Generic[T]):
 class Cleaning:
     """One pass: first look at everything, batch by batch, then clean each of `segments`, in the order of the log.
 
-    `retain`: of which batches the header stays even if no record does, so that it is known what their producer wrote last. `met`, `kept`: records.
+    `retain`: of which batches the header stays even if no record does, so that it is known what
+    their producer wrote last. `met`, `kept`: records.
     """
 
     def __init__(
@@ -91,7 +100,10 @@ class Cleaning:
     def look(
         self, closed: Sequence[ClosedSegment], newest: Iterable[Batch], newest_base: int
     ) -> Iterator[BatchWork[None] | None]:
-        """Find out which records count, a step for each batch. `newest`: what follows the closed segments, from an offset on. Raises `LogError`."""
+        """Find out which records count, a step for each batch.
+
+        `newest`: what follows the closed segments, from an offset on. Raises `LogError`.
+        """
         index = TransactionIndex()
         for batch in chain(chain.from_iterable(segment.batches() for segment in closed), newest):
             index.add(batch)

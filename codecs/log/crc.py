@@ -1,10 +1,13 @@
 """Checking the CRC-32C of many small batches by one computation.
 
-A checksum is cheap, but a call for each batch is not: with one record in a batch, the calls take half of all the time. So one CRC is computed over all
-batches, in a copy in which what stands between the bytes that their checksums cover is replaced. A CRC's register that is fed its own four bytes
-becomes 0, and there are four bytes that make it, from 0, what every checksum starts with. Put between two batches, the first ones as the header claims
-them, these make the register end as it began if all claims are true. If it does, all batches are intact: a CRC is linear, so errors in several
-batches can cancel each other only with the probability, 2⁻³², with which a single CRC misses an error. If it does not, they are looked at one by one.
+A checksum is cheap, but a call for each batch is not: with one record in a batch, the calls take
+half of all the time. So one CRC is computed over all batches, in a copy in which what stands
+between the bytes that their checksums cover is replaced. A CRC's register that is fed its own four
+bytes becomes 0, and there are four bytes that make it, from 0, what every checksum starts with. Put
+between two batches, the first ones as the header claims them, these make the register end as it
+began if all claims are true. If it does, all batches are intact: a CRC is linear, so errors in
+several batches can cancel each other only with the probability, 2⁻³², with which a single CRC
+misses an error. If it does not, they are looked at one by one.
 """
 
 import google_crc32c

@@ -1,7 +1,8 @@
 """From the segments of one partition to `LogEntry` and `LogProblem` values: the loop over batches and records.
 
-Every record of every log goes through here, so the common case (an intact batch of magic 2) is spelled out in one function; all others go through
-`quorate.codecs.batches`, which also says what is wrong with a batch. Which files there are is not decided here.
+Every record of every log goes through here, so the common case (an intact batch of magic 2) is
+spelled out in one function; all others go through `quorate.codecs.batches`, which also says what is
+wrong with a batch. Which files there are is not decided here.
 """
 
 from collections.abc import Iterator

@@ -25,7 +25,10 @@ _SEGMENT_FILE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment file as it was when it was found: a broker may go on writing. Of its columns only those of the batches from byte `begin` to `end` are meant."""
+    """A segment file as it was when it was found: a broker may go on writing.
+
+    Of its columns only those of the batches from byte `begin` to `end` are meant.
+    """
 
     path: Path
     size_bytes: int
@@ -35,7 +38,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """The segments of one partition in the order of their base offsets. `partition` is `None` if nothing tells it."""
+    """The segments of one partition in the order of their base offsets.
+
+    `partition` is `None` if nothing tells it.
+    """
 
     topic: str
     partition: int | None
@@ -98,9 +104,10 @@ def find_partitions(
 ) -> list[PartitionFiles]:
     """The partitions under `path`, ordered by topic and number.
 
-    Of a segment or a partition's folder, the folder's name tells topic and number; `topic` and `partition` override that. A segment outside such a
-    folder is taken for one of `__consumer_offsets`, its partition is not known. In a log directory `topic` or `topics`, and `partition`, choose; by
-    default it is everything of the three coordinator topics.
+    Of a segment or a partition's folder, the folder's name tells topic and number; `topic` and
+    `partition` override that. A segment outside such a folder is taken for one of
+    `__consumer_offsets`, its partition is not known. In a log directory `topic` or `topics`, and
+    `partition`, choose; by default it is everything of the three coordinator topics.
 
     Raises `LogError` if there are no segments, or if they are of another topic.
     """

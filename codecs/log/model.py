@@ -1,4 +1,7 @@
-"""What reading a log yields: entries, and problems where the bytes are not entries. Plain facts; knows nothing about files or sockets."""
+"""What reading a log yields: entries, and problems where the bytes are not entries.
+
+Plain facts; knows nothing about files or sockets.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +20,10 @@ IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 class LogEntry:
     """One record of a log, with what its batch says about it.
 
-    `timestamp_ms` is milliseconds since 1970, -1 without one. `partition` is `None` if the file's place does not tell it. `producer_id`,
-    `producer_epoch` and `sequence` are -1 for records without a producer id; they and `transactional` are `None` where a consumer's client hides
-    them (`read_live`).
+    `timestamp_ms` is milliseconds since 1970, -1 without one. `partition` is `None` if the file's
+    place does not tell it. `producer_id`, `producer_epoch` and `sequence` are -1 for records
+    without a producer id; they and `transactional` are `None` where a consumer's client hides them
+    (`read_live`).
     """
 
     topic: str
@@ -42,8 +46,9 @@ class LogEntry:
 class LogProblem:
     """Bytes of a segment that are not records: in which file, where, why, and the numbers.
 
-    `position` is the byte at which the batch begins, `size_bytes` what the problem covers, `base_offset` the first offset of the batch if its header
-    could be read. `rest_lost` says that no whole batch was found behind it, though it was looked for.
+    `position` is the byte at which the batch begins, `size_bytes` what the problem covers,
+    `base_offset` the first offset of the batch if its header could be read. `rest_lost` says that
+    no whole batch was found behind it, though it was looked for.
     """
 
     path: Path
@@ -76,7 +81,10 @@ def is_damage(problem: LogProblem, *, skip_corrupt: bool = False) -> bool:
 
 
 class LogError(QuorateError, ValueError):
-    """A log cannot be read, or not as strictly as asked. `problem` has the facts if they are about bytes of a segment."""
+    """A log cannot be read, or not as strictly as asked.
+
+    `problem` has the facts if they are about bytes of a segment.
+    """
 
     def __init__(self, message: str, problem: LogProblem | None = None) -> None:
         super().__init__(message)

@@ -21,9 +21,12 @@ PROGRESS_EVERY = 500
 
 
 class LogPartitions:
-    """The partitions under some paths, found before anything is read. Raises `InputError` if there is nothing to read.
+    """The partitions under some paths, found before anything is read.
 
-    `topics` and `partitions` choose among partitions whose folder tells what they are; to a file that does not tell, a single one is told by them.
+    Raises `InputError` if there is nothing to read.
+
+    `topics` and `partitions` choose among partitions whose folder tells what they are; to a file
+    that does not tell, a single one is told by them.
     """
 
     def __init__(self, paths: Sequence[str], *, topics: Collection[str] = (), partitions: Collection[int] = ()) -> None:
@@ -47,7 +50,10 @@ class LogPartitions:
         skip_corrupt: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[LogEntry | LogProblem]:
-        """All entries, partition by partition. `progress` is told how many bytes of the files are behind, roughly."""
+        """All entries, partition by partition.
+
+        `progress` is told how many bytes of the files are behind, roughly.
+        """
         behind = 0
         for path, files in self._partitions:
             if not files.segments:

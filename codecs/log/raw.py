@@ -1,6 +1,9 @@
-"""`read_raw`: log segments as places of keys and values, in the order of the log, with the markers of transactions where they stand. Nothing is decoded.
+"""`read_raw`: log segments as places of keys and values, in the order of the log, with the markers of transactions where they stand.
 
-For whoever needs of most records only their keys, and of few their values, such as a coordinator that loads committed offsets.
+Nothing is decoded.
+
+For whoever needs of most records only their keys, and of few their values, such as a coordinator
+that loads committed offsets.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +27,9 @@ from quorate.codecs.message import CONSUMER_OFFSETS
 __all__ = ["Markers", "RawBlock", "read_raw"]
 
 RAW_BLOCK_BYTES = BLOCK_BYTES // 2
-"""Arrays of as many records stay in the processor's cache from step to step; fewer would cost more calls."""
+"""Arrays of as many records stay in the processor's cache from step to step; fewer would cost more
+calls.
+"""
 
 
 def _no_ints() -> Ints:
@@ -56,7 +61,10 @@ class Markers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawBlock:
-    """Records of one partition, one row each, and the markers among them. `producer_id`: of the transaction that a record belongs to, -1 outside of one."""
+    """Records of one partition, one row each, and the markers among them.
+
+    `producer_id`: of the transaction that a record belongs to, -1 outside of one.
+    """
 
     keys: Slots
     values: Slots
@@ -141,7 +149,10 @@ def read_raw(
     max_batch_bytes: int = MAX_BATCH_BYTES,
     block_bytes: int = RAW_BLOCK_BYTES,
 ) -> Iterator[RawBlock]:
-    """The records of a partition, block by block; what is read, and what is damage, is as in `read_log`. With `use_threads` a block is read ahead."""
+    """The records of a partition, block by block; what is read, and what is damage, is as in `read_log`.
+
+    With `use_threads` a block is read ahead.
+    """
     reader = PartitionColumns(
         files,
         read_committed=False,

@@ -35,8 +35,9 @@ __all__ = ["TransactionIndex", "Transactions", "commits", "scan"]
 class Transactions:
     """The outcome of every transaction in a partition.
 
-    `aborted` has, by producer id, the offsets of the first record and of the marker of each aborted transaction, in order.
-    `last_stable_offset` is where the first transaction begins that has no marker yet, `None` if there is no such.
+    `aborted` has, by producer id, the offsets of the first record and of the marker of each aborted
+    transaction, in order. `last_stable_offset` is where the first transaction begins that has no
+    marker yet, `None` if there is no such.
     """
 
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
@@ -54,9 +55,9 @@ class Transactions:
 class TransactionIndex:
     """The transactions of a partition, from its transactional batches in the order of the log.
 
-    A producer's first batch with records opens a transaction, the next COMMIT or ABORT marker ends it.
-    A batch that compaction emptied opens none: its marker may be gone already. A marker that cannot be
-    read ends none, so the transaction stays open.
+    A producer's first batch with records opens a transaction, the next COMMIT or ABORT marker ends
+    it. A batch that compaction emptied opens none: its marker may be gone already. A marker that
+    cannot be read ends none, so the transaction stays open.
     """
 
     def __init__(self) -> None:

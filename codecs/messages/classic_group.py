@@ -13,7 +13,11 @@ class GroupMetadataKey(Message):
 
 @struct
 class MemberMetadata(Message):
-    """A member of a classic group. `subscription` and `assignment` are the protocol's own bytes: see `quorate.codecs.consumer_protocol`."""
+    """A member of a classic group.
+
+    `subscription` and `assignment` are the protocol's own bytes: see
+    `quorate.codecs.consumer_protocol`.
+    """
 
     member_id: String
     group_instance_id: String | None = field(since=3, default=None, ignorable=True)
@@ -27,7 +31,10 @@ class MemberMetadata(Message):
 
 @value(GroupMetadataKey, versions=range(0, 5), flexible_since=4, written=3)
 class GroupMetadataValue(Message):
-    """A classic group at one generation. Kafka writes version 3; it has read version 4 since 3.5 (KIP-915)."""
+    """A classic group at one generation.
+
+    Kafka writes version 3; it has read version 4 since 3.5 (KIP-915).
+    """
 
     protocol_type: String
     generation: Int32

@@ -87,8 +87,9 @@ class ConsumerGroupMemberMetadataValue(Message):
     subscribed_topic_regex: String | None
     rebalance_timeout_ms: Int32 = field(default=-1)
     server_assignor: String | None
-    # The schema says `"default": null` without quotes, which Kafka's generator takes for "no default": a record without
-    # this tag is that of a classic member, and every member of the new protocol has the tag with an explicit null.
+    # The schema says `"default": null` without quotes, which Kafka's generator takes for "no
+    # default": a record without this tag is that of a classic member, and every member of the new
+    # protocol has the tag with an explicit null.
     classic_member_metadata: ClassicMemberMetadata | None = tagged(
         0, default=ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
     )
@@ -144,7 +145,8 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 class TopicPartitions(Message):
     """Partitions of one topic and, in parallel, the epochs at which they were assigned (KIP-1251).
 
-    The default of `assignment_epochs` is no epochs, not null: the schema's `"default": null` lacks the quotes that would make it one.
+    The default of `assignment_epochs` is no epochs, not null: the schema's `"default": null` lacks
+    the quotes that would make it one.
     """
 
     topic_id: Uuid
@@ -154,7 +156,10 @@ class TopicPartitions(Message):
 
 @value(ConsumerGroupCurrentMemberAssignmentKey, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    """What a member owns, and what it still has to give up. `state`: 0 stable, 1 unrevoked, 2 unreleased partitions."""
+    """What a member owns, and what it still has to give up.
+
+    `state`: 0 stable, 1 unrevoked, 2 unreleased partitions.
+    """
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -173,7 +178,10 @@ class ConsumerGroupRegularExpressionKey(Message):
 
 @value(ConsumerGroupRegularExpressionKey, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupRegularExpressionValue(Message):
-    """The topics that the expression matched. `version`: metadata image it was resolved against; `timestamp` in ms."""
+    """The topics that the expression matched.
+
+    `version`: metadata image it was resolved against; `timestamp` in ms.
+    """
 
     topics: Array[String]
     version: Int64

@@ -33,7 +33,10 @@ class OffsetCommitKey(Message):
 
 @value(OffsetCommitKey, versions=range(0, 5), flexible_since=4)
 class OffsetCommitValue(Message):
-    """A committed offset. Kafka writes version 1 if it expires at a time of its own, else 4 (3 before Kafka 4.1)."""
+    """A committed offset.
+
+    Kafka writes version 1 if it expires at a time of its own, else 4 (3 before Kafka 4.1).
+    """
 
     offset: Int64
     leader_epoch: Int32 = field(since=3, default=-1, ignorable=True)

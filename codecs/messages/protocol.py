@@ -1,4 +1,7 @@
-"""The consumer embedded protocol: what classic members send through JoinGroup and SyncGroup. Not records; see `quorate.codecs.consumer_protocol`."""
+"""The consumer embedded protocol: what classic members send through JoinGroup and SyncGroup.
+
+Not records; see `quorate.codecs.consumer_protocol`.
+"""
 
 from quorate.codecs.message import Message, field, message, struct
 from quorate.codecs.wire import Array, Bytes, Int32, String
@@ -33,7 +36,10 @@ class ConsumerProtocolAssignment(Message):
 
 @message(versions=range(0, 2))
 class StickyAssignorUserData(Message):
-    """User data of the `sticky` assignor: what the member owned, and since version 1 at which generation. No version is written with it."""
+    """User data of the `sticky` assignor: what the member owned, and since version 1 at which generation.
+
+    No version is written with it.
+    """
 
     previous_assignment: Array[ProtocolTopicPartition]
     generation: Int32 = field(since=1, default=-1, ignorable=True)

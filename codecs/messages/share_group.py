@@ -1,6 +1,7 @@
 """Share groups (KIP-932): record types 10 to 15 of `__consumer_offsets`, as of 4.1.
 
-The early-access records of 4.0 have other layouts under the same version 0 and cannot be told apart.
+The early-access records of 4.0 have other layouts under the same version 0 and cannot be told
+apart.
 """
 
 from quorate.codecs.message import Message, key, struct, tagged, value
@@ -35,7 +36,10 @@ class ShareGroupMetadataKey(Message):
 
 @value(ShareGroupMetadataKey, versions=range(0, 1), flexible_since=0)
 class ShareGroupMetadataValue(Message):
-    """Epoch of the group and hash of the topics it subscribes to. The hash is not tagged here: 4.1 brought both together."""
+    """Epoch of the group and hash of the topics it subscribes to.
+
+    The hash is not tagged here: 4.1 brought both together.
+    """
 
     epoch: Int32
     metadata_hash: Int64

@@ -1,4 +1,7 @@
-"""Streams groups (KIP-1071): record types 17 and 19 to 23 of `__consumer_offsets`. Type 18 never was in a release."""
+"""Streams groups (KIP-1071): record types 17 and 19 to 23 of `__consumer_offsets`.
+
+Type 18 never was in a release.
+"""
 
 from quorate.codecs.message import Message, field, key, struct, tagged, value
 from quorate.codecs.wire import Array, Int8, Int16, Int32, Int64, String, UInt16
@@ -23,7 +26,8 @@ class LastAssignmentConfig(Message):
 class StreamsGroupMetadataValue(Message):
     """Epoch of the group, hash of the topics its topology needs, and what was last validated.
 
-    The default of `last_assignment_configs` is empty, not null (its schema's `"default": null` lacks the quotes).
+    The default of `last_assignment_configs` is empty, not null (its schema's `"default": null`
+    lacks the quotes).
     """
 
     epoch: Int32
@@ -123,7 +127,10 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 
 @struct
 class TaskIds(Message):
-    """Tasks of one subtopology and, in parallel, the epochs at which they were assigned. As in consumer groups, the default is no epochs, not null."""
+    """Tasks of one subtopology and, in parallel, the epochs at which they were assigned.
+
+    As in consumer groups, the default is no epochs, not null.
+    """
 
     subtopology_id: String
     partitions: Array[Int32]
@@ -132,7 +139,10 @@ class TaskIds(Message):
 
 @value(StreamsGroupCurrentMemberAssignmentKey, versions=range(0, 1), flexible_since=0)
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """What a member runs, and what it still has to give up. `state`: 1 stable, 2 unrevoked, 3 unreleased tasks (not as in consumer groups)."""
+    """What a member runs, and what it still has to give up.
+
+    `state`: 1 stable, 2 unrevoked, 3 unreleased tasks (not as in consumer groups).
+    """
 
     member_epoch: Int32
     previous_member_epoch: Int32

@@ -21,9 +21,12 @@ class PartitionsSchema(Message):
 
 @value(TransactionLogKey, versions=range(0, 2), flexible_since=1)
 class TransactionLogValue(Message):
-    """State of a transaction. Kafka writes version 1 if the feature `transaction.version` is at least 1 (KIP-890), else 0.
+    """State of a transaction.
 
-    `transaction_status`: 0 empty, 1 ongoing, 2 prepare commit, 3 prepare abort, 4 complete commit, 5 complete abort, 6 dead, 7 prepare epoch fence.
+    Kafka writes version 1 if the feature `transaction.version` is at least 1 (KIP-890), else 0.
+
+    `transaction_status`: 0 empty, 1 ongoing, 2 prepare commit, 3 prepare abort, 4 complete commit,
+    5 complete abort, 6 dead, 7 prepare epoch fence.
     """
 
     producer_id: Int64

@@ -24,8 +24,8 @@ Protocols = Sequence[JoinGroupRequestProtocol]
 class LiveMember:
     """A member of a classic group.
 
-    `joining`, `syncing`: the answer that it waits for, in the first and second half of a rebalance. `is_new`: it has not had an answer to its first
-    JoinGroup yet, so it cannot send heartbeats.
+    `joining`, `syncing`: the answer that it waits for, in the first and second half of a rebalance.
+    `is_new`: it has not had an answer to its first JoinGroup yet, so it cannot send heartbeats.
     """
 
     member_id: str
@@ -46,16 +46,21 @@ class LiveMember:
 
     @property
     def may_be_silent(self) -> bool:
-        """Whether it need not send heartbeats: who waits for an answer is there. New members are not waited for so long, as they may have asked again."""
+        """Whether it need not send heartbeats: who waits for an answer is there.
+
+        New members are not waited for so long, as they may have asked again.
+        """
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
 class LiveGroup(ClassicGroup):
     """A classic group while it lives; its fields are those of `ClassicGroup`, to be written.
 
-    `phase`: its state; `previous_phase`: `ClassicState.DEAD` at first. `leader`: of the members, who makes the assignment. `pending`: ids that were given
-    out (KIP-394) and are to join; `unsynced`: ids that have not sent SyncGroup in this generation. `joining`: how many members wait for the answer to
-    JoinGroup. `offered`: protocol → how many members offer it. `newcomers`: somebody came while an empty group waited for more.
+    `phase`: its state; `previous_phase`: `ClassicState.DEAD` at first. `leader`: of the members,
+    who makes the assignment. `pending`: ids that were given out (KIP-394) and are to join;
+    `unsynced`: ids that have not sent SyncGroup in this generation. `joining`: how many members
+    wait for the answer to JoinGroup. `offered`: protocol → how many members offer it. `newcomers`:
+    somebody came while an empty group waited for more.
     """
 
     __slots__ = (
@@ -104,7 +109,10 @@ class LiveGroup(ClassicGroup):
 
     @classmethod
     def of(cls, group: ClassicGroup, now_ms: int) -> "LiveGroup":
-        """From what the log tells. A group that was made for offsets is Empty since now, as far as anybody knows."""
+        """From what the log tells.
+
+        A group that was made for offsets is Empty since now, as far as anybody knows.
+        """
         live = cls(group.group_id, since_ms=now_ms)
         record = group.metadata
         if record is None:
@@ -141,7 +149,10 @@ class LiveGroup(ClassicGroup):
 
     @property
     def is_empty(self) -> bool:
-        """Whether its state is Empty. While the last members go, it has none and is not Empty yet."""
+        """Whether its state is Empty.
+
+        While the last members go, it has none and is not Empty yet.
+        """
         return self.phase is ClassicState.EMPTY
 
     @property
@@ -174,7 +185,10 @@ class LiveGroup(ClassicGroup):
     # Members
 
     def add(self, member: LiveMember, protocol_type: str, joining: Pending[JoinGroupResponse] | None = None) -> None:
-        """A member that is not in yet. The first one leads, and says what type of protocol the group has."""
+        """A member that is not in yet.
+
+        The first one leads, and says what type of protocol the group has.
+        """
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
         if not self.members:
@@ -219,7 +233,10 @@ class LiveGroup(ClassicGroup):
         self.unsynced.discard(member_id)
 
     def rename(self, member: LiveMember, new_id: str) -> LiveMember:
-        """A static member under another id (KIP-345): a new object, in which nobody waits for an answer. `unsynced` keeps the old id, as in Kafka."""
+        """A static member under another id (KIP-345): a new object, in which nobody waits for an answer.
+
+        `unsynced` keeps the old id, as in Kafka.
+        """
         old_id = member.member_id
         assert member.group_instance_id is not None
         renamed = replace(member, member_id=new_id, is_new=False, joining=None, syncing=None)
@@ -280,7 +297,10 @@ class LiveGroup(ClassicGroup):
         return self.joining == len(self.members) and not self.pending
 
     def elect_leader(self) -> bool:
-        """Have a leader that has joined: if the leader has not, the first in Kafka's order that has. False if nobody has."""
+        """Have a leader that has joined: if the leader has not, the first in Kafka's order that has.
+
+        False if nobody has.
+        """
         leader = None if self.leader is None else self.members.get(self.leader)
         if leader is None:
             return False
@@ -301,7 +321,10 @@ class LiveGroup(ClassicGroup):
         self.unsynced.clear()
 
     def choose(self) -> None:
-        """Settle on a protocol, and so on the topics of all members; on none without members. Raises `ApiError`, see `choose_protocol`."""
+        """Settle on a protocol, and so on the topics of all members; on none without members.
+
+        Raises `ApiError`, see `choose_protocol`.
+        """
         self.protocol = self.choose_protocol() if self.members else None
         self.subscribed_topics = self._subscribed_topics()
 
@@ -316,7 +339,8 @@ class LiveGroup(ClassicGroup):
     def choose_protocol(self) -> str:
         """What most members prefer of that which all offer; of equals the first in Kafka's map (java.util.HashMap of names).
 
-        Raises `ApiError` if there is nothing that all offer. `supports` prevents that, unless a member offers something twice.
+        Raises `ApiError` if there is nothing that all offer. `supports` prevents that, unless a
+        member offers something twice.
         """
         votes: JavaHashMap[str, int] = JavaHashMap()
         for member in self.members.values():

@@ -21,7 +21,11 @@ def live_group(shard: CoordinatorShard, group_id: str, now_ms: int) -> LiveGroup
 
 
 def existing(shard: CoordinatorShard, group_id: str) -> CoordinatorGroup:
-    """The group of this id, of any kind. Raises `ApiError`: INVALID_GROUP_ID, or UNKNOWN_MEMBER_ID, as nobody is a member of what is not there."""
+    """The group of this id, of any kind.
+
+    Raises `ApiError`: INVALID_GROUP_ID, or UNKNOWN_MEMBER_ID, as nobody is a member of what is not
+    there.
+    """
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     group = shard.state.groups.get(group_id)

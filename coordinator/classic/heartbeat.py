@@ -1,4 +1,7 @@
-"""Heartbeat v0–4: a member is there, and hears whether it shall join again. Commits of offsets keep it there, too."""
+"""Heartbeat v0–4: a member is there, and hears whether it shall join again.
+
+Commits of offsets keep it there, too.
+"""
 
 from quorate.codecs.api import HeartbeatRequest, HeartbeatResponse
 from quorate.coordinator.classic.group import LiveGroup

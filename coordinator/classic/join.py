@@ -55,7 +55,8 @@ def _join(shard: CoordinatorShard, joiner: Joiner) -> Result[JoinGroupResponse]:
     is_new = group is None
     if group is None:
         if request.member_id:
-            # An empty group of the other protocol is forgotten all the same; Kafka loses it in this way, too, until it loads its log again.
+            # An empty group of the other protocol is forgotten all the same; Kafka loses it in this
+            # way, too, until it loads its log again.
             answer.complete(_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
             return Result()
         group = new_group(shard, group_id, now_ms)
@@ -74,7 +75,8 @@ def _join(shard: CoordinatorShard, joiner: Joiner) -> Result[JoinGroupResponse]:
     if not is_new or result.records:
         return result.with_response(None)
 
-    # A group that is new is recorded before anybody is in it. The record replaces what stands here already, so it is not replayed.
+    # A group that is new is recorded before anybody is in it. The record replaces what stands here
+    # already, so it is not replayed.
     def gone(code: int) -> None:
         if shard.state.groups.get(group_id) is group:
             del shard.state.groups[group_id]
@@ -85,7 +87,10 @@ def _join(shard: CoordinatorShard, joiner: Joiner) -> Result[JoinGroupResponse]:
 
 
 def _has_room(shard: CoordinatorShard, group: LiveGroup, member_id: str) -> bool:
-    """Whether one more may join (`group.max.size`, KIP-389). While members join anew, those count that have; the last ones have no room then."""
+    """Whether one more may join (`group.max.size`, KIP-389).
+
+    While members join anew, those count that have; the last ones have no room then.
+    """
     member = group.members.get(member_id)
     match group.phase:
         case ClassicState.EMPTY | ClassicState.DEAD:
@@ -117,7 +122,10 @@ def _join_unknown(shard: CoordinatorShard, group: LiveGroup, joiner: Joiner) -> 
 
 
 def _join_known(shard: CoordinatorShard, group: LiveGroup, joiner: Joiner) -> Result[None]:
-    """A member, or an id that was given out. A follower that announces nothing new hears again what it has heard already."""
+    """A member, or an id that was given out.
+
+    A follower that announces nothing new hears again what it has heard already.
+    """
     request = joiner.request
     _check_protocols(group, request)
     member_id = request.member_id
@@ -156,8 +164,9 @@ def _add(shard: CoordinatorShard, group: LiveGroup, member_id: str, joiner: Join
     now_ms, timeout_ms = joiner.context.now_ms, shard.config.classic_group_new_member_join_timeout_ms
     member = joiner.as_member(member_id)
     group.add(member, joiner.request.protocol_type, joiner.answer)
-    # It cannot send heartbeats before it knows its id, so its session does not count; but if it asks again and again, as clients do whose requests time out,
-    # the members that it left behind must go.
+    # It cannot send heartbeats before it knows its id, so its session does not count; but if it
+    # asks again and again, as clients do whose requests time out, the members that it left behind
+    # must go.
     expect_heartbeat(shard, group, member, now_ms, timeout_ms)
     return rebalance_if_possible(shard, group, now_ms)
 

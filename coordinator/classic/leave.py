@@ -1,4 +1,7 @@
-"""LeaveGroup v0–5: members go. Since version 3 several at once, and static ones by their names (KIP-345), which admins do."""
+"""LeaveGroup v0–5: members go.
+
+Since version 3 several at once, and static ones by their names (KIP-345), which admins do.
+"""
 
 from quorate.codecs.api import JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
 from quorate.codecs.api.leave_group import MemberIdentity, MemberResponse

@@ -1,7 +1,8 @@
 """Where the classic protocol meets groups of another kind (KIP-848, "Migration").
 
-A request about a consumer group that has members is handled by the shard's handler for its type (`on_consumer_groups`). For groups of other
-kinds, JoinGroup is refused, and for the other requests nobody is a member. An empty consumer group gives way to a classic one.
+A request about a consumer group that has members is handled by the shard's handler for its type
+(`on_consumer_groups`). For groups of other kinds, JoinGroup is refused, and for the other requests
+nobody is a member. An empty consumer group gives way to a classic one.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,10 @@ __all__ = ["gives_way", "handle_on_consumer_group", "replace_empty_group"]
 def handle_on_consumer_group(
     shard: CoordinatorShard, group: CoordinatorGroup, request: Message, context: RequestContext
 ) -> Result[Any]:
-    """Answer a request of the classic protocol about a group that is not classic. Raises `ApiError`."""
+    """Answer a request of the classic protocol about a group that is not classic.
+
+    Raises `ApiError`.
+    """
     if isinstance(group, ConsumerGroup):
         return shard.on_consumer_groups[type(request)](shard, group, request, context)
     refused = isinstance(request, JoinGroupRequest)

@@ -1,7 +1,8 @@
 """Rebalances of classic groups, and everything that time does to them: members wait for each other, then for their leader, and go if they are silent.
 
-Timers, by Kafka's keys: `heartbeat-GROUP-MEMBER` (a session, also of an id that was given out and is to join), `join-GROUP` (the group waits for members), and
-`sync-GROUP` (members that joined have to send SyncGroup). Kafka does not try a timer's work again if its record could not be written.
+Timers, by Kafka's keys: `heartbeat-GROUP-MEMBER` (a session, also of an id that was given out and
+is to join), `join-GROUP` (the group waits for members), and `sync-GROUP` (members that joined have
+to send SyncGroup). Kafka does not try a timer's work again if its record could not be written.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +54,10 @@ def _session_key(group: LiveGroup, member_id: str) -> str:
 def expect_heartbeat(
     shard: CoordinatorShard, group: LiveGroup, member: LiveMember, now_ms: int, timeout_ms: int | None = None
 ) -> None:
-    """The member was heard of. If it is not again in `timeout_ms` (by default its session timeout), it is removed."""
+    """The member was heard of.
+
+    If it is not again in `timeout_ms` (by default its session timeout), it is removed.
+    """
     chosen = member.session_timeout_ms if timeout_ms is None else timeout_ms
     expect_join(shard, group, member.member_id, now_ms + chosen)
 
@@ -111,7 +115,10 @@ def rebalance_if_possible(shard: CoordinatorShard, group: LiveGroup, now_ms: int
 
 
 def prepare_rebalance(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Result[None]:
-    """Have all members join again. An empty group waits `group.initial.rebalance.delay.ms` for more (KIP-134)."""
+    """Have all members join again.
+
+    An empty group waits `group.initial.rebalance.delay.ms` for more (KIP-134).
+    """
     if group.phase is ClassicState.COMPLETING_REBALANCE:
         reset_assignments(shard, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
     group.unsynced.clear()
@@ -149,7 +156,10 @@ def _wait_for_members(shard: CoordinatorShard, group: LiveGroup, now_ms: int) ->
 
 
 def complete_join_if_all_are_there(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Result[None]:
-    """Go on with a rebalance that is being prepared, if nobody is missing. A first one goes on when its delay is over."""
+    """Go on with a rebalance that is being prepared, if nobody is missing.
+
+    A first one goes on when its delay is over.
+    """
     prepared = group.phase is ClassicState.PREPARING_REBALANCE
     if prepared and group.previous_phase is not ClassicState.EMPTY and group.all_joined:
         return _complete_join(shard, group, now_ms)
@@ -157,9 +167,12 @@ def complete_join_if_all_are_there(shard: CoordinatorShard, group: LiveGroup, no
 
 
 def _complete_join(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Result[None]:
-    """A new generation of those that have joined, and of static members, which may be late (KIP-345). All answers go out; now SyncGroup is awaited.
+    """A new generation of those that have joined, and of static members, which may be late (KIP-345).
 
-    If only static members are left and none of them has joined, the group waits once more. If nobody is left, it is empty, and a record says so.
+    All answers go out; now SyncGroup is awaited.
+
+    If only static members are left and none of them has joined, the group waits once more. If
+    nobody is left, it is empty, and a record says so.
     """
     shard.timers.cancel(_join_key(group))
     for member in group.ordered_members():
@@ -184,7 +197,10 @@ def _complete_join(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Re
 def joined(
     group: LiveGroup, member_id: str, *, tell_members: bool, leader: str | None = None, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """The answer to a member of the current generation. `leader`: if it is to hear of another one."""
+    """The answer to a member of the current generation.
+
+    `leader`: if it is to hear of another one.
+    """
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
@@ -250,12 +266,16 @@ def _answer_syncs(shard: CoordinatorShard, group: LiveGroup, code: int, now_ms: 
             assignment=member.assignment,
         )
         if group.answer_sync(member, response):
-            # While a member waited for this, the end of its session was ignored, so nothing would watch it now.
+            # While a member waited for this, the end of its session was ignored, so nothing would
+            # watch it now.
             expect_heartbeat(shard, group, member, now_ms)
 
 
 def bring_to_life(shard: CoordinatorShard, group: ClassicGroup, now_ms: int) -> None:
-    """Everybody's session starts anew. A group that is larger than is allowed now rebalances, so that it becomes smaller."""
+    """Everybody's session starts anew.
+
+    A group that is larger than is allowed now rebalances, so that it becomes smaller.
+    """
     if not group.members:
         return
     live = alive(shard, group, now_ms)

@@ -23,7 +23,10 @@ SKIPS = 9
 
 
 def join_again(shard: CoordinatorShard, group: LiveGroup, old: LiveMember, new_id: str, joiner: Joiner) -> Result[None]:
-    """Who has the old id and still waits for something is fenced. A stable group does not rebalance, unless another protocol would be chosen now."""
+    """Who has the old id and still waits for something is fenced.
+
+    A stable group does not rebalance, unless another protocol would be chosen now.
+    """
     context = joiner.context
     old_leader = group.leader
     renamed = _rename(group, old, new_id)
@@ -43,7 +46,8 @@ def join_again(shard: CoordinatorShard, group: LiveGroup, old: LiveMember, new_i
         if context.api_version >= SKIPS:
             group.answer_join(renamed, joined(group, new_id, tell_members=leads, skip_assignment=leads))
         else:
-            # It must not take itself for the leader, or it would assign anew: so it hears the leader's old id.
+            # It must not take itself for the leader, or it would assign anew: so it hears the
+            # leader's old id.
             group.answer_join(renamed, joined(group, new_id, tell_members=False, leader=old_leader))
 
     def taken_back(code: int) -> None:

@@ -25,7 +25,10 @@ TRANSITIONS: Mapping[ClassicState, frozenset[ClassicState]] = MappingProxyType(
 
 
 class IllegalTransition(ApiError):
-    """A group was to come into a state that cannot follow its own. Clients get UNKNOWN_SERVER_ERROR, as from Kafka."""
+    """A group was to come into a state that cannot follow its own.
+
+    Clients get UNKNOWN_SERVER_ERROR, as from Kafka.
+    """
 
     def __init__(self, group_id: str, old: ClassicState, new: ClassicState) -> None:
         super().__init__(

@@ -66,7 +66,10 @@ def _assign(
     context: RequestContext,
     answer: Pending[SyncGroupResponse],
 ) -> Result[SyncGroupResponse]:
-    """Write what the leader gives out; then all that wait get theirs, and the group is stable. Whom the leader forgot gets nothing."""
+    """Write what the leader gives out; then all that wait get theirs, and the group is stable.
+
+    Whom the leader forgot gets nothing.
+    """
     assignments = dict.fromkeys(group.members, b"")
     assignments |= {given.member_id: given.assignment for given in request.assignments}
     generation = group.generation

@@ -1,4 +1,7 @@
-"""Whose turn it is to compute a group's target assignment by a client-side assignor (KIP-848). In no record: after a load it is nobody's, and the next is asked."""
+"""Whose turn it is to compute a group's target assignment by a client-side assignor (KIP-848).
+
+In no record: after a load it is nobody's, and the next is asked.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,9 +35,13 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computation:
-    """One computation at a time. `member_id`: whose turn it is; `epoch`: the group epoch that it was told of, or fetched the group at.
+    """One computation at a time.
 
-    `deadline_ms`: when its time is over, and another one gets the turn. `late`: those whose time was over since the last assignment; they come last.
+    `member_id`: whose turn it is; `epoch`: the group epoch that it was told of, or fetched the
+    group at.
+
+    `deadline_ms`: when its time is over, and another one gets the turn. `late`: those whose time
+    was over since the last assignment; they come last.
     """
 
     phase: Phase = Phase.NOBODY
@@ -52,7 +59,10 @@ class Computation:
         return self._moved(Phase.COMPUTING, epoch=epoch)
 
     def refused(self) -> Self:
-        """What the member handed in was not taken. It is to fetch the group again, in what time is left to it."""
+        """What the member handed in was not taken.
+
+        It is to fetch the group again, in what time is left to it.
+        """
         return self._moved(Phase.TOLD)
 
     def over(self) -> Self:

@@ -1,4 +1,8 @@
-"""`ClientAssignors`: the plug-in. It reads what heartbeats announce of client-side assignors, and gives members what an assignor made for them."""
+"""`ClientAssignors`: the plug-in.
+
+It reads what heartbeats announce of client-side assignors, and gives members what an assignor made
+for them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,7 +50,10 @@ class ClientAssignors(ConsumerGroupExtension):
     }
 
     def member_tags(self, tags: Tags, request: ConsumerGroupHeartbeatRequest) -> Tags:
-        """What the member announces after the heartbeat; the same object if it says nothing of it. Raises `ApiError` INVALID_REQUEST."""
+        """What the member announces after the heartbeat; the same object if it says nothing of it.
+
+        Raises `ApiError` INVALID_REQUEST.
+        """
         try:
             announced = read_tags(AnnouncedAssignors, request.unknown_tags).client_assignors
         except DecodeError as error:

@@ -20,10 +20,14 @@ __all__ = ["consumer_group_install_assignment"]
 def consumer_group_install_assignment(
     shard: CoordinatorShard, request: ConsumerGroupInstallAssignmentRequest, context: RequestContext
 ) -> Result[ConsumerGroupInstallAssignmentResponse]:
-    """Take the assignment. If the assignor reports an error, the group comes to its epoch with the target that it has, and all members are told the error.
+    """Take the assignment.
 
-    Raises `ApiError`: see `asked`; INVALID_REQUEST; STALE_MEMBER_EPOCH if the group has another epoch by now; INVALID_ASSIGNMENT, see `checked`. Unless it is
-    not the member's turn at all, it is told again, in what time is left to it.
+    If the assignor reports an error, the group comes to its epoch with the target that it has, and
+    all members are told the error.
+
+    Raises `ApiError`: see `asked`; INVALID_REQUEST; STALE_MEMBER_EPOCH if the group has another
+    epoch by now; INVALID_ASSIGNMENT, see `checked`. Unless it is not the member's turn at all, it
+    is told again, in what time is left to it.
     """
     group, used = asked(shard, request.group_id, request.member_id, request.member_epoch)
     origin = TargetOrigin(computed_by=ComputedBy(assignor=used.name, member_id=request.member_id, error=request.error))

@@ -22,7 +22,10 @@ __all__ = ["consumer_group_prepare_assignment"]
 def consumer_group_prepare_assignment(
     shard: CoordinatorShard, request: ConsumerGroupPrepareAssignmentRequest, context: RequestContext
 ) -> Result[ConsumerGroupPrepareAssignmentResponse]:
-    """The group as it is now, members in the order of Kafka's map, topics by name. Raises `ApiError`, see `asked`."""
+    """The group as it is now, members in the order of Kafka's map, topics by name.
+
+    Raises `ApiError`, see `asked`.
+    """
     group, used = asked(shard, request.group_id, request.member_id, request.member_epoch)
     topics: dict[str, TopicImage] = {}
     members = tuple(_member(shard.image, group, member, used.name, topics) for _, member in group.members.ordered())

@@ -12,7 +12,9 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 __all__ = ["Offer", "Selected", "announced_by", "announcement", "selected", "used_by", "with_member"]
 
 Offer = tuple[tuple[str, int, int], ...]
-"""Client-side assignors that a member can run, the one that it prefers first: name, oldest and newest version of the metadata that it understands."""
+"""Client-side assignors that a member can run, the one that it prefers first: name, oldest and
+newest version of the metadata that it understands.
+"""
 
 
 class Selected(NamedTuple):
@@ -24,11 +26,14 @@ class Selected(NamedTuple):
 
 
 def selected(offers: Mapping[Offer, int]) -> Selected | None:
-    """The assignor of a group; `None` where the server assigns. `offers`: members per list of assignors.
+    """The assignor of a group; `None` where the server assigns.
 
-    An assignor has to be common to all, and so have its versions. Of several, the one that most members prefer to the other common ones; then the one that
-    stands further in front over all lists, then the first by name. The KIP says only that the members' precedence is respected. A member of the classic
-    protocol announces nothing.
+    `offers`: members per list of assignors.
+
+    An assignor has to be common to all, and so have its versions. Of several, the one that most
+    members prefer to the other common ones; then the one that stands further in front over all
+    lists, then the first by name. The KIP says only that the members' precedence is respected. A
+    member of the classic protocol announces nothing.
     """
     common: dict[str, Selected] | None = None
     for offer in offers:

@@ -1,8 +1,9 @@
 """Whose turn it is to run the group's client-side assignor (KIP-848, "Client Side Mode").
 
-The first member that is heard of when a target is due gets the turn, and is told so in the answer; its rebalance timeout runs from then. Whoever is late is not
-fenced, only sessions do that; the next one that is heard of gets the turn. One computation at a time: nobody else is told meanwhile, and if the group's
-epoch goes up, the same member is told again with its next heartbeat.
+The first member that is heard of when a target is due gets the turn, and is told so in the answer;
+its rebalance timeout runs from then. Whoever is late is not fenced, only sessions do that; the next
+one that is heard of gets the turn. One computation at a time: nobody else is told meanwhile, and if
+the group's epoch goes up, the same member is told again with its next heartbeat.
 """
 
 from collections.abc import Callable
@@ -57,8 +58,9 @@ def turn(
 ) -> Callable[[], None] | None:
     """What has to be done when this member is told that it is its turn to compute the target of `epoch`; `None` if it is not told.
 
-    `may_begin`: the last target is old enough for another one; `joining`: the member may have forgotten that it was told. A member whose time runs keeps its
-    deadline, unless it has fetched the group at an earlier epoch.
+    `may_begin`: the last target is old enough for another one; `joining`: the member may have
+    forgotten that it was told. A member whose time runs keeps its deadline, unless it has fetched
+    the group at an earlier epoch.
     """
     computation = running(group)
     deadline_ms, late = now_ms + max(member.metadata.rebalance_timeout_ms, 0), computation.late
@@ -106,7 +108,8 @@ def forget(shard: CoordinatorShard, group: ConsumerGroup) -> None:
 def asked(shard: CoordinatorShard, group_id: str, member_id: str, epoch: int) -> tuple[ConsumerGroup, Selected]:
     """The group that a member prepares or installs an assignment for, and its assignor; the checks that the KIP has, in its order.
 
-    Raises `ApiError`: INVALID_REQUEST, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID (also if it is not the member's turn) or STALE_MEMBER_EPOCH.
+    Raises `ApiError`: INVALID_REQUEST, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID (also if it is not the
+    member's turn) or STALE_MEMBER_EPOCH.
     """
     for what, text in (("a group id", group_id), ("a member id", member_id)):
         if not text.strip():

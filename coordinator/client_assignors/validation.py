@@ -14,7 +14,9 @@ from quorate.coordinator.state.consumer import ConsumerGroup
 __all__ = ["Given", "checked"]
 
 Given = tuple[Mapping[Uuid, tuple[int, ...]], Tags]
-"""What a member is to have: topic id → partitions, without topics of which it gets nothing; and the tagged fields with what it is to be told."""
+"""What a member is to have: topic id → partitions, without topics of which it gets nothing; and the
+tagged fields with what it is to be told.
+"""
 
 
 def checked(
@@ -22,8 +24,9 @@ def checked(
 ) -> dict[str, Given]:
     """Member id → what it is to have, for every member of the group.
 
-    Raises `ApiError` INVALID_ASSIGNMENT: a member is unknown, listed twice or missing; a topic or partition does not exist, or its topic is not
-    among those that the member subscribes to; a partition is given twice; metadata has a version that the member does not understand.
+    Raises `ApiError` INVALID_ASSIGNMENT: a member is unknown, listed twice or missing; a topic or
+    partition does not exist, or its topic is not among those that the member subscribes to; a
+    partition is given twice; metadata has a version that the member does not understand.
     """
     given: dict[str, Given] = {}
     owners: dict[tuple[Uuid, int], str] = {}

@@ -1,6 +1,9 @@
-"""The heartbeat that comes most often: of a member that is where it shall be, and says only that it lives. What is to be answered is known without looking further.
+"""The heartbeat that comes most often: of a member that is where it shall be, and says only that it lives.
 
-There are no records, the epoch stays, nothing is assigned: what the whole way (`heartbeat`) would come to, step by step.
+What is to be answered is known without looking further.
+
+There are no records, the epoch stays, nothing is assigned: what the whole way (`heartbeat`) would
+come to, step by step.
 """
 
 from functools import lru_cache
@@ -20,8 +23,9 @@ def answer_at_rest(
 ) -> ConsumerGroupHeartbeatResponse | None:
     """The answer, and the member's session begins anew; `None`, with nothing done, where more has to be looked at.
 
-    The member announces nothing, is at the epoch that it says, and that is the group's and the target's; no expression may be due to be matched, no metadata
-    hash to be computed. With plug-ins there is always more to look at. Members that say the same get one and the same object.
+    The member announces nothing, is at the epoch that it says, and that is the group's and the
+    target's; no expression may be due to be matched, no metadata hash to be computed. With plug-ins
+    there is always more to look at. Members that say the same get one and the same object.
     """
     if (
         request.member_epoch <= 0

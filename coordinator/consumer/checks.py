@@ -33,7 +33,10 @@ _WHITE = "".join(map(chr, range(33)))
 
 
 def check_request(config: CoordinatorConfig, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """What can be told without looking at the group. Raises `ApiError`: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
+    """What can be told without looking at the group.
+
+    Raises `ApiError`: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
+    """
     epoch = request.member_epoch
     if version >= 1 or epoch > JOIN or epoch == LEAVE:  # in version 0 the coordinator made up ids (KIP-1082)
         need_text("a member id", request.member_id)
@@ -79,8 +82,9 @@ def check_not_full(group: ModernGroup[Any, Any], member_id: str, most: int) -> N
 def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, *, rejoins_at_0: bool) -> None:
     """Raises `ApiError` FENCED_MEMBER_EPOCH for an epoch that the member cannot have.
 
-    With `rejoins_at_0` (since 4.2, KAFKA-19233) 0 always passes: it joins again. The previous epoch passes if the member owns nothing that it does not have: the answer with the new
-    epoch may have been lost.
+    With `rejoins_at_0` (since 4.2, KAFKA-19233) 0 always passes: it joins again. The previous epoch
+    passes if the member owns nothing that it does not have: the answer with the new epoch may have
+    been lost.
     """
     epoch = request.member_epoch
     if epoch == member.epoch or (epoch == JOIN and rejoins_at_0):
@@ -116,7 +120,11 @@ def _has_all(assigned: Owned, owned: Sequence[TopicPartitions] | None) -> bool:
 
 
 def check_holder(holder: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """The static member of an instance id. Raises `ApiError`: UNKNOWN_MEMBER_ID if there is none, FENCED_INSTANCE_ID if it has another member id."""
+    """The static member of an instance id.
+
+    Raises `ApiError`: UNKNOWN_MEMBER_ID if there is none, FENCED_INSTANCE_ID if it has another
+    member id.
+    """
     if holder is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no static member {instance_id}")
     if holder.member_id != member_id:

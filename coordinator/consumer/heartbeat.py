@@ -98,7 +98,8 @@ def _beat(
     if bump or is_stale(group, now_ms):
         refreshed = refresh(shard, group, before, member, records, bump=bump, now_ms=now_ms)
 
-    # 2. A new target assignment, if the group's epoch is ahead of the last one's, and one step of the member towards it.
+    # 2. A new target assignment, if the group's epoch is ahead of the last one's, and one step of
+    #    the member towards it.
     progress = Progress(
         group=group,
         before=before,
@@ -145,7 +146,11 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 class _Extra(NamedTuple):
-    """What plug-ins add to a response. `has_part`: whether one has a part in the member's assignment, see `ConsumerGroupExtension.assignment_tags`."""
+    """What plug-ins add to a response.
+
+    `has_part`: whether one has a part in the member's assignment, see
+    `ConsumerGroupExtension.assignment_tags`.
+    """
 
     has_part: bool = False
     assignment: Tags = ()

@@ -23,7 +23,9 @@ SESSION_TIMER = "session-timeout-%s-%s"
 REBALANCE_TIMER = "rebalance-timeout-%s-%s"
 JOIN_TIMER = "join-%s-%s"
 SYNC_TIMER = "sync-%s-%s"
-"""Keys of a member's timers, by group and member id. Those for joining and syncing are of members with the classic protocol."""
+"""Keys of a member's timers, by group and member id. Those for joining and syncing are of members
+with the classic protocol.
+"""
 
 
 def leave(
@@ -46,7 +48,10 @@ def leave(
 
 
 def _away(shard: CoordinatorShard, member: ConsumerMember, group_id: str) -> CoordinatorRecord:
-    """A static member that left for a while. It keeps its assignment, from an epoch that no commit can be older than; its session runs on."""
+    """A static member that left for a while.
+
+    It keeps its assignment, from an epoch that no commit can be older than; its session runs on.
+    """
     order = Order.of(shard.config)
     kept = order.loaded(member.assigned)
     if order.maps:
@@ -58,7 +63,10 @@ def _away(shard: CoordinatorShard, member: ConsumerMember, group_id: str) -> Coo
 def fence(
     shard: CoordinatorShard, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int
 ) -> Result[None]:
-    """Remove members. The group may become a classic one by that; otherwise it gets another epoch."""
+    """Remove members.
+
+    The group may become a classic one by that; otherwise it gets another epoch.
+    """
     if not members:
         return Result()
     converted = downgrade(shard, group, members, now_ms)

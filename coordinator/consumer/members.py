@@ -27,7 +27,8 @@ def find_or_join(
 ) -> ConsumerMember:
     """The member, as it was before this heartbeat; a new one if it joins.
 
-    Raises `ApiError`: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, or UNRELEASED_INSTANCE_ID.
+    Raises `ApiError`: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, or
+    UNRELEASED_INSTANCE_ID.
     """
     if request.instance_id is not None:
         return _find_or_join_static(shard, group, member_id, request.instance_id, request, records)
@@ -94,8 +95,8 @@ def replaced(
 def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | None:
     """The member with this instance id.
 
-    Raises `ApiError` UNKNOWN_MEMBER_ID where it had this instance id once, came again under its own id with another one, and is gone by now: as Kafka, the group
-    remembers the first.
+    Raises `ApiError` UNKNOWN_MEMBER_ID where it had this instance id once, came again under its own
+    id with another one, and is gone by now: as Kafka, the group remembers the first.
     """
     member_id = group.static_members.get(instance_id)
     if member_id is None:
@@ -111,9 +112,12 @@ def announced(
     request: ConsumerGroupHeartbeatRequest,
     context: RequestContext,
 ) -> ConsumerGroupMemberMetadataValue:
-    """What is known of the member after this heartbeat; the same object if nothing is new. What the request leaves out stays as it was.
+    """What is known of the member after this heartbeat; the same object if nothing is new.
 
-    Tagged fields that Kafka does not know are a plug-in's; without one they are dropped, as by Kafka. Raises `ApiError`, see `ConsumerGroupExtension.member_tags`.
+    What the request leaves out stays as it was.
+
+    Tagged fields that Kafka does not know are a plug-in's; without one they are dropped, as by
+    Kafka. Raises `ApiError`, see `ConsumerGroupExtension.member_tags`.
     """
     names = request.subscribed_topic_names
     tags = old.unknown_tags

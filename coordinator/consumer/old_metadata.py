@@ -1,7 +1,10 @@
-"""What groups kept of their topics before KIP-1101 (Kafka 4.1): id and number of partitions of each, in a record of type 4. If they differ, the epoch goes up.
+"""What groups kept of their topics before KIP-1101 (Kafka 4.1): id and number of partitions of each, in a record of type 4.
 
-The record lists topics in the order of Kafka's HashMaps, so subscriptions are counted here as there, step by step. Racks are not in it: since 4.0 no
-release has written them, and a broker that moves to another rack is noticed by no group.
+If they differ, the epoch goes up.
+
+The record lists topics in the order of Kafka's HashMaps, so subscriptions are counted here as
+there, step by step. Racks are not in it: since 4.0 no release has written them, and a broker that
+moves to another rack is noticed by no group.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +21,10 @@ __all__ = ["Subscriptions", "converted_topics", "differing"]
 
 
 class Subscriptions:
-    """Topics of a group, counted on from what the log says, in the order of Kafka's map of them. A topic without subscribers is not there."""
+    """Topics of a group, counted on from what the log says, in the order of Kafka's map of them.
+
+    A topic without subscribers is not there.
+    """
 
     def __init__(self, shard: CoordinatorShard, group: ConsumerGroup) -> None:
         self._jdk = shard.config.jdk
@@ -31,7 +37,10 @@ class Subscriptions:
             self._counts.put(topic, count)
 
     def change(self, old: ConsumerMember, new: ConsumerMember | None) -> None:
-        """A member becomes another, or goes. What an expression matched goes with its last subscriber."""
+        """A member becomes another, or goes.
+
+        What an expression matched goes with its last subscriber.
+        """
         for member, by in ((old, -1), (new, 1)):
             if member is not None:
                 self._count(JavaHashSet.of(member.metadata.subscribed_topic_names, jdk=self._jdk), by, 0)

@@ -1,7 +1,8 @@
 """What members own and shall own, in the order in which Kafka's coordinator iterates it: HashMaps of topic ids with HashMaps or HashSets of partitions.
 
-Records and responses list partitions in that order, and the next map is filled in it. Partition numbers are their own hashes, so a table with more buckets
-than the highest number has them ascending; only where it has fewer (partitions 100 to 110, say) is a table followed step by step.
+Records and responses list partitions in that order, and the next map is filled in it. Partition
+numbers are their own hashes, so a table with more buckets than the highest number has them
+ascending; only where it has fewer (partitions 100 to 110, say) is a table followed step by step.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,8 +1,9 @@
 r"""Regexes in RE2 syntax, as Kafka's coordinators take them (KIP-848, KIP-1152).
 
-Kafka compiles them with RE2/J, this module with RE2 itself: both match in time linear in the length of the name, whatever the regex (Python's `re` does not).
-They read a few patterns differently. What can be told from the pattern alone is settled here; the table in docs/explanation/consumer-groups.md has the
-rest, which tests/coordinator/test_patterns.py holds against RE2/J.
+Kafka compiles them with RE2/J, this module with RE2 itself: both match in time linear in the length
+of the name, whatever the regex (Python's `re` does not). They read a few patterns differently. What
+can be told from the pattern alone is settled here; the table in docs/explanation/consumer-groups.md
+has the rest, which tests/coordinator/test_patterns.py holds against RE2/J.
 """
 
 import re
@@ -17,10 +18,13 @@ from quorate.codecs.wire import readable
 __all__ = ["MAX_MEMORY_BYTES", "Pattern", "PatternError", "compiled"]
 
 MAX_MEMORY_BYTES = 1 << 17
-"""Of a compiled regex: about 5,400 instructions, which is a list of some 5,000 characters of topic names. RE2/J has no limit.
+"""Of a compiled regex: about 5,400 instructions, which is a list of some 5,000 characters of topic
+names. RE2/J has no limit.
 
-It bounds what one request can cost: up to 0.1 s to compile, and up to 10 ms for a topic's name (measured on the worst regexes found). Compiling takes four times
-as long for twice the size, and holds Python's lock, so that no thread would help. RE2 keeps the 128 regexes compiled last, so they have 16 MiB together at most.
+It bounds what one request can cost: up to 0.1 s to compile, and up to 10 ms for a topic's name
+(measured on the worst regexes found). Compiling takes four times as long for twice the size, and
+holds Python's lock, so that no thread would help. RE2 keeps the 128 regexes compiled last, so they
+have 16 MiB together at most.
 """
 
 _QUOTED = r"\\Q.*?(?:\\E|\Z)"
@@ -74,7 +78,10 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _check(text: str) -> None:
-    """Refuse what RE2 reads and RE2/J does not. `text` is a regex for RE2, so all its classes are closed, which keeps this linear."""
+    """Refuse what RE2 reads and RE2/J does not.
+
+    `text` is a regex for RE2, so all its classes are closed, which keeps this linear.
+    """
     names: set[str] = set()
     for found in _TOKEN.finditer(text):
         match found.lastgroup:

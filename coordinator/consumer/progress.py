@@ -20,9 +20,10 @@ __all__ = ["Progress"]
 class Progress:
     """One request of a member.
 
-    `before`, `member`: the member before and after what it announced; `topics`: the names in its order; `owned`: what it says that it owns, `None` if it
-    does not say; `refreshed`: what came of it for the group, `None` if nothing did. `computed_by`, after `made`: the plug-in that computes the
-    target that is due.
+    `before`, `member`: the member before and after what it announced; `topics`: the names in its
+    order; `owned`: what it says that it owns, `None` if it does not say; `refreshed`: what came of
+    it for the group, `None` if nothing did. `computed_by`, after `made`: the plug-in that computes
+    the target that is due.
     """
 
     group: ConsumerGroup

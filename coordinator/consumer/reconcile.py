@@ -34,9 +34,10 @@ TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = {
 class Situation:
     """What reconciliation looks at, beside the member.
 
-    `epoch`, `target`: the target assignment. `owner_epoch`: the epoch of a partition's owner, -1 if it is free. `owned`: what the member says that it owns;
-    `None` if it does not say. `topics`: names that it subscribes to, or that its expression matched; `subscription_changed`: in this heartbeat.
-    `behaviour`: of a release of Kafka.
+    `epoch`, `target`: the target assignment. `owner_epoch`: the epoch of a partition's owner, -1 if
+    it is free. `owned`: what the member says that it owns; `None` if it does not say. `topics`:
+    names that it subscribes to, or that its expression matched; `subscription_changed`: in this
+    heartbeat. `behaviour`: of a release of Kafka.
     """
 
     epoch: int
@@ -55,7 +56,10 @@ class Situation:
         return Order(self.jdk, self.behaviour.assignment_epochs)
 
     def subscribes_to(self, topic_id: Uuid) -> bool:
-        """Whether the topic exists and is among those that the member subscribes to. Older releases don't ask, and go by the target alone."""
+        """Whether the topic exists and is among those that the member subscribes to.
+
+        Older releases don't ask, and go by the target alone.
+        """
         if not self.behaviour.follows_subscription:
             return True
         topic = self.image.topics_by_id.get(topic_id)
@@ -73,13 +77,15 @@ class Situation:
 def reconcile(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     """The member after one step; the same object if nothing changes, so that a record is only written where something does.
 
-    1. Something to give up, and the member may still own it: ask it to revoke, epoch unchanged (before 4.2 one higher if it has just revoked others).
+    1. Something to give up, and the member may still own it: ask it to revoke, epoch unchanged
+       (before 4.2 one higher if it has just revoked others).
     2. Something free to add: hand it over at the target epoch.
     3. Only partitions that others still hold: wait as UNRELEASED, at the target epoch.
     4. Nothing left to do: STABLE, at the target epoch.
 
-    Partitions of topics that the member no longer subscribes to are given up whatever the target says (KAFKA-19431). Raises `ApiError`
-    FENCED_MEMBER_EPOCH for a member in a state that is not known, unless it says that it owns nothing.
+    Partitions of topics that the member no longer subscribes to are given up whatever the target
+    says (KAFKA-19431). Raises `ApiError` FENCED_MEMBER_EPOCH for a member in a state that is not
+    known, unless it says that it owns nothing.
     """
     match member.state:
         case MemberState.STABLE:
@@ -113,7 +119,8 @@ def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
             kept.put(topic_id, {partition: here[partition] for partition in copied if partition in staying})
         if len(staying) < len(here):
             revoked.put(topic_id, {partition: here[partition] for partition in copied if partition not in staying})
-        # What the member itself has to revoke is free for itself: only one member can own a partition.
+        # What the member itself has to revoke is free for itself: only one member can own a
+        # partition.
         mine = member.pending_revocation.get(topic_id, {}) if situation.behaviour.takes_back else {}
         missing = [partition for partition in wanted if partition not in staying]
         free = [
@@ -166,7 +173,8 @@ def _moved(
 ) -> ConsumerMember:
     if state not in TRANSITIONS[member.state]:
         raise AssertionError(f"member {member.member_id} cannot go from {member.state.name} to {state.name}")
-    # The previous epoch is the one so far even if the epoch stays: that is how a lost answer is told from an old one.
+    # The previous epoch is the one so far even if the epoch stays: that is how a lost answer is
+    # told from an old one.
     return replace(
         member,
         state=state,

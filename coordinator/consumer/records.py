@@ -71,7 +71,10 @@ def target_assignment(group_id: str, member_id: str, target: Partitions, tags: T
 
 
 def target_epoch(group_id: str, epoch: int, now_ms: int, tags: Tags = ()) -> CoordinatorRecord:
-    """The group epoch that the target assignment is for, and when it was computed (KIP-1263). `tags`: a plug-in's fields."""
+    """The group epoch that the target assignment is for, and when it was computed (KIP-1263).
+
+    `tags`: a plug-in's fields.
+    """
     return written(
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         ConsumerGroupTargetAssignmentMetadataValue(

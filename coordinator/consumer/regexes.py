@@ -1,7 +1,7 @@
 """Subscriptions by regular expression: when a group's expressions are matched against all topics, and what follows from the result (KIP-848).
 
-Matching is left for later, as a `Task`: on a broker it may take long, and is done beside. All expressions of a group are matched together, so that a change of
-topics costs one rebalance.
+Matching is left for later, as a `Task`: on a broker it may take long, and is done beside. All
+expressions of a group are matched together, so that a change of topics costs one rebalance.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -36,7 +36,10 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 
 
 class RegexChange(Enum):
-    """What a heartbeat does to its member's expression. `RESOLVED`: it is known what the new one matches, or there is none any more."""
+    """What a heartbeat does to its member's expression.
+
+    `RESOLVED`: it is known what the new one matches, or there is none any more.
+    """
 
     NONE = "none"
     CHANGED = "changed"
@@ -53,7 +56,8 @@ def update_regex(
 ) -> RegexChange:
     """Take the member's expression over, and have the group's expressions matched if that is due.
 
-    Raises `ApiError` INVALID_REGULAR_EXPRESSION for an expression that nobody in the group has yet, and that is none.
+    Raises `ApiError` INVALID_REGULAR_EXPRESSION for an expression that nobody in the group has yet,
+    and that is none.
     """
     before, after = old.subscribed_topic_regex, new.subscribed_topic_regex
     change, is_new = RegexChange.NONE, False
@@ -144,7 +148,9 @@ def _subscribed(group: ConsumerGroup, before: str | None, after: str | None, jdk
 
 
 def matching(regexes: Sequence[str], image: MetadataImage) -> Generator[None, None, dict[str, list[str]]]:
-    """Regex → the topics that it matches as a whole, sorted; in the order in which Kafka writes the results. One that is none is matched by nothing.
+    """Regex → the topics that it matches as a whole, sorted; in the order in which Kafka writes the results.
+
+    One that is none is matched by nothing.
 
     Yields after each name: a regex can take 10 ms for one.
     """

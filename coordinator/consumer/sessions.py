@@ -1,4 +1,7 @@
-"""The timers by which members go that are not heard of any more, or do not give up partitions in time. After a load they start anew."""
+"""The timers by which members go that are not heard of any more, or do not give up partitions in time.
+
+After a load they start anew.
+"""
 
 from functools import partial
 

@@ -27,10 +27,14 @@ __all__ = [
 ]
 
 REFRESH_INTERVAL_MS = 2_147_483_647
-"""How long a metadata hash is good if nothing happens; a change of a subscribed topic ends it at once."""
+"""How long a metadata hash is good if nothing happens; a change of a subscribed topic ends it at
+once.
+"""
 
 Counts = dict[str, tuple[int, int]]
-"""Topic → how many members name it, and how many resolved expressions match it. A topic with neither is not there."""
+"""Topic → how many members name it, and how many resolved expressions match it. A topic with
+neither is not there.
+"""
 
 
 class Refreshed(NamedTuple):
@@ -57,7 +61,8 @@ def refresh(
 ) -> Refreshed:
     """Compute the metadata hash with the member as it is now; a new hash, like `bump`, gives the group another epoch.
 
-    Also takes away the record of type 4 that a broker before KIP-1101 wrote. Such a broker keeps that record up to date instead.
+    Also takes away the record of type 4 that a broker before KIP-1101 wrote. Such a broker keeps
+    that record up to date instead.
     """
     counts = with_member(group, old, new)
     computed = 0
@@ -84,7 +89,10 @@ def refresh(
 
 
 def with_member(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> Counts:
-    """The group's topics after `old` became `new`. What an expression matched goes with its last subscriber."""
+    """The group's topics after `old` became `new`.
+
+    What an expression matched goes with its last subscriber.
+    """
     counts: Counts = dict(group.topic_subscribers)
     found = group.recount_names(old.metadata.subscribed_topic_names, new.metadata.subscribed_topic_names)
     for topic in found.down.gone:
@@ -122,7 +130,10 @@ def add_topics(counts: Counts, topics: Iterable[str], change: int, *, regex: boo
 
 
 def hash_of(shard: CoordinatorShard, topics: Mapping[str, Any]) -> int:
-    """The hash of those of the topics that exist, from the hashes that are still known. Takes no step for each of those that do not exist."""
+    """The hash of those of the topics that exist, from the hashes that are still known.
+
+    Takes no step for each of those that do not exist.
+    """
     known = shard.topic_hashes
     hashes: dict[str, int] = {}
     for name in shard.image.topics.keys() & topics.keys():

@@ -39,7 +39,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRequest:
-    """Who wants a target: the group at `epoch`, with `member` in place of `before`. `topics`: names that the member gave in this heartbeat, in its order."""
+    """Who wants a target: the group at `epoch`, with `member` in place of `before`.
+
+    `topics`: names that the member gave in this heartbeat, in its order.
+    """
 
     group: ConsumerGroup
     epoch: int
@@ -87,7 +90,8 @@ def preferred_assignor(
 def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[CoordinatorRecord]) -> Target:
     """Compute the target of the whole group, and write what is different from before; gives the member's.
 
-    Raises `ApiError` UNKNOWN_SERVER_ERROR where the assignor fails, or is one that the configuration does not name.
+    Raises `ApiError` UNKNOWN_SERVER_ERROR where the assignor fails, or is one that the
+    configuration does not name.
     """
     group, jdk = request.group, shard.config.jdk
     name = preferred_assignor(group, request.before.metadata, request.member.metadata)
@@ -138,7 +142,8 @@ def _previous(request: TargetRequest) -> tuple[TopicPartition, ...]:
 def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jdk: int) -> GroupSpec:
     """The group for the assignor: its members in the order of Kafka's map, the requesting one as it is now.
 
-    `ignore_own`: the requesting member is given without its previous target, so that an assignor that goes by nothing of it tells the new one in full.
+    `ignore_own`: the requesting member is given without its previous target, so that an assignor
+    that goes by nothing of it tells the new one in full.
     """
     group, updated, replaced = request.group, request.member, request.replaced
     members: dict[str, Member] = {}
@@ -184,7 +189,8 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jd
         if member_id in unions:
             tell_order(prepared, int(prepared.listing_of[number]), unions[member_id], jdk)
     if replaced is not None:
-        # Who is a member already and takes another's place goes on with that one's target. What it had itself nobody gets: Kafka's map of owners still names it.
+        # Who is a member already and takes another's place goes on with that one's target. What it
+        # had itself nobody gets: Kafka's map of owners still names it.
         own = group.targets.get(updated.member_id, ())
         prepared.withheld = _numbers(image, topology, own)
         prepared.hash_order = _order_with_replaced([one for one, _ in ordered], updated.member_id, replaced, prepared)

@@ -22,7 +22,10 @@ __all__ = ["Converted", "Replacement", "converted", "downgrade", "may_replace"]
 
 
 class Replacement(NamedTuple):
-    """A static member of the new protocol, and the classic one that takes its place. Their ids may be the same."""
+    """A static member of the new protocol, and the classic one that takes its place.
+
+    Their ids may be the same.
+    """
 
     old: ConsumerMember
     new: ConsumerMember
@@ -69,7 +72,10 @@ def converted(
     leaving: Sequence[ConsumerMember] = (),
     replacement: Replacement | None = None,
 ) -> Converted:
-    """Put a classic group in the place of this one: stable, at its epoch, with its target as assignment. Raises `ApiError`."""
+    """Put a classic group in the place of this one: stable, at its epoch, with its target as assignment.
+
+    Raises `ApiError`.
+    """
     records = group_tombstones(group, None if replacement is None else _ids(replacement))
     made = LiveGroup(group.group_id, since_ms=now_ms)
     made.phase = ClassicState.STABLE

@@ -54,7 +54,10 @@ def cut_off(error: DecodeError, data: bytes) -> bool:
 
 
 def partitions_in(data: bytes, image: MetadataImage, jdk: int) -> Partitions:
-    """What a leader gave out, without topics that do not exist; nothing is no partitions. Raises `DecodeError` and `CustomAssignment`."""
+    """What a leader gave out, without topics that do not exist; nothing is no partitions.
+
+    Raises `DecodeError` and `CustomAssignment`.
+    """
     if not data:
         return {}
     found = decode_assignment(data).message
@@ -80,7 +83,10 @@ def owned_in(subscription: ConsumerProtocolSubscription, image: MetadataImage) -
 
 
 def assignment_for(announced: bytes, partitions: Mapping[Uuid, Iterable[int]], image: MetadataImage) -> bytes:
-    """An assignment as a member gets it: in the version of what it announced, topics by name. Raises `DecodeError` if that has no version."""
+    """An assignment as a member gets it: in the version of what it announced, topics by name.
+
+    Raises `DecodeError` if that has no version.
+    """
     version = decode_version(announced)
     given = tuple(
         ProtocolTopicPartition(topic=topic.name, partitions=tuple(numbers))
@@ -91,7 +97,10 @@ def assignment_for(announced: bytes, partitions: Mapping[Uuid, Iterable[int]], i
 
 
 def decode_version(data: bytes) -> int:
-    """The version that bytes of the consumer protocol begin with. Raises `DecodeError` if there is none."""
+    """The version that bytes of the consumer protocol begin with.
+
+    Raises `DecodeError` if there is none.
+    """
     version = int.from_bytes(data[:2], "big", signed=True)
     if len(data) < 2 or version < 0:
         reason = Reason.TOO_SHORT if len(data) < 2 else Reason.UNKNOWN_VERSION

@@ -1,4 +1,7 @@
-"""SyncGroup, Heartbeat and LeaveGroup of classic members of a consumer group. Their generation is their member epoch."""
+"""SyncGroup, Heartbeat and LeaveGroup of classic members of a consumer group.
+
+Their generation is their member epoch.
+"""
 
 from quorate.codecs import DecodeError
 from quorate.codecs.api import (
@@ -29,7 +32,10 @@ __all__ = ["heartbeat", "leave_group", "sync_group"]
 def sync_group(
     shard: CoordinatorShard, group: ConsumerGroup, request: SyncGroupRequest, context: RequestContext
 ) -> Result[SyncGroupResponse]:
-    """What the member has by now. Raises `ApiError`: REBALANCE_IN_PROGRESS if it has to join again first."""
+    """What the member has by now.
+
+    Raises `ApiError`: REBALANCE_IN_PROGRESS if it has to join again first.
+    """
     member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
     classic = member.metadata.classic_member_metadata
     assert classic is not None
@@ -51,7 +57,8 @@ def sync_group(
     try:
         assignment = assignment_for(preferred.metadata, assigned, shard.image)
     except DecodeError:
-        # It came from a classic group that followed another protocol, so nobody has read this one. Kafka never answers then, so neither do we.
+        # It came from a classic group that followed another protocol, so nobody has read this one.
+        # Kafka never answers then, so neither do we.
         return Result(response=Pending())
     return Result(
         response=SyncGroupResponse(
@@ -63,7 +70,10 @@ def sync_group(
 def heartbeat(
     shard: CoordinatorShard, group: ConsumerGroup, request: HeartbeatRequest, context: RequestContext
 ) -> Result[HeartbeatResponse]:
-    """A sign of life; the answer tells the member to join again if that brings it further. Raises `ApiError`."""
+    """A sign of life; the answer tells the member to join again if that brings it further.
+
+    Raises `ApiError`.
+    """
     member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
     heard(shard, group.group_id, member, context.now_ms)
     rejoins = (
@@ -84,7 +94,10 @@ def _newest_epoch(shard: CoordinatorShard, group: ConsumerGroup) -> int:
 def leave_group(
     shard: CoordinatorShard, group: ConsumerGroup, request: LeaveGroupRequest, context: RequestContext
 ) -> Result[LeaveGroupResponse]:
-    """Remove members of either protocol; each has an error of its own. In which order Kafka removes several is left to chance (a HashSet of objects)."""
+    """Remove members of either protocol; each has an error of its own.
+
+    In which order Kafka removes several is left to chance (a HashSet of objects).
+    """
     told = []
     leaving: dict[str, ConsumerMember] = {}
     for identity in identities(request, context.api_version):
@@ -117,7 +130,10 @@ def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Co
 
 
 def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
-    """A member of the classic protocol at its generation. Raises `ApiError`: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION."""
+    """A member of the classic protocol at its generation.
+
+    Raises `ApiError`: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION.
+    """
     member = _member(group, member_id, instance_id)
     if not member.uses_classic_protocol:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} does not use the classic protocol")

@@ -145,7 +145,10 @@ def _find(
     request: JoinGroupRequest,
     records: list[CoordinatorRecord],
 ) -> ConsumerMember:
-    """The member as it was; a new one under its id, or in the place of the static member of its name. Raises `ApiError`."""
+    """The member as it was; a new one under its id, or in the place of the static member of its name.
+
+    Raises `ApiError`.
+    """
     instance_id = request.group_instance_id
     if instance_id is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
@@ -170,7 +173,11 @@ def _announced(
     request: JoinGroupRequest,
     context: RequestContext,
 ) -> ConsumerGroupMemberMetadataValue:
-    """What is known of the member after this. It cannot say that it has no rack any more, or another server assignor; expressions are not for it."""
+    """What is known of the member after this.
+
+    It cannot say that it has no rack any more, or another server assignor; expressions are not for
+    it.
+    """
     rebalance_timeout_ms = request.rebalance_timeout_ms
     return in_writing(
         replace(

@@ -34,8 +34,8 @@ def upgrade(
 ) -> ConsumerGroup:
     """The consumer group that the records make of a classic one: everybody is at its generation, which is the group's epoch, with the last assignment.
 
-    Whoever waits for an answer is told to join again, even if the group then cannot become another one. Raises `ApiError`: GROUP_ID_NOT_FOUND, or
-    UNKNOWN_SERVER_ERROR where Kafka fails.
+    Whoever waits for an answer is told to join again, even if the group then cannot become another
+    one. Raises `ApiError`: GROUP_ID_NOT_FOUND, or UNKNOWN_SERVER_ERROR where Kafka fails.
     """
     live = alive(shard, group, now_ms)
     _check(shard, live)

@@ -1,1 +1,4 @@
-"""Handlers that only look: what groups there are, and what is in them, in the words of Kafka's Describe APIs. One module per API."""
+"""Handlers that only look: what groups there are, and what is in them, in the words of Kafka's Describe APIs.
+
+One module per API.
+"""

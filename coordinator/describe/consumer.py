@@ -29,7 +29,11 @@ consumer_group_describe_failed = each_failed(ConsumerGroupDescribeResponse, Desc
 
 
 def described(shard: CoordinatorShard, group: ConsumerGroup) -> DescribedGroup:
-    """A group as the API has it. Topics that no longer exist are left out of assignments; what a member still has to revoke is among what it has."""
+    """A group as the API has it.
+
+    Topics that no longer exist are left out of assignments; what a member still has to revoke is
+    among what it has.
+    """
     assignor = max(group.assignor_votes.ordered(), key=itemgetter(1), default=None)
     server_side = shard.config.group_consumer_assignors[0] if assignor is None else assignor[0]
     described = DescribedGroup(

@@ -24,7 +24,10 @@ def each_described(
     described: Callable[[CoordinatorShard, G], D],
     unknown: Callable[..., D],
 ) -> tuple[D, ...]:
-    """Descriptions in the order asked for; a group of another kind is not found. `unknown`: the API's struct for a group."""
+    """Descriptions in the order asked for; a group of another kind is not found.
+
+    `unknown`: the API's struct for a group.
+    """
     asked = list(group_ids)
     # Kafka's service answers for empty ids before it asks a coordinator.
     found = [unknown(group_id="", error_code=ErrorCode.INVALID_GROUP_ID) for group_id in asked if not group_id]

@@ -1,6 +1,7 @@
 """StreamsGroupDescribe v0 (KIP-1071).
 
-A broker tells the topology with its topics' partitions once a member has sent a heartbeat to it; here they are counted when somebody asks.
+A broker tells the topology with its topics' partitions once a member has sent a heartbeat to it;
+here they are counted when somebody asks.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,7 @@
 """How many partitions the internal topics of a streams group have to have (KIP-1071): those of its changelogs, and of topics by which it repartitions.
 
-Kafka counts them when members send heartbeats, and checks that the topics are there; until then it tells the topology as it was announced.
+Kafka counts them when members send heartbeats, and checks that the topics are there; until then it
+tells the topology as it was announced.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -28,7 +29,10 @@ def internal_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -
 
 
 def needed_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -> Mapping[str, int]:
-    """Internal topic → how many partitions it has to have, whether it is there or not. Raises `TopologyProblem`."""
+    """Internal topic → how many partitions it has to have, whether it is there or not.
+
+    Raises `TopologyProblem`.
+    """
     subtopologies = topology.subtopologies
     missing = {name for one in subtopologies for name in one.source_topics if name not in image.topics}
     if missing:

@@ -1,4 +1,7 @@
-"""What happened to a group between two moments, as facts. Of what happened in between and was undone, nothing is seen."""
+"""What happened to a group between two moments, as facts.
+
+Of what happened in between and was undone, nothing is seen.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +17,10 @@ __all__ = ["Written", "diff", "diff_views"]
 
 
 def diff(before: CoordinatorState, after: CoordinatorState) -> dict[str, tuple[Fact, ...]]:
-    """Group id → facts, of those groups that are not as they were. Both states are of the same partition, `before` the earlier one."""
+    """Group id → facts, of those groups that are not as they were.
+
+    Both states are of the same partition, `before` the earlier one.
+    """
     found: dict[str, tuple[Fact, ...]] = {}
     for group_id in {**before.groups, **after.groups, **before.offsets.committed, **after.offsets.committed}:
         old, new = before.groups.get(group_id), after.groups.get(group_id)
@@ -44,7 +50,8 @@ def diff_views(
 ) -> list[Fact]:
     """Facts in the order in which a reader asks for them.
 
-    `written`: the moments are before and after one write, and what that had in it. `touched`: the ids of all members of a group of the new protocols that may be different.
+    `written`: the moments are before and after one write, and what that had in it. `touched`: the
+    ids of all members of a group of the new protocols that may be different.
     """
     topics_written = written is not None and written.topics
     if after is None:
@@ -58,7 +65,8 @@ def diff_views(
         found.append(facts.GroupConverted(before=before.kind, after=after.kind))
         converted = True
     old_members: Mapping[str, MemberView] = {} if before is None else before.members
-    # A member at a time is how groups of thousands follow their target; of several, the order is that of the group.
+    # A member at a time is how groups of thousands follow their target; of several, the order is
+    # that of the group.
     asked = touched if touched is not None and len(touched) < 2 and after.kind is not GroupKind.CLASSIC else None
     if asked is None or before is None or converted:
         changed = {one: member for one, member in after.members.items() if old_members.get(one) is not member}
@@ -186,7 +194,10 @@ def _reasons(
     converted: bool,
     written: Written | None,
 ) -> Iterator[EpochReason]:
-    """Why the epoch went up. The hash and the topics count where they are no consequence of another subscription."""
+    """Why the epoch went up.
+
+    The hash and the topics count where they are no consequence of another subscription.
+    """
     if converted and before is not None and before.members:
         yield EpochReason(cause=Cause.CONVERTED)
         return

@@ -1,4 +1,6 @@
-"""Events of groups, from the records of their partitions. Records of one group that have the same time were written together, and make one event.
+"""Events of groups, from the records of their partitions.
+
+Records of one group that have the same time were written together, and make one event.
 
 Offsets that a group commits while nothing else happens to it are summed up in one event.
 """
@@ -33,7 +35,10 @@ __all__ = ["Event", "History", "Moment", "events", "state_at"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What happened to a group at a time: `offset` and `last_offset` are those of its first and last record. `until_ms` is later than `timestamp_ms` for a sum."""
+    """What happened to a group at a time: `offset` and `last_offset` are those of its first and last record.
+
+    `until_ms` is later than `timestamp_ms` for a sum.
+    """
 
     partition: int | None
     offset: int
@@ -48,7 +53,8 @@ class Event:
 class Moment:
     """A place in the log; the end, if nothing is given.
 
-    After the record at `offset`, where there is one partition, or of `offsets`, by partition; or before the first record that is later than `timestamp_ms`.
+    After the record at `offset`, where there is one partition, or of `offsets`, by partition; or
+    before the first record that is later than `timestamp_ms`.
     """
 
     timestamp_ms: int | None = None
@@ -65,7 +71,10 @@ class Moment:
         return None, self.timestamp_ms
 
     def cut(self, entries: Iterable[LogEntry | LogProblem]) -> Iterator[LogEntry | LogProblem]:
-        """The entries up to it, per partition. A partition without an offset, where others have one, is left out."""
+        """The entries up to it, per partition.
+
+        A partition without an offset, where others have one, is left out.
+        """
         over: set[int | None] = set()
         for entry in entries:
             if isinstance(entry, LogEntry):
@@ -87,7 +96,10 @@ class Moment:
 def state_at(
     entries: Iterable[LogEntry | LogProblem], *, offset: int | None = None, timestamp_ms: int | None = None
 ) -> CoordinatorState:
-    """The state of one partition after the record at `offset`, or at a time (ms since 1970); by default at the end. Problems of the log are passed over."""
+    """The state of one partition after the record at `offset`, or at a time (ms since 1970); by default at the end.
+
+    Problems of the log are passed over.
+    """
     state = CoordinatorState()
     for entry in Moment(offset=offset, timestamp_ms=timestamp_ms).cut(entries):
         if isinstance(entry, LogEntry):
@@ -96,7 +108,10 @@ def state_at(
 
 
 def events(entries: Iterable[LogEntry | LogProblem], groups: Callable[[str], bool] | None = None) -> Iterator[Event]:
-    """The events of the groups that `groups` accepts, by default of all. Entries may be of several partitions; events come in the order of each one's offsets."""
+    """The events of the groups that `groups` accepts, by default of all.
+
+    Entries may be of several partitions; events come in the order of each one's offsets.
+    """
     histories: dict[int | None, History] = {}
     for entry in entries:
         if isinstance(entry, LogEntry):
@@ -151,7 +166,11 @@ class _Step:
 
 
 class History:
-    """One partition. `state`: as of the last entry; `bumps`: why and when the epoch of a group went up last, of those that `groups` accepts."""
+    """One partition.
+
+    `state`: as of the last entry; `bumps`: why and when the epoch of a group went up last, of those
+    that `groups` accepts.
+    """
 
     def __init__(self, groups: Callable[[str], bool] | None = None) -> None:
         self.state = CoordinatorState()

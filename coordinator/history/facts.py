@@ -51,7 +51,11 @@ class Fact(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCreated(Fact):
-    """The group is new. `for_offsets`: it has neither members nor a protocol, but for now, maybe: Kafka writes such a record for the first member that is to join."""
+    """The group is new.
+
+    `for_offsets`: it has neither members nor a protocol, but for now, maybe: Kafka writes such a
+    record for the first member that is to join.
+    """
 
     kind: GroupKind
     for_offsets: bool
@@ -101,7 +105,10 @@ class MemberJoined(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberLeft(Fact):
-    """A member is gone: it left, or was fenced. The records are the same, so the log does not tell which."""
+    """A member is gone: it left, or was fenced.
+
+    The records are the same, so the log does not tell which.
+    """
 
     member_id: str
     instance_id: str | None
@@ -136,7 +143,10 @@ class MemberAway(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberChanged(Fact):
-    """A member announced something else. `what`: subscription, rack, assignor, protocol, client or instance."""
+    """A member announced something else.
+
+    `what`: subscription, rack, assignor, protocol, client or instance.
+    """
 
     member_id: str
     what: str
@@ -288,9 +298,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetChanged(Fact):
-    """The target assignment is another; of classic groups, the assignment. `epoch`: what it was computed for. Without moves, only the epoch is.
+    """The target assignment is another; of classic groups, the assignment.
 
-    `assignor`, `computed_by`: of a client-side assignor (KIP-848), and the member that ran it; `error`: what it reported in the place of an assignment.
+    `epoch`: what it was computed for. Without moves, only the epoch is.
+
+    `assignor`, `computed_by`: of a client-side assignor (KIP-848), and the member that ran it;
+    `error`: what it reported in the place of an assignment.
     """
 
     epoch: int
@@ -344,7 +357,10 @@ class MemberProgressed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsCommitted(Fact):
-    """Offsets were committed: `commits` records for `partitions`. `pending`: in a transaction that was open then."""
+    """Offsets were committed: `commits` records for `partitions`.
+
+    `pending`: in a transaction that was open then.
+    """
 
     commits: int
     partitions: tuple[Partition, ...]

@@ -1,4 +1,7 @@
-"""What there is to say of replayed groups, as rows: the columns of kafka-consumer-groups.sh, and what it lacks. A row is a mapping of plain values."""
+"""What there is to say of replayed groups, as rows: the columns of kafka-consumer-groups.sh, and what it lacks.
+
+A row is a mapping of plain values.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
@@ -158,7 +161,8 @@ def event_rows(found: ReplayedGroups, events: Iterable[Event]) -> Iterator[Row]:
 def finding_rows(found: ReplayedGroups, to: KafkaVersion, migration_policy: str, max_size: int | None) -> Iterator[Row]:
     """A row per finding; first what keeps the partitions that the groups are in from being loaded.
 
-    `to`: the release that brokers are to have; `max_size`: of consumer groups, `None` for Kafka's default.
+    `to`: the release that brokers are to have; `max_size`: of consumer groups, `None` for Kafka's
+    default.
     """
     config = CoordinatorConfig(kafka_version=to, group_consumer_migration_policy=MigrationPolicy(migration_policy))
     if max_size is not None:

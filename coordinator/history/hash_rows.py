@@ -32,8 +32,9 @@ def topic_hash_rows(names: Iterable[str], image: MetadataImage, form: HashAlgori
 def group_hash_rows(found: ReplayedGroups, image: MetadataImage, form: HashAlgorithm) -> Iterator[Row]:
     """A row per consumer, share and streams group.
 
-    `verdict`: same; differs; none (a group without members has nothing to hash, or nothing is stored, and no record of type 4 says otherwise).
-    `differences`: what was different when the group stored what it has, as far as that can be told.
+    `verdict`: same; differs; none (a group without members has nothing to hash, or nothing is
+    stored, and no record of type 4 says otherwise). `differences`: what was different when the
+    group stored what it has, as far as that can be told.
     """
     racks = set(_racks_of_members(found))
     for one in found.groups:

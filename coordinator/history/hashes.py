@@ -1,7 +1,9 @@
 """Why a stored metadata hash is not that of the topics as they are (KIP-1101).
 
-A hash cannot be inverted. What can be done is to try what is likely to have changed since: one topic, one number of partitions, one broker, one replica. The first
-single change that gives the stored hash explains it. What groups kept before Kafka 4.1, a record of type 4, says it by itself: see `topic_differences`.
+A hash cannot be inverted. What can be done is to try what is likely to have changed since: one
+topic, one number of partitions, one broker, one replica. The first single change that gives the
+stored hash explains it. What groups kept before Kafka 4.1, a record of type 4, says it by itself:
+see `topic_differences`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +20,9 @@ from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_h
 __all__ = ["ChangeKind", "HashChange", "HashExplanation", "explain", "hashes_of", "image_of", "topic_differences"]
 
 MOST_PARTITIONS = 3_000_000
-"""How many partitions are hashed in search of an explanation, if nothing else is said: some seconds."""
+"""How many partitions are hashed in search of an explanation, if nothing else is said: some
+seconds.
+"""
 
 
 class ChangeKind(StrEnum):
@@ -34,7 +38,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashChange:
-    """One difference between then and now, and in a sentence. `topic`, `partition`, `broker`: where, as far as it is in one place."""
+    """One difference between then and now, and in a sentence.
+
+    `topic`, `partition`, `broker`: where, as far as it is in one place.
+    """
 
     kind: ChangeKind
     sentence: str
@@ -48,7 +55,10 @@ class HashChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashExplanation:
-    """`change` explains the stored hash; `None` if none of the `tried` changes does. `complete`: all that are known were tried, and not only so many."""
+    """`change` explains the stored hash; `None` if none of the `tried` changes does.
+
+    `complete`: all that are known were tried, and not only so many.
+    """
 
     change: HashChange | None
     tried: int
@@ -56,7 +66,10 @@ class HashExplanation:
 
 
 def image_of(topology: Topology) -> MetadataImage:
-    """Metadata of a topology, which knows racks and no brokers: those of a rack are taken for one, with a negative id. Topics without an id are left out."""
+    """Metadata of a topology, which knows racks and no brokers: those of a rack are taken for one, with a negative id.
+
+    Topics without an id are left out.
+    """
     ids: dict[str, int] = {}
     topics = []
     for topic in topology.topics:
@@ -92,8 +105,9 @@ def explain(
 ) -> HashExplanation:
     """Look for a single change that makes the hash of these topics the stored one.
 
-    `names`: what the group subscribes to; topics that don't exist do not count. `racks`: names that brokers' racks may have had, beside those that they have,
-    such as the racks of members. `most_partitions`: how many partitions to hash before the search ends.
+    `names`: what the group subscribes to; topics that don't exist do not count. `racks`: names that
+    brokers' racks may have had, beside those that they have, such as the racks of members.
+    `most_partitions`: how many partitions to hash before the search ends.
     """
     search = _Search(stored, names, image, algorithm, most_partitions)
     search.racks = sorted({*racks, *(rack for rack in image.brokers.values() if rack is not None)})
@@ -226,7 +240,10 @@ class _Search:
 
 
 def _moves(racks: list[str | None], by_rack: Mapping[str | None, int]) -> Iterator[tuple[tuple[int, ...], str]]:
-    """What one replica of a partition may have been: in another rack, not there, or one more. Replicas are told by brokers of their racks."""
+    """What one replica of a partition may have been: in another rack, not there, or one more.
+
+    Replicas are told by brokers of their racks.
+    """
     brokers = [by_rack[rack] for rack in racks if rack is not None]
     kept = [rack for rack in racks if rack is not None]
     others = [(rack, broker) for rack, broker in by_rack.items() if rack is not None]
@@ -248,7 +265,10 @@ def _moves(racks: list[str | None], by_rack: Mapping[str | None, int]) -> Iterat
 def topic_differences(
     stored: ConsumerGroupPartitionMetadataValue, names: Iterable[str], image: MetadataImage
 ) -> Iterator[HashChange]:
-    """How the topics of a record of type 4 differ from those that the group subscribes to now. Racks are compared where the record has them (Kafka 3.7 to 3.9)."""
+    """How the topics of a record of type 4 differ from those that the group subscribes to now.
+
+    Racks are compared where the record has them (Kafka 3.7 to 3.9).
+    """
     kept = {topic.topic_name: topic for topic in stored.topics}
     there = {name: image.topics[name] for name in names if name in image.topics}
     for name in sorted({*kept, *there}):

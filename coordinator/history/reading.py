@@ -1,4 +1,7 @@
-"""Groups of a log, replayed up to a moment, with what is known of their topics. Where entries come from is not known here."""
+"""Groups of a log, replayed up to a moment, with what is known of their topics.
+
+Where entries come from is not known here.
+"""
 
 import fnmatch
 import re
@@ -34,11 +37,15 @@ class ReplayedGroup:
 
 @dataclass(kw_only=True)
 class ReplayedGroups:
-    """Everything that was read. `topology`: topics, where they are known; `damaged`: records were lost.
+    """Everything that was read.
 
-    On a live cluster: `ends`, log end offsets, and `coordinators`, the broker that leads each partition of `__consumer_offsets`.
+    `topology`: topics, where they are known; `damaged`: records were lost.
 
-    `there`: the names of all groups that are known, whether asked for or not; `histories`: the partitions of `__consumer_offsets`, of those that are asked for.
+    On a live cluster: `ends`, log end offsets, and `coordinators`, the broker that leads each
+    partition of `__consumer_offsets`.
+
+    `there`: the names of all groups that are known, whether asked for or not; `histories`: the
+    partitions of `__consumer_offsets`, of those that are asked for.
     """
 
     groups: list[ReplayedGroup] = field(default_factory=list)
@@ -89,7 +96,10 @@ class ReplayedGroups:
 
 
 class GroupsReplay:
-    """Replays entries up to `moment`, and goes on with later ones. `next_offsets`: by partition, where to go on."""
+    """Replays entries up to `moment`, and goes on with later ones.
+
+    `next_offsets`: by partition, where to go on.
+    """
 
     def __init__(self, globs: Sequence[str], moment: Moment, *, history: bool) -> None:
         self.next_offsets: dict[int, int] = {}
@@ -183,7 +193,10 @@ def copied(partitions: Iterable[int | None]) -> set[int]:
 
 
 def once(entries: Iterable[LogEntry], copies: Collection[int]) -> Iterator[LogEntry]:
-    """Each record of a partition once, though there are copies of it. Raises `InputError` where they are no copies of one another."""
+    """Each record of a partition once, though there are copies of it.
+
+    Raises `InputError` where they are no copies of one another.
+    """
     times: dict[int, dict[int, int]] = {partition: {} for partition in copies}
     ends = dict.fromkeys(copies, -1)
     for entry in entries:
@@ -202,7 +215,10 @@ def once(entries: Iterable[LogEntry], copies: Collection[int]) -> Iterator[LogEn
 
 
 def check_places(moment: Moment, there: Collection[int | None], where: str) -> None:
-    """Raises `InputError` for offsets of partitions that are not there. Files do not always tell which partition they are of."""
+    """Raises `InputError` for offsets of partitions that are not there.
+
+    Files do not always tell which partition they are of.
+    """
     if None in there:
         return
     if missing := [one for one in moment.offsets or () if one not in there]:

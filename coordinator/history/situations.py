@@ -44,7 +44,11 @@ class Known:
 
 
 class SituationReplay:
-    """One group. `apply` takes the records of its partition, those of other groups too: they may tell names of topics."""
+    """One group.
+
+    `apply` takes the records of its partition, those of other groups too: they may tell names of
+    topics.
+    """
 
     def __init__(self, group_id: str, known: Known) -> None:
         self.group_id = group_id
@@ -52,7 +56,9 @@ class SituationReplay:
         self.seen: dict[str, None] = {}
         """All groups."""
         self.fullest: tuple[int, int] = (0, 0)
-        """The most members at a time, and until when that was last so (ms). Records that belong together have the same time."""
+        """The most members at a time, and until when that was last so (ms). Records that belong
+        together have the same time.
+        """
         self._time_ms = -1
         self._state = CoordinatorState()
 
@@ -98,7 +104,10 @@ class SituationReplay:
         return len(group.members) if isinstance(group, ClassicGroup | ConsumerGroup) else 0
 
     def situation(self, source: str) -> GroupSituation:
-        """The group as it is now. Raises `InputError` if there is none, it has no members, or topic ids are without a name."""
+        """The group as it is now.
+
+        Raises `InputError` if there is none, it has no members, or topic ids are without a name.
+        """
         group = self._state.groups.get(self.group_id)
         if isinstance(group, ShareGroup | StreamsGroup):
             raise InputError(
@@ -202,7 +211,10 @@ class SituationReplay:
         )
 
     def _names(self, source: str, group: ConsumerGroup, topics: Mapping[str, Sequence[str]]) -> dict[Uuid, str]:
-        """Names of the topic ids in targets: as told, or the only ones that they can have. Raises `InputError`."""
+        """Names of the topic ids in targets: as told, or the only ones that they can have.
+
+        Raises `InputError`.
+        """
         names = dict(self.known.names)
         could: dict[Uuid, set[str]] = {}
         for member_id in group.members:

@@ -2,8 +2,9 @@
 
 Where the release is an older one: also which are lost, or keep a partition from being loaded.
 
-Rules: KIP-1101 (metadata hash instead of records of type 4, since Kafka 4.1), KIP-848 "Migration" (classic groups that become consumer groups while members are in them),
-KIP-932 and KIP-1071 (share and streams groups, whose records Kafka 4.0 does not understand).
+Rules: KIP-1101 (metadata hash instead of records of type 4, since Kafka 4.1), KIP-848 "Migration"
+(classic groups that become consumer groups while members are in them), KIP-932 and KIP-1071 (share
+and streams groups, whose records Kafka 4.0 does not understand).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +32,11 @@ __all__ = ["Finding", "FindingKind", "expected_hash", "findings", "share_groups_
 
 
 class FindingKind(StrEnum):
-    """What was found. The first three are about the metadata hash, the next two about conversion to a consumer group, the last two about a downgrade."""
+    """What was found.
+
+    The first three are about the metadata hash, the next two about conversion to a consumer group,
+    the last two about a downgrade.
+    """
 
     WILL_BUMP = "will-bump"
     TOPIC_RECORD = "topic-record"
@@ -56,9 +61,12 @@ class Finding:
 def findings(
     group: CoordinatorGroup, config: CoordinatorConfig, topics: Mapping[str, Topic] | None = None
 ) -> Iterator[Finding]:
-    """What there is to say of a group. `config`: of the brokers as they will be, with their release.
+    """What there is to say of a group.
 
-    `topics`: those that exist, by name, with ids and racks; `None` if they are not known. For what share groups do to others see `share_groups_left`.
+    `config`: of the brokers as they will be, with their release.
+
+    `topics`: those that exist, by name, with ids and racks; `None` if they are not known. For what
+    share groups do to others see `share_groups_left`.
     """
     if not config.behaviour.metadata_hash and isinstance(group, ConsumerGroup):
         yield from _of_topic_record(group, config)
@@ -88,7 +96,8 @@ def share_groups_left(
 ) -> Iterator[tuple[str, Finding]]:
     """Share groups by whose records the release cannot load their partition of `__consumer_offsets`, by name; also those of which only tombstones are left.
 
-    `partition`: its number, if that is known. Kafka 4.0.2 fails on records of all types of share groups, tombstones too, but for the metadata of a member, which no group is without.
+    `partition`: its number, if that is known. Kafka 4.0.2 fails on records of all types of share
+    groups, tombstones too, but for the metadata of a member, which no group is without.
     """
     if config.behaviour.share_groups:
         return

@@ -1,4 +1,7 @@
-"""A group as it was at one moment: the same plain facts for all kinds of groups. Views do not change when the state goes on."""
+"""A group as it was at one moment: the same plain facts for all kinds of groups.
+
+Views do not change when the state goes on.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -38,10 +41,14 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
-    """A member. `epoch`: the generation in classic groups; `state`: stable, revoking (it has to give up partitions first) or waiting (for partitions of others).
+    """A member.
 
-    `protocol`: classic, consumer, share or streams; in a group that migrates, members differ. Of streams groups, partitions are active tasks.
-    `client_assignors`: those that it can run itself (KIP-848), each in words.
+    `epoch`: the generation in classic groups; `state`: stable, revoking (it has to give up
+    partitions first) or waiting (for partitions of others).
+
+    `protocol`: classic, consumer, share or streams; in a group that migrates, members differ. Of
+    streams groups, partitions are active tasks. `client_assignors`: those that it can run itself
+    (KIP-848), each in words.
     """
 
     member_id: str
@@ -63,12 +70,17 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group. `epoch` and `assignment_epoch` are the generation in classic groups, where `metadata_hash` is `None`.
+    """A group.
 
-    `assignor`: the protocol that was chosen, the client-side assignor that made the target, or the server assignor that most members ask for, `None` for the
-    broker's default; `computed_by`: the member that ran a client-side one, `assignor_error`: what that reported, 0 for no error. `topics`: those that the group
-    subscribes to, `None` if they are not known. `has_topic_record`: a record of type 4 (before KIP-1101) waits for its tombstone.
-    `configs`, `topology_epoch`: what a streams group was assigned with.
+    `epoch` and `assignment_epoch` are the generation in classic groups, where `metadata_hash` is
+    `None`.
+
+    `assignor`: the protocol that was chosen, the client-side assignor that made the target, or the
+    server assignor that most members ask for, `None` for the broker's default; `computed_by`: the
+    member that ran a client-side one, `assignor_error`: what that reported, 0 for no error.
+    `topics`: those that the group subscribes to, `None` if they are not known. `has_topic_record`:
+    a record of type 4 (before KIP-1101) waits for its tombstone. `configs`, `topology_epoch`: what
+    a streams group was assigned with.
     """
 
     group_id: str

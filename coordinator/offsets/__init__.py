@@ -1,1 +1,4 @@
-"""Committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, DeleteGroups, and how offsets expire. One module per API."""
+"""Committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, DeleteGroups, and how offsets expire.
+
+One module per API.
+"""

@@ -38,7 +38,10 @@ BY_TOPIC_ID = 10
 def commit_offsets(
     shard: CoordinatorShard, request: OffsetCommitRequest, context: RequestContext
 ) -> Result[OffsetCommitResponse]:
-    """Commit offsets. Each partition has an error of its own, unless the commit is rejected as a whole."""
+    """Commit offsets.
+
+    Each partition has an error of its own, unless the commit is rejected as a whole.
+    """
     by_id = context.api_version >= BY_TOPIC_ID
     unknown: dict[Uuid, OffsetCommitResponseTopic] = {}
     topics = []
@@ -100,7 +103,10 @@ def commit_offsets(
 def _response(
     unknown: Mapping[Uuid, OffsetCommitResponseTopic], others: Iterable[OffsetCommitResponseTopic]
 ) -> OffsetCommitResponse:
-    """Unknown topic ids come first. Kafka merges repeated topics only if there are any (`OffsetCommitResponse.Builder`)."""
+    """Unknown topic ids come first.
+
+    Kafka merges repeated topics only if there are any (`OffsetCommitResponse.Builder`).
+    """
     if not unknown:
         return OffsetCommitResponse(topics=tuple(others))
     merged = dict(unknown)
@@ -140,9 +146,12 @@ def _error_of(
     *,
     transactional: bool = False,
 ) -> ErrorCode:
-    """The error of one partition. `member`: given if it commits at an earlier epoch than its own (KIP-1251).
+    """The error of one partition.
 
-    Raises `ApiError` for a partition that it did not own at that epoch, which rejects the whole commit. Kafka checks the metadata's length first.
+    `member`: given if it commits at an earlier epoch than its own (KIP-1251).
+
+    Raises `ApiError` for a partition that it did not own at that epoch, which rejects the whole
+    commit. Kafka checks the metadata's length first.
     """
     # Java's chars: UTF-16 units.
     units = len((part.committed_metadata or "").encode("utf-16-le", "surrogatepass")) // 2

@@ -1,4 +1,7 @@
-"""OffsetDelete v0 (KIP-496), and what a deleted topic takes along. Offsets of topics that a group subscribes to are not deleted, and do not expire."""
+"""OffsetDelete v0 (KIP-496), and what a deleted topic takes along.
+
+Offsets of topics that a group subscribes to are not deleted, and do not expire.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -24,7 +27,10 @@ __all__ = ["delete_offsets", "forget_topics", "is_subscribed", "offset_tombstone
 def delete_offsets(
     shard: CoordinatorShard, request: OffsetDeleteRequest, context: RequestContext
 ) -> Result[OffsetDeleteResponse]:
-    """Delete offsets of topics that the group does not subscribe to. Deleting what is not there is no error."""
+    """Delete offsets of topics that the group does not subscribe to.
+
+    Deleting what is not there is no error.
+    """
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     group = shard.state.groups.get(request.group_id)
@@ -118,7 +124,10 @@ def offset_tombstones(shard: CoordinatorShard, group: str) -> list[CoordinatorRe
 
 
 def is_subscribed(group: CoordinatorGroup, topic: str) -> bool:
-    """Whether some member reads the topic. In a classic group of consumers whose subscriptions are not known, it counts as read."""
+    """Whether some member reads the topic.
+
+    In a classic group of consumers whose subscriptions are not known, it counts as read.
+    """
     if isinstance(group, ConsumerGroup):
         return topic in group.topic_subscribers
     if not isinstance(group, ClassicGroup):

@@ -34,7 +34,10 @@ __all__ = ["delete_groups", "group_tombstones", "nothing_deleted"]
 def delete_groups(
     shard: CoordinatorShard, request: DeleteGroupsRequest, context: RequestContext
 ) -> Result[DeleteGroupsResponse]:
-    """Delete empty groups; each has an error of its own. What share groups take with them is written before."""
+    """Delete empty groups; each has an error of its own.
+
+    What share groups take with them is written before.
+    """
     refused: JavaHashMap[str, ErrorCode] = JavaHashMap()
     first: list[CoordinatorRecord] = []
     for group_id in dict.fromkeys(request.groups_names):
@@ -96,7 +99,8 @@ def nothing_deleted(
 def group_tombstones(group: CoordinatorGroup, replaced: tuple[str, str] | None = None) -> list[CoordinatorRecord]:
     """Everything that deletes a group, in Kafka's order: what is left of its members, what it has, the group itself.
 
-    `replaced`: a member's id, and the one under which it is in records already that are written before these.
+    `replaced`: a member's id, and the one under which it is in records already that are written
+    before these.
     """
     if isinstance(group, ClassicGroup):
         return [tombstone(GroupMetadataKey(group=group.group_id))]

@@ -87,7 +87,10 @@ def _check_classic(
 
 
 def check_fetch(group: CoordinatorGroup, *, member_id: str | None, epoch: int) -> None:
-    """Raise `ApiError` if a fetch is refused. Whoever tells no member and no epoch, such as an admin client, may fetch."""
+    """Raise `ApiError` if a fetch is refused.
+
+    Whoever tells no member and no epoch, such as an admin client, may fetch.
+    """
     if not isinstance(group, ConsumerGroup) or (member_id is None and epoch < 0):
         return
     if member_id is None:

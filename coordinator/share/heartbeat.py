@@ -48,7 +48,8 @@ def _beat(
     group, before = _found(shard, request)
     group_id, member_id = group.group_id, before.member_id
 
-    # 1. What the member announces, and what follows from that, and from partitions that may be consumed now, for the group's epoch.
+    # 1. What the member announces, and what follows from that, and from partitions that may be
+    #    consumed now, for the group's epoch.
     metadata = announced(before.metadata, request, context)
     member = replace(before, metadata=metadata)
     old_names = before.metadata.subscribed_topic_names
@@ -118,7 +119,8 @@ def _beat(
 def _found(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> tuple[ShareGroup, ShareMember]:
     """The group and the member, as they were before this heartbeat; new ones if the member joins.
 
-    Raises `ApiError`: GROUP_ID_NOT_FOUND (also for a group of another kind), GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, or FENCED_MEMBER_EPOCH.
+    Raises `ApiError`: GROUP_ID_NOT_FOUND (also for a group of another kind),
+    GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, or FENCED_MEMBER_EPOCH.
     """
     joining = request.member_epoch == JOIN
     if joining and request.group_id not in shard.state.groups:

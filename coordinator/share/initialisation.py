@@ -1,7 +1,9 @@
 """How partitions get share state, before which nobody may consume them (KIP-932, "Share-partition initialization"; record type 15).
 
-A heartbeat writes what is about to get state ("initializing"), the share coordinator is asked to make it, and what it has made is written ("initialized"). What the
-share coordinator keeps is in another topic, and no part of this: here, as with Kafka's `NoOpStatePersister`, it has done what it is asked for at once.
+A heartbeat writes what is about to get state ("initializing"), the share coordinator is asked to
+make it, and what it has made is written ("initialized"). What the share coordinator keeps is in
+another topic, and no part of this: here, as with Kafka's `NoOpStatePersister`, it has done what it
+is asked for at once.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -39,7 +41,8 @@ def without_state(
 ) -> NamedPartitions:
     """The partitions of these topics that have no share state, and have not been about to get it for less than the retry interval.
 
-    `in_order`: puts some of the topics into the order in which Kafka goes through them. Takes no step for each topic that does not exist.
+    `in_order`: puts some of the topics into the order in which Kafka goes through them. Takes no
+    step for each topic that does not exist.
     """
     jdk = shard.config.jdk
     state = shard.state.share_states.get(group.group_id)

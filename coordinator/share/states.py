@@ -1,4 +1,8 @@
-"""States of a member of a share group, as a table. There is little to tell: nobody has to give anything up, so a member is where the target is with one step."""
+"""States of a member of a share group, as a table.
+
+There is little to tell: nobody has to give anything up, so a member is where the target is with one
+step.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace

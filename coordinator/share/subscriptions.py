@@ -28,7 +28,10 @@ _LARGE = 256
 def announced(
     old: ShareGroupMemberMetadataValue, request: ShareGroupHeartbeatRequest, context: RequestContext
 ) -> ShareGroupMemberMetadataValue:
-    """What is known of the member after this heartbeat; the same object if nothing is new. What the request leaves out stays as it was."""
+    """What is known of the member after this heartbeat; the same object if nothing is new.
+
+    What the request leaves out stays as it was.
+    """
     names = old.subscribed_topic_names if request.subscribed_topic_names is None else request.subscribed_topic_names
     rack = old.rack_id if request.rack_id is None else request.rack_id
     client = (rack, context.client_id, context.client_host)
@@ -86,7 +89,8 @@ def _counted(group: ShareGroup, old: Iterable[str], new: Iterable[str], jdk: int
     counts: JavaHashMap[str, int] = JavaHashMap(copied_map_capacity(len(before), jdk) if before else None)
     for name, count in before.items():
         counts.put(name, count)
-    # As `compute` does, which is not where `put` would put a name, and lets the map grow at another time.
+    # As `compute` does, which is not where `put` would put a name, and lets the map grow at another
+    # time.
     for name in JavaHashSet.of(old, jdk=jdk):
         count = counts.compute_if_absent(name, int)
         if count > 1:

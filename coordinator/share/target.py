@@ -21,7 +21,10 @@ __all__ = ["ShareTargetRequest", "assignable", "next_target", "of_subscribed", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareTargetRequest:
-    """Who wants a target: the group at `epoch`, with `member` as it is now. `topics`: names that it subscribes to, in its order."""
+    """Who wants a target: the group at `epoch`, with `member` as it is now.
+
+    `topics`: names that it subscribes to, in its order.
+    """
 
     group: ShareGroup
     epoch: int

@@ -1,6 +1,9 @@
-"""Classic groups (JoinGroup, SyncGroup), as their records tell them. What happens while a group rebalances is in no record, so a log shows them stable or empty.
+"""Classic groups (JoinGroup, SyncGroup), as their records tell them.
 
-A shard that serves members keeps `quorate.coordinator.classic.group.LiveGroup`s instead, which know the rest.
+What happens while a group rebalances is in no record, so a log shows them stable or empty.
+
+A shard that serves members keeps `quorate.coordinator.classic.group.LiveGroup`s instead, which know
+the rest.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +56,10 @@ class ClassicMember(Protocol):
 
 
 class ClassicGroup(CoordinatorGroup):
-    """A classic group, or a group that only has offsets. `metadata`: its latest record of type 2; `None` for one that was made for offsets."""
+    """A classic group, or a group that only has offsets.
+
+    `metadata`: its latest record of type 2; `None` for one that was made for offsets.
+    """
 
     __slots__ = ("members", "metadata")
 
@@ -135,7 +141,8 @@ def topics_of(subscriptions: Iterable[bytes]) -> AbstractSet[str] | None:
         try:
             found = decode_subscription(subscription).message
         except DecodeError:
-            # Kafka reads the fields of version 0 only, which all versions begin with, whatever comes then.
+            # Kafka reads the fields of version 0 only, which all versions begin with, whatever
+            # comes then.
             try:
                 found = decode_subscription(b"\0\0" + subscription[2:]).message
             except DecodeError:

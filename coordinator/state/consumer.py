@@ -110,13 +110,16 @@ class ConsumerMember:
 class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     """A consumer group.
 
-    `partition_epochs`: topic id → partition → epoch of the member that has it, or has to give it up; a partition that is not there is free.
-    `regexes`: resolved regular expressions. `topic_subscribers`: topic → how many members name it and how many resolved expressions match it;
-    `regex_subscribers`, `assignor_votes`, `classic_protocols`: members per expression, server assignor, and protocol that classic members offer.
-    `partition_metadata`: the record of type 4, in which brokers before KIP-1101 keep what the group subscribes to, until its tombstone.
+    `partition_epochs`: topic id → partition → epoch of the member that has it, or has to give it
+    up; a partition that is not there is free. `regexes`: resolved regular expressions.
+    `topic_subscribers`: topic → how many members name it and how many resolved expressions match
+    it; `regex_subscribers`, `assignor_votes`, `classic_protocols`: members per expression, server
+    assignor, and protocol that classic members offer. `partition_metadata`: the record of type 4,
+    in which brokers before KIP-1101 keep what the group subscribes to, until its tombstone.
 
-    For plug-ins: `target_tags`, by member id, and `target_epoch_tags` are tagged fields that Kafka does not know, of the records of the target assignment. `attached`:
-    what a plug-in keeps that is in no record.
+    For plug-ins: `target_tags`, by member id, and `target_epoch_tags` are tagged fields that Kafka
+    does not know, of the records of the target assignment. `attached`: what a plug-in keeps that is
+    in no record.
     """
 
     __slots__ = (
@@ -178,7 +181,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         return self.partition_epochs.get(topic_id, {}).get(partition, -1)
 
     def subscribed_topics(self, metadata: ConsumerGroupMemberMetadataValue) -> Sequence[str]:
-        """The topics that a member with this metadata subscribes to, by name or by what its expression matched. May repeat."""
+        """The topics that a member with this metadata subscribes to, by name or by what its expression matched.
+
+        May repeat.
+        """
         resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
         return (
             metadata.subscribed_topic_names
@@ -199,7 +205,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     # What replay does
 
     def put_member(self, member: ConsumerMember) -> None:
-        """Add or replace a member, and everything that is counted over members. Raises `ReplayError`, see `_take`."""
+        """Add or replace a member, and everything that is counted over members.
+
+        Raises `ReplayError`, see `_take`.
+        """
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
         self._alike = None
@@ -208,7 +217,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
             if member.metadata.instance_id is not None:
                 self.static_members[member.metadata.instance_id] = member.member_id
         elif member.metadata.subscribed_topic_regex:
-            # Kafka counts everything down and up again; in its map, where expressions are resolved in order, that makes a new entry.
+            # Kafka counts everything down and up again; in its map, where expressions are resolved
+            # in order, that makes a new entry.
             for change in (-1, 1):
                 _count(self.regex_subscribers, member.metadata.subscribed_topic_regex, change)
         if old is not None:
@@ -321,7 +331,11 @@ def subscribe_alike(regexes: Mapping[str, int], topics: Mapping[str, tuple[int, 
 
 
 def owned_of(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
-    """From a record. Without assignment epochs (before 4.3), or with another number of them, all partitions were got at the member's epoch."""
+    """From a record.
+
+    Without assignment epochs (before 4.3), or with another number of them, all partitions were got
+    at the member's epoch.
+    """
     owned: dict[Uuid, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

@@ -13,7 +13,10 @@ CONSUMER_PROTOCOL = "consumer"
 
 
 class ReplayError(QuorateError, ValueError):
-    """A record that contradicts those before it. Kafka's coordinator fails to load a partition with one."""
+    """A record that contradicts those before it.
+
+    Kafka's coordinator fails to load a partition with one.
+    """
 
 
 class GroupKind(StrEnum):
@@ -26,7 +29,10 @@ class GroupKind(StrEnum):
 
 
 class CoordinatorGroup(ABC):
-    """A group of some kind. `kind` and `protocol_type` are what ListGroups tells; `state` is derived from the rest."""
+    """A group of some kind.
+
+    `kind` and `protocol_type` are what ListGroups tells; `state` is derived from the rest.
+    """
 
     __slots__ = ("group_id",)
 

@@ -1,6 +1,7 @@
 """What consumer, share and streams groups have in common (KIP-848): an epoch, a target assignment with its own epoch, and members that follow it.
 
-These classes hold what the log says. Handlers read them and return records; `replay` changes them. A member is immutable, a change is another member.
+These classes hold what the log says. Handlers read them and return records; `replay` changes them.
+A member is immutable, a change is another member.
 """
 
 from collections.abc import Collection
@@ -13,7 +14,9 @@ from quorate.coordinator.state.topic_index import TopicIndex
 __all__ = ["LEFT", "ModernGroup", "ModernMember"]
 
 LEFT = -1
-"""The epoch of a member that has left, of which only its metadata is still there; and of a target assignment that was deleted."""
+"""The epoch of a member that has left, of which only its metadata is still there; and of a target
+assignment that was deleted.
+"""
 
 
 class ModernMember(Protocol):
@@ -42,10 +45,14 @@ T = TypeVar("T")
 
 
 class ModernGroup(CoordinatorGroup, Generic[M, T]):
-    """A group of the new protocols. `members` and `targets` by member id. Epochs start at 1, as since Kafka 4.3 (KIP-1263).
+    """A group of the new protocols.
 
-    `refresh_at_ms`, `refresh_epoch` are in no record: from then on, or if the group's epoch is smaller (so a write has failed), the metadata hash has to be
-    computed anew. They are 0 for a group that was just loaded. `index`: is told of topics that the group begins or ceases to subscribe to.
+    `members` and `targets` by member id. Epochs start at 1, as since Kafka 4.3 (KIP-1263).
+
+    `refresh_at_ms`, `refresh_epoch` are in no record: from then on, or if the group's epoch is
+    smaller (so a write has failed), the metadata hash has to be computed anew. They are 0 for a
+    group that was just loaded. `index`: is told of topics that the group begins or ceases to
+    subscribe to.
     """
 
     __slots__ = (
@@ -94,7 +101,8 @@ class ModernGroup(CoordinatorGroup, Generic[M, T]):
     def is_reconciled(self) -> bool:
         """Whether every member has what the target assignment gives it.
 
-        Histories ask after every write: who was behind the last time is looked at first, so that a group of thousands is not gone through for each of its members.
+        Histories ask after every write: who was behind the last time is looked at first, so that a
+        group of thousands is not gone through for each of its members.
         """
         epoch, behind = self.assignment_epoch, self._behind
         while behind:

@@ -41,10 +41,14 @@ _NOTHING: TimelineMap[str, Topics] = TimelineMap()
 
 
 class Offsets:
-    """Group → topic → partition → offset. `pending`: the same of each producer whose transaction is open; `open`: the producers of each partition.
+    """Group → topic → partition → offset.
 
-    A transaction's offset counts when its marker comes, unless a later record has committed the partition meanwhile; a deleted partition is
-    forgotten in open transactions, too. A producer all of whose offsets were deleted keeps its place in `pending`, empty, until its marker.
+    `pending`: the same of each producer whose transaction is open; `open`: the producers of each
+    partition.
+
+    A transaction's offset counts when its marker comes, unless a later record has committed the
+    partition meanwhile; a deleted partition is forgotten in open transactions, too. A producer all
+    of whose offsets were deleted keeps its place in `pending`, empty, until its marker.
     """
 
     __slots__ = ("committed", "open", "pending")

@@ -1,7 +1,11 @@
-"""`CoordinatorState`: everything that one partition of `__consumer_offsets` says, record by record. Replaying a record is the only thing that changes it.
+"""`CoordinatorState`: everything that one partition of `__consumer_offsets` says, record by record.
 
-The rules are those of Kafka's loader (GroupMetadataManager and OffsetMetadataManager): which records make a group, what a tombstone takes away, and which
-records contradict those before them. Compaction may have removed any record that a later one of the same key replaced, so nothing is taken for granted.
+Replaying a record is the only thing that changes it.
+
+The rules are those of Kafka's loader (GroupMetadataManager and OffsetMetadataManager): which
+records make a group, what a tombstone takes away, and which records contradict those before them.
+Compaction may have removed any record that a later one of the same key replaced, so nothing is
+taken for granted.
 """
 
 from collections import Counter
@@ -59,15 +63,19 @@ _SHARED_KEYS: Mapping[type[ModernGroup[Any, Any]], Sequence[type[Message]]] = {
         streams.StreamsGroupTargetAssignmentMemberKey,
     ),
 }
-"""The five records that all new kinds of groups have: of the group, a member, what it has, the target assignment, and a member's target."""
+"""The five records that all new kinds of groups have: of the group, a member, what it has, the
+target assignment, and a member's target.
+"""
 
 
 class CoordinatorState:
     """Groups and offsets of one partition.
 
-    `skipped`: why records were left out, and how many. `topics`: which consumer and share groups subscribe to a topic. `share_states`: by group, which
-    partitions have share state, are about to get it, or lose it (record type 15). `share_group_ids`: of all share groups that there is any record of, also a
-    tombstone. `untold` and `removed`: groups that were made or removed after the last write, without a record. Brokers read the state as of that write: see `readable`.
+    `skipped`: why records were left out, and how many. `topics`: which consumer and share groups
+    subscribe to a topic. `share_states`: by group, which partitions have share state, are about to
+    get it, or lose it (record type 15). `share_group_ids`: of all share groups that there is any
+    record of, also a tombstone. `untold` and `removed`: groups that were made or removed after the
+    last write, without a record. Brokers read the state as of that write: see `readable`.
     `behaviour`: of the release whose loader is followed, by default the newest.
     """
 
@@ -107,10 +115,14 @@ class CoordinatorState:
         producer_id: int | None = -1,
         strict: bool = False,
     ) -> None:
-        """Take one record in. `offset`: where it is in the log; `producer_id`: that of its batch if the batch is transactional.
+        """Take one record in.
 
-        What is not understood, or contradicts what is there, is counted in `skipped` and changes nothing; with `strict` it raises `ReplayError`, except for
-        records of unknown types, which Kafka's loader skips, too.
+        `offset`: where it is in the log; `producer_id`: that of its batch if the batch is
+        transactional.
+
+        What is not understood, or contradicts what is there, is counted in `skipped` and changes
+        nothing; with `strict` it raises `ReplayError`, except for records of unknown types, which
+        Kafka's loader skips, too.
         """
         try:
             if isinstance(record, CoordinatorRecord):
@@ -153,7 +165,10 @@ class CoordinatorState:
                 self.untold.add(group_id)
 
     def remove_unwritten(self, group_id: str) -> CoordinatorGroup:
-        """Remove a group without a record, and return it. Until something is written, reads still find it."""
+        """Remove a group without a record, and return it.
+
+        Until something is written, reads still find it.
+        """
         group = self.groups.pop(group_id)
         self.removed[group_id] = group
         return group
@@ -277,7 +292,10 @@ class CoordinatorState:
         del self.groups[group_id]
 
     def _gone(self, cls: type[G], key: Any) -> G | None:
-        """The group of a member that is to be removed; `None` if there is no such member. Raises `ReplayError` if it has not left."""
+        """The group of a member that is to be removed; `None` if there is no such member.
+
+        Raises `ReplayError` if it has not left.
+        """
         group: Any = self._group(cls, key.group_id)
         member = None if group is None else group.members.get(key.member_id)
         if member is None:

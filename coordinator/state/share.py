@@ -28,7 +28,10 @@ class ShareMember:
     assigned: tuple[TopicPartition, ...] = field(default=())
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has what the target assignment of that epoch gives it. Nothing is given up first in share groups."""
+        """Whether it has what the target assignment of that epoch gives it.
+
+        Nothing is given up first in share groups.
+        """
         return self.epoch == epoch
 
     def at(self, value: ShareGroupCurrentMemberAssignmentValue) -> "ShareMember":
@@ -49,7 +52,8 @@ class ShareMember:
 class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
     """A share group. `topic_subscribers`: topic → members that name it.
 
-    `initializing_since_ms` is in no record: when the partitions that are about to get share state were last written, or loaded.
+    `initializing_since_ms` is in no record: when the partitions that are about to get share state
+    were last written, or loaded.
     """
 
     __slots__ = ("_counted_last", "initializing_since_ms", "topic_subscribers")
@@ -93,7 +97,10 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
         self._recount(old.metadata.subscribed_topic_names, ())
 
     def _recount(self, old: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Count the names, as Kafka does: all old ones down, then all new ones up, also where they are the same. The order of its map tells."""
+        """Count the names, as Kafka does: all old ones down, then all new ones up, also where they are the same.
+
+        The order of its map tells.
+        """
         counts = self.topic_subscribers
         may_grow = (len(counts) + 1) * 3 > counts.slots * 4
         if old is new and not may_grow:

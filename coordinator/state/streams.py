@@ -16,12 +16,17 @@ from quorate.coordinator.state.modern import LEFT, ModernGroup
 __all__ = ["StreamsGroup", "StreamsMember"]
 
 STABLE = 1
-"""The state in a member's record: unlike those of consumer groups, these count from 1 (2 unrevoked, 3 unreleased tasks)."""
+"""The state in a member's record: unlike those of consumer groups, these count from 1 (2 unrevoked,
+3 unreleased tasks).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsMember:
-    """A member: what it announced, and the tasks that it runs or has to give up. Either may be missing where a compacted log begins."""
+    """A member: what it announced, and the tasks that it runs or has to give up.
+
+    Either may be missing where a compacted log begins.
+    """
 
     member_id: str
     metadata: StreamsGroupMemberMetadataValue | None = None

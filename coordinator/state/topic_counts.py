@@ -12,7 +12,11 @@ C = TypeVar("C")
 
 
 def recounted(counts: Mapping[str, C], topics: Collection[str], nothing: C, change: Callable[[C], C]) -> dict[str, C]:
-    """The new counts of different topics, in the order given. `nothing`: the count of a topic that is not in `counts`; `change`: is called for each count that occurs."""
+    """The new counts of different topics, in the order given.
+
+    `nothing`: the count of a topic that is not in `counts`; `change`: is called for each count that
+    occurs.
+    """
     found = list(map(counts.get, topics, repeat(nothing)))
     becomes = {count: change(count) for count in set(found)}
     if len(becomes) == 1:  # as most often
@@ -21,7 +25,10 @@ def recounted(counts: Mapping[str, C], topics: Collection[str], nothing: C, chan
 
 
 class Down(NamedTuple, Generic[C]):
-    """Topics that are counted down: the new counts of those that stay, and those that are gone. `gone_first`: how many are gone before the first that stays."""
+    """Topics that are counted down: the new counts of those that stay, and those that are gone.
+
+    `gone_first`: how many are gone before the first that stays.
+    """
 
     fewer: dict[str, C]
     gone: list[str]
@@ -45,7 +52,10 @@ def counted_down(counts: Mapping[str, C], topics: Sequence[str], nothing: C, cha
 
 
 class Recount(NamedTuple):
-    """What becomes of the counts of topics: of those that are counted down, and the new counts of those that are counted up. `new`: those that are there for the first time."""
+    """What becomes of the counts of topics: of those that are counted down, and the new counts of those that are counted up.
+
+    `new`: those that are there for the first time.
+    """
 
     down: Down[tuple[int, int]]
     more: dict[str, tuple[int, int]]

@@ -10,7 +10,9 @@ _NONE: frozenset[str] = frozenset()
 
 
 class TopicIndex:
-    """Topic → ids of the groups that subscribe to it. `on_last`: is called with topics that no group subscribes to any more.
+    """Topic → ids of the groups that subscribe to it.
+
+    `on_last`: is called with topics that no group subscribes to any more.
 
     Topics with the same groups share one set of them: a group may subscribe to 100,000.
     """

@@ -41,10 +41,13 @@ STATUS_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """What is known of a transactional id. `partitions`: (topic, partition) of the open transaction, in the order in which they were added.
+    """What is known of a transactional id.
 
-    `previous_producer_id`: what `producer_id` was before the last change; `next_producer_id`: what it will be once the transaction has ended, -1: the same; `last_epoch`: the epoch before the last one, not in the log; `version`: that of
-    transactions as the client knows them (2: KIP-890).
+    `partitions`: (topic, partition) of the open transaction, in the order in which they were added.
+
+    `previous_producer_id`: what `producer_id` was before the last change; `next_producer_id`: what
+    it will be once the transaction has ended, -1: the same; `last_epoch`: the epoch before the last
+    one, not in the log; `version`: that of transactions as the client knows them (2: KIP-890).
     """
 
     transactional_id: str
@@ -67,7 +70,10 @@ class Transaction:
 
 
 def record_of(one: Transaction, version: int) -> CoordinatorRecord:
-    """The record that says so. `version`: 1 if the feature `transaction.version` is at least 1, else 0."""
+    """The record that says so.
+
+    `version`: 1 if the feature `transaction.version` is at least 1, else 0.
+    """
     topics: dict[str, list[int]] = {}
     found: JavaHashSet[tuple[str, int]] = JavaHashSet()
     names: JavaHashSet[str] = JavaHashSet()

@@ -1,7 +1,9 @@
 """`TransactionShard`: the transaction coordinator of one partition of `__transaction_state` (KIP-98, KIP-360, KIP-890).
 
-A change is a record that is written first. A transaction ends in three steps: the decision is written, then the markers in the transaction's partitions, then
-that it has ended. From the decision on it does end: what fails is tried again, also by the next leader, which aborts transactions whose time is over, too.
+A change is a record that is written first. A transaction ends in three steps: the decision is
+written, then the markers in the transaction's partitions, then that it has ended. From the decision
+on it does end: what fails is tried again, also by the next leader, which aborts transactions whose
+time is over, too.
 """
 
 from collections import deque
@@ -66,7 +68,10 @@ class TransactionHost(Protocol):
         """An id that no producer has had. Raises `ApiError`."""
 
     def write_markers(self, transaction: Transaction, coordinator_epoch: int) -> None:
-        """Write the markers of a transaction that is about to end, to all of its partitions. Raises `AppendError`."""
+        """Write the markers of a transaction that is about to end, to all of its partitions.
+
+        Raises `AppendError`.
+        """
 
     def note(self, text: str) -> None:
         """Tell the owner."""
@@ -74,7 +79,10 @@ class TransactionHost(Protocol):
 
 @dataclass
 class TransactionShard:
-    """What is known of the transactional ids of a partition. `coordinator_epoch`: the leader epoch, which markers have."""
+    """What is known of the transactional ids of a partition.
+
+    `coordinator_epoch`: the leader epoch, which markers have.
+    """
 
     host: TransactionHost
     coordinator_epoch: int = 0
@@ -90,7 +98,10 @@ class TransactionShard:
     # ---- what producers ask for
 
     def fence(self, transactional_id: str, timeout_ms: int, producer: Producer, now_ms: int) -> Result[None]:
-        """The first step of InitProducerId: end the open transaction of those that had the id before. Raises `ApiError`."""
+        """The first step of InitProducerId: end the open transaction of those that had the id before.
+
+        Raises `ApiError`.
+        """
         if not 0 < timeout_ms <= self.host.most_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         found = self.by_id.get(transactional_id)
@@ -104,7 +115,10 @@ class TransactionShard:
         return Result()
 
     def begin(self, transactional_id: str, timeout_ms: int, producer: Producer, now_ms: int) -> Result[Producer]:
-        """The second step of InitProducerId: a producer begins. Gives its id and epoch. Raises `ApiError`."""
+        """The second step of InitProducerId: a producer begins.
+
+        Gives its id and epoch. Raises `ApiError`.
+        """
         producer_id, epoch = producer
         found = self.by_id.get(transactional_id)
         if found is None:
@@ -130,7 +144,10 @@ class TransactionShard:
         *,
         version: int,
     ) -> Result[Producer]:
-        """Partitions that the transaction writes to, which begins with them. Raises `ApiError`. `version`: of transactions, that the client knows."""
+        """Partitions that the transaction writes to, which begins with them.
+
+        Raises `ApiError`. `version`: of transactions, that the client knows.
+        """
         found = self._checked(transactional_id, producer)
         if found.status in ENDED:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -156,18 +173,24 @@ class TransactionShard:
     def end(
         self, transactional_id: str, producer: Producer, now_ms: int, *, commit: bool, raise_epoch: bool
     ) -> Result[Producer]:
-        """EndTxn: commit or abort. Gives the producer's id and epoch from now on. With `raise_epoch` the epoch goes up with each end (KIP-890). Raises `ApiError`."""
+        """EndTxn: commit or abort.
+
+        Gives the producer's id and epoch from now on. With `raise_epoch` the epoch goes up with
+        each end (KIP-890). Raises `ApiError`.
+        """
         producer_id, epoch = producer
         found = self.by_id.get(transactional_id)
         if found is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        # Whoever repeats a request that raised the epoch has the epoch before it, or the id before it, with its last epoch.
+        # Whoever repeats a request that raised the epoch has the epoch before it, or the id before
+        # it, with its last epoch.
         rotated = producer_id == found.previous_producer_id and epoch == _LAST_EPOCH and found.epoch == 0
         again = raise_epoch and (rotated or epoch == found.epoch - 1)
         if producer_id != found.producer_id and not (again and rotated):
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         ending, has_ended = found.status in ENDED, found.status in ENDED.values()
-        # Of an end under way that is repeated the epoch was raised already; another end has to wait for it.
+        # Of an end under way that is repeated the epoch was raised already; another end has to wait
+        # for it.
         expected = found.epoch - 1 if ending and raise_epoch else found.epoch
         if epoch != expected and not (has_ended and again):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
@@ -208,7 +231,8 @@ class TransactionShard:
         was = self.by_id[found.transactional_id]
         prepared = replace(found, status=Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT)
         if prepared.producer_id != was.producer_id:
-            # The old id wrote the records, so the markers have it, with its very last epoch; the new one counts after them (KIP-890).
+            # The old id wrote the records, so the markers have it, with its very last epoch; the
+            # new one counts after them (KIP-890).
             prepared = replace(
                 prepared, producer_id=was.producer_id, epoch=_LAST_EPOCH + 1, next_producer_id=prepared.producer_id
             )
@@ -221,7 +245,10 @@ class TransactionShard:
         self.tasks.append(Task(name="markers", operation=partial(self._complete, prepared.transactional_id)))
 
     def _complete(self, transactional_id: str, now_ms: int) -> Result[Producer]:
-        """Write the markers, then that the transaction has ended. If that fails, it is tried again in a moment; the owner is told once."""
+        """Write the markers, then that the transaction has ended.
+
+        If that fails, it is tried again in a moment; the owner is told once.
+        """
         prepared = self.by_id.get(transactional_id)
         if prepared is None or prepared.status not in ENDED:
             return Result()
@@ -319,7 +346,11 @@ class TransactionShard:
         producer_id: int | None = -1,
         strict: bool = False,
     ) -> None:
-        """Apply a record of the log. Raises `ReplayError` for a status that does not exist. As Kafka's, it skips what it does not know."""
+        """Apply a record of the log.
+
+        Raises `ReplayError` for a status that does not exist. As Kafka's, it skips what it does not
+        know.
+        """
         known = as_kafka_reads(record)
         if known is None or not isinstance(known.key, TransactionLogKey):
             return

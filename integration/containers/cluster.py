@@ -27,15 +27,19 @@ __all__ = ["KafkaCluster"]
 class KafkaCluster(ObservedCluster):
     """Apache Kafka (KRaft) in containers: a broker per rack, or `brokers` of them in turn in `racks`.
 
-    `version`: of Apache Kafka; `image`: see `resolve_image`. `controllers`: 0 for brokers that are controllers as well (the first three), otherwise that
-    many controllers of their own. `properties`: added to every node's server.properties. `security`: of the listener for clients; `client_config` has what
-    they need (SASL_SSL: a certificate of its own, and a user by SCRAM-SHA-512). `heap_mb`: largest Java heap of a node. `disk_mb`: broker → size of
-    its disk, for those that `fill_disk` is to fill; such a disk is memory, and empty whenever the broker starts. `ports`: of this host, one for each broker;
-    free ones by default. `on_progress` is told what is being done. The cluster is up and ready when the constructor returns. Raises
+    `version`: of Apache Kafka; `image`: see `resolve_image`. `controllers`: 0 for brokers that are
+    controllers as well (the first three), otherwise that many controllers of their own.
+    `properties`: added to every node's server.properties. `security`: of the listener for clients;
+    `client_config` has what they need (SASL_SSL: a certificate of its own, and a user by
+    SCRAM-SHA-512). `heap_mb`: largest Java heap of a node. `disk_mb`: broker → size of its disk,
+    for those that `fill_disk` is to fill; such a disk is memory, and empty whenever the broker
+    starts. `ports`: of this host, one for each broker; free ones by default. `on_progress` is told
+    what is being done. The cluster is up and ready when the constructor returns. Raises
     `ClusterError`, with the end of the logs, if it does not come up within `timeout_ms`.
 
-    Nothing outlives this process: containers, networks and volumes carry a label, and a watcher removes them when the process ends, even by a crash.
-    With `lab`, a name, they stay once the cluster is ready, for other processes to find with `attach`, until one calls `remove`.
+    Nothing outlives this process: containers, networks and volumes carry a label, and a watcher
+    removes them when the process ends, even by a crash. With `lab`, a name, they stay once the
+    cluster is ready, for other processes to find with `attach`, until one calls `remove`.
     """
 
     def __init__(
@@ -87,7 +91,8 @@ class KafkaCluster(ObservedCluster):
             with engine_errors("the cluster's network cannot be made"):
                 self._network.create()
             if lab is not None:
-                # Not earlier: where two start a lab of one name, the second fails at the network, and must not remove the first's.
+                # Not earlier: where two start a lab of one name, the second fails at the network,
+                # and must not remove the first's.
                 session.watch()
                 undo.callback(session.close)
             self._bring_up(self._nodes.values())
@@ -100,7 +105,10 @@ class KafkaCluster(ObservedCluster):
     def attach(
         cls, lab: str, *, timeout_ms: int = 120_000, on_progress: Callable[[str], None] = lambda _: None
     ) -> Self:
-        """The lab of this name, which another process has started; whatever state its brokers are in. Raises `ClusterError` if there is none."""
+        """The lab of this name, which another process has started; whatever state its brokers are in.
+
+        Raises `ClusterError` if there is none.
+        """
         plan, credentials = find_lab(lab)
         cluster = cls.__new__(cls)
         cluster._set_up(plan, Session(lab), credentials, timeout_ms, on_progress)
@@ -253,9 +261,12 @@ class KafkaCluster(ObservedCluster):
         self.close_admin()
 
     def upgrade(self, version: str) -> None:
-        """Move to another Kafka version, node by node, controllers of their own first, on the same data. A lower version is a downgrade.
+        """Move to another Kafka version, node by node, controllers of their own first, on the same data.
 
-        Feature levels (metadata.version) stay as they are, so that the way back is open; `admin.update_features` finalises them.
+        A lower version is a downgrade.
+
+        Feature levels (metadata.version) stay as they are, so that the way back is open;
+        `admin.update_features` finalises them.
         """
         self._image_of(version)
         for node in self._nodes.values():
@@ -273,7 +284,8 @@ class KafkaCluster(ObservedCluster):
         if broker in others:
             raise ClusterError(f"broker {broker} cannot be cut off from itself")
         if not others:
-            # Clients come through the published port, so to the broker they are the network's gateway.
+            # Clients come through the published port, so to the broker they are the network's
+            # gateway.
             (network,) = node.container.attrs["NetworkSettings"]["Networks"].values()
             self._drop(node, network["Gateway"])
         for other in map(self._node, others):
@@ -290,13 +302,17 @@ class KafkaCluster(ObservedCluster):
                 for route in node.run("ip", "route").splitlines():
                     if route.startswith("blackhole"):
                         node.run("ip", "route", "del", *route.split()[:2])
-        # TCP sends again at growing intervals: over old connections, requests wait once more for as long as the cut was.
+        # TCP sends again at growing intervals: over old connections, requests wait once more for as
+        # long as the cut was.
         self.close_admin()
 
     # Files
 
     def fill_disk(self, broker: int) -> None:
-        """Write a broker's disk full. Raises `ClusterError` if the disk is not one of a limited size (`disk_mb`)."""
+        """Write a broker's disk full.
+
+        Raises `ClusterError` if the disk is not one of a limited size (`disk_mb`).
+        """
         node = self._node(broker)
         if node.disk_mb is None:
             raise ClusterError(

@@ -25,12 +25,17 @@ LABEL = "io.quorate.session"
 """Label of containers, networks and volumes; its value names the session."""
 
 LAB = "io.quorate.lab"
-"""The label instead of it where they outlive the process that started them; its value is the lab's name."""
+"""The label instead of it where they outlive the process that started them; its value is the lab's
+name.
+"""
 
 
 @lru_cache(maxsize=1)
 def engine() -> "DockerClient":
-    """The engine that the environment names (`DOCKER_HOST`), or the local one. Raises `ClusterError` if there is none, with the remedy."""
+    """The engine that the environment names (`DOCKER_HOST`), or the local one.
+
+    Raises `ClusterError` if there is none, with the remedy.
+    """
     try:
         from docker.errors import DockerException
 
@@ -89,8 +94,8 @@ def engine_errors(what: str) -> Iterator[None]:
 class Session:
     """A label for what one process starts, and a watcher that removes all of it when the process ends, however it ends.
 
-    testcontainers' own watcher (Ryuk) is a container, whose image cannot be had everywhere; ours is a small Python process. It notices the end of this
-    process by the end of its standard input.
+    testcontainers' own watcher (Ryuk) is a container, whose image cannot be had everywhere; ours is
+    a small Python process. It notices the end of this process by the end of its standard input.
 
     `lab`: the name under which everything goes on without this process, once `keep` is called.
     """
@@ -140,7 +145,10 @@ class Session:
 
 
 def remove_labelled(label: str, value: str) -> int:
-    """Remove the containers, networks and volumes with a label; returns how many. What is gone already does not matter."""
+    """Remove the containers, networks and volumes with a label; returns how many.
+
+    What is gone already does not matter.
+    """
     from docker.errors import APIError, NotFound
 
     client = engine()

@@ -19,9 +19,10 @@ EQUIVALENT = "quorate/kafka"
 def resolve_image(version: str, image: str | None = None, tell: Callable[[str], None] = lambda _: None) -> str:
     """The image to run a Kafka version from.
 
-    `image`, or `QUORATE_KAFKA_IMAGE` in the environment: "{version}" in it is replaced, and without a tag the version is its tag. Otherwise whichever of
-    apache/kafka and quorate/kafka (docker/image) is there, and if neither is, apache/kafka. An image that is not there is pulled, which `tell` is told.
-    Raises `ClusterError`.
+    `image`, or `QUORATE_KAFKA_IMAGE` in the environment: "{version}" in it is replaced, and without
+    a tag the version is its tag. Otherwise whichever of apache/kafka and quorate/kafka
+    (docker/image) is there, and if neither is, apache/kafka. An image that is not there is pulled,
+    which `tell` is told. Raises `ClusterError`.
     """
     client = engine()  # first: it says what to install where Docker's package is missing
     from docker.errors import APIError, ImageNotFound

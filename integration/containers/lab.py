@@ -1,7 +1,8 @@
 """Clusters that outlive the process that started them, found again by what the engine knows: no file tells of them.
 
-A lab is everything that carries the label LAB with its name. What stays the same (`ContainersPlan`, credentials) is in labels of its network; what may change, a broker's
-rack and version, in labels of its container.
+A lab is everything that carries the label LAB with its name. What stays the same (`ContainersPlan`,
+credentials) is in labels of its network; what may change, a broker's rack and version, in labels of
+its container.
 """
 
 import json
@@ -55,7 +56,11 @@ def lab_ports() -> set[int]:
 
 
 def find_lab(name: str) -> tuple[ContainersPlan, Credentials | None]:
-    """What a lab consists of. Raises `ClusterError` if there is no such lab, not all of it, or one that an older quorate has started."""
+    """What a lab consists of.
+
+    Raises `ClusterError` if there is no such lab, not all of it, or one that an older quorate has
+    started.
+    """
     networks = engine().networks.list(filters={"label": f"{LAB}={name}"})
     labels = [network.attrs["Labels"] for network in networks if _PLAN in network.attrs["Labels"]]
     if not labels:

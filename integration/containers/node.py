@@ -1,7 +1,7 @@
 """One Kafka process in a container: its properties, its start, and what may be done to it from outside.
 
-A node is a name, a volume and a port that stay, and a container that is made anew for each start: so a start may bring another rack, another
-configuration or another Kafka version on the same data.
+A node is a name, a volume and a port that stay, and a container that is made anew for each start:
+so a start may bring another rack, another configuration or another Kafka version on the same data.
 """
 
 import contextlib
@@ -24,9 +24,11 @@ _RACK = "io.quorate.rack"
 """Labels of the container: what it was started with."""
 
 _PROPERTIES = "/tmp/server.properties"
-# Formatting is a JVM of its own, so it is done once. Both steps as the same user, whatever the image's.
+# Formatting is a JVM of its own, so it is done once. Both steps as the same user, whatever the
+# image's.
 _START_SCRIPT = "/tmp/start.sh"
-# Classes that an image has ready for the JVM (the official one has, and those of docker/image) take 2/5 off a start's CPU time.
+# Classes that an image has ready for the JVM (the official one has, and those of docker/image) take
+# 2/5 off a start's CPU time.
 _START = f"""set -e
 if [ -f /opt/kafka/kafka.jsa ]; then
     export KAFKA_JVM_PERFORMANCE_OPTS="$KAFKA_JVM_PERFORMANCE_OPTS -XX:SharedArchiveFile=/opt/kafka/kafka.jsa"
@@ -37,7 +39,8 @@ fi
 exec /opt/kafka/bin/kafka-server-start.sh {_PROPERTIES}
 """
 
-# Tests share two cores with the brokers: the quick compiler and the small collector start faster and take less.
+# Tests share two cores with the brokers: the quick compiler and the small collector start faster
+# and take less.
 _ENVIRONMENT = {
     "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
 }
@@ -49,7 +52,10 @@ _WRONG = (" ERROR ", " FATAL ", "Exception", "Caused by")
 
 
 class Node:
-    """A broker, a controller, or both. `ports`: port of this host → port of the container. `rack`, `version`: of the latest start."""
+    """A broker, a controller, or both.
+
+    `ports`: port of this host → port of the container. `rack`, `version`: of the latest start.
+    """
 
     def __init__(
         self,
@@ -100,9 +106,12 @@ class Node:
         format_options: str = "",
         files: Sequence[tuple[bytes, str, int]] = (),
     ) -> None:
-        """Start the process on the node's data. Returns when the container runs, which is before Kafka answers.
+        """Start the process on the node's data.
 
-        `files`: contents, path and mode of further files; `format_options`: of kafka-storage.sh, for the first start.
+        Returns when the container runs, which is before Kafka answers.
+
+        `files`: contents, path and mode of further files; `format_options`: of kafka-storage.sh,
+        for the first start.
         """
         from testcontainers.core.config import testcontainers_config
         from testcontainers.core.container import DockerContainer
@@ -210,7 +219,10 @@ class Node:
                 self.container.unpause()
 
     def run(self, *command: str) -> str:
-        """Run a command in the container; its standard output. Raises `ClusterError` with its output if it fails."""
+        """Run a command in the container; its standard output.
+
+        Raises `ClusterError` with its output if it fails.
+        """
         code, (out, err) = self.container.exec_run(list(command), user="root", demux=True)
         if code != 0:
             raise ClusterError(

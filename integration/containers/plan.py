@@ -1,6 +1,9 @@
-"""What a cluster consists of: its brokers and controllers, their ports, and the server.properties of each. Nothing is started here.
+"""What a cluster consists of: its brokers and controllers, their ports, and the server.properties of each.
 
-A plan is what stays the same from start to start. Racks and versions are those of the first start: a node's container says what they are now.
+Nothing is started here.
+
+A plan is what stays the same from start to start. Racks and versions are those of the first start:
+a node's container says what they are now.
 """
 
 import base64
@@ -35,7 +38,10 @@ _DEFAULTS: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainersPlan(ClusterPlan):
-    """What a cluster in containers consists of. `disk_mb`: broker → size of its disk, where that is limited."""
+    """What a cluster in containers consists of.
+
+    `disk_mb`: broker → size of its disk, where that is limited.
+    """
 
     heap_mb: int
     disk_mb: Mapping[int, int]
@@ -83,7 +89,10 @@ class ContainersPlan(ClusterPlan):
         return {number: self.names[number] for number in self.controllers or sorted(self.ports)[:3]}
 
     def server_properties(self, number: int, rack: str | None, security: Mapping[str, object]) -> dict[str, object]:
-        """What a node is started with, in a rack. `security`: properties of its listener for clients."""
+        """What a node is started with, in a rack.
+
+        `security`: properties of its listener for clients.
+        """
         replicas = min(3, len(self.ports))
         in_sync = max(1, replicas - 1)
         properties: dict[str, object] = {

@@ -29,8 +29,8 @@ def free_ports(count: int, avoid: Collection[int] = ()) -> list[int]:
 def accepts(port: int) -> bool:
     """Whether something listens behind a port of 127.0.0.1 and keeps the connection.
 
-    The engine's proxy accepts connections before the broker does, and then closes them. A Kafka client would log that as an error, and try ever more
-    rarely.
+    The engine's proxy accepts connections before the broker does, and then closes them. A Kafka
+    client would log that as an error, and try ever more rarely.
     """
     try:
         with socket.create_connection(("127.0.0.1", port), 1) as connection:

@@ -12,7 +12,8 @@ from quorate.integration.containers.engine import Session, engine
 __all__ = ["Credentials"]
 
 _KEYSTORE = "/tmp/keystore.p12"
-# keytool comes with the Java that every Kafka image has. The certificate is its own authority, and holds for every broker.
+# keytool comes with the Java that every Kafka image has. The certificate is its own authority, and
+# holds for every broker.
 _MAKE_CERTIFICATE = """set -e
 keytool -genkeypair -alias kafka -keyalg EC -groupname secp256r1 -validity 3650 -dname CN=quorate-test-cluster -ext bc:c=ca:true \
     -ext "SAN=ip:127.0.0.1,dns:localhost,$NAMES" -keystore /tmp/made.p12 -storetype PKCS12 -storepass "$PASSWORD" >/dev/null 2>&1
@@ -37,7 +38,10 @@ class Credentials:
 
     @classmethod
     def make(cls, image: str, session: Session, names: Iterable[str]) -> Self:
-        """Made anew for each cluster, and good for nothing else. `names`: of the brokers. Raises `ClusterError`."""
+        """Made anew for each cluster, and good for nothing else.
+
+        `names`: of the brokers. Raises `ClusterError`.
+        """
         from docker.errors import ContainerError
 
         store_password = secrets.token_hex(16)

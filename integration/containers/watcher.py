@@ -1,6 +1,9 @@
-"""Removes what a session has started once the process that started it is gone. `python -m quorate.integration.containers.watcher LABEL VALUE`.
+"""Removes what a session has started once the process that started it is gone.
 
-That process holds the other end of our standard input: reading ends when it closes it, or dies. One byte instead means that everything shall stay.
+`python -m quorate.integration.containers.watcher LABEL VALUE`.
+
+That process holds the other end of our standard input: reading ends when it closes it, or dies. One
+byte instead means that everything shall stay.
 """
 
 import signal

@@ -1,6 +1,7 @@
 """Telling the source what a job needs, as Spark tells its own sources: it hands neither columns nor aggregates down to one that is written in Python.
 
-A DataFrame that is just what `load()` gave is loaded anew with an option that nobody else sets (`quorate.pipeline.push_down`). The results are the same; they come sooner.
+A DataFrame that is just what `load()` gave is loaded anew with an option that nobody else sets
+(`quorate.pipeline.push_down`). The results are the same; they come sooner.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +35,10 @@ class AtSource:
 
 
 def of_groups(df: DataFrame, as_of: AsOf | None) -> DataFrame:
-    """The rows up to a moment that tell of groups other than by offsets. Raises `OptionError` for columns that are missing, and for what is not a moment."""
+    """The rows up to a moment that tell of groups other than by offsets.
+
+    Raises `OptionError` for columns that are missing, and for what is not a moment.
+    """
     rows = membership(until(df, as_of))
     source = loaded(df, "groups", as_of)
     return rows if source is None else membership(until(source.rows, as_of))
@@ -43,10 +47,13 @@ def of_groups(df: DataFrame, as_of: AsOf | None) -> DataFrame:
 def loaded(
     df: DataFrame, what: What, as_of: AsOf | None, times_ms: Callable[[], tuple[int, ...]] = tuple
 ) -> AtSource | None:
-    """The rows of `df` that are needed up to a moment, or some more. `times_ms` is only asked if that can be had.
+    """The rows of `df` that are needed up to a moment, or some more.
 
-    `None` where it cannot: for streams, for what is cached, for anything but the result of `load()`, and where two folders have the same partition, because then it has
-    to be seen whether these are copies. Raises `OptionError` for what is not a moment.
+    `times_ms` is only asked if that can be had.
+
+    `None` where it cannot: for streams, for what is cached, for anything but the result of
+    `load()`, and where two folders have the same partition, because then it has to be seen whether
+    these are copies. Raises `OptionError` for what is not a moment.
     """
     plan = getattr(df, "_jdf", None)  # Spark Connect has none
     if plan is None or df.isStreaming or df.storageLevel.useMemory or df.storageLevel.useDisk:

@@ -1,6 +1,7 @@
 """`upgrade_audit`: what upgrades and downgrades did to groups over the whole history, and what the next one would do.
 
-Each group's records are replayed in one task; what there is to say at the end is what `quorate groups upgrade-check` says (`coordinator.history.upgrade`).
+Each group's records are replayed in one task; what there is to say at the end is what `quorate
+groups upgrade-check` says (`coordinator.history.upgrade`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,14 +41,18 @@ AUDIT: pa.Schema = pa.schema(
         "sentence": TEXT,
     }
 )
-"""A row per finding. What happened in the history has its time, offset and `epoch` (the group's, after it).
+"""A row per finding. What happened in the history has its time, offset and `epoch` (the group's,
+after it).
 
-* `converted`: a classic group became a consumer group, or another kind; `converted-back`: a consumer group became a classic one;
+* `converted`: a classic group became a consumer group, or another kind; `converted-back`: a
+  consumer group became a classic one;
 * `upgraded`: a broker of Kafka 4.1 or later stored a metadata hash where there was none (KIP-1101);
-* `downgraded`: a broker before 4.1 took over: it dropped the hash, or wrote a record of type 4 where a hash was.
+* `downgraded`: a broker before 4.1 took over: it dropped the hash, or wrote a record of type 4
+  where a hash was.
 
-What holds at the end (`at_end`) has the time and offset of the group's last record: the kinds of `quorate.coordinator.history.upgrade.FindingKind`: `will-bump` (no hash),
-`topic-record` (type 4 without a tombstone), `hash-differs` (from the topology's), `convertible`, `not-convertible`.
+What holds at the end (`at_end`) has the time and offset of the group's last record: the kinds of
+`quorate.coordinator.history.upgrade.FindingKind`: `will-bump` (no hash), `topic-record` (type 4
+without a tombstone), `hash-differs` (from the topology's), `convertible`, `not-convertible`.
 """
 
 CONVERTED, CONVERTED_BACK, UPGRADED, DOWNGRADED = "converted", "converted-back", "upgraded", "downgraded"
@@ -62,8 +67,9 @@ def upgrade_audit(
 ) -> DataFrame:
     """What the history tells of upgrades: see `AUDIT`. `df` and `as_of`: as for `rebalances`.
 
-    `topology`: topics as they are now, with ids and racks, to compare hashes with; without it hashes that differ are not found. `config`: the brokers'; the limits and
-    the policy by which a classic group can be converted. Raises `OptionError` for columns that are missing.
+    `topology`: topics as they are now, with ids and racks, to compare hashes with; without it
+    hashes that differ are not found. `config`: the brokers'; the limits and the policy by which a
+    classic group can be converted. Raises `OptionError` for columns that are missing.
     """
     topics = None if topology is None else {topic.name: topic for topic in topology.topics}
     settings = config or CoordinatorConfig()
@@ -80,7 +86,10 @@ def upgrade_audit(
 def rows_of_group(
     records: Iterable[LogEntry], group_id: str, config: CoordinatorConfig, topics: Mapping[str, Topic] | None
 ) -> Iterator[dict[str, Any]]:
-    """The findings of one group, without what says which it is. `records`: those of the group, in the order of the log."""
+    """The findings of one group, without what says which it is.
+
+    `records`: those of the group, in the order of the log.
+    """
     history = History()
     names: dict[Uuid, str] = {}
     words = Words(names=names)

@@ -45,7 +45,9 @@ NO_TIME = "records without a timestamp do not say which of them were written tog
 NO_ORDER = "records without an offset have no order: give a DataFrame with the column `offset` filled"
 
 AsOf = datetime | int | Mapping[int, int] | Mapping[tuple[str, int], int]
-"""A moment: a time (without a zone it is UTC) or ms since 1970, or the offset of the last record that counts by partition, or by topic and partition."""
+"""A moment: a time (without a zone it is UTC) or ms since 1970, or the offset of the last record
+that counts by partition, or by topic and partition.
+"""
 
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -54,7 +56,8 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 def check_uses(df: DataFrame) -> None:
     """Refuse what Spark would read wrongly: it keeps filters that it pushed to a Python source for all later uses of the same `load()` (seen in 4.2.1 and 4.3.0).
 
-    Jobs look at their rows more than once. Rows that are cached, or from files of Spark's own formats, are safe. Raises `OptionError`.
+    Jobs look at their rows more than once. Rows that are cached, or from files of Spark's own
+    formats, are safe. Raises `OptionError`.
     """
     plan = getattr(
         df.select("*"), "_jdf", None
@@ -73,7 +76,10 @@ def check_uses(df: DataFrame) -> None:
 def present_types(
     df: DataFrame, wanted: Collection[str] | None = None, fields: Collection[str] | None = None
 ) -> list[RecordType]:
-    """The record types that a DataFrame has columns for. Raises `OptionError` for one that lacks common columns, all of `wanted`, or fields of those that it has.
+    """The record types that a DataFrame has columns for.
+
+    Raises `OptionError` for one that lacks common columns, all of `wanted`, or fields of those that
+    it has.
 
     `fields`: those that matter, where not all do.
     """
@@ -126,7 +132,11 @@ def known_timestamp() -> Column:
 
 
 def record_time() -> Column:
-    """When a record was written. Rows of others may have times that the source has not, which are none, and times without a zone, which are of the session's."""
+    """When a record was written.
+
+    Rows of others may have times that the source has not, which are none, and times without a zone,
+    which are of the session's.
+    """
     return time_or_null(F.col("timestamp").cast("timestamp")).alias("timestamp")
 
 
@@ -143,9 +153,13 @@ def with_same_log(left: DataFrame, right: DataFrame, how: str, also: Iterable[st
 
 
 def until(df: DataFrame, as_of: AsOf | None) -> DataFrame:
-    """The rows up to a moment. A time ends each log before its first record that is later, so that what is left is a state that there was.
+    """The rows up to a moment.
 
-    By offsets, a partition that is not named is left out. Raises `OptionError` for what is not a moment.
+    A time ends each log before its first record that is later, so that what is left is a state that
+    there was.
+
+    By offsets, a partition that is not named is left out. Raises `OptionError` for what is not a
+    moment.
     """
     if as_of is None:
         return df
@@ -175,7 +189,10 @@ def is_control() -> Column:
 
 
 def membership(df: DataFrame) -> DataFrame:
-    """The rows that tell of groups other than by offsets. Raises `OptionError` if there are no columns of any."""
+    """The rows that tell of groups other than by offsets.
+
+    Raises `OptionError` if there are no columns of any.
+    """
     types = [one.name for one in RECORD_TYPES[CONSUMER_OFFSETS].values() if one.name not in COMMIT_TYPES]
     present = [one.name for one in present_types(df, types)]
     offsets = [column_of(name) for name in COMMIT_TYPES]

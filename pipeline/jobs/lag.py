@@ -1,6 +1,7 @@
 """`lag`: how far each group is behind on each partition over time, how fast it reads, and when it will have caught up.
 
-Commits say where a group was; end offsets of the partitions are not in `__consumer_offsets` and come as snapshots. All of it is on the JVM's side.
+Commits say where a group was; end offsets of the partitions are not in `__consumer_offsets` and
+come as snapshots. All of it is on the JVM's side.
 """
 
 from collections.abc import Mapping
@@ -40,20 +41,25 @@ def lag(
 ) -> DataFrame:
     """Lags of each group on each partition that it has committed, at each snapshot of the partition's end offset.
 
-    `df`: rows of the source or of `decode`, of one cluster. `end_offsets`: `topic`, `partition`, `timestamp`, `end_offset` (what `kafka-get-offsets.sh` tells, with the time:
-    a timestamp, text of one, or ms since 1970).
-    `as_of`: as for `group_state`; a time also leaves out later snapshots.
-    `isolation_level`: as for `group_state`; an offset of a transaction counts from its commit marker on. For what `load()` gave, a short Spark job asks for the times
-    of the snapshots, so that the source can leave out what no snapshot sees.
+    `df`: rows of the source or of `decode`, of one cluster. `end_offsets`: `topic`, `partition`,
+    `timestamp`, `end_offset` (what `kafka-get-offsets.sh` tells, with the time: a timestamp, text
+    of one, or ms since 1970). `as_of`: as for `group_state`; a time also leaves out later
+    snapshots. `isolation_level`: as for `group_state`; an offset of a transaction counts from its
+    commit marker on. For what `load()` gave, a short Spark job asks for the times of the snapshots,
+    so that the source can leave out what no snapshot sees.
 
-    A row per group, topic, partition and `timestamp` of a snapshot, from the group's first commit on:
+    A row per group, topic, partition and `timestamp` of a snapshot, from the group's first commit
+    on:
 
-    * `committed_offset`, and `committed_at`, when it was written; `end_offset`; `lag` in records, at least 0, since a commit may be newer than what the snapshot saw;
-    * `production_rate`, `consumption_rate`: records per second since the snapshot before; null for the first;
-    * `drain_seconds`: how long until the lag is 0, if both rates stay; null if it will not be, 0 if it is.
+    * `committed_offset`, and `committed_at`, when it was written; `end_offset`; `lag` in records,
+      at least 0, since a commit may be newer than what the snapshot saw;
+    * `production_rate`, `consumption_rate`: records per second since the snapshot before; null for
+      the first;
+    * `drain_seconds`: how long until the lag is 0, if both rates stay; null if it will not be, 0 if
+      it is.
 
-    Rows are missing where the group's offset had been deleted or had expired. Raises `OptionError` for columns that are missing; text that is no time or number
-    ends the job.
+    Rows are missing where the group's offset had been deleted or had expired. Raises `OptionError`
+    for columns that are missing; text that is no time or number ends the job.
     """
     # What is there twice counts once: the later one, if it is not the same.
     ends = (
@@ -82,7 +88,8 @@ def lag(
             "end_offset",
         )
     )
-    # What counts is the latest in the log, also where a transaction's marker came after another commit; a commit in the moment of a snapshot counts.
+    # What counts is the latest in the log, also where a transaction's marker came after another
+    # commit; a commit in the moment of a snapshot counts.
     so_far = (
         Window.partitionBy(*PARTITION)
         .orderBy("timestamp", F.col("end_offset").asc_nulls_first())
@@ -94,7 +101,8 @@ def lag(
         .select(*PARTITION, "timestamp", "commit.committed_offset", "commit.committed_at", "end_offset")
     )
     before = Window.partitionBy(*PARTITION).orderBy("timestamp")
-    # From whole numbers: the difference of two seconds since 1970 as doubles is off in the seventh digit.
+    # From whole numbers: the difference of two seconds since 1970 as doubles is off in the seventh
+    # digit.
     micros = F.unix_micros("timestamp")
     seconds = (micros - F.lag(micros).over(before)) / F.lit(1e6)
 
@@ -120,7 +128,10 @@ def _times(ends: DataFrame) -> tuple[int, ...]:
 
 
 def snapshots(end_offsets: DataFrame) -> DataFrame:
-    """The end offsets with the types that they need, without rows of which something is missing. Raises `OptionError` for columns that are missing."""
+    """The end offsets with the types that they need, without rows of which something is missing.
+
+    Raises `OptionError` for columns that are missing.
+    """
     if missing := [name for name in END_OFFSETS if name not in end_offsets.columns]:
         raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")
     at = F.col("timestamp")
@@ -144,7 +155,8 @@ def snapshots(end_offsets: DataFrame) -> DataFrame:
 def commits(df: DataFrame, isolation_level: str | None = None) -> DataFrame:
     """Every commit that came to count: `group`, `topic`, `partition`, `log_offset`, `timestamp` (for one in a transaction, that of the marker), `committed_offset`.
 
-    `committed_offset` is null where the offset was deleted. What was committed in a transaction that was aborted, or is still open, is left out.
+    `committed_offset` is null where the offset was deleted. What was committed in a transaction
+    that was aborted, or is still open, is left out.
     """
     types = present_types(df, COMMIT_TYPES, FIELDS)
     topic, partition = key_columns(types)

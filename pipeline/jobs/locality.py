@@ -1,6 +1,7 @@
 """`locality`: from which rack to which rack each group reads, what that costs, and what other assignors would save.
 
-The members and what they have are those of `group_state`; assignors run in Spark's workers, a group at a time. Racks of replicas are not in the log: `topology` has them.
+The members and what they have are those of `group_state`; assignors run in Spark's workers, a group
+at a time. Racks of replicas are not in the log: `topology` has them.
 """
 
 from collections import Counter
@@ -69,7 +70,9 @@ LOCALITY: pa.Schema = pa.schema(
         "pairs": pa.list_(PAIR),
     }
 )
-"""A row per group and assignor. `moved`: partitions that another member would get; `not_in_topology`: partitions that the group has, but the topology does not."""
+"""A row per group and assignor. `moved`: partitions that another member would get;
+`not_in_topology`: partitions that the group has, but the topology does not.
+"""
 
 Throughput = Mapping[tuple[str, int], float] | Mapping[str, float]
 AT = ("log_topic", "log_partition", "group", "assignor")
@@ -95,8 +98,9 @@ class Locality:
     def pairs(self) -> DataFrame:
         """A row per group, assignor and pair of racks: `from_rack` has the replica that is read, `to_rack` the member; null if it is not known.
 
-        `crosses` is null where one of them is not known. `bytes_per_second`, `cost_per_month` (30 days, GB of 10⁹ bytes): null without throughput or price; the cost of
-        what stays in its rack is 0.
+        `crosses` is null where one of them is not known. `bytes_per_second`, `cost_per_month` (30
+        days, GB of 10⁹ bytes): null without throughput or price; the cost of what stays in its rack
+        is 0.
         """
         found = self.rows.select(*AT, F.explode("pairs").alias("pair")).select(*AT, "pair.*")
         crosses = F.col("from_rack") != F.col("to_rack")
@@ -108,7 +112,8 @@ class Locality:
     def summary(self) -> DataFrame:
         """A row per group and assignor: `crossing` partitions and bytes, `unknown` partitions, cost, and what is saved against the assignment that the group has.
 
-        What is saved is negative where it is worse. A share of partitions whose throughput is not known counts as 0 bytes.
+        What is saved is negative where it is worse. A share of partitions whose throughput is not
+        known counts as 0 bytes.
         """
         crossing = F.filter("pairs", lambda pair: pair["from_rack"] != pair["to_rack"])
         unknown = F.filter("pairs", lambda pair: pair["from_rack"].isNull() | pair["to_rack"].isNull())
@@ -152,14 +157,20 @@ def locality(
     assignors: Sequence[str] | None = None,
     follower_fetching: bool = True,
 ) -> Locality:
-    """Partitions and bytes that cross racks, now or at an earlier moment, and with other assignors. Groups of consumers that have members, classic or not.
+    """Partitions and bytes that cross racks, now or at an earlier moment, and with other assignors.
 
-    `df`: rows of the source or of `decode`, or a `GroupState`. `topology`: topics with the racks of their replicas; with topic ids where groups are of KIP-848 and
-    the log does not tell the names. `throughput`: what a group reads, in bytes per second: by topic and partition, by topic (of each of its partitions), or as a DataFrame
-    of `topic`, `partition`, `bytes_per_second`. `price_per_gb`: for what crosses racks. `assignors`: names of `quorate.assignors`; by default those that Kafka has for
-    the kind of group, and `rack-aware-uniform`. `follower_fetching`: a member reads from a replica in its rack if there is one (KIP-392), else from the leader.
+    Groups of consumers that have members, classic or not.
 
-    Raises `OptionError` for assignors that are not known, a topology without racks, and columns that are missing.
+    `df`: rows of the source or of `decode`, or a `GroupState`. `topology`: topics with the racks of
+    their replicas; with topic ids where groups are of KIP-848 and the log does not tell the names.
+    `throughput`: what a group reads, in bytes per second: by topic and partition, by topic (of each
+    of its partitions), or as a DataFrame of `topic`, `partition`, `bytes_per_second`.
+    `price_per_gb`: for what crosses racks. `assignors`: names of `quorate.assignors`; by default
+    those that Kafka has for the kind of group, and `rack-aware-uniform`. `follower_fetching`: a
+    member reads from a replica in its rack if there is one (KIP-392), else from the leader.
+
+    Raises `OptionError` for assignors that are not known, a topology without racks, and columns
+    that are missing.
     """
     known = {*CLIENT_ASSIGNORS, *SERVER_ASSIGNORS} - {"lag-aware", "simple"}
     if unknown := [name for name in assignors or () if name not in known]:
@@ -181,7 +192,10 @@ def _sum(pairs: Column, name: str) -> Column:
 
 
 def _rates(throughput: DataFrame | Throughput | None) -> dict[Any, float] | None:
-    """Bytes per second, by topic and partition or by topic. There are no more than partitions, and every worker needs them."""
+    """Bytes per second, by topic and partition or by topic.
+
+    There are no more than partitions, and every worker needs them.
+    """
     if throughput is None or isinstance(throughput, Mapping):
         return None if throughput is None else dict(throughput)
     wanted = ("topic", "partition", "bytes_per_second")

@@ -1,6 +1,9 @@
-"""`rebalances`: every epoch and generation that groups went through, why, how long until all members had followed, and what moved. `storms`: many in a short time.
+"""`rebalances`: every epoch and generation that groups went through, why, how long until all members had followed, and what moved.
 
-Each group's records are replayed in one task by `coordinator.history`; commits, which are most of a log, stay on the JVM's side.
+`storms`: many in a short time.
+
+Each group's records are replayed in one task by `coordinator.history`; commits, which are most of a
+log, stay on the JVM's side.
 """
 
 from collections.abc import Iterable, Iterator
@@ -64,21 +67,28 @@ REBALANCES: pa.Schema = pa.schema(
 )
 """A row per group epoch, or generation of a classic group.
 
-`completed_at`: when all members had what the target assignment of this epoch (or a later one) gives them; null if that was not so before `superseded_at`, when the
-next epoch began, or the end of the log. `duration_ms` is from `started_at` to `completed_at`. Of a classic group, `started_at` is when all members had
-joined, and `completed_at` when the leader's assignment was written, which is all that its record tells.
+`completed_at`: when all members had what the target assignment of this epoch (or a later one) gives
+them; null if that was not so before `superseded_at`, when the next epoch began, or the end of the
+log. `duration_ms` is from `started_at` to `completed_at`. Of a classic group, `started_at` is when
+all members had joined, and `completed_at` when the leader's assignment was written, which is all
+that its record tells.
 
-`causes`: `quorate.coordinator.history.Cause`, for classic groups by what is different from the generation before. `members`: how many there were then. `left_or_fenced`:
-the records of both are the same. `replaced`: members whose place a static member with their name took, which fences them. `away`: static members that may come back.
-`partitions_moved`: from one member to another; `_gained`: that nobody had before; `_lost`: that nobody has now.
+`causes`: `quorate.coordinator.history.Cause`, for classic groups by what is different from the
+generation before. `members`: how many there were then. `left_or_fenced`: the records of both are
+the same. `replaced`: members whose place a static member with their name took, which fences them.
+`away`: static members that may come back. `partitions_moved`: from one member to another;
+`_gained`: that nobody had before; `_lost`: that nobody has now.
 """
 
 
 def rebalances(df: DataFrame, as_of: AsOf | None = None) -> DataFrame:
-    """Every rebalance of every group: see `REBALANCES`. `df` and `as_of`: as for `group_state`; no record types but offsets may have been left out.
+    """Every rebalance of every group: see `REBALANCES`.
 
-    What one write to the log did counts together, so that a member that joins makes one row. Raises `OptionError` for columns that are missing;
-    a row without a timestamp ends the job with an error.
+    `df` and `as_of`: as for `group_state`; no record types but offsets may have been left out.
+
+    What one write to the log did counts together, so that a member that joins makes one row. Raises
+    `OptionError` for columns that are missing; a row without a timestamp ends the job with an
+    error.
     """
     records = packed(of_groups(df, as_of).withColumn("timestamp", known_timestamp()))
     return records.groupBy(*LOG, "group").applyInArrow(_rebalances, from_arrow_schema(REBALANCES))
@@ -87,7 +97,8 @@ def rebalances(df: DataFrame, as_of: AsOf | None = None) -> DataFrame:
 def storms(found: DataFrame, *, window_ms: int = 300_000, at_least: int = 5) -> DataFrame:
     """Where a group had `at_least` rebalances within `window_ms`: a row per storm, with `started_at`, `ended_at`, `rebalances`, `causes` and how often each was.
 
-    `found`: of `rebalances`. Windows that overlap are one storm. The end is that of the last rebalance that began in it, if that is known.
+    `found`: of `rebalances`. Windows that overlap are one storm. The end is that of the last
+    rebalance that began in it, if that is known.
     """
     if window_ms < 1 or at_least < 2:
         raise OptionError(
@@ -98,7 +109,8 @@ def storms(found: DataFrame, *, window_ms: int = 300_000, at_least: int = 5) -> 
     back = Window.partitionBy(*group).orderBy("ms").rangeBetween(-window_ms, Window.currentRow)
     dense = known.withColumn("within", F.count("*").over(back)).withColumn("first_ms", F.min("ms").over(back))
     dense = dense.where(F.col("within") >= at_least)
-    # Windows in the order of their ends are in the order of their beginnings, too: a gap is where one begins behind the end of the one before.
+    # Windows in the order of their ends are in the order of their beginnings, too: a gap is where
+    # one begins behind the end of the one before.
     order = Window.partitionBy(*group).orderBy("ms")
     gap = F.col("first_ms") > F.coalesce(F.lag("ms").over(order), F.lit(-(2**62)))
     storm = dense.withColumn("storm", F.sum(gap.cast("int")).over(order))
@@ -140,7 +152,10 @@ def _rebalances(table: pa.Table) -> pa.Table:
 
 
 def rows_of_group(records: Iterable[LogEntry], group_id: str) -> Iterator[dict[str, Any]]:
-    """The rows of one group, without what says which it is. `records`: those of the group, in the order of the log."""
+    """The rows of one group, without what says which it is.
+
+    `records`: those of the group, in the order of the log.
+    """
     followed = GroupRebalances(group_id)
     for entry in records:
         yield from followed.take(entry)
@@ -148,9 +163,12 @@ def rows_of_group(records: Iterable[LogEntry], group_id: str) -> Iterator[dict[s
 
 
 class GroupRebalances:
-    """The rebalances of one group, record by record. Rows come when their epoch is reached by all, or followed by another.
+    """The rebalances of one group, record by record.
 
-    What it takes to go on later, after a write that is complete: the last record of each key (`kept`), `row` and `names`.
+    Rows come when their epoch is reached by all, or followed by another.
+
+    What it takes to go on later, after a write that is complete: the last record of each key
+    (`kept`), `row` and `names`.
     """
 
     def __init__(
@@ -182,7 +200,8 @@ class GroupRebalances:
         if entry.timestamp_ms == self._time_ms:
             self._history.take(entry)
             return
-        # `take` tells what a write did only when the next one begins, and has taken in that one's record by then.
+        # `take` tells what a write did only when the next one begins, and has taken in that one's
+        # record by then.
         group, at_ms = self._group, self._time_ms
         settled, members = is_settled(group), _size(group)
         self._time_ms = entry.timestamp_ms
@@ -271,7 +290,11 @@ class _Followed:
 
 
 def _causes(event: Event, bump: EpochBumped | GenerationBegan) -> set[str]:
-    """Why, in a word each. The record of a classic group does not tell: there it is what is different from the generation before."""
+    """Why, in a word each.
+
+    The record of a classic group does not tell: there it is what is different from the generation
+    before.
+    """
     if isinstance(bump, EpochBumped):
         return {reason.cause.value for reason in bump.reasons}
     found = set()

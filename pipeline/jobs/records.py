@@ -1,7 +1,9 @@
 """Rows of the pipeline's schema, back to the records that the coordinator replays.
 
-This is a loop over rows in Python, so a job first leaves out on the JVM's side whatever cannot matter. What is left goes to Python packed: the struct that a row has
-as JSON instead of all structs that it could have. Spark asks every column of a row for its size on the way, which takes 300 µs for all record types.
+This is a loop over rows in Python, so a job first leaves out on the JVM's side whatever cannot
+matter. What is left goes to Python packed: the struct that a row has as JSON instead of all structs
+that it could have. Spark asks every column of a row for its size on the way, which takes 300 µs for
+all record types.
 """
 
 import json
@@ -63,9 +65,12 @@ def packed_columns(df: DataFrame) -> list[Column | str]:
 
 
 def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:
-    """The records among packed rows of one partition, in the order of their offsets, with the common columns. A row that is there twice is one.
+    """The records among packed rows of one partition, in the order of their offsets, with the common columns.
 
-    Raises `ValueError` for rows without an offset, and for different records at one offset, which are not of one log.
+    A row that is there twice is one.
+
+    Raises `ValueError` for rows without an offset, and for different records at one offset, which
+    are not of one log.
     """
     rows = [row for row in table.to_pylist() if row["type"] in _TYPES and row[PACKED] is not None]
     if any(row["offset"] is None for row in rows):
@@ -121,7 +126,11 @@ def milliseconds(timestamp: Any) -> int:
 
 
 def record_of(record_type: RecordType, row: Row, struct: Row) -> CoordinatorRecord:
-    """One record. `row`: its common columns; `struct`: the fields of its key and value, where those that are not there are null."""
+    """One record.
+
+    `row`: its common columns; `struct`: the fields of its key and value, where those that are not
+    there are null.
+    """
     make_key, make_value = _makers(record_type)
     version = row["value_version"]
     return CoordinatorRecord(

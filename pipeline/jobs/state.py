@@ -1,7 +1,8 @@
 """`group_state`: what a coordinator would hold in memory, at any time: groups, members, target and current assignments, committed offsets, as tables.
 
-The JVM finds the last rows of each key (`survivors`); these are replayed by `CoordinatorState`, the same that serves live groups, one offsets partition at a time.
-So what a task holds is no more than what a broker has to hold for that partition.
+The JVM finds the last rows of each key (`survivors`); these are replayed by `CoordinatorState`, the
+same that serves live groups, one offsets partition at a time. So what a task holds is no more than
+what a broker has to hold for that partition.
 """
 
 from collections.abc import Iterable, Iterator
@@ -85,7 +86,9 @@ STATE: pa.Schema = pa.schema(
         "skipped": pa.list_(SKIPPED),
     }
 )
-"""A row per group. `kind`, `state` and the rest but `offsets` are null where only offsets are left of a group; the row without a `group` has what was skipped."""
+"""A row per group. `kind`, `state` and the rest but `offsets` are null where only offsets are left
+of a group; the row without a `group` has what was skipped.
+"""
 
 GROUP = [name for name in STATE.names if name not in ("members", "offsets", "skipped", "regexes")]
 AT = ["log_topic", "log_partition", "group"]
@@ -93,10 +96,13 @@ AT = ["log_topic", "log_partition", "group"]
 
 @dataclass(frozen=True)
 class GroupState:
-    """The state as tables. All come from `rows`, with a row per group, so `cache` before using more than one of them.
+    """The state as tables.
 
-    Every table begins with `log_topic`, `log_partition` and `group`. Partitions are `topic`, `topic_id` and `partition`, of which the name or the id is null where
-    the log does not tell it. Of streams groups, partitions are active tasks.
+    All come from `rows`, with a row per group, so `cache` before using more than one of them.
+
+    Every table begins with `log_topic`, `log_partition` and `group`. Partitions are `topic`,
+    `topic_id` and `partition`, of which the name or the id is null where the log does not tell it.
+    Of streams groups, partitions are active tasks.
     """
 
     rows: DataFrame
@@ -175,11 +181,15 @@ class GroupState:
 def group_state(df: DataFrame, as_of: AsOf | None = None, *, isolation_level: str | None = None) -> GroupState:
     """What the log says of its groups, now or at an earlier moment: exactly what `CoordinatorState` has after all records up to then.
 
-    `df`: rows of the source or of `decode`, in any order, of one or many logs. `as_of`: a time (`datetime`, without a zone UTC; or ms since 1970), or per partition the
-    offset of the last record that counts (`{17: 4711}`, `{("__consumer_offsets", 17): 4711}`); partitions that are not named are left out then.
+    `df`: rows of the source or of `decode`, in any order, of one or many logs. `as_of`: a time
+    (`datetime`, without a zone UTC; or ms since 1970), or per partition the offset of the last
+    record that counts (`{17: 4711}`, `{("__consumer_offsets", 17): 4711}`); partitions that are not
+    named are left out then.
 
-    `isolation_level`: "read_committed" if `df` has no rows of transaction markers (as the source reads by default), so that all offsets in it are committed;
-    "read_uncommitted" if it has, so that these settle what was committed in transactions. By default a short Spark job looks for markers.
+    `isolation_level`: "read_committed" if `df` has no rows of transaction markers (as the source
+    reads by default), so that all offsets in it are committed; "read_uncommitted" if it has, so
+    that these settle what was committed in transactions. By default a short Spark job looks for
+    markers.
 
     Raises `OptionError` for columns that are missing, or a moment that is none.
     """
@@ -258,7 +268,10 @@ def _member(member: MemberView, names: dict[Uuid, str]) -> dict[str, Any]:
 
 
 def partition_rows(partitions: Iterable[Partition], names: dict[Uuid, str]) -> list[dict[str, Any]]:
-    """Partitions as `PARTITION` has them, by topic and number. Records of classic groups have names only, those of the others ids only."""
+    """Partitions as `PARTITION` has them, by topic and number.
+
+    Records of classic groups have names only, those of the others ids only.
+    """
     words = Words(names=names)
     found = []
     for topic, number in sorted(partitions, key=lambda one: (words.topic(one[0]), one[1])):

@@ -1,8 +1,11 @@
 """The rows that decide the state (`quorate.codecs.log.state_records` has the rule), found by Spark.
 
-All on the JVM's side. A first look at the keys and offsets alone finds the rows (a hash aggregation), a second one takes them out of the whole (a join with what
-was found, which is small and sent to every executor). Aggregating whole rows with `max_by` would do with one look, but sorts them all, because Spark does not
-hash what has no fixed size: with 2 M rows of Parquet this way is 1.5 times as fast, with 0.6 M it is half as fast. Leaving most rows out in mapInArrow first is slower than either.
+All on the JVM's side. A first look at the keys and offsets alone finds the rows (a hash
+aggregation), a second one takes them out of the whole (a join with what was found, which is small
+and sent to every executor). Aggregating whole rows with `max_by` would do with one look, but sorts
+them all, because Spark does not hash what has no fixed size: with 2 M rows of Parquet this way is
+1.5 times as fast, with 0.6 M it is half as fast. Leaving most rows out in mapInArrow first is
+slower than either.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -38,7 +41,9 @@ PENDING_OF = "pending_of"
 """The column with the producer whose transaction was still open, null for all other rows."""
 
 ABORTED = "aborted"
-"""The column that says that an offset was committed in a transaction that was aborted: all that is left of it is a group."""
+"""The column that says that an offset was committed in a transaction that was aborted: all that is
+left of it is a group.
+"""
 
 
 _OURS = frozenset(arrow_schema().names)
@@ -47,8 +52,10 @@ _OURS = frozenset(arrow_schema().names)
 def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | None = None) -> DataFrame:
     """Rows of `df` whose replay in the order of offsets gives the state that all rows give, with two columns more (`PENDING_OF`, `ABORTED`).
 
-    Besides the last row of each key: of each group the last commit of any offset, which makes a group even if the offset is deleted later; of each open transaction
-    the last row of each key, and that key's last tombstone, which makes the transaction forget it. `isolation_level`: see `group_state`.
+    Besides the last row of each key: of each group the last commit of any offset, which makes a
+    group even if the offset is deleted later; of each open transaction the last row of each key,
+    and that key's last tombstone, which makes the transaction forget it. `isolation_level`: see
+    `group_state`.
     """
     types = present_types(df)
     with_markers = has_markers(df, isolation_level)
@@ -60,14 +67,18 @@ def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | N
 
 
 def packed_survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | None = None) -> DataFrame:
-    """The same, packed for `rows_in_order`. Of what `load()` gave, the source leaves most out, and the rest is looked at once."""
+    """The same, packed for `rows_in_order`.
+
+    Of what `load()` gave, the source leaves most out, and the rest is looked at once.
+    """
     types = present_types(df)
     source = loaded(df, "state", as_of)
     if source is None:
         return packed(survivors(df, as_of, isolation_level), PENDING_OF, ABORTED)
     with_markers = has_markers(source.rows, source.isolation_level(isolation_level))
     found = _found(until(source.rows, as_of), types, with_markers, F.struct(*packed_columns(df)).alias("row"))
-    # Where rows are compared, the offset counts; the least of `rival` is a row at the greatest offset, too, and another one if there are two.
+    # Where rows are compared, the offset counts; the least of `rival` is a row at the greatest
+    # offset, too, and another one if there are two.
     places = found.withColumn("place", F.struct("offset", "row")).withColumn(
         "rival", F.struct((-F.col("offset")).alias("offset"), F.col("row"))
     )
@@ -106,7 +117,10 @@ def _found(rows: DataFrame, types: list[RecordType], with_markers: bool, *also: 
 
 
 def _picks(found: DataFrame, with_markers: bool) -> DataFrame:
-    """The `place` of each row that decides, with its log, `PENDING_OF` and `ABORTED`. A place is what rows are compared by: the offset, or a struct that begins with it."""
+    """The `place` of each row that decides, with its log, `PENDING_OF` and `ABORTED`.
+
+    A place is what rows are compared by: the offset, or a struct that begins with it.
+    """
     commit = F.col("type").isin(*COMMIT_TYPES) & ~F.col("tombstone")
 
     def last(condition: Column) -> Column:
@@ -122,7 +136,8 @@ def _picks(found: DataFrame, with_markers: bool) -> DataFrame:
     )
     if whole:
         per_key = per_key.withColumn("last", _only_one())
-    # What is left is small. One commit of each group is enough to make it, unless the group went later.
+    # What is left is small. One commit of each group is enough to make it, unless the group went
+    # later.
     nobody = F.lit(None).cast("long").alias(PENDING_OF)
     counts, is_aborted = F.lit(False).alias(ABORTED), F.lit(True).alias(ABORTED)
     picked = [F.struct(F.col("last").alias("place"), PENDING_OF, counts)]
@@ -153,7 +168,10 @@ def _only_one() -> Column:
 
 
 def has_markers(df: DataFrame, isolation_level: str | None) -> bool:
-    """Whether transaction markers settle what was committed in transactions. `None` looks for one, which is a Spark job. Raises `OptionError`."""
+    """Whether transaction markers settle what was committed in transactions.
+
+    `None` looks for one, which is a Spark job. Raises `OptionError`.
+    """
     if isolation_level not in (None, "read_committed", "read_uncommitted"):
         raise OptionError(
             f"isolation_level is {isolation_level!r}: use read_committed or read_uncommitted, or leave it out"
@@ -169,7 +187,10 @@ def has_markers(df: DataFrame, isolation_level: str | None) -> bool:
 
 
 def is_in_transaction() -> Column:
-    """Whether a row is an offset that was committed in a transaction. A tombstone counts at once even then, as in Kafka's loader."""
+    """Whether a row is an offset that was committed in a transaction.
+
+    A tombstone counts at once even then, as in Kafka's loader.
+    """
     transactional = F.coalesce(F.col("transactional"), F.lit(False)) & (F.col("producer_id") >= 0)
     return F.coalesce(F.col("type").isin(*COMMIT_TYPES) & ~F.col("tombstone") & transactional, F.lit(False))
 
@@ -177,7 +198,8 @@ def is_in_transaction() -> Column:
 def with_outcomes(rows: DataFrame) -> DataFrame:
     """As `quorate.codecs.log.transactions` settles them, in the JVM: the offsets of transactions with `outcome` (`COMMIT`, `ABORT`, null for a transaction that is open), and `settled_at`, the time of the marker."""
     marker = F.when(is_control() & F.col("control.name").isin("COMMIT", "ABORT"), F.struct("control.name", "timestamp"))
-    # From the end: the next marker of the producer. The other way round, Spark would look at every row's followers anew.
+    # From the end: the next marker of the producer. The other way round, Spark would look at every
+    # row's followers anew.
     later = (
         Window.partitionBy(*LOG, "producer_id")
         .orderBy(F.col("offset").desc())

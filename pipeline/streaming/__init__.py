@@ -1,4 +1,7 @@
-"""The jobs on streams: groups, rebalances and lags as they change, and alerts. State is in Spark's checkpoint, so a query that is killed goes on where it was."""
+"""The jobs on streams: groups, rebalances and lags as they change, and alerts.
+
+State is in Spark's checkpoint, so a query that is killed goes on where it was.
+"""
 
 from quorate.pipeline.streaming.alerts import ALERTS, alerts
 from quorate.pipeline.streaming.lag import LAG_CHANGES, latest_lag, stream_lag

@@ -34,8 +34,11 @@ ALERTS: pa.Schema = pa.schema(
         "log_offset": LONG,
     }
 )
-"""`alert`: `storm` (rebalances within a window), `no-commits` (a group that stopped), `not-reconciled` (a member that does not follow), `lag`. `value` and `limit` are
-rebalances, ms, ms, and records. `at`: the time in the log, or of the snapshot, at which it was noticed; `log_offset`: of the record at which it was."""
+"""`alert`: `storm` (rebalances within a window), `no-commits` (a group that stopped),
+`not-reconciled` (a member that does not follow), `lag`. `value` and `limit` are rebalances, ms, ms,
+and records. `at`: the time in the log, or of the snapshot, at which it was noticed; `log_offset`:
+of the record at which it was.
+"""
 
 
 def alerts(
@@ -49,10 +52,13 @@ def alerts(
     lag_limit: int | None = None,
     keep_ms: int = 600_000,
 ) -> DataFrame:
-    """Alerts as they become due: see `ALERTS`. Each comes once, and again only after what it tells was over.
+    """Alerts as they become due: see `ALERTS`.
 
-    `df`, `end_offsets`, `keep_ms`: as for `stream_lag`; end offsets are for `lag_limit`, the lag on a partition (in records) above which it is one alert per group.
-    The other limits: see `Limits`. Raises `OptionError` for limits that cannot be, and for what is missing.
+    Each comes once, and again only after what it tells was over.
+
+    `df`, `end_offsets`, `keep_ms`: as for `stream_lag`; end offsets are for `lag_limit`, the lag on
+    a partition (in records) above which it is one alert per group. The other limits: see `Limits`.
+    Raises `OptionError` for limits that cannot be, and for what is missing.
     """
     limits = Limits(storm_rebalances, storm_window_ms, silence_ms, reconcile_ms)
     if (lag_limit is None) != (end_offsets is None):

@@ -1,7 +1,7 @@
 """What a stream keeps of a group between micro-batches: the rows that decide its state (`quorate.codecs.log.state_records`), packed as the jobs pack rows.
 
-Replaying what is kept gives the state that all records give. Tombstones are kept as long as something is there that they act upon, so a group that is deleted
-leaves nothing.
+Replaying what is kept gives the state that all records give. Tombstones are kept as long as
+something is there that they act upon, so a group that is deleted leaves nothing.
 """
 
 from collections.abc import Iterable
@@ -19,13 +19,18 @@ KEY = "type string, text string, number int"
 VALUE = "offset long, ms long, version int, tombstone boolean, packed string"
 
 MADE = "made"
-"""Instead of a record type: the last commit of a group whose offset was deleted since. It made the group, which stays without offsets."""
+"""Instead of a record type: the last commit of a group whose offset was deleted since. It made the
+group, which stays without offsets.
+"""
 
 MapKey = tuple[str, str, int]
 
 
 class Packed(NamedTuple):
-    """A row: what its key is about (`text`, `number`) besides type and group, and its fields as JSON. `ms`: its time, -1 for none."""
+    """A row: what its key is about (`text`, `number`) besides type and group, and its fields as JSON.
+
+    `ms`: its time, -1 for none.
+    """
 
     type: str
     text: str
@@ -57,7 +62,10 @@ def entry(row: Packed, partition: int | None, group: str) -> LogEntry:
 
 
 class GroupRows:
-    """The rows of one group. `changed` and `gone`: the keys to write and to remove in the state store."""
+    """The rows of one group.
+
+    `changed` and `gone`: the keys to write and to remove in the state store.
+    """
 
     def __init__(self, rows: Iterable[Packed] = ()) -> None:
         self.rows: dict[MapKey, Packed] = {row.key: row for row in rows}

@@ -1,6 +1,7 @@
 """How rows get to a stateful processor and back: by group or by partition of the log, packed, and as JSON, which Spark turns into columns.
 
-State processors of Python take pandas frames, which have no nested values and no integers that can be null; texts they have.
+State processors of Python take pandas frames, which have no nested values and no integers that can
+be null; texts they have.
 """
 
 import json
@@ -45,7 +46,10 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def keyed_rows(df: DataFrame, types: Iterable[RecordType]) -> DataFrame:
-    """The rows of groups, packed: the log, `group`, and the fields of `Packed`. A transaction marker ends the query: streams are of committed rows."""
+    """The rows of groups, packed: the log, `group`, and the fields of `Packed`.
+
+    A transaction marker ends the query: streams are of committed rows.
+    """
     found = list(types)
     text, number = key_columns(found)
     marker = F.raise_error(
@@ -118,7 +122,8 @@ def changes(rows: DataFrame, keys: Iterable[str], processor: Processor) -> DataF
         import_module("google.protobuf")
     except ImportError:
         raise OptionError("state in Python needs protobuf: pip install 'quorate[spark]'") from None
-    # Without Spark's timers: with those of processing time, a query with availableNow makes empty micro-batches for ever.
+    # Without Spark's timers: with those of processing time, a query with availableNow makes empty
+    # micro-batches for ever.
     found = rows.groupBy(*keys).transformWithStateInPandas(processor, "row string", "Append", "None")
     return found.select(F.from_json("row", from_arrow_schema(processor.schema)).alias("row")).select("row.*")
 

@@ -36,8 +36,11 @@ LAG_CHANGES: pa.Schema = pa.schema(
         "deleted": BOOL,
     }
 )
-"""The columns of `lag`. The key is `group`, `topic`, `partition` and `timestamp`, that of the snapshot; of rows with the same key the one with the greatest `version`
-counts. A commit that comes behind a snapshot that is later than itself makes a new version; `deleted`: a deletion of the offset did."""
+"""The columns of `lag`. The key is `group`, `topic`, `partition` and `timestamp`, that of the
+snapshot; of rows with the same key the one with the greatest `version` counts. A commit that comes
+behind a snapshot that is later than itself makes a new version; `deleted`: a deletion of the offset
+did.
+"""
 
 LAG_KEY = ("group", "topic", "partition", "timestamp")
 
@@ -47,8 +50,10 @@ COLUMNS = ("group", "ms", "log_offset", "committed_offset", "end_offset")
 def stream_lag(df: DataFrame, end_offsets: DataFrame, *, keep_ms: int = 600_000) -> DataFrame:
     """The lags at each snapshot: see `LAG_CHANGES`.
 
-    `df`: as for `stream_group_state`, of one cluster. `end_offsets`: a stream, with the columns that `lag` takes. The two may come in any order as far as commits and
-    snapshots of the same time are not more than `keep_ms` apart, by their own times: so long commits are kept one by one, and snapshots may still change.
+    `df`: as for `stream_group_state`, of one cluster. `end_offsets`: a stream, with the columns
+    that `lag` takes. The two may come in any order as far as commits and snapshots of the same time
+    are not more than `keep_ms` apart, by their own times: so long commits are kept one by one, and
+    snapshots may still change.
     """
     if keep_ms < 1:
         raise OptionError(
@@ -63,7 +68,10 @@ def latest_lag(found: DataFrame) -> DataFrame:
 
 
 def lag_rows(df: DataFrame, end_offsets: DataFrame) -> DataFrame:
-    """Commits and snapshots, one below the other. Raises `OptionError` for columns that are missing, or a snapshot that is no stream."""
+    """Commits and snapshots, one below the other.
+
+    Raises `OptionError` for columns that are missing, or a snapshot that is no stream.
+    """
     ends = snapshots(end_offsets)
     if not end_offsets.isStreaming:
         raise OptionError(
@@ -99,10 +107,14 @@ def lag_rows(df: DataFrame, end_offsets: DataFrame) -> DataFrame:
 
 @dataclass
 class Behind:
-    """One partition of a topic that groups read. `groups`: commits of each as log offset, ms, offset (-1: deleted); `ends`: snapshots as ms and end offset.
+    """One partition of a topic that groups read.
 
-    Commits are as few as snapshots at hand or to come can tell apart: an older one counts no more once one that is later in the log is not later in time.
-    `old_ms`: snapshots up to then are there for rates only.
+    `groups`: commits of each as log offset, ms, offset (-1: deleted); `ends`: snapshots as ms and
+    end offset.
+
+    Commits are as few as snapshots at hand or to come can tell apart: an older one counts no more
+    once one that is later in the log is not later in time. `old_ms`: snapshots up to then are there
+    for rates only.
     """
 
     groups: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)

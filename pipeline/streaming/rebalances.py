@@ -22,14 +22,19 @@ from quorate.pipeline.streaming.state import latest
 __all__ = ["REBALANCE_CHANGES", "REBALANCE_KEY", "latest_rebalances", "stream_rebalances"]
 
 REBALANCE_CHANGES: pa.Schema = pa.schema([*REBALANCES, ("version", LONG), ("deleted", BOOL)])
-"""The columns of `REBALANCES`. The key is `log_topic`, `log_partition`, `group`, `log_offset`; of rows with the same key the one with the greatest `version` counts,
-the offset of the last record that is in it. `deleted`: what was taken for a rebalance was none, as the rest of the write shows."""
+"""The columns of `REBALANCES`. The key is `log_topic`, `log_partition`, `group`, `log_offset`; of
+rows with the same key the one with the greatest `version` counts, the offset of the last record
+that is in it. `deleted`: what was taken for a rebalance was none, as the rest of the write shows.
+"""
 
 REBALANCE_KEY = ("log_topic", "log_partition", "group", "log_offset")
 
 
 def stream_rebalances(df: DataFrame) -> DataFrame:
-    """Rebalances that began or changed in a micro-batch: see `REBALANCE_CHANGES`. `df`: as for `stream_group_state`; no record types but offsets may have been left out."""
+    """Rebalances that began or changed in a micro-batch: see `REBALANCE_CHANGES`.
+
+    `df`: as for `stream_group_state`; no record types but offsets may have been left out.
+    """
     types = [one.name for one in RECORD_TYPES[CONSUMER_OFFSETS].values() if one.name not in COMMIT_TYPES]
     rows = keyed_rows(membership(df).withColumn("timestamp", known_timestamp()), present_types(df, types))
     return changes(rows, (*LOG, "group"), RebalancesProcessor())

@@ -1,4 +1,7 @@
-"""`stream_group_state`: the state of groups as it changes. `latest_state` makes tables of the changes, at any time."""
+"""`stream_group_state`: the state of groups as it changes.
+
+`latest_state` makes tables of the changes, at any time.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -27,8 +30,10 @@ STATE_CHANGES: pa.Schema = pa.schema(
         ("deleted", BOOL),
     ]
 )
-"""The columns of `group_state`'s rows but `skipped`. The key is `log_topic`, `log_partition`, `group`; of rows with the same key the one with the greatest `version`
-counts, which is the offset of the last record that is in it, written at `changed_at`. `deleted`: nothing is left of the group."""
+"""The columns of `group_state`'s rows but `skipped`. The key is `log_topic`, `log_partition`,
+`group`; of rows with the same key the one with the greatest `version` counts, which is the offset
+of the last record that is in it, written at `changed_at`. `deleted`: nothing is left of the group.
+"""
 
 GROUP_KEY = ("log_topic", "log_partition", "group")
 
@@ -36,8 +41,10 @@ GROUP_KEY = ("log_topic", "log_partition", "group")
 def stream_group_state(df: DataFrame) -> DataFrame:
     """The groups that a micro-batch changed, as they are after it: see `STATE_CHANGES`.
 
-    `df`: a stream of committed rows of the source or of `decode`. Rows of a log have to come in the order of their offsets, as they do from both; one that is not
-    behind the last that was taken in of its group is passed over. Raises `OptionError` for columns, settings or packages that are missing.
+    `df`: a stream of committed rows of the source or of `decode`. Rows of a log have to come in the
+    order of their offsets, as they do from both; one that is not behind the last that was taken in
+    of its group is passed over. Raises `OptionError` for columns, settings or packages that are
+    missing.
     """
     rows = keyed_rows(df, present_types(df))
     return changes(rows, (*LOG, "group"), StateProcessor())
@@ -50,7 +57,10 @@ def latest(found: DataFrame, *keys: str) -> DataFrame:
 
 
 def latest_state(found: DataFrame) -> GroupState:
-    """The tables of `group_state` from the rows that `stream_group_state` has written, for example to Parquet. `skipped` is empty."""
+    """The tables of `group_state` from the rows that `stream_group_state` has written, for example to Parquet.
+
+    `skipped` is empty.
+    """
     nothing = F.lit(None).cast("array<struct<reason:string,records:bigint>>")
     return GroupState(latest(found, *GROUP_KEY).withColumn("skipped", nothing))
 

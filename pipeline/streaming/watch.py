@@ -1,6 +1,7 @@
 """What is wrong with groups, told as their log is read: by the times in the log, so that a log that is read late, or twice, gives the same alerts.
 
-A partition of the log is one clock: a group that is silent is noticed when the next record of any group in that partition is later than it should have been.
+A partition of the log is one clock: a group that is silent is noticed when the next record of any
+group in that partition is later than it should have been.
 """
 
 import heapq
@@ -18,14 +19,20 @@ __all__ = ["Limits", "Watch", "Watched"]
 Alert = dict[str, Any]
 
 STABLE = {"ConsumerGroupCurrentMemberAssignment": 0, "StreamsGroupCurrentMemberAssignment": 1}
-"""The state of a member that has what it should have. Members of share groups have nothing to give up first."""
+"""The state of a member that has what it should have. Members of share groups have nothing to give
+up first.
+"""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to raise alerts. `storm_rebalances` in `storm_window_ms` are a storm; a group with members that did not commit for `silence_ms` has stopped, if it ever did.
+    """When to raise alerts.
 
-    `reconcile_ms`: how long a member may take to follow a new target assignment; by default its rebalance timeout. `None` for the first three: no such alerts.
+    `storm_rebalances` in `storm_window_ms` are a storm; a group with members that did not commit
+    for `silence_ms` has stopped, if it ever did.
+
+    `reconcile_ms`: how long a member may take to follow a new target assignment; by default its
+    rebalance timeout. `None` for the first three: no such alerts.
     """
 
     storm_rebalances: int | None = 5
@@ -42,7 +49,11 @@ class Limits:
 
 @dataclass
 class Watched:
-    """One group. Times in ms. `has_members`: None if the log does not tell. `members`: id → rebalance timeout, epoch, whether it is stable, epoch of its last alert."""
+    """One group.
+
+    Times in ms. `has_members`: None if the log does not tell. `members`: id → rebalance timeout,
+    epoch, whether it is stable, epoch of its last alert.
+    """
 
     commit_ms: int | None = None
     is_silent: bool = False
@@ -65,7 +76,11 @@ class Watched:
 
 
 class Watch:
-    """The groups of one partition of the log. `clock_ms`: its latest time so far; `changed`: groups that are to be written to the state store (or removed from it)."""
+    """The groups of one partition of the log.
+
+    `clock_ms`: its latest time so far; `changed`: groups that are to be written to the state store
+    (or removed from it).
+    """
 
     def __init__(self, limits: Limits, groups: dict[str, Watched], clock_ms: int = -1) -> None:
         self.limits = limits

@@ -3,9 +3,11 @@
     case = client_case(Random(seed), "sticky", owned="claims")
     members, topology = read_case(case)
 
-A case is plain JSON: the very line that the oracle gets. What a case can hold: equal and different subscriptions, topics that do not exist, static members,
-ids whose hashes meet, racks that nobody else is in, replicas on unknown, offline and rackless brokers, gaps between partitions, and what members own
-(`Owned`). `next_round` goes on from an assignment, so that histories of joins, leaves and changes can be played; `minimise` makes a failing case small.
+A case is plain JSON: the very line that the oracle gets. What a case can hold: equal and different
+subscriptions, topics that do not exist, static members, ids whose hashes meet, racks that nobody
+else is in, replicas on unknown, offline and rackless brokers, gaps between partitions, and what
+members own (`Owned`). `next_round` goes on from an assignment, so that histories of joins, leaves
+and changes can be played; `minimise` makes a failing case small.
 
 Knows nothing of assignors; ours are asked through tests/differential/ops_assign.py.
 """
@@ -40,8 +42,10 @@ Case = dict[str, Any]
 """A line of op `clientAssign`."""
 
 Owned = Literal["nothing", "history", "claims"]
-"""What members own: nothing; what a round before this one may have given them, each partition once; or claims of all kinds: partitions that several
-members own, stale and missing generations, topics that are gone or not subscribed."""
+"""What members own: nothing; what a round before this one may have given them, each partition once;
+or claims of all kinds: partitions that several members own, stale and missing generations, topics
+that are gone or not subscribed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +62,23 @@ SMALL = Size(members=7, topics=4, partitions=8)
 MID = Size(members=60, topics=15, partitions=40)
 
 GAPS = {"range": 0.1, "roundrobin": 0.02}
-"""How often metadata lacks partitions. Kafka's roundrobin hands out others then, and its sticky assignors fail."""
+"""How often metadata lacks partitions. Kafka's roundrobin hands out others then, and its sticky
+assignors fail.
+"""
 
 RACKS = ("a", "b", "c", "d")
-# "Aa" and "BB" have the same hash, hence also any sequence of the two. The last two sort otherwise by code points than by UTF-16 units.
+# "Aa" and "BB" have the same hash, hence also any sequence of the two. The last two sort otherwise
+# by code points than by UTF-16 units.
 COLLIDING = ("AaAa", "AaBB", "BBAa", "BBBB")
 ODD_MEMBERS = ("m-\uff5e", "m-\U0001f680")
 
 
 def client_case(rng: Random, assignor: str, *, size: Size = SMALL, owned: Owned = "nothing") -> Case:
-    """One case. For `sticky` and `cooperative-sticky`, what members own is told as these tell it (user data, owned partitions, or both)."""
+    """One case.
+
+    For `sticky` and `cooperative-sticky`, what members own is told as these tell it (user data,
+    owned partitions, or both).
+    """
     topics = _names(rng, rng.randint(1, size.topics))
     case: Case = {"op": "clientAssign", "assignor": assignor}
     case |= _cluster(rng, topics, size, gaps=rng.random() < GAPS.get(assignor, 0.0))
@@ -223,8 +234,9 @@ def tell_owned(
 ) -> None:
     """Let a consumer own partitions of a generation, in the way of the assignor's subscriptions.
 
-    `sticky` tells them in its user data, and newer clients also in the subscription; `cooperative-sticky` in the subscription, with the generation there
-    (v2 and newer) or in its user data. With `rng`, older clients and damaged user data occur.
+    `sticky` tells them in its user data, and newer clients also in the subscription;
+    `cooperative-sticky` in the subscription, with the generation there (v2 and newer) or in its
+    user data. With `rng`, older clients and damaged user data occur.
     """
     odd = rng.random() if rng is not None else 1.0
     consumer["ownedPartitions"] = list(owned)
@@ -321,7 +333,8 @@ def concentrate(rng: Random, case: Case) -> None:
 
 def next_round(rng: Random, case: Case, assignment: Mapping[str, Sequence[str]], generation: int) -> Case:
     """The group one rebalance later: everybody owns what `assignment` gave it in `generation`, and perhaps somebody joined, left, came back with an older
-    generation, moved to another rack or subscribed to something else, or a topic grew."""
+    generation, moved to another rack or subscribed to something else, or a topic grew.
+    """
     following = deepcopy(case)
     consumers: dict[str, Case] = following["consumers"]
     for name, consumer in consumers.items():

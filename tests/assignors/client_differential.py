@@ -1,8 +1,10 @@
 """Our client-side assignors against Kafka's, over seeds: what test_differential_client.py does in thousands and bench/assignor_differential.py in 100,000s.
 
-A seed stands for a case, or for a short history: the case, then rounds in which members own what Kafka assigned in the round before. Where Kafka's builder
-throws, or hands out partitions that do not exist, twice, or to members that do not subscribe, there is nothing to be equal to: our answer then has to be
-a valid one. Each such case has to have a cause that is declared (declared.py); one without is a difference.
+A seed stands for a case, or for a short history: the case, then rounds in which members own what
+Kafka assigned in the round before. Where Kafka's builder throws, or hands out partitions that do
+not exist, twice, or to members that do not subscribe, there is nothing to be equal to: our answer
+then has to be a valid one. Each such case has to have a cause that is declared (declared.py); one
+without is a difference.
 """
 
 import json
@@ -77,7 +79,8 @@ def unanswered(case: Case, theirs: Answer) -> str | None:
     if wrong is None:
         if "a subscription names a topic twice" in causes(case):
             return "Kafka counts topics that a subscription repeats"
-        # Kafka takes a group for one of equal subscriptions where members subscribe to nothing. What it plans to give these may still be held back.
+        # Kafka takes a group for one of equal subscriptions where members subscribe to nothing.
+        # What it plans to give these may still be held back.
         subscriptions = {frozenset(consumer["topics"]) for consumer in case["consumers"].values()}
         held_back = invalid(case | {"assignor": "sticky"}, theirs["assignment"])
         if held_back and len(subscriptions) == 2 and frozenset() in subscriptions:
@@ -100,7 +103,10 @@ def verdict(case: Case, mine: Answer, theirs: Answer) -> str | None:
 
 
 def invalid(case: Case, assignment: Mapping[str, Sequence[str]]) -> str | None:
-    """Whether some partition has no owner, two, or one that does not subscribe. Cooperative assignors may keep partitions back."""
+    """Whether some partition has no owner, two, or one that does not subscribe.
+
+    Cooperative assignors may keep partitions back.
+    """
     consumers = case["consumers"]
     if set(assignment) != set(consumers):
         return "members are missing, or are too many"

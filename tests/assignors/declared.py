@@ -1,7 +1,8 @@
 """Where Kafka's client-side assignors are not followed: the whole list, by what a case has. test_declared.py keeps it and the table in docs/explanation true.
 
-`sticky` and `cooperative-sticky` hand out what a member has not subscribed to, or what does not exist, or throw. An assignor must not do that, so
-there ours gives a valid answer. A case without any of these causes has to be answered as by Kafka.
+`sticky` and `cooperative-sticky` hand out what a member has not subscribed to, or what does not
+exist, or throw. An assignor must not do that, so there ours gives a valid answer. A case without
+any of these causes has to be answered as by Kafka.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,4 +84,6 @@ DECLARED: dict[str, Callable[[Case], bool]] = {
     "a member of an older generation is no longer subscribed": _older_and_not_subscribed,
     "a subscription names a topic twice": _names_twice,
 }
-"""The first column of the table in docs/explanation/client-assignors.md → whether a case is of this kind."""
+"""The first column of the table in docs/explanation/client-assignors.md → whether a case is of this
+kind.
+"""

@@ -28,7 +28,10 @@ def topologies(draw: st.DrawFn, *, most: int = 8, topics: int = 3) -> Topology:
 def groups(
     draw: st.DrawFn, *, members: int = 5, most: int = 8, topics: int = 3, claims: bool = True, same: bool = False
 ) -> tuple[dict[str, Member], Topology]:
-    """Members and topology. `claims`: contradicting ones and stale generations, too; `same`: all subscribe to everything."""
+    """Members and topology.
+
+    `claims`: contradicting ones and stale generations, too; `same`: all subscribe to everything.
+    """
     topology = draw(topologies(most=most, topics=topics))
     everything = [(topic.name, partition) for topic in topology.topics for partition in range(topic.partitions)]
     ids = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=members, unique=True))

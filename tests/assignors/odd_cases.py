@@ -1,8 +1,9 @@
 """Groups that no Java client would bring about, and a broker passes on all the same: `odd` replaces some of what members and metadata say by anything that the formats allow.
 
-Subscriptions with a topic twice, empty, or of topics that are not there; owned partitions twice, beyond their topic, negative, of topics that are gone, made
-anew or not subscribed to; generations above, below and next to the others'; user data that are damaged, of another assignor, or longer than they should be;
-racks that are empty or nobody else's; partitions without replicas.
+Subscriptions with a topic twice, empty, or of topics that are not there; owned partitions twice,
+beyond their topic, negative, of topics that are gone, made anew or not subscribed to; generations
+above, below and next to the others'; user data that are damaged, of another assignor, or longer
+than they should be; racks that are empty or nobody else's; partitions without replicas.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,6 @@
 """Histories of groups for the assignors that Kafka lacks: members join, leave, come back with what they had long ago, move, and change what they read;
-topics grow and replicas move. Who had what is kept here, and does not come from any assignor's own idea of ownership.
+topics grow and replicas move. Who had what is kept here, and does not come from any assignor's own
+idea of ownership.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,11 @@ class Consumer:
 
 @dataclass
 class History:
-    """A group. `topics`: per partition the racks of its replicas; `lags`: of each partition; `away`: members that missed the last rebalances."""
+    """A group.
+
+    `topics`: per partition the racks of its replicas; `lags`: of each partition; `away`: members
+    that missed the last rebalances.
+    """
 
     rng: Random
     same: bool

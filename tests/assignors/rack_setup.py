@@ -11,7 +11,8 @@ def group(
     topics: Mapping[str, int], factor: int, broker_racks: int, subscriptions: Sequence[tuple[str, str | None]]
 ) -> tuple[dict[str, Member], Topology]:
     """Broker i in rack i; replica k of partition p on broker (k + p + partitions of the topics before) mod brokers; member i is consumer{i} with
-    (topics, rack). No broker racks: nothing is known of racks."""
+    (topics, rack). No broker racks: nothing is known of racks.
+    """
     racks: dict[str, list[list[str]]] = {}
     before = 0
     for topic in sorted(topics):

@@ -3,10 +3,12 @@
     case = server_case(Random(seed), "uniform")  # or "range", "simple"
     group = read_server_case(case)
 
-A case is plain JSON: the very line that the oracle gets. What a case can hold: equal and different subscriptions, in equal and different words, topics that do
-not exist, topic ids whose hashes meet, static members, members in the order of the coordinator's TimelineHashMap, and previous targets: what a round before
-this one may have given, or stripes of partitions, so that the buckets of hash sets get crowded. Several members may have the
-same partition, and in share groups (`simple`) some partitions may not be assignable. `next_server_round` goes on from an answer.
+A case is plain JSON: the very line that the oracle gets. What a case can hold: equal and different
+subscriptions, in equal and different words, topics that do not exist, topic ids whose hashes meet,
+static members, members in the order of the coordinator's TimelineHashMap, and previous targets:
+what a round before this one may have given, or stripes of partitions, so that the buckets of hash
+sets get crowded. Several members may have the same partition, and in share groups (`simple`) some
+partitions may not be assignable. `next_server_round` goes on from an answer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +57,10 @@ CROWDED = Size(members=20, topics=3, partitions=1200, step=16)
 
 
 def server_case(rng: Random, assignor: str, *, size: Size = SMALL, owners: Sequence[int] | None = None) -> Case:
-    """One case, with or without previous targets. `owners`: as many members at most have a partition, one of these numbers."""
+    """One case, with or without previous targets.
+
+    `owners`: as many members at most have a partition, one of these numbers.
+    """
     if owners is None:
         # In a consumer group two members have a partition where a static one took another's place.
         owners = (1, 1, 2, 4) if assignor == "simple" else (1,) * 14 + (2,)
@@ -210,7 +215,8 @@ def _target(rng: Random, case: Case, *, owners: int = 1) -> None:
 
 def next_server_round(rng: Random, case: Case, assignment: dict[str, dict[str, list[int]]]) -> Case:
     """The group one rebalance later: everybody has the target that `assignment` tells (topic id → partitions), and perhaps somebody joined, left or
-    subscribed to something else, or a topic grew or went."""
+    subscribed to something else, or a topic grew or went.
+    """
     following = deepcopy(case)
     members: dict[str, Case] = following["members"]
     for name, member in members.items():

@@ -1,7 +1,8 @@
 """Our server-side assignors against Kafka's, over seeds: what test_server_differential.py does in thousands and bench/assignor_differential.py in 100,000s.
 
-Ops `serverAssign` and `shareAssign` of the oracle: assignments, and the records that the coordinator writes, in order. A seed stands for a case, or for a
-short history: the case, then rounds that go on from Kafka's answer, in which members join, leave and change.
+Ops `serverAssign` and `shareAssign` of the oracle: assignments, and the records that the
+coordinator writes, in order. A seed stands for a case, or for a short history: the case, then
+rounds that go on from Kafka's answer, in which members join, leave and change.
 """
 
 import json
@@ -68,10 +69,13 @@ def kafka(oracle: Oracle, case: Case) -> Answer:
 
 
 def differ(mine: Answer, theirs: Answer) -> bool:
-    """Whether the answers differ. Where Kafka's assignor throws, ours has to refuse, by an error that says why.
+    """Whether the answers differ.
 
-    Members to whom no record is written keep the target that they had. In which order the assignor had it in its hands in between is not told by
-    anything: it may have taken a partition out of a set and put it back.
+    Where Kafka's assignor throws, ours has to refuse, by an error that says why.
+
+    Members to whom no record is written keep the target that they had. In which order the assignor
+    had it in its hands in between is not told by anything: it may have taken a partition out of a
+    set and put it back.
     """
     if "error" in theirs:
         return mine.get("error", {}).get("class") != "AssignorError"

@@ -1,7 +1,7 @@
 """Groups for the tests of the server-side assignors, in few words, and their answers, to be read.
 
-group("t1:6 t2:2", m1="t1 t2", m2="t2 | t2-0,1")  # topics with partitions; per member its topics and, behind the bar, its previous target
-read(target)  # {"m1": "t1-0,1,2", ...}
+group("t1:6 t2:2", m1="t1 t2", m2="t2 | t2-0,1")  # topics with partitions; per member its topics
+and, behind the bar, its previous target read(target)  # {"m1": "t1-0,1,2", ...}
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,11 @@ def topic_id(name: str) -> Uuid:
 
 
 def group(topics: str, *, ids: bool = True, **members: str) -> GroupSpec:
-    """A group; `ids`: whether topics have one. A topic of a target that is not among `topics` is told by its id; "t1-" is a topic without partitions."""
+    """A group; `ids`: whether topics have one.
+
+    A topic of a target that is not among `topics` is told by its id; "t1-" is a topic without
+    partitions.
+    """
     counts = {name: int(count) for name, _, count in (one.partition(":") for one in topics.split())}
     topology = Topology(
         Topic(name=name, partitions=count, id=topic_id(name) if ids else None) for name, count in counts.items()

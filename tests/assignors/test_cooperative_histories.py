@@ -32,7 +32,10 @@ class Consumer:
 
 @dataclass
 class Play:
-    """A group and its history. `away`: members that miss rebalances, and come back with what they had; without `stale` there are none.
+    """A group and its history.
+
+    `away`: members that miss rebalances, and come back with what they had; without `stale` there
+    are none.
 
     `careful`: what adapters add to every cooperative assignor.
     """

@@ -1,7 +1,8 @@
 """The client-side assignors against Kafka's own classes: equal lists in the same order, over thousands of generated groups.
 
-CI repeats the same seeds; elsewhere each run takes new ones. A difference is printed with its seed and a case made small, as a line for
-`python -m tests.differential`. `make bench-diff` does 100,000 and more.
+CI repeats the same seeds; elsewhere each run takes new ones. A difference is printed with its seed
+and a case made small, as a line for `python -m tests.differential`. `make bench-diff` does 100,000
+and more.
 """
 
 import json
@@ -28,7 +29,9 @@ ASSIGNORS = {
     "cooperative-sticky": (3000, 200, 0.05),
 }
 ODD = 0.2
-"""The same share of odd cases, which have on purpose what Kafka's assignors fail on (of cooperative-sticky 14 %)."""
+"""The same share of odd cases, which have on purpose what Kafka's assignors fail on (of
+cooperative-sticky 14 %).
+"""
 
 
 def settle(compare: Callable[[Oracle, str, list[int]], Outcome], oracle: Oracle, assignor: str, count: int) -> None:

@@ -137,7 +137,8 @@ def test_options_that_decide_between_equals_leave_numbers_and_lags_as_even_as_th
             for topic in np.unique(topology.topic_of[mine]).tolist():
                 part = mine[topology.topic_of[mine] == topic]
                 count, lag = len(part), int(lags[part].sum())
-                # Idle partitions go to others than in the KIP, which changes who has both many partitions and much lag.
+                # Idle partitions go to others than in the KIP, which changes who has both many
+                # partitions and much lag.
                 shape.update([(topic, count), (topic, -lag - 1)] if "spread_idle" in options else [(topic, count, lag)])
         shapes.append(shape)
     assert shapes[0] == shapes[1]

@@ -232,7 +232,10 @@ def test_a_topic_that_is_gone_does_not_keep_the_others_from_being_read(lagging, 
 
 
 class Cluster:
-    """An admin client's view of topic t: partition p has the end offset 10 (p + 1), and nothing is committed. `leaders`: by partition."""
+    """An admin client's view of topic t: partition p has the end offset 10 (p + 1), and nothing is committed.
+
+    `leaders`: by partition.
+    """
 
     def __init__(self, leaders):
         self.leaders = leaders

@@ -1,7 +1,8 @@
 """The server-side assignors against Kafka's own classes: equal lists and records in the same order, over thousands of generated groups.
 
-CI repeats the same seeds; elsewhere each run takes new ones. A difference is printed with its seed and a case made small, as a line for
-`python -m tests.differential`. `make bench-diff` does 100,000 and more.
+CI repeats the same seeds; elsewhere each run takes new ones. A difference is printed with its seed
+and a case made small, as a line for `python -m tests.differential`. `make bench-diff` does 100,000
+and more.
 """
 
 import json
@@ -30,7 +31,8 @@ def settle(outcome: Outcome, oracle: Oracle) -> None:
     assert not outcome.differences, (
         f"{len(outcome.differences)} of {outcome.cases} differ; the first:\n{outcome.differences[0].report(oracle)}"
     )
-    # Kafka throws in few cases, or the comparison would have compared nothing: `simple`, where partitions are held that cannot be assigned.
+    # Kafka throws in few cases, or the comparison would have compared nothing: `simple`, where
+    # partitions are held that cannot be assigned.
     assert outcome.unanswered.total() <= 0.05 * outcome.cases, outcome.unanswered
 
 
@@ -161,7 +163,8 @@ def test_a_failing_case_is_made_small() -> None:
     ("assignor", "lost"), [("uniform", 1), ("uniform", 5), ("simple", 2), ("simple", 4), ("simple", 6)]
 )
 def test_a_member_gives_up_partitions_of_a_bucket_that_is_a_tree(oracle: Oracle, assignor: str, lost: int) -> None:
-    # Nine partitions in the last of 64 buckets, and others: what is left of the nine is in an order that only the tree tells.
+    # Nine partitions in the last of 64 buckets, and others: what is left of the nine is in an order
+    # that only the tree tells.
     crowded = [63 + 64 * number for number in (9, 0, 8, 1, 7, 2, 6, 3, 4)]
     others = [number for number in range(640) if number not in crowded]
     mine = [*crowded, *others[:20]]

@@ -195,7 +195,8 @@ def test_until_4_0_1_the_first_members_got_one_more_whoever_had_it() -> None:
 
 
 def test_a_set_of_twelve_partitions_is_iterated_otherwise_on_jdk_19() -> None:
-    # Of the twelve partitions 11 to 22, 16 buckets put 16 first, 32 buckets put 11 first; who has too many gives up the last ones.
+    # Of the twelve partitions 11 to 22, 16 buckets put 16 first, 32 buckets put 11 first; who has
+    # too many gives up the last ones.
     twelve = "t1-" + ",".join(map(str, range(11, 23)))
     made = group("t1:23", m1=f"t1 | {twelve}", m2="t1 | t1-0,1,2,3,4,5,6,7,8,9,10", m3="t1")
     given_up = {jdk: UniformAssignor(jdk=jdk).target(made).assignment["m3"] for jdk in (17, 19, 21)}

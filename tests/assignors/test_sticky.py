@@ -189,7 +189,8 @@ def test_cooperative_finds_the_generation_in_the_user_data_of_older_subscription
     old = replace(owning("t: t-0 t-1", -1), user_data=CooperativeStickyAssignor.subscription_user_data(None, 7))
     members = {"a": old, "b": owning("t: t-1 t-2", 6)}
     topology = Topology.of({"t": 4})
-    # In hash order "a" comes first: its generation is the one of its subscription then, which has none, so "b" wins (KIP-792 as Kafka has it).
+    # In hash order "a" comes first: its generation is the one of its subscription then, which has
+    # none, so "b" wins (KIP-792 as Kafka has it).
     assert lists(CooperativeStickyAssignor().assign(members, topology))["b"] == ["t-1", "t-2"]
     turned = {"c": members["a"], "b": members["b"]}
     assert lists(CooperativeStickyAssignor().assign(turned, topology))["c"] == ["t-0", "t-1"]

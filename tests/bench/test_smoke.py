@@ -1,6 +1,7 @@
 """Every benchmark runs: with `--smoke`, which takes seconds, it ends with status 0 and prints its cases both as JSON and as a table.
 
-Nothing here looks at figures. A benchmark that calls what a change has renamed fails here, and not weeks later in `make bench` (issue 14).
+Nothing here looks at figures. A benchmark that calls what a change has renamed fails here, and not
+weeks later in `make bench` (issue 14).
 """
 
 import json

@@ -25,7 +25,9 @@ __all__ = ["Broker", "BrokerFailed", "java", "missing"]
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
 ARCHIVE = HERE / "target" / "classes.jsa"
-"""The classes that a broker loads, as the JVM can map them (AppCDS), which halves the CPU time of a start. Written by tests/broker/build."""
+"""The classes that a broker loads, as the JVM can map them (AppCDS), which halves the CPU time of a
+start. Written by tests/broker/build.
+"""
 REMEDY = "`make test` installs what is missing and builds it; or run tests/broker/build with a JDK (17 or newer) and Maven on the PATH"
 START_S = 300
 
@@ -46,7 +48,8 @@ def missing() -> str | None:
 def java(*options: str, classes: Sequence[Path | str] = ()) -> list[str]:
     """A command that runs a class of Kafka's in a JVM of seconds or minutes, up to that class's name.
 
-    `classes`: where else to search, after the broker's jars. These are first because the archive's classes count only where its class path comes first.
+    `classes`: where else to search, after the broker's jars. These are first because the archive's
+    classes count only where its class path comes first.
     """
     archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ARCHIVE.exists() else []
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -65,9 +68,12 @@ def free_ports(count: int) -> list[int]:
 
 
 class Broker:
-    """A running broker. `settings` are added to its server.properties; `jvm` are options of the JVM.
+    """A running broker.
 
-    `listener` is the security protocol of the listener that clients use; the controller's is always PLAINTEXT.
+    `settings` are added to its server.properties; `jvm` are options of the JVM.
+
+    `listener` is the security protocol of the listener that clients use; the controller's is always
+    PLAINTEXT.
     """
 
     def __init__(

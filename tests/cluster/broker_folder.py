@@ -21,7 +21,10 @@ _DAY_MS = 86_400_000
 
 
 def main() -> None:
-    """Make it anew. Values are compressible, and times jump, so that segments end for their size and for their age."""
+    """Make it anew.
+
+    Values are compressible, and times jump, so that segments end for their size and for their age.
+    """
     random = Random(1)
     at_ms = _NOW_MS
     with KafkaCluster(racks=["a"]) as cluster:

@@ -1,6 +1,7 @@
 """Directories of clusters, damaged at random: each start restores everything, or is refused with what is lost, or cuts off what a crash left unfinished, and says so.
 
-`Case` makes a directory from a seed, keeps what the cluster had in it, damages one thing in a copy, and starts a cluster there. What may be silent is nothing.
+`Case` makes a directory from a seed, keeps what the cluster had in it, damages one thing in a copy,
+and starts a cluster there. What may be silent is nothing.
 """
 
 import re
@@ -113,7 +114,10 @@ def log_facts(log: PartitionLog) -> dict[str, Any]:
 
 
 def _is_aborted(log: PartitionLog, batch: BatchFacts) -> bool:
-    """Whether consumers of committed records skip a batch. Of what compaction has removed the index need not know."""
+    """Whether consumers of committed records skip a batch.
+
+    Of what compaction has removed the index need not know.
+    """
     return not batch.control and any(
         one.producer_id == batch.producer_id and one.first_offset <= batch.base_offset < one.last_offset
         for one in log.producers.aborted

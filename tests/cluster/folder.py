@@ -58,7 +58,10 @@ class Folder:
     def opened(
         self, config: LogConfig = SMALL, *, clean: bool = False, flushed: int = 0, same_boot: bool = True
     ) -> Iterator[PartitionLog]:
-        """As after a stop (`clean`) or a crash, of the process (`same_boot`) or the machine. Raises `Lost`."""
+        """As after a stop (`clean`) or a crash, of the process (`same_boot`) or the machine.
+
+        Raises `Lost`.
+        """
         descriptors = Descriptors()
         folders = [self.root / f"broker-{one}" / "t-0" for one in range(self.brokers)]
         topic_id = topic_id_of(self.path) or TOPIC_ID
@@ -96,7 +99,10 @@ def facts(log: PartitionLog) -> dict[str, object]:
 
 
 class Writer:
-    """Writes to a log, and notes what it told after each batch. `acknowledged`: the end of what was brought to the disk."""
+    """Writes to a log, and notes what it told after each batch.
+
+    `acknowledged`: the end of what was brought to the disk.
+    """
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log

@@ -1,7 +1,8 @@
 """Many consumers on an embedded cluster whose brokers, connections and members come and go, and what has to hold all the same.
 
-Members are of our own: the consumer protocol (KIP-848) in asyncio, a few lines each, so that hundreds fit into one process. They note who owns which partition, what was processed and
-what was committed; `Ledger` raises as soon as a partition has two owners, or an offset goes back.
+Members are of our own: the consumer protocol (KIP-848) in asyncio, a few lines each, so that
+hundreds fit into one process. They note who owns which partition, what was processed and what was
+committed; `Ledger` raises as soon as a partition has two owners, or an offset goes back.
 """
 
 import asyncio
@@ -55,7 +56,11 @@ class Broken(AssertionError):
 
 @dataclass
 class Ledger:
-    """What happened in all groups. `owners`: (group, partition) → member; `processed`: offsets; `committed`: the offset that was committed last."""
+    """What happened in all groups.
+
+    `owners`: (group, partition) → member; `processed`: offsets; `committed`: the offset that was
+    committed last.
+    """
 
     owners: dict[tuple[str, int], str] = field(default_factory=dict)
     processed: dict[tuple[str, int], set[int]] = field(default_factory=dict)
@@ -180,7 +185,10 @@ class Member:
             await self._take()
 
     async def _take(self) -> None:
-        """Begin with partitions where their offsets were committed. What does not work now is tried again behind the next heartbeat."""
+        """Begin with partitions where their offsets were committed.
+
+        What does not work now is tried again behind the next heartbeat.
+        """
         topic = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=tuple(sorted(self.wanted - set(self.positions))))
         asked = OffsetFetchRequestGroup(
             group_id=self.group, member_id=self.id, member_epoch=self.epoch, topics=(topic,)
@@ -296,7 +304,10 @@ class Member:
 
 
 class Load:
-    """Groups of members on a cluster, and what befalls them. `troubles`: how often each kind of trouble came."""
+    """Groups of members on a cluster, and what befalls them.
+
+    `troubles`: how often each kind of trouble came.
+    """
 
     def __init__(self, cluster: EmbeddedCluster, *, groups: int, members: int, partitions: int, seed: int) -> None:
         self.cluster = cluster
@@ -314,7 +325,10 @@ class Load:
         return self.partitions[partition].leader
 
     async def run(self, seconds: float, produce: Callable[[], Awaitable[object]]) -> None:
-        """Members consume while `produce` is awaited again and again, with a trouble every now and then; then everything is read to its end. Raises `Broken`."""
+        """Members consume while `produce` is awaited again and again, with a trouble every now and then; then everything is read to its end.
+
+        Raises `Broken`.
+        """
         loop = asyncio.get_running_loop()
         self.members = [self._member(group) for group in self.names for _ in range(self.size)]
         faults = self.cluster.faults

@@ -1,7 +1,11 @@
-"""Two brokers that are asked the same: the embedded one and a real one. What either makes up (ids, times, ports) is mapped; everything else has to be equal.
+"""Two brokers that are asked the same: the embedded one and a real one.
 
-Requests are written in the embedded cluster's terms. Before the real broker gets one, the ids in it are replaced by those that the real broker gave in the same
-place; before its response is compared, they are replaced back. `Pair` knows no API: which fields are ids, times or sets is said in `pair_tables` by their names.
+What either makes up (ids, times, ports) is mapped; everything else has to be equal.
+
+Requests are written in the embedded cluster's terms. Before the real broker gets one, the ids in it
+are replaced by those that the real broker gave in the same place; before its response is compared,
+they are replaced back. `Pair` knows no API: which fields are ids, times or sets is said in
+`pair_tables` by their names.
 """
 
 import re
@@ -38,12 +42,16 @@ CLOSED = "the connection is closed"
 SILENT = "no answer"
 
 BARRIER = ("barrier", "consumer.session.timeout.ms")
-"""A group that nobody else asks about, and the setting of it that is changed so that it can be seen when a change has come through."""
+"""A group that nobody else asks about, and the setting of it that is changed so that it can be seen
+when a change has come through.
+"""
 
 _BARRIER_VALUES = cycle(range(45_000, 60_000))
 
 READ_AGAIN_S = 2
-"""For so long a real broker is asked again for what it may just not know yet, where differences may stay."""
+"""For so long a real broker is asked again for what it may just not know yet, where differences may
+stay.
+"""
 LATE_S = 60
 """The same where none may: a busy machine delays what a broker learns by many seconds."""
 SILENCE_S = 4
@@ -53,7 +61,9 @@ BUSY_S = 60
 TRANSIENT = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS}
 )
-"""What a real broker answers for a moment, while something is written: it is asked again. The last is what older producers are told of transactions that end."""
+"""What a real broker answers for a moment, while something is written: it is asked again. The last
+is what older producers are told of transactions that end.
+"""
 
 _PRODUCER = Struct(">q")
 _PRODUCER_AT = 43
@@ -65,7 +75,10 @@ _INDEX = re.compile(r"\[\d+\]")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two responses part. `path`: fields from the response down, `[]` for an element of an array."""
+    """Where two responses part.
+
+    `path`: fields from the response down, `[]` for an element of an array.
+    """
 
     api: str
     version: int
@@ -79,7 +92,10 @@ class Difference:
 
 
 class Ids:
-    """Which id of ours is which of theirs. An id that only one side has given is an id that it made up: it stays as it is."""
+    """Which id of ours is which of theirs.
+
+    An id that only one side has given is an id that it made up: it stays as it is.
+    """
 
     def __init__(self) -> None:
         self._theirs: dict[tuple[str, Any], Any] = {}
@@ -107,7 +123,11 @@ def _is_nothing(kind: str, value: Any) -> bool:
 
 
 class Pair:
-    """The two brokers, over `connections` connections to each. `sets`: arrays without an order; `user`: as whom to log in by SASL/PLAIN, with the name as the password."""
+    """The two brokers, over `connections` connections to each.
+
+    `sets`: arrays without an order; `user`: as whom to log in by SASL/PLAIN, with the name as the
+    password.
+    """
 
     def __init__(
         self,
@@ -121,7 +141,9 @@ class Pair:
     ) -> None:
         self._user = user
         self.patience_s: Callable[[list[Difference]], float] = lambda found: READ_AGAIN_S
-        """How long the real broker is asked again while it differs so; longer where nothing else would explain it."""
+        """How long the real broker is asked again while it differs so; longer where nothing else
+        would explain it.
+        """
         self.ids = ids or Ids()
         self._sets = sets
         self._skipped = NOT_COMPARED
@@ -186,7 +208,8 @@ class Pair:
     def _see_through(self) -> None:
         """Wait until the real broker's group coordinators know the metadata, too, which it tells clients before.
 
-        A broker goes through one change of its metadata after the other: once it tells of another one, its coordinators have heard of those before.
+        A broker goes through one change of its metadata after the other: once it tells of another
+        one, its coordinators have heard of those before.
         """
         value = str(next(_BARRIER_VALUES))
         config = AlterableConfig(name=BARRIER[1], config_operation=0, value=value)

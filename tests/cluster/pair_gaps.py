@@ -30,7 +30,11 @@ _LATEST_TIME = -3
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A difference. `path`: a pattern of API and fields, as `Difference` has them; `shows`: asks for it; `fits`: whether a request is one that shows it."""
+    """A difference.
+
+    `path`: a pattern of API and fields, as `Difference` has them; `shows`: asks for it; `fits`:
+    whether a request is one that shows it.
+    """
 
     path: str
     reason: str

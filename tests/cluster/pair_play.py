@@ -79,7 +79,10 @@ class Differs(AssertionError):
 
 
 class Duel:
-    """The embedded cluster and a real broker. `requests`: how many were compared; `share_states`: of the real broker."""
+    """The embedded cluster and a real broker.
+
+    `requests`: how many were compared; `share_states`: of the real broker.
+    """
 
     def __init__(
         self, ours: EmbeddedCluster, port: int, *, sets: frozenset[str] = SETS, user: str | None = None
@@ -114,7 +117,10 @@ class Duel:
         raise Differs(f"the brokers do not get ready: {found[0]}")
 
     def play(self, seed: int, steps: int) -> None:
-        """Random requests until one is answered in different ways. Raises `Differs`, with the seed and the request."""
+        """Random requests until one is answered in different ways.
+
+        Raises `Differs`, with the seed and the request.
+        """
         random = Random(seed)
         pair = Pair(*self.ports, ids=self.ids, sets=self._sets)
         pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference stays
@@ -159,7 +165,11 @@ _OLDEST = {0: 3}
 
 @contextmanager
 def duel(version: str | None = None) -> Iterator[Duel]:
-    """Both, ready. `version`: the release of Kafka; the real broker runs in a container unless it is that of tests/broker (by default)."""
+    """Both, ready.
+
+    `version`: the release of Kafka; the real broker runs in a container unless it is that of
+    tests/broker (by default).
+    """
     with ExitStack() as stack:
         ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, version=version))
         switch_on(ours)

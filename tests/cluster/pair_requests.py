@@ -1,7 +1,9 @@
 """Random requests for `Pair`: most of them make sense for what is there, some have a field or two that make none.
 
-Messages are filled field by field. `SENSIBLE` says what a field of that name usually has, by the state of the embedded cluster, which is looked at directly, and by what was answered
-before; a wild field has anything that its type can have, the extremes first. What would disturb the comparison itself is kept out here: long waits, and settings of brokers.
+Messages are filled field by field. `SENSIBLE` says what a field of that name usually has, by the
+state of the embedded cluster, which is looked at directly, and by what was answered before; a wild
+field has anything that its type can have, the extremes first. What would disturb the comparison
+itself is kept out here: long waits, and settings of brokers.
 """
 
 import time
@@ -54,7 +56,9 @@ _LEADER_EPOCH, _CRC, _ATTRIBUTES, _MAX_TIMESTAMP, _PRODUCER_EPOCH, _SEQUENCE, _C
 
 KEYS = frozenset({"name", "topic", "topic_id", "partition", "partition_index", "index", "group_id", "resource_name"})
 TWICE = frozenset({"CreateTopics", "DeleteTopics", "CreatePartitions"})
-"""APIs that have a rule for what is named twice. To others no client says anything twice, and what Kafka makes of it is left to its maps."""
+"""APIs that have a rule for what is named twice. To others no client says anything twice, and what
+Kafka makes of it is left to its maps.
+"""
 _NEVER_WILD = frozenset(
     {
         "max_wait_ms",
@@ -76,8 +80,12 @@ _NEVER_WILD = frozenset(
         "OpData.value",
     }
 )
-"""A client that waits for months compares nothing, nor does a transaction that ends at once, which brokers look for every ten seconds; brokers do not fetch from the embedded ones; of an isolation level that there is not, what Kafka does depends on what
-it looks at first; to a produce request without records it never answers; whether it fails over a topic to fetch that has neither id nor name depends on what comes behind."""
+"""A client that waits for months compares nothing, nor does a transaction that ends at once, which
+brokers look for every ten seconds; brokers do not fetch from the embedded ones; of an isolation
+level that there is not, what Kafka does depends on what it looks at first; to a produce request
+without records it never answers; whether it fails over a topic to fetch that has neither id nor
+name depends on what comes behind.
+"""
 
 
 def _sync(request: Any, response: Any) -> SyncGroupRequest:
@@ -93,7 +101,11 @@ def _sync(request: Any, response: Any) -> SyncGroupRequest:
 
 
 class Requests:
-    """Requests of a seed. `prefix` is put before names of topics, groups and producers, so that seeds do not meet; `versions`: of each API, what both brokers take."""
+    """Requests of a seed.
+
+    `prefix` is put before names of topics, groups and producers, so that seeds do not meet;
+    `versions`: of each API, what both brokers take.
+    """
 
     def __init__(self, random: Random, core: ClusterCore, versions: Mapping[int, range], *, prefix: str = "") -> None:
         self.random = random

@@ -1,7 +1,8 @@
 """When a real broker has made the share state of a group's partitions: only `__consumer_offsets` shows it.
 
-A heartbeat writes which partitions are about to get state, and a broker answers it before their state is in `__share_group_state`; the embedded cluster has made
-it by then. The next heartbeat gives the group another epoch once the state is there, so random requests wait for that first.
+A heartbeat writes which partitions are about to get state, and a broker answers it before their
+state is in `__share_group_state`; the embedded cluster has made it by then. The next heartbeat
+gives the group another epoch once the state is there, so random requests wait for that first.
 """
 
 import time
@@ -23,7 +24,10 @@ _TIMEOUT_S = 60
 
 
 class ShareStates:
-    """The share states of a broker on `port`, with so many `partitions` of `__consumer_offsets`. `user`: as whom to log in, if it wants that."""
+    """The share states of a broker on `port`, with so many `partitions` of `__consumer_offsets`.
+
+    `user`: as whom to log in, if it wants that.
+    """
 
     def __init__(self, port: int, partitions: int, user: str | None = None) -> None:
         self._port = port

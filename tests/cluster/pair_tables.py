@@ -15,7 +15,9 @@ IDS = {
     "replica_directory_id": "directory",
     "JoinGroupResponse.leader": "member",
 }
-"""Fields that hold ids, by name or by struct and name, and of what: equal ids on one side are equal on the other."""
+"""Fields that hold ids, by name or by struct and name, and of what: equal ids on one side are equal
+on the other.
+"""
 
 NOT_COMPARED = frozenset(
     {
@@ -31,10 +33,14 @@ NOT_COMPARED = frozenset(
         "DescribeLogDirsPartition.partition_size",
     }
 )
-"""Texts for people, and what depends on how fast a machine is: how far the controller has come, which share partitions have got their state."""
+"""Texts for people, and what depends on how fast a machine is: how far the controller has come,
+which share partitions have got their state.
+"""
 
 NOT_COMPARED_OF = {"DescribeQuorum": frozenset({"leader_epoch", "high_watermark", "log_end_offset", "host", "port"})}
-"""More of single APIs: how much has happened to a cluster, how often its controller, on a busy machine, has been elected, and where its controllers listen, of which the embedded one has no own."""
+"""More of single APIs: how much has happened to a cluster, how often its controller, on a busy
+machine, has been elected, and where its controllers listen, of which the embedded one has no own.
+"""
 
 SETS = frozenset(
     {

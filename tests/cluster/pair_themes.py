@@ -1,7 +1,8 @@
 """What a seed of `pair_requests` is about: requests that come first, and how often it asks for which API.
 
-Requests that are chosen from all APIs alike seldom get to anything deep: a transaction that is committed takes six that fit each other. Half of the seeds are about one
-thing, for which topics, producers or members are there already.
+Requests that are chosen from all APIs alike seldom get to anything deep: a transaction that is
+committed takes six that fit each other. Half of the seeds are about one thing, for which topics,
+producers or members are there already.
 """
 
 from collections.abc import Mapping

@@ -32,7 +32,9 @@ __all__ = [
 TOPICS = ("a", "b", "c", "d.1", "d_1", "e")
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 NAME_INTERNAL = frozenset({"Produce", "AddPartitionsToTxn", "Metadata", "OffsetCommit"})
-"""APIs that may name internal topics: whatever would change them disturbs the rest, and how much is in them depends on how often something was tried."""
+"""APIs that may name internal topics: whatever would change them disturbs the rest, and how much is
+in them depends on how often something was tried.
+"""
 BAD_TOPICS = ("", ".", "..", "with space", "é", "x" * 250, "nowhere")
 TRANSACTIONAL_IDS = ("x", "y", "z")
 INSTANCES = ("i", "j")
@@ -254,7 +256,8 @@ def _init_producer_id(gen: "Requests", values: Values) -> int:
 
 
 def _session(gen: "Requests", values: Values) -> int:
-    # Brokers up to 4.0 fail where a session begins with a version that says what was fetched last, and goes on with one that does not.
+    # Brokers up to 4.0 fail where a session begins with a version that says what was fetched last,
+    # and goes on with one that does not.
     known = [one[:2] for one in gen.sessions if one[2] is (gen.version >= FETCH_TELLS_EPOCHS)]
     if not known or gen.random.random() < (0.3 if gen.theme.name == "readers" else 0.7):
         gen.scratch["session_epoch"] = gen.random.choice((-1, -1, -1, 0, 0, 5))

@@ -1,6 +1,7 @@
 """Batches that a faulty producer may send, each with one fault, and how a broker is asked about them; `test_produced` compares what brokers say.
 
-Everything is built from bytes here, so that nothing of what is tested repairs a fault on the way. Longer than a module should be: it is a table.
+Everything is built from bytes here, so that nothing of what is tested repairs a fault on the way.
+Longer than a module should be: it is a table.
 """
 
 import re
@@ -38,7 +39,9 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "zstd": {"compression.type": "zstd"},
     "gzip-append-time": {"compression.type": "gzip", "message.timestamp.type": "LogAppendTime"},
 }
-"""Topics by what is special about them: the checks of a broker depend on whether it can keep a batch as it came."""
+"""Topics by what is special about them: the checks of a broker depend on whether it can keep a
+batch as it came.
+"""
 
 _CRC = Struct(">I")
 _CRC_AT = 17

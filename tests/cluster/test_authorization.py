@@ -35,7 +35,9 @@ USERS = ("admin", "alice", "bob", "nobody")
 """`admin` is a super user, `alice` and `bob` get random ACLs, and `nobody` has none."""
 STEPS = 40
 NO_ANSWER = (DescribeUserScramCredentialsRequest(users=None),)
-"""To these a real broker never answers whoever is not authorized: Kafka fails over the response (a NullPointerException in getErrorResponse)."""
+"""To these a real broker never answers whoever is not authorized: Kafka fails over the response (a
+NullPointerException in getErrorResponse).
+"""
 EVERY = DeleteAclsFilter(
     resource_type_filter=ResourceType.ANY,
     resource_name_filter=None,

@@ -1,6 +1,7 @@
 """Permissions for large requests: others are served while each of many names is looked up (issue 14).
 
-Each part of the work is a turn of its own here, so that what is counted does not depend on the machine.
+Each part of the work is a turn of its own here, so that what is counted does not depend on the
+machine.
 """
 
 import re

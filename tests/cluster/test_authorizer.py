@@ -88,8 +88,9 @@ def as_json(one: Acl | AclFilter) -> dict[str, Any]:
 def kafka_fails(acl: Acl, action: dict[str, Any]) -> bool:
     """Whether Kafka 4.3.1 may throw or never return when it checks this ACL.
 
-    Names that sort before "*" are met when it looks for ACLs of "*". From one that only begins like the resource, it goes
-    back to `"*".substring(0, n)` for n common characters: for 1 that is the same place again, and beyond 1 it is out of bounds.
+    Names that sort before "*" are met when it looks for ACLs of "*". From one that only begins like
+    the resource, it goes back to `"*".substring(0, n)` for n common characters: for 1 that is the
+    same place again, and beyond 1 it is out of bounds.
     """
     name = action.get("name", "")
     begins_like_it = acl.name[0] == name[:1] and not name.startswith(acl.name)
@@ -131,7 +132,10 @@ def test_generated_acls_allow_what_kafkas_authorizer_allows(
 
 @pytest.mark.oracle
 def test_an_acl_whose_name_sorts_before_the_wildcard_refuses_nobody_else(oracle: Oracle) -> None:
-    """Where Kafka throws. With "#b" and "#a", of which one character is common, it would never return."""
+    """Where Kafka throws.
+
+    With "#b" and "#a", of which one character is common, it would never return.
+    """
     other = replace(READ_A, resource_type=ResourceType.GROUP, name="#team-b")
     own = replace(other, name="#team-a")
     action = {"principal": "User:alice", "host": "127.0.0.1", "operation": 3, "resourceType": 3, "name": "#team-a"}

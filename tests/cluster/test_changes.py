@@ -2,7 +2,8 @@
 
 The second begins at every turn of the first, with a kill after every turn that changed files.
 
-Nothing may be lost of a topic that exists, and nothing of a deleted one may keep the next start from working.
+Nothing may be lost of a topic that exists, and nothing of a deleted one may keep the next start
+from working.
 """
 
 import shutil

@@ -47,7 +47,9 @@ OTHERS = (
     "security",
     "ssl",
 )
-"""Beginnings of names of configs that depend on files, addresses and logins, or that no embedded broker has any use for."""
+"""Beginnings of names of configs that depend on files, addresses and logins, or that no embedded
+broker has any use for.
+"""
 Configs = Mapping[str, str]
 
 
@@ -114,7 +116,10 @@ def values_of(rule: ConfigKey) -> list[str]:
 
 
 def same(found: str | None, real: str | None) -> bool:
-    """The same reason. Where Kafka says less, ours has more: the classes that there are, and what it divides by zero."""
+    """The same reason.
+
+    Where Kafka says less, ours has more: the classes that there are, and what it divides by zero.
+    """
     short = ("Class ", "/ by zero", "Error parsing configuration property 'max.connections.per.ip.overrides'")
     if found is None or real is None or not real.startswith(short):
         return found == real

@@ -15,7 +15,10 @@ from quorate.codecs.message import Message
 
 
 class Written(asyncio.Transport):
-    """Keeps what is written, each time apart. `limit_bytes`: behind so many the client is taken to read nothing."""
+    """Keeps what is written, each time apart.
+
+    `limit_bytes`: behind so many the client is taken to read nothing.
+    """
 
     def __init__(self, connection: Connection, limit_bytes: int | None = None) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""Data directories that are damaged (issue 14): a start restores everything, or is refused with what is lost. `bench/storage_damage.py` plays a thousand of them."""
+"""Data directories that are damaged (issue 14): a start restores everything, or is refused with what is lost.
+
+`bench/storage_damage.py` plays a thousand of them.
+"""
 
 import re
 from collections.abc import Callable

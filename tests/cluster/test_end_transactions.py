@@ -1,5 +1,8 @@
-"""What EndTxn does in every state of a transaction: the embedded broker beside a real one (issue 14). States that last are played to both; those that do not last
-are in `test_while_markers_are_written…`, from the bytecode of Kafka's `TransactionCoordinator`."""
+"""What EndTxn does in every state of a transaction: the embedded broker beside a real one (issue 14).
+
+States that last are played to both; those that do not last
+are in `test_while_markers_are_written…`, from the bytecode of Kafka's `TransactionCoordinator`.
+"""
 
 from collections.abc import Iterator
 from itertools import count

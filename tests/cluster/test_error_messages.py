@@ -14,7 +14,9 @@ from tests.cluster.wire import Wire
 _REPR = re.compile(
     r"\b(?!RecordError\b)[A-Z]\w+\(\w*=?|<\w+[.:]|<[\w.]+ object|\bb['\"]|\b[A-Z][a-z]\w*\.[A-Z_]{2,}\b| at 0x"
 )
-"""A class's name with fields, an enum, bytes, an address. `RecordError(batchIndex=0…` is what real brokers send."""
+"""A class's name with fields, an enum, bytes, an address. `RecordError(batchIndex=0…` is what real
+brokers send.
+"""
 
 _OLDEST = {0: 3}
 

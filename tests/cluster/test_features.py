@@ -1,4 +1,7 @@
-"""UpdateFeatures: a cluster agrees on other levels of features, tells of them, behaves so, and knows them after a restart. Beside a real broker: test_pair."""
+"""UpdateFeatures: a cluster agrees on other levels of features, tells of them, behaves so, and knows them after a restart.
+
+Beside a real broker: test_pair.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,7 @@
-"""Logs in files by Kafka's own tool: DumpLogSegments prints what `FileLog` wrote, also after compaction, as we read it. And large logs."""
+"""Logs in files by Kafka's own tool: DumpLogSegments prints what `FileLog` wrote, also after compaction, as we read it.
+
+And large logs.
+"""
 
 import subprocess
 from pathlib import Path

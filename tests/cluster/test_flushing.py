@@ -1,4 +1,6 @@
-"""When `fsync` is called, in which order, and what becomes of a request whose data does not reach the disk. The disk is the tests'.
+"""When `fsync` is called, in which order, and what becomes of a request whose data does not reach the disk.
+
+The disk is the tests'.
 
 More than 400 lines, as all of it needs that disk.
 """
@@ -53,9 +55,12 @@ FAILED = OSError(5, "Input/output error")
 
 
 class Disk:
-    """`fsync` in a cluster's loop waits until `free` is set; `begun`: that it was called. `before`: called before it does anything.
+    """`fsync` in a cluster's loop waits until `free` is set; `begun`: that it was called.
 
-    `synced`: folder and name of each file, and the name of each folder, in their order; `error`: what those end with for which `fails` is true.
+    `before`: called before it does anything.
+
+    `synced`: folder and name of each file, and the name of each folder, in their order; `error`:
+    what those end with for which `fails` is true.
     """
 
     def __init__(self) -> None:

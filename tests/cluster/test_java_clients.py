@@ -91,7 +91,8 @@ def test_kafkas_verifiable_clients_send_each_number_once_and_read_it_once_in_bot
         assert sum(len(one["partitions"]) for one in found["partitions_assigned"]) == 3
         assert all(one["success"] for one in found["offsets_committed"])
 
-    # What their groups left: as Java's consumer gives its bytes, as Kafka prints it, and as we do both.
+    # What their groups left: as Java's consumer gives its bytes, as Kafka prints it, and as we do
+    # both.
     groups = ("--group", "classic", "--group", "consumer")  # and not those of the readers themselves
     ours = {f"Partition:{one['partition']} Offset:{one['offset']}": one for one in decoded("-b", at[1], *groups)}
     offsets = decoded("-b", at[1], "--type", "OffsetCommit", "--format", "kafka")
@@ -115,7 +116,9 @@ _BETWEEN = " <-> "  # a blank alone may be in a key or value
 _SHOWN = ("print.key=true", "print.partition=true", "print.offset=true", f"key.separator={_BETWEEN}")
 _FORMAT = (*_SHOWN, *(f"{part}.deserializer={BYTES}" for part in ("key", "value")))
 AS_BYTES = tuple(piece for one in _FORMAT for piece in ("--formatter-property", one))
-"""Partition, offset, key and value, in which Kafka escapes what is not printable ASCII, the blank aside."""
+"""Partition, offset, key and value, in which Kafka escapes what is not printable ASCII, the blank
+aside.
+"""
 AS_OFFSETS = ("--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter")
 
 
@@ -131,8 +134,8 @@ def events(printed: str) -> dict[str, list[dict[str, Any]]]:
 def consumed(at: tuple[str, str], options: tuple[str, ...], count: int) -> list[str]:
     """What the console consumer prints of `__consumer_offsets`, without its own records.
 
-    It ends when nothing has come for a time, which on a busy machine is before the first record: if it has printed fewer
-    than `count`, it runs again and waits longer (issue 14).
+    It ends when nothing has come for a time, which on a busy machine is before the first record: if
+    it has printed fewer than `count`, it runs again and waits longer (issue 14).
     """
     rows: list[str] = []
     for limit_ms in (1_500, 15_000, 150_000):

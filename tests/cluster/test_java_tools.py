@@ -1,6 +1,7 @@
 """Kafka's tools for administrators on an embedded cluster, one after the other in one JVM: they end as on a real cluster, and say what is there.
 
-What each says beside a real broker was compared by hand, for all tools; what differs is in docs/how-to/embedded-cluster.md.
+What each says beside a real broker was compared by hand, for all tools; what differs is in
+docs/how-to/embedded-cluster.md.
 """
 
 import json
@@ -139,7 +140,10 @@ def test_replicas_move_with_a_throttle_that_is_taken_back(ok: Run, tmp_path: Pat
 def test_groups_of_features_that_are_off_are_listed_as_none_and_refused(
     tools: Callable[..., dict[str, Any]], running: EmbeddedCluster
 ) -> None:
-    """As the table in docs/how-to/embedded-cluster.md has it. Kafka's tool for share groups prints errors, and ends with 0."""
+    """As the table in docs/how-to/embedded-cluster.md has it.
+
+    Kafka's tool for share groups prints errors, and ends with 0.
+    """
 
     def told(tool: str, *arguments: object) -> str:
         out: str = tools(tool, "--bootstrap-server", running.bootstrap_servers, *arguments)["out"]

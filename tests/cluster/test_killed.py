@@ -218,7 +218,8 @@ def seen(core: ClusterCore) -> dict[str, Any]:
         found[name] = {
             "content": values(log) if name == "compacted" else [(one.base_offset, one.data) for one in log],
             "offsets": (log.start_offset, log.next_offset, log.last_stable_offset),
-            # One in which nothing is written is forgotten by a start, as LogLoader does (truncateFromEnd).
+            # One in which nothing is written is forgotten by a start, as LogLoader does
+            # (truncateFromEnd).
             "epochs": [(epoch, start) for epoch, start in log.epochs if start < log.next_offset],
             "producers": [(one.producer_id, one.epoch, one.last_sequence) for one in log.producers.entries()],
             "aborted": [one for one in log.producers.aborted if one.last_offset >= log.start_offset],

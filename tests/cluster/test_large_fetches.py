@@ -1,4 +1,7 @@
-"""Fetches of many partitions take turns: 60,000 of them held up everything for 0.4 s (issue 14). What they return is what small ones do, whatever changes meanwhile."""
+"""Fetches of many partitions take turns: 60,000 of them held up everything for 0.4 s (issue 14).
+
+What they return is what small ones do, whatever changes meanwhile.
+"""
 
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,4 +1,7 @@
-"""OffsetFetch of many partitions takes turns: 60,000 topics held up everything for 0.4 s (issue 14). It returns what a small one does, as of one moment."""
+"""OffsetFetch of many partitions takes turns: 60,000 topics held up everything for 0.4 s (issue 14).
+
+It returns what a small one does, as of one moment.
+"""
 
 from typing import Any
 

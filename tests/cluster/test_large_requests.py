@@ -1,6 +1,7 @@
 """Requests that ask for much: others are served while they are handled, and see all of what they change or nothing (issue 14).
 
-Each part of the work is a turn of its own here, so that what is counted does not depend on the machine.
+Each part of the work is a turn of its own here, so that what is counted does not depend on the
+machine.
 """
 
 import itertools
@@ -332,7 +333,8 @@ def test_what_a_batch_of_a_million_records_takes_is_done_in_a_thread(
     data = TopicProduceData(name="t", partition_data=(PartitionProduceData(index=0, records=batch),))
     with Wire(cluster.core.brokers[1].port, timeout_s=60) as wire:
         found = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
-    # With offsets of their own, as a broker has to write them, they are more than a megabyte when they are compressed.
+    # With offsets of their own, as a broker has to write them, they are more than a megabyte when
+    # they are compressed.
     assert found.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert threads
     assert cluster.call(threading.get_ident) not in threads
@@ -520,7 +522,10 @@ def test_a_broker_that_leaves_and_its_successors_change_at_the_same_moment(
 def test_a_broker_that_leaves_on_a_full_disk(
     asked: bool, tmp_path: Path, short_turns: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client's request is refused. A broker that is not heard of leaves all the same, and that is written later."""
+    """A client's request is refused.
+
+    A broker that is not heard of leaves all the same, and that is written later.
+    """
     before = 0
     while left_without_room(asked, tmp_path / f"{before}", before, monkeypatch):
         before += 1

@@ -1,4 +1,7 @@
-"""What goes from logs as time passes: retention, compaction, deleted records, producers; and what is flushed. By a clock that the tests move."""
+"""What goes from logs as time passes: retention, compaction, deleted records, producers; and what is flushed.
+
+By a clock that the tests move.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The embedded cluster beside a real broker: the same raw requests, answered the same, field by field. `bench/cluster_differential.py` goes on with other seeds."""
+"""The embedded cluster beside a real broker: the same raw requests, answered the same, field by field.
+
+`bench/cluster_differential.py` goes on with other seeds.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace

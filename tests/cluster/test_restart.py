@@ -308,7 +308,10 @@ def test_what_was_acknowledged_is_there_after_the_process_was_killed(tmp_path: P
 
 
 def dumped(paths: Iterable[Path], *options: str) -> list[str]:
-    """What `kafka-dump-log.sh` prints. The tool ends with 0 whatever it finds: what is wrong, it says."""
+    """What `kafka-dump-log.sh` prints.
+
+    The tool ends with 0 whatever it finds: what is wrong, it says.
+    """
     command = [*DUMP, *options, "--files", ",".join(map(str, sorted(paths)))]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
     assert done.returncode == 0, done.stderr

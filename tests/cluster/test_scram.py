@@ -1,4 +1,7 @@
-"""Credentials for SCRAM that clients change (KIP-554): who may log in from then on, and what is kept of them. Which errors there are, beside a real broker: test_pair."""
+"""Credentials for SCRAM that clients change (KIP-554): who may log in from then on, and what is kept of them.
+
+Which errors there are, beside a real broker: test_pair.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

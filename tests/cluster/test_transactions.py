@@ -151,8 +151,8 @@ def test_what_was_about_to_be_committed_when_the_process_was_killed_is_committed
         assert again.topics["orders"].partitions[0].log.producers.aborted == []
         ends.append(stable(again))
         crash(again)
-    # Twice each, before and after the checksum: killed after the record that it is prepared, after the
-    # marker, which is written once more, and after the record that everything is done.
+    # Twice each, before and after the checksum: killed after the record that it is prepared, after
+    # the marker, which is written once more, and after the record that everything is done.
     assert ends == [(2, 2)] * 2 + [(3, 3)] * 2 + [(2, 2)] * 2
 
 

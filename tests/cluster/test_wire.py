@@ -323,7 +323,10 @@ def test_topics_that_came_together_under_one_name_of_metrics_go_one_by_one(one: 
 
 
 def test_matching_a_regex_that_costs_much_leaves_others_their_turn() -> None:
-    """Issue 14: seconds of work for one heartbeat. Another client is served meanwhile, and the group gets its topics in the end."""
+    """Issue 14: seconds of work for one heartbeat.
+
+    Another client is served meanwhile, and the group gets its topics in the end.
+    """
     names = ["ab" * 118 + f"-{number}" for number in range(100)]
     with EmbeddedCluster(properties={"offsets.topic.num.partitions": 1}) as one, Wire(one.core.brokers[1].port) as wire:
         topics = tuple(CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names)

@@ -1,6 +1,7 @@
 """Where we know more than the oracle's Kafka 4.3: the two fields that 4.4 gave StreamsGroupMetadata are unknown tags to it.
 
-It therefore does not look inside them, so the two may say different things about the same bytes, but only about bytes in which it meets those tags.
+It therefore does not look inside them, so the two may say different things about the same bytes,
+but only about bytes in which it meets those tags.
 """
 
 from typing import Any

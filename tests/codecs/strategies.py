@@ -3,8 +3,8 @@
     messages(ConsumerGroupMemberMetadataValue, version=0)
     records()                      # any record of any topic, type and version
 
-Strings are Unicode without lone surrogates, which no UTF-8 can carry. Arrays and strings are mostly small; now and then one is long enough for a
-length of two or three varint bytes.
+Strings are Unicode without lone surrogates, which no UTF-8 can carry. Arrays and strings are mostly
+small; now and then one is long enough for a length of two or three varint bytes.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,9 @@ from quorate.codecs.wire import (
 __all__ = ["KAFKA", "RECORD_VERSIONS", "damaged", "messages", "records", "records_of", "version_id"]
 
 KAFKA = "4.3"
-"""The release of the oracle's jars: fields that came later, and our own, keep their defaults where this is given as `release`."""
+"""The release of the oracle's jars: fields that came later, and our own, keep their defaults where
+this is given as `release`.
+"""
 
 RECORD_VERSIONS: list[tuple[RecordType, int]] = [
     (record_type, version)
@@ -152,7 +154,8 @@ def _messages(spec: MessageSpec, version: int, options: _Options) -> SearchStrat
     if options.flexible and options.unknown_tags:
         fields["unknown_tags"] = st.just(()) | _tags(spec)
 
-    # Not st.builds: its repr spells out all strategies below, which for nested structs takes longer than all tests together.
+    # Not st.builds: its repr spells out all strategies below, which for nested structs takes longer
+    # than all tests together.
     @st.composite
     def build(draw: st.DrawFn) -> Message:
         return spec.cls(**{name: draw(strategy) for name, strategy in fields.items()})

@@ -57,7 +57,10 @@ def versions(spec: MessageSpec) -> range:
 
 
 def turning_points(spec: MessageSpec) -> list[int]:
-    """All versions of what is about groups; of the rest the first, the last, and those between which the encoding changes. Other tests go through all."""
+    """All versions of what is about groups; of the rest the first, the last, and those between which the encoding changes.
+
+    Other tests go through all.
+    """
     each = versions(spec)
     if not is_of_brokers(spec):
         return list(each)
@@ -242,7 +245,8 @@ def test_a_version_refuses_what_it_refuses_in_kafka(oracle: Oracle, spec: Messag
     else:
         assert encode_api(ours, version).hex() == kafkas["hex"]
         assert as_kafka_shows(to_kafka_json(ours, version)) == kafkas["body"]
-    # Read from JSON, a field that the version lacks is kept, so that it is refused when it is written.
+    # Read from JSON, a field that the version lacks is kept, so that it is refused when it is
+    # written.
     assert from_json(spec.cls, body, version) == ours
 
 
@@ -268,7 +272,8 @@ def test_damaged_bytes_are_read_or_refused_as_kafka_does(
     if "rewriteError" not in read and "\ufffd" not in repr(read["body"]):  # text that is no UTF-8 we write as it was
         assert encode_api(ours, version).hex() == read["rewritten"]
     if read["remaining"]:
-        # What Kafka reads may be damaged as well, in ways that only strict reading refuses; it comes first.
+        # What Kafka reads may be damaged as well, in ways that only strict reading refuses; it
+        # comes first.
         try:
             decode_api(spec.cls, body[: -read["remaining"]], version, strict=True)
         except DecodeError as error:

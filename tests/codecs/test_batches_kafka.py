@@ -56,7 +56,8 @@ def kafka_read(oracle: Oracle, data: bytes) -> dict[str, Any]:
     try:
         return oracle.call("readSegment", hex=data.hex())
     except OracleError as error:
-        # Not exceptions but java.lang.Errors, for a block that claims more than xerial's 512 MiB, or than the JVM has.
+        # Not exceptions but java.lang.Errors, for a block that claims more than xerial's 512 MiB,
+        # or than the JVM has.
         name = str(error).partition(":")[0]
         if name not in ("SnappyError", "OutOfMemoryError"):
             raise
@@ -110,7 +111,8 @@ def assert_read_alike(oracle: Oracle, data: bytes) -> None:
         assert "error" not in told
         mine = header_as_kafka_tells(batch)
         if batch.header.magic < 2:
-            # Kafka counts and finds the first offset by decompressing; our header says what is written.
+            # Kafka counts and finds the first offset by decompressing; our header says what is
+            # written.
             for name in ("baseOffset", "count"):
                 told.pop(name, None)
                 mine.pop(name)
@@ -194,7 +196,10 @@ def test_a_torn_tail_ends_where_kafka_ends(oracle, written, cut):
 @given(written=batches(), position=st.integers(0, 1 << 20), bit=st.integers(0, 7))
 @settings(max_examples=portion(200))
 def test_a_flipped_bit_is_noticed_where_kafka_notices_it(oracle, written, position, bit):
-    """Kafka knows a bad CRC, a size that cannot be and a magic that it does not know. A flip in offset, leader epoch or length it takes."""
+    """Kafka knows a bad CRC, a size that cannot be and a magic that it does not know.
+
+    A flip in offset, leader epoch or length it takes.
+    """
     data = bytearray(written.data)
     position %= len(data)
     data[position] ^= 1 << bit
@@ -230,7 +235,8 @@ def test_records_that_break_the_format_break_it_for_kafka(oracle, written, edits
     ours = list(batch.records())
     problem = ours.pop() if ours and isinstance(ours[-1], BatchProblem) else None
     if problem is not None and "left after the last" in problem.detail:
-        # Kafka finds these bytes when it is asked for the last record, which it then keeps; in a batch of no records it does not look.
+        # Kafka finds these bytes when it is asked for the last record, which it then keeps; in a
+        # batch of no records it does not look.
         assert ("error" in told) == (len(ours) > 0)
         ours = ours[:-1]
     else:

@@ -212,7 +212,10 @@ def test_what_the_formatters_printed(captured):
 
 
 def test_every_formatter_printed_something_to_compare_with():
-    """Else the test above would hold nothing against some of them. The kinds of records: with a value, and tombstones."""
+    """Else the test above would hold nothing against some of them.
+
+    The kinds of records: with a value, and tombstones.
+    """
     printed = {formatter: [0, 0] for formatter in FORMATTER_TYPES}
     for captured in PARTITIONS:
         for formatter, counts in printed.items():

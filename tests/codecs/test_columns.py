@@ -1,4 +1,7 @@
-"""Columns against records: two decoders, one truth. Every difference between `decode_columns` and `decode_record` is a bug."""
+"""Columns against records: two decoders, one truth.
+
+Every difference between `decode_columns` and `decode_record` is a bug.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -294,7 +297,8 @@ def test_a_wrong_size_of_a_known_tagged_field_is_read_as_kafka_reads_it() -> Non
 
 def test_a_tagged_field_that_comes_twice_is_read_as_kafka_reads_it() -> None:
     key = b"\x00\x03\x00\x01g"
-    # Tag 0 says 9 bytes. By that size, tag 0 with 43 follows; but an int64 is read, and behind it stands tag 7 without bytes.
+    # Tag 0 says 9 bytes. By that size, tag 0 with 43 follows; but an int64 is read, and behind it
+    # stands tag 7 without bytes.
     value = b"\x00\x00\x00\x00\x00\x05\x02" + b"\x00\x09" + bytes(7) + b"\x2a\x07" + b"\x00\x08" + bytes(7) + b"\x2b"
     sound = encode_record(
         CoordinatorRecord(

@@ -18,7 +18,9 @@ from tests.broker.fixtures import need_broker
 
 with_broker = pytest.mark.oracle
 HANGS_S = 25
-"""Less than kafka-python's own limits, which are 30 s and more; much more than 1.5 s, as the machine may be busy."""
+"""Less than kafka-python's own limits, which are 30 s and more; much more than 1.5 s, as the
+machine may be busy.
+"""
 
 
 def failure(servers: str, **how: Any) -> str:

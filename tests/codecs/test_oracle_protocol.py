@@ -42,8 +42,10 @@ EACH_VERSION = pytest.mark.parametrize("version", range(4))
 APPENDED = st.binary(max_size=20)
 
 REFUSED = {"SchemaException", "RuntimeException", "IllegalArgumentException"}
-"""Clients wrap only a buffer that ends too early, and a negative version, in a SchemaException. A null where none may be and a length beyond the end
-leave them as whatever the generated class runs into."""
+"""Clients wrap only a buffer that ends too early, and a negative version, in a SchemaException. A
+null where none may be and a length beyond the end leave them as whatever the generated class runs
+into.
+"""
 
 
 def check_same_opinion(oracle: Oracle, op: str, decode: Decode, data: bytes) -> None:
@@ -180,7 +182,8 @@ def test_odd_sticky_user_data_is_read_as_kafka_does(oracle: Oracle, data: str | 
 
 
 def check_same_sticky(oracle: Oracle, data: bytes | None) -> None:
-    # Kafka tells "no generation" (none, or version 0) from -1 (not readable), and then treats them alike.
+    # Kafka tells "no generation" (none, or version 0) from -1 (not readable), and then treats them
+    # alike.
     read = oracle.call("stickyUserData", hex=None if data is None else data.hex())
     found = decode_sticky_user_data(data)
     assert (flat(found), found.generation) == (

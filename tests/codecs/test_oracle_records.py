@@ -53,7 +53,8 @@ def opinion(record: Record) -> str:
     assert not isinstance(record, CoordinatorRecord)
     if isinstance(record, UnknownRecord):
         return str(record.reason)
-    # Kafka has no notion of another system's values: what we recognise as one has a version that it does not know.
+    # Kafka has no notion of another system's values: what we recognise as one has a version that it
+    # does not know.
     return str(Reason.UNKNOWN_VERSION) if record.reason is Reason.FOREIGN_VALUE else "unreadable"
 
 
@@ -88,7 +89,8 @@ def check_same_opinion(oracle: Oracle, topic: str, key: bytes | None, value: byt
         assert read.get("unknownTags", []) == [
             {"tag": tag.tag, "hex": tag.data.hex()} for tag in record.value.unknown_tags
         ]
-    # What Kafka makes of it when it writes it again: trailing bytes are lost, and text that was not UTF-8.
+    # What Kafka makes of it when it writes it again: trailing bytes are lost, and text that was not
+    # UTF-8.
     if "rewriteError" not in read and is_utf8([read["k"], read["v"]]):
         bare = CoordinatorRecord(key=record.key, value=record.value, version=record.version, topic=topic)
         rewritten = read["rewritten"]

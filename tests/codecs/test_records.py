@@ -275,7 +275,8 @@ def test_nothing_raises_and_nothing_is_lost(data: st.DataObject, topic: str) -> 
         assert encode_record(record) == (key, value)
         assert pickle.loads(pickle.dumps(record)) == record
         return
-    # What Kafka understands has one canonical form, reached in one step: explicit defaults and long varints go.
+    # What Kafka understands has one canonical form, reached in one step: explicit defaults and long
+    # varints go.
     written = encode_record(record)
     again = decode_record(*written, topic=topic)
     assert again == record
@@ -386,7 +387,8 @@ def test_uuids() -> None:
     assert uuid.hex() == "01020304050607081112131415161718"
     assert str(uuid) == "AQIDBAUGBwgREhMUFRYXGA"
     assert eval(repr(uuid), {"Uuid": Uuid}) == uuid
-    # Kafka's own tests have uuids with unused bits set; they are the same 16 bytes (reference 0.15).
+    # Kafka's own tests have uuids with unused bits set; they are the same 16 bytes (reference
+    # 0.15).
     assert Uuid.parse("T2-B4s3VTwiI5YHbPp6YUe") == Uuid.parse("T2-B4s3VTwiI5YHbPp6YUQ")
     for wrong in ("", "AQIDBAUGBwgREhMUFRYXG", "AQIDBAUGBwgREhMUFRYX!A"):
         with pytest.raises(ValueError, match="uuid"):

@@ -29,7 +29,8 @@ ARTIFACTS = {
 }
 PROTOCOL = (ConsumerProtocolSubscription, ConsumerProtocolAssignment)
 
-# Struct names live in one namespace with us, in one per message with Kafka. They are not on the wire.
+# Struct names live in one namespace with us, in one per message with Kafka. They are not on the
+# wire.
 RENAMED = {
     ("ConsumerProtocolSubscription", "TopicPartition"): "ProtocolTopicPartition",
     ("ConsumerProtocolAssignment", "TopicPartition"): "ProtocolTopicPartition",

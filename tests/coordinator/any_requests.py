@@ -3,8 +3,8 @@
     requests = AnyRequests(Random(7), duel)
     requests.send()
 
-A sensible request needs what the coordinator knows: members, epochs, owned partitions. It is read from our side's shard. Replaced fields are drawn as
-any_values.py says.
+A sensible request needs what the coordinator knows: members, epochs, owned partitions. It is read
+from our side's shard. Replaced fields are drawn as any_values.py says.
 
 Not drawn: StreamsGroupHeartbeat, which has no handler.
 """
@@ -47,9 +47,12 @@ APIS = {
 
 
 class AnyRequests(AnyValues):
-    """Draws and sends requests, by `op`. `oddness`: the share of requests in which fields are replaced.
+    """Draws and sends requests, by `op`.
 
-    `groups`: whose ids are drawn. `first_name`: members that Kafka names are called by the numbers after it.
+    `oddness`: the share of requests in which fields are replaced.
+
+    `groups`: whose ids are drawn. `first_name`: members that Kafka names are called by the numbers
+    after it.
     """
 
     def __init__(

@@ -165,7 +165,8 @@ class AnyHistory:
             self.requests.producers.clear()
             self.failed = answer["state"] == "FAILED"
         else:
-            # A share group in the place of a forgotten consumer group contradicts the log, which has no tombstones of that one.
+            # A share group in the place of a forgotten consumer group contradicts the log, which
+            # has no tombstones of that one.
             self.failed = self.duel.op("reload")["state"] == "FAILED"
 
     def look(self) -> None:

@@ -35,7 +35,11 @@ TEXTS = ["", " ", "a", "ünï-ß", "🚀", "x" * 300]
 
 
 class AnyValues:
-    """Draws values. `topics`: name → id, as in the latest image; `gone_topics`: ids that were there before; `seen_members`: ids that were sent."""
+    """Draws values.
+
+    `topics`: name → id, as in the latest image; `gone_topics`: ids that were there before;
+    `seen_members`: ids that were sent.
+    """
 
     def __init__(self, rng: Random, duel: NamedDuel, groups: Sequence[str]) -> None:
         self.rng = rng
@@ -88,7 +92,10 @@ class AnyValues:
         raise TypeError(kind)
 
     def _subscriptions(self) -> list[str]:
-        """Subscriptions that Kafka reads, or takes for too short. With contradicting lengths it never answers: see test_known_differences.py."""
+        """Subscriptions that Kafka reads, or takes for too short.
+
+        With contradicting lengths it never answers: see test_known_differences.py.
+        """
         rng = self.rng
         owned = {topic: [0, 1] for topic in rng.sample(TOPICS, 2)}
         whole = subscription(*self.names(), owned=owned, rack=rng.choice(["a", ""]), version=rng.choice([0, 1, 2, 3]))

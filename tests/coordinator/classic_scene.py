@@ -12,7 +12,10 @@ RANGE = [{"name": "range", "metadata": subscription("t0")}]
 
 
 class Scene:
-    """One group, "g". Members are told by their ids. `answers`: what requests that had to wait were answered, by line."""
+    """One group, "g".
+
+    Members are told by their ids. `answers`: what requests that had to wait were answered, by line.
+    """
 
     def __init__(self, oracle: Oracle, **config: Any) -> None:
         self.duel = Duel(oracle)

@@ -1,4 +1,8 @@
-"""Random histories of classic groups. Members that Kafka names are called `$1`, `$2`, ... in scripts, so that a script can be played again, also without some of its lines."""
+"""Random histories of classic groups.
+
+Members that Kafka names are called `$1`, `$2`, ... in scripts, so that a script can be played
+again, also without some of its lines.
+"""
 
 import base64
 import json
@@ -21,8 +25,9 @@ TOPICS = [(f"t{number}", f"AAAAAAAAAAEAAAAAAAAA{letter}Q") for number, letter in
 class NamedDuel(Duel):
     """A duel whose script has names instead of ids that Kafka makes up.
 
-    `rereads`: whether both read their log again where a failed write is known to leave traces in Kafka
-    (docs/explanation/consumer-groups.md): its maps have another order, and changes without a record are taken back. If not, the order of tombstones counts everywhere.
+    `rereads`: whether both read their log again where a failed write is known to leave traces in
+    Kafka (docs/explanation/consumer-groups.md): its maps have another order, and changes without a
+    record are taken back. If not, the order of tombstones counts everywhere.
     """
 
     def __init__(self, oracle: Any, *, note: str = "", rereads: bool = True) -> None:
@@ -96,7 +101,10 @@ def check_counts(group: LiveGroup) -> None:
 
 
 class ClassicHistory:
-    """Makes up requests of members, most of them sensible. `anything`: `AnyRequests`, to have some of them in between."""
+    """Makes up requests of members, most of them sensible.
+
+    `anything`: `AnyRequests`, to have some of them in between.
+    """
 
     def __init__(
         self, rng: Random, duel: NamedDuel, *, groups: int = 2, statics: bool = True, anything: Any = None
@@ -139,7 +147,8 @@ class ClassicHistory:
 
     def fail(self) -> None:
         """A log that cannot be written: not before the end, as Kafka's maps keep the size that they had before the change was taken back, and then
-        list a group twice that was to be deleted."""
+        list a group twice that was to be deleted.
+        """
         error = self.rng.choice(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE"])
         self.op("failNextAppend", error=error)
         for _ in range(4):

@@ -3,9 +3,11 @@
     history = History(Random(7), Duel(oracle))
     history.run(60)
 
-Members behave like clients as long as `rng` lets them: they send back the epoch and the partitions that they were told. Now and then they do not. Writes do not
-fail here: Kafka's coordinator replays before it writes, and what it takes back leaves traces: maps in another order (a Describe shows members twice until the next
-write), and forgotten hashes of topics, by which it can notice other racks, and bump the epoch, earlier than ours. test_consumer_groups.py has single scenes.
+Members behave like clients as long as `rng` lets them: they send back the epoch and the partitions
+that they were told. Now and then they do not. Writes do not fail here: Kafka's coordinator replays
+before it writes, and what it takes back leaves traces: maps in another order (a Describe shows
+members twice until the next write), and forgotten hashes of topics, by which it can notice other
+racks, and bump the epoch, earlier than ours. test_consumer_groups.py has single scenes.
 """
 
 from collections.abc import Callable
@@ -103,7 +105,11 @@ class Client:
 
 
 class History:
-    """One random history. `regexes`, `statics`: which share of the members has one. `clients`: who believes to be a member, by group and member id."""
+    """One random history.
+
+    `regexes`, `statics`: which share of the members has one. `clients`: who believes to be a
+    member, by group and member id.
+    """
 
     def __init__(self, rng: Random, asker: Asker, *, regexes: float = 0.4, statics: float = 0.4) -> None:
         self.rng = rng

@@ -5,7 +5,9 @@ from typing import Any
 __all__ = ["BEYOND_ITS_TOPIC", "declared"]
 
 BEYOND_ITS_TOPIC = "a classic member owns partitions that its topic, created anew, does not have"
-"""As docs/explanation/consumer-groups.md has it. The uniform assignor then throws, each of its two algorithms in its own way."""
+"""As docs/explanation/consumer-groups.md has it. The uniform assignor then throws, each of its two
+algorithms in its own way.
+"""
 
 _THROWN = {
     ("ArrayIndexOutOfBoundsException", None),

@@ -40,7 +40,10 @@ def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type
 def minimised(
     oracle: Oracle, lines: Sequence[Line], note: str = "", *, tries: int = 400, kind: type[Duel] = Duel
 ) -> Differs | None:
-    """The difference in a script that is as short as `tries` attempts make it. `None` if the script does not fail when it is run again."""
+    """The difference in a script that is as short as `tries` attempts make it.
+
+    `None` if the script does not fail when it is run again.
+    """
     kept = list(lines)
     found = failure(oracle, kept, note, kind=kind)
     if found is None:

@@ -1,9 +1,10 @@
 """Random histories of groups whose members use both protocols: they upgrade, downgrade, and are served while they are mixed (KIP-848, "Migration").
 
-Members behave like clients most of the time: they send back generations, epochs and partitions that they were told, leaders assign, and who is told to join
-again does. Writes fail only at the end.
+Members behave like clients most of the time: they send back generations, epochs and partitions that
+they were told, leaders assign, and who is told to join again does. Writes fail only at the end.
 
-Longer than a module should be, as it is one machine: any step may go on from whatever the steps before it left with a member.
+Longer than a module should be, as it is one machine: any step may go on from whatever the steps
+before it left with a member.
 """
 
 import base64
@@ -69,7 +70,11 @@ class Member:
 
 
 class MixedHistory:
-    """One random history of one group or two. `group`: the one in which the step happens. `anything`: `AnyRequests`, to have some of them in between."""
+    """One random history of one group or two.
+
+    `group`: the one in which the step happens. `anything`: `AnyRequests`, to have some of them in
+    between.
+    """
 
     def __init__(
         self,
@@ -513,7 +518,10 @@ class MixedHistory:
         self.op("request", api="ConsumerGroupDescribe", version=1, body={"groupIds": self.groups})
 
     def fail(self) -> None:
-        """A log that cannot be written, once. Nobody looks before the log is read again, as Kafka's maps keep traces of what it took back."""
+        """A log that cannot be written, once.
+
+        Nobody looks before the log is read again, as Kafka's maps keep traces of what it took back.
+        """
         error = self.rng.choice(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE"])
         self.op("failNextAppend", error=error)
         self.rng.choice([self.leave, self.follow, self.join_consumer, self.join_classic, self.switch])()

@@ -2,8 +2,8 @@
 
     .venv/bin/python -P tests/coordinator/recorded.py        # asks Kafka anew, and writes the file
 
-Random histories as those of the differential tests, which ask Kafka itself; these are for machines without Java, and for `make mutate`, which plays them
-thousands of times.
+Random histories as those of the differential tests, which ask Kafka itself; these are for machines
+without Java, and for `make mutate`, which plays them thousands of times.
 """
 
 import gzip
@@ -48,7 +48,10 @@ class Recorded:
     asides: dict[str, list[Answer]]
 
     def play(self, kind: type[Duel] = Duel) -> Duel:
-        """Ask our side the same; gives the duel, for those who look at what our side has written. Raises `Differs`."""
+        """Ask our side the same; gives the duel, for those who look at what our side has written.
+
+        Raises `Differs`.
+        """
         duel = kind(_Tape(self), note=self.name)  # type: ignore[arg-type]
         for line in self.lines:
             duel.op(line["op"], **{name: value for name, value in line.items() if name not in ("op", "id")})

@@ -1,13 +1,17 @@
-"""Scripts against two coordinators: Kafka's own (the oracle) and ours. Whatever Kafka made up (ids), ours is given; everything else has to be equal.
+"""Scripts against two coordinators: Kafka's own (the oracle) and ours.
+
+Whatever Kafka made up (ids), ours is given; everything else has to be equal.
 
     with Oracle() as oracle:
         duel = Duel(oracle)
         duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
         answer = duel.request("ConsumerGroupHeartbeat", groupId="g", ...)      # Kafka's answer, once ours was found equal
 
-A difference raises `Differs`, whose text is a script for `python -m tests.differential` that shows it. Compared are records (bytes and order), responses,
-timers and times; not compared: texts of errors, names of what was written, the order of members that leave a consumer group with one LeaveGroup (Kafka's
-coordinator keeps these in a HashSet of objects, whose hashes are other ones in every process), and of what expires while a write is to fail.
+A difference raises `Differs`, whose text is a script for `python -m tests.differential` that shows
+it. Compared are records (bytes and order), responses, timers and times; not compared: texts of
+errors, names of what was written, the order of members that leave a consumer group with one
+LeaveGroup (Kafka's coordinator keeps these in a HashSet of objects, whose hashes are other ones in
+every process), and of what expires while a write is to fail.
 """
 
 import json
@@ -33,7 +37,9 @@ LATER_SETTINGS = {"group.consumer.assignment.interval.ms", "group.consumer.regex
 """Those that came after 4.0."""
 
 _MEMBER_KEYS = ("0005", "0007", "0008")
-"""How keys begin that have a consumer group's id and a member's: metadata, target assignment, current assignment."""
+"""How keys begin that have a consumer group's id and a member's: metadata, target assignment,
+current assignment.
+"""
 
 _OFFSET_KEYS = ("0000", "0001")
 
@@ -46,11 +52,16 @@ class Differs(AssertionError):
 
 
 class Declared(Differs):
-    """They part since Kafka itself fails, in a way that is declared (declared.py). What comes after cannot be compared."""
+    """They part since Kafka itself fails, in a way that is declared (declared.py).
+
+    What comes after cannot be compared.
+    """
 
 
 class Duel:
-    """One script, line by line, on both sides, ours as the oracle's release of Kafka. `lines`: what was asked so far; `made_up`: the ids that Kafka made up for the latest one.
+    """One script, line by line, on both sides, ours as the oracle's release of Kafka.
+
+    `lines`: what was asked so far; `made_up`: the ids that Kafka made up for the latest one.
 
     `any_order`: tombstones may have another order where it is by chance in Kafka.
     """
@@ -75,7 +86,10 @@ class Duel:
         return self.lines
 
     def op(self, op: str, **fields: Any) -> Answer:
-        """Ask both; returns Kafka's answer. Raises `Differs`. Settings that an older release does not have are left out."""
+        """Ask both; returns Kafka's answer.
+
+        Raises `Differs`. Settings that an older release does not have are left out.
+        """
         if op == "config" and not self.is_newest:
             fields = {name: value for name, value in fields.items() if name not in LATER_SETTINGS}
         asked = {"op": op, "id": len(self.lines) + 1, **fields}
@@ -83,7 +97,8 @@ class Duel:
         kafka = self.oracle.call_many([asked])[0]
         seen: Any = kafka.get("response")
         if asked.get("api") == "JoinGroup":
-            # The member may hear its id only when the rebalance is over, or not at all, but there is its session.
+            # The member may hear its id only when the rebalance is over, or not at all, but there
+            # is its session.
             seen = [seen, self.oracle.call("timers")["timers"]]
         self.made_up = [text for text in dict.fromkeys(_UUID.findall(json.dumps(seen))) if text not in self._known]
         self._known.update(self.made_up)
@@ -107,7 +122,8 @@ class Duel:
         comparable = _in_any_order if by_chance else _comparable
         differences = compare(len(self.lines), comparable(ours), comparable(kafka))
         fails = declared(kafka) is not None
-        # Where ours fails as well, as its write does, the responses are equal, and what follows is not.
+        # Where ours fails as well, as its write does, the responses are equal, and what follows is
+        # not.
         if differences or fails:
             script = "\n".join(json.dumps(line) for line in self.lines)
             where = "\n".join(

@@ -16,7 +16,10 @@ Member = tuple[str, str]
 
 
 class ShareHistory:
-    """One random history. `epochs`: what members believe their epoch to be, by group and member id."""
+    """One random history.
+
+    `epochs`: what members believe their epoch to be, by group and member id.
+    """
 
     def __init__(self, rng: Random, asker: Asker) -> None:
         self.rng = rng

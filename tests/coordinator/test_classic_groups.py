@@ -287,7 +287,8 @@ class TestTogetherWithKafka:
         scene.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
         assert scene.join(version=1)["response"]["errorCode"] == COORDINATOR_NOT_AVAILABLE
         assert scene.described()["groupState"] == "Dead"
-        # The timer of its rebalance is still there, and finds a new group of the same name, which cannot begin a generation without members.
+        # The timer of its rebalance is still there, and finds a new group of the same name, which
+        # cannot begin a generation without members.
         assert scene.join()["response"]["errorCode"] == MEMBER_ID_REQUIRED
         scene.advance(3000)
         assert scene.state() == "Empty"

@@ -100,7 +100,10 @@ def test_a_static_member_that_is_there_is_not_replaced(duel: Duel) -> None:
 
 
 def test_a_member_that_takes_the_place_of_another_leaves_its_own_partitions_to_nobody(duel: Duel) -> None:
-    """Kafka's map of owners still names it for what it had. Here: the member "first" comes again, with the instance id of "second", which is away."""
+    """Kafka's map of owners still names it for what it had.
+
+    Here: the member "first" comes again, with the instance id of "second", which is away.
+    """
     duel.op("image", topics=[{**TOPICS[0], "partitions": [[0], [1], [0], [1]]}])
     assert partitions(join(duel, "first", instanceId="i")) == [0, 1, 2, 3]
     join(duel, "second", instanceId="j")

@@ -110,7 +110,10 @@ def test_partitions_have_one_owner_epochs_grow_and_the_log_tells_everything(seed
 
 
 class Crashing(Watched):
-    """Now and then the coordinator ends when a request's records are in its log, and nobody hears the answer. Members go on with what they know."""
+    """Now and then the coordinator ends when a request's records are in its log, and nobody hears the answer.
+
+    Members go on with what they know.
+    """
 
     def __init__(self, rng: Random) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""An answer that is an error says what is wrong, where it has a field for that. The texts are ours, so the differential tests leave them out."""
+"""An answer that is an error says what is wrong, where it has a field for that.
+
+The texts are ours, so the differential tests leave them out.
+"""
 
 from typing import Any
 

@@ -64,7 +64,10 @@ def held_epoch(
 
 
 class Holding(ConsumerGroupExtension):
-    """While a member of a group holds it, no target assignment is computed. A request says since which epoch."""
+    """While a member of a group holds it, no target assignment is computed.
+
+    A request says since which epoch.
+    """
 
     def __init__(self) -> None:
         self.written = 0

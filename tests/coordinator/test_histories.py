@@ -1,7 +1,8 @@
 """Random histories of groups: Kafka's own coordinator and ours write the same records, give the same answers at the same time, and set the same timers.
 
-A failure prints the seed and a script that is as short as it could be made; `python -m tests.differential FILE` runs it. Where Kafka makes up ids at random, by
-which it orders members, a seed is not played twice in the same way.
+A failure prints the seed and a script that is as short as it could be made; `python -m
+tests.differential FILE` runs it. Where Kafka makes up ids at random, by which it orders members, a
+seed is not played twice in the same way.
 """
 
 from collections.abc import Callable

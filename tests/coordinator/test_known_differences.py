@@ -1,7 +1,10 @@
-"""Where Kafka and ours are known to part: the whole list. Each still does, so that whoever mends one has to take it out here and in docs/explanation.
+"""Where Kafka and ours are known to part: the whole list.
 
-Client-side assignors have a list of their own: tests/assignors/declared.py. The scripts in tests/data/differences differed once, and do no more (issue 14);
-those whose names begin with "declared" are of the assignors' list.
+Each still does, so that whoever mends one has to take it out here and in docs/explanation.
+
+Client-side assignors have a list of their own: tests/assignors/declared.py. The scripts in
+tests/data/differences differed once, and do no more (issue 14); those whose names begin with
+"declared" are of the assignors' list.
 """
 
 import json
@@ -42,7 +45,8 @@ CONSUMER = {"groupId": "g", "rebalanceTimeoutMs": 5000, "subscribedTopicNames": 
 # Name, page, what the page says of it, script.
 KNOWN = {
     "offsets expire in another order after a write of their expiry failed": (
-        # bench/coordinator_differential.py, classic, seed 20262870. Kafka replays before it writes; what it takes back stands elsewhere in its maps.
+        # bench/coordinator_differential.py, classic, seed 20262870. Kafka replays before it writes;
+        # what it takes back stands elsewhere in its maps.
         "classic-groups.md",
         "the tombstones of offsets that expire can come in another order",
         [
@@ -55,7 +59,8 @@ KNOWN = {
         ],
     ),
     "a group that came without a record, and that a failed write takes back": (
-        # bench/coordinator_differential.py, classic, seed 14018407. Ours has a tombstone for it, once it expires.
+        # bench/coordinator_differential.py, classic, seed 14018407. Ours has a tombstone for it,
+        # once it expires.
         "consumer-groups.md",
         "a group that an OffsetCommit or TxnOffsetCommit without topics made is gone",
         [
@@ -70,7 +75,8 @@ KNOWN = {
         ],
     ),
     "a refused join that a failed write takes back": (
-        # bench/coordinator_differential.py, classic, seed 14001439. The join removed an empty consumer group without a record.
+        # bench/coordinator_differential.py, classic, seed 14001439. The join removed an empty
+        # consumer group without a record.
         "consumer-groups.md",
         "an empty consumer group is there again",
         [
@@ -89,7 +95,8 @@ KNOWN = {
         ],
     ),
     "a subscription whose lengths contradict each other": (
-        # Kafka catches SchemaException only: the timer that ends the rebalance fails with another one, each time.
+        # Kafka catches SchemaException only: the timer that ends the rebalance fails with another
+        # one, each time.
         "classic-groups.md",
         "A subscription whose lengths contradict each other",
         [

@@ -176,7 +176,8 @@ def test_the_sum_of_the_kips_text_goes_round_in_64_bits() -> None:
 
 
 def test_racks_are_in_java_order() -> None:
-    # As for names: U+1F680 comes before U+E000. Both take as many bytes in UTF-16 as "aa" and "b" do.
+    # As for names: U+1F680 comes before U+E000. Both take as many bytes in UTF-16 as "aa" and "b"
+    # do.
     racks = ["\ue000", "\U0001f680"]
     written = bytes.fromhex(
         "00" "0807060504030201" "1817161514131211"  # magic, id

@@ -173,7 +173,10 @@ class Player:
 
 
 def simple_history(duel: Duel, seed: int) -> None:
-    """Groups without members: commits, fetches, deletions, time. `bench/coordinator_differential.py` plays more of them."""
+    """Groups without members: commits, fetches, deletions, time.
+
+    `bench/coordinator_differential.py` plays more of them.
+    """
     rng = random.Random(seed)
     duel.op("config", **{"offsets.retention.minutes": 30})
     player = Player(duel, rng, {})

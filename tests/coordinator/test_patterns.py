@@ -32,7 +32,9 @@ DIFFERENCES: tuple[tuple[str, list[str] | None, list[str] | None], ...] = (
     (r"\p{Adlam}", INVALID, []),
     (r"\p{Unknown}", [], INVALID),
 )  # fmt: skip
-"""Patterns that RE2/J and RE2 read differently, and the names that each matches: the table in docs/explanation/consumer-groups.md."""
+"""Patterns that RE2/J and RE2 read differently, and the names that each matches: the table in
+docs/explanation/consumer-groups.md.
+"""
 
 
 def matched(pattern: str) -> list[str] | None:
@@ -121,7 +123,10 @@ with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) a
 
 
 def test_a_regex_that_backtracking_would_never_finish_does_not_stop_the_brokers() -> None:
-    """Issue 14: a client's regex froze every broker for good. In a process of its own, which can be stopped if it does again."""
+    """Issue 14: a client's regex froze every broker for good.
+
+    In a process of its own, which can be stopped if it does again.
+    """
     subprocess.run([sys.executable, "-c", HOSTILE], check=True, timeout=120)
 
 

@@ -1,4 +1,7 @@
-"""Random histories of every kind of group, with the answers that Kafka's own coordinator gave: ours are the same. Needs no Java."""
+"""Random histories of every kind of group, with the answers that Kafka's own coordinator gave: ours are the same.
+
+Needs no Java.
+"""
 
 import pytest
 

@@ -1,8 +1,10 @@
 """After each step of a history, whatever kinds of groups are in it, replaying the log gives what the shard has: it holds nothing that the log does not tell.
-Partitions of consumer groups have one owner, also while members of both protocols are in them, and epochs do not go back.
+Partitions of consumer groups have one owner, also while members of both protocols are in them, and
+epochs do not go back.
 
-The histories are recorded ones (tests/data), with reloads, transactions and failing writes; the steps are taken on our side alone. What a classic group is while
-it rebalances is in no record, so those are compared when they are stable or empty.
+The histories are recorded ones (tests/data), with reloads, transactions and failing writes; the
+steps are taken on our side alone. What a classic group is while it rebalances is in no record, so
+those are compared when they are stable or empty.
 """
 
 from collections.abc import Iterator, Mapping

@@ -27,7 +27,10 @@ Moves = set[tuple[Any, Any]]
 
 
 class Alone:
-    """Our side alone. `moves`: of members of `kind`, state before and after each op that did not read the log anew."""
+    """Our side alone.
+
+    `moves`: of members of `kind`, state before and after each op that did not read the log anew.
+    """
 
     def __init__(self, kind: str) -> None:
         self.side = ShardSide()

@@ -1,7 +1,8 @@
 """StreamsGroupDescribe of random topologies: the partitions of internal topics are those that Kafka's coordinator counts.
 
-Kafka's coordinator has a member join; ours replays what it wrote. Internal topics are there with the partitions that we count, or now and then with others: if we
-count wrongly, Kafka tells the topology as it was announced.
+Kafka's coordinator has a member join; ours replays what it wrote. Internal topics are there with
+the partitions that we count, or now and then with others: if we count wrongly, Kafka tells the
+topology as it was announced.
 """
 
 import contextlib
@@ -103,8 +104,9 @@ def test_internal_topics_have_the_partitions_that_kafka_counts(oracle: Oracle, s
     }
     joined = oracle.call("request", api="StreamsGroupHeartbeat", body=body)["response"]
     assert not joined["errorCode"], f"seed {seed}: {joined}"
-    # The first heartbeat makes the group. What is not in the log, such as the topology with partitions, Kafka remembers in a group that is there, and shows it
-    # once something was written after that.
+    # The first heartbeat makes the group. What is not in the log, such as the topology with
+    # partitions, Kafka remembers in a group that is there, and shows it once something was written
+    # after that.
     again = {"groupId": "g", "memberId": "m1", "memberEpoch": joined["memberEpoch"]}
     for client_id in ("one", "two"):
         told = oracle.call("request", api="StreamsGroupHeartbeat", clientId=client_id, body=again)

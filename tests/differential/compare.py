@@ -1,7 +1,7 @@
 """Compares what two programs answered to the same script, and says readably where they differ.
 
-Left out of the comparison, because only one side can know it: messages and causes of errors, which Java exception says that bytes cannot be read,
-and of `versions` everything but Kafka's.
+Left out of the comparison, because only one side can know it: messages and causes of errors, which
+Java exception says that bytes cannot be read, and of `versions` everything but Kafka's.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,10 @@ _NAMED = {"UnknownRecordTypeException", "UnknownRecordVersionException"}
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place in which two answers differ. `line` counts the script's lines from 1; `ours` and `kafka` are JSON values or "(absent)"."""
+    """One place in which two answers differ.
+
+    `line` counts the script's lines from 1; `ours` and `kafka` are JSON values or "(absent)".
+    """
 
     line: int
     path: str

@@ -2,8 +2,8 @@
 
     python -m tests.differential.driver < SCRIPT.jsonl
 
-This module knows the protocol: lines, ids, errors. The ops are in the modules that it imports at the end of its list of imports, one small function each;
-a new op is a function under `@op("name")`.
+This module knows the protocol: lines, ids, errors. The ops are in the modules that it imports at
+the end of its list of imports, one small function each; a new op is a function under `@op("name")`.
 """
 
 import json
@@ -43,7 +43,10 @@ def _answer(line: str, number: int) -> Answer:
 
 
 def one(asked: Any, default_id: int | str) -> Answer:
-    """The answer to one op. What cannot be asked like that is an error of the driver, not of the code under test."""
+    """The answer to one op.
+
+    What cannot be asked like that is an error of the driver, not of the code under test.
+    """
     out: Answer = {"id": default_id}
     try:
         if not isinstance(asked, dict) or "op" not in asked:

@@ -16,8 +16,11 @@ class BadInput(Exception):
 
 
 def op(name: str) -> Callable[[Op], Op]:
-    """Enter a function into the table. It takes the line and returns the answer without `id` and `op`; `BadInput`, `KeyError`, `TypeError` and
-    `ValueError` become errors of the driver."""
+    """Enter a function into the table.
+
+    It takes the line and returns the answer without `id` and `op`; `BadInput`, `KeyError`,
+    `TypeError` and `ValueError` become errors of the driver.
+    """
 
     def enter(function: Op) -> Op:
         assert name not in OPS

@@ -1,4 +1,7 @@
-"""The ops that need no shard: records, consumer protocol, sticky user data, metadata hash. Answered by quorate."""
+"""The ops that need no shard: records, consumer protocol, sticky user data, metadata hash.
+
+Answered by quorate.
+"""
 
 import base64
 from dataclasses import replace
@@ -222,7 +225,10 @@ def sticky_user_data(asked: Answer) -> Answer:
 
 
 def _without_generation(data: bytes | None, read: StickyAssignorUserData) -> bool:
-    """Whether Kafka has no generation, where ours is -1: there are no data, or they are of version 0. (-1 to both: not readable.)"""
+    """Whether Kafka has no generation, where ours is -1: there are no data, or they are of version 0.
+
+    (-1 to both: not readable.)
+    """
     if not data:
         return True
     return data.startswith(encode_sticky_user_data(read, 0)) and not data.startswith(encode_sticky_user_data(read, 1))

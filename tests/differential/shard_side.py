@@ -1,6 +1,7 @@
 """Quorate's shard behind the oracle's ops (tests/oracle/README.md, "Ops on the shard"): configuration, image, clock, log and requests.
 
-Unlike the oracle it takes the ids that it makes up from `ids`, if some are there: who compares the two gives it those that Kafka made up.
+Unlike the oracle it takes the ids that it makes up from `ids`, if some are there: who compares the
+two gives it those that Kafka made up.
 """
 
 from collections import deque
@@ -26,13 +27,18 @@ __all__ = ["ShardSide"]
 START_MS = 1_700_000_000_000
 SIZE_COUNTER_MS = 60_000
 
-# Of interest to the coordinator, or at least known to Kafka's; the rest of Kafka's configuration is refused as the oracle does.
+# Of interest to the coordinator, or at least known to Kafka's; the rest of Kafka's configuration is
+# refused as the oracle does.
 IGNORED = {"max.message.bytes", "offset.commit.timeout.ms", "group.coordinator.threads", "offsets.topic.num.partitions"}
 OWN = {"id", "op", "startMs", "decode", "hex", "verbose", "executor", "kafkaApis", "holdCommits", "configs", "denied"}
 
 
 class ShardSide:
-    """One shard, its log and its clock; `run` answers an op. `version`: which release of Kafka to follow, if not the newest; `newest`: its newest version of each API."""
+    """One shard, its log and its clock; `run` answers an op.
+
+    `version`: which release of Kafka to follow, if not the newest; `newest`: its newest version of
+    each API.
+    """
 
     def __init__(self, version: str | None = None, newest: Mapping[str, int] | None = None) -> None:
         self.ids: deque[UUID] = deque()
@@ -115,7 +121,8 @@ class ShardSide:
             shard, self.log, now_ms=now_ms, on_event=self._events.append, run_tasks_at_once=not self._manual_tasks
         )
         self.runtime.load()
-        # Kafka's shard counts groups for its metrics every minute; here as a timer that does nothing, so that timers can be compared.
+        # Kafka's shard counts groups for its metrics every minute; here as a timer that does
+        # nothing, so that timers can be compared.
         shard.timers.schedule("group-size-counter", now_ms + SIZE_COUNTER_MS, self._count_sizes)
         self._events.clear()
         self._mark = len(stored)

@@ -1,6 +1,7 @@
 """Groups of one client each, told apart by the client's name, so that a scenario can be run with all of them: `Crowd`.
 
-kafka-python and aiokafka are members of classic groups with quorate's cooperative-sticky assignor (or another one), confluent-kafka of KIP-848 groups.
+kafka-python and aiokafka are members of classic groups with quorate's cooperative-sticky assignor
+(or another one), confluent-kafka of KIP-848 groups.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +36,9 @@ def aiokafka_config(cluster: Cluster) -> dict[str, Any]:
 
 
 class Crowd:
-    """The members of one group, all of one client, by names. What happened to them is in `deliveries`.
+    """The members of one group, all of one client, by names.
+
+    What happened to them is in `deliveries`.
 
     `session_timeout_ms` is the group's; `assignor` is the name of an adapter (classic groups only).
     """
@@ -64,7 +67,11 @@ class Crowd:
             )
 
     def start(self, name: str, *, instance: str | None = None, client: str | None = None, **config: Any) -> Any:
-        """A new member. `instance`: its `group.instance.id`; `client`: of another client; `config`: further configuration in the client's own names."""
+        """A new member.
+
+        `instance`: its `group.instance.id`; `client`: of another client; `config`: further
+        configuration in the client's own names.
+        """
         client = client or self.client
         if client == "confluent-kafka":
             given_first(self.members.values())
@@ -94,8 +101,9 @@ class Crowd:
             else:
                 classic = {**aiokafka_config(self.cluster), **classic}
             member = kind(self.cluster, self.group, self.topics, getattr(adapters, self._assignor)(), **classic)
-            # Where another one has ended without a word (kafka-python does, while its commits are in flight), a rebalance goes on until its session is over,
-            # and aiokafka does not end in the middle of one.
+            # Where another one has ended without a word (kafka-python does, while its commits are
+            # in flight), a rebalance goes on until its session is over, and aiokafka does not end
+            # in the middle of one.
             member.ends_within_s += self.session_timeout_ms / 1000
             self._watch(member, name)
             member.__enter__()
@@ -235,7 +243,8 @@ def check(crowd: Crowd, offsets: dict[tuple[str, int], int]) -> None:
         assert max(past.commits[at]) >= acknowledged, (crowd.client, at)
     if crowd.client != "confluent-kafka":
         assert past.steps_back() == [], crowd.client
-    # librdkafka sends commits that failed once more, several at a time: an older one may come after a newer one then, until the next.
+    # librdkafka sends commits that failed once more, several at a time: an older one may come after
+    # a newer one then, until the next.
 
 
 class _Alive(list[Any]):

@@ -48,7 +48,9 @@ EMBEDDED_LACKS = {
     "test_a_coordinator_whose_disk_is_full": "there are no disks of a limited size",
     "test_only_a_disk_of_a_limited_size_is_filled": "there are no disks of a limited size",
 }
-"""What the embedded cluster cannot do of what these tests are about, and why. On it they have to fail, so that the list stays true."""
+"""What the embedded cluster cannot do of what these tests are about, and why. On it they have to
+fail, so that the list stays true.
+"""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -90,7 +92,11 @@ def kafka_cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Cluster:
 
 @pytest.fixture(scope="session")
 def secure_cluster(kafka_cluster_factory: Callable[..., Cluster], request: pytest.FixtureRequest) -> Cluster:
-    """Three brokers that want TLS and a login. The disk of broker 3 is small, and it is no controller: the cluster outlives the loss of its disk."""
+    """Three brokers that want TLS and a login.
+
+    The disk of broker 3 is small, and it is no controller: the cluster outlives the loss of its
+    disk.
+    """
     if request.config.getoption("--kafka-runtime") == "embedded":
         return kafka_cluster_factory(properties=QUICK, security="SASL_SSL")
     return kafka_cluster_factory(properties=QUICK, security="SASL_SSL", controllers=1, disk_mb={3: 96})

@@ -1,6 +1,7 @@
 """A SOCKS5 proxy of our own, so that the network of one client can be cut, and not that of the others: `Detour`.
 
-kafka-python takes it as `proxy_url`. A cut holds bytes back and keeps connections open, as a firewall that drops packets does; healed, what was held goes on.
+kafka-python takes it as `proxy_url`. A cut holds bytes back and keeps connections open, as a
+firewall that drops packets does; healed, what was held goes on.
 """
 
 import socket

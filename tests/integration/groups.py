@@ -61,7 +61,10 @@ class Overlap(NamedTuple):
 
 
 class Deliveries:
-    """Who consumed what, who owned which partition when, and what was committed, over all members of a group. By what members were told, not brokers."""
+    """Who consumed what, who owned which partition when, and what was committed, over all members of a group.
+
+    By what members were told, not brokers.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -111,7 +114,10 @@ class Deliveries:
 
 
 class Member:
-    """A librdkafka consumer of a group, polling in a thread until it is closed. `group.protocol` is `consumer` (KIP-848) unless told otherwise."""
+    """A librdkafka consumer of a group, polling in a thread until it is closed.
+
+    `group.protocol` is `consumer` (KIP-848) unless told otherwise.
+    """
 
     def __init__(
         self,
@@ -214,8 +220,9 @@ class Consuming(Protocol):
 def given_first(members: Iterable[Consuming]) -> None:
     """Wait until each of these has partitions: what is to be done before another one joins, where members are asked who had what when.
 
-    While librdkafka (2.x) gives a member its first partitions, it may say in a heartbeat that the member has none. If a join has taken some of them away
-    by then, the coordinator has nothing to wait for and gives them to the other member, while the first is just beginning with them.
+    While librdkafka (2.x) gives a member its first partitions, it may say in a heartbeat that the
+    member has none. If a join has taken some of them away by then, the coordinator has nothing to
+    wait for and gives them to the other member, while the first is just beginning with them.
     """
     for member in members:
         wait_for("a member has partitions", lambda member=member: bool(member.assigned), LIMIT_MS)
@@ -310,7 +317,10 @@ def produce(cluster: Cluster, topic: str, partitions: int, count: int, *, first:
 
 
 class Load:
-    """Numbered messages to every partition of a topic, at a bounded rate, until it is stopped. None is lost or sent twice."""
+    """Numbered messages to every partition of a topic, at a bounded rate, until it is stopped.
+
+    None is lost or sent twice.
+    """
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int) -> None:
         self.sent = 0

@@ -3,4 +3,6 @@
 __all__ = ["LIMIT_MS"]
 
 LIMIT_MS = 300_000
-"""Not a measurement: with three JVMs on two busy cores a step of seconds has taken more than a minute."""
+"""Not a measurement: with three JVMs on two busy cores a step of seconds has taken more than a
+minute.
+"""

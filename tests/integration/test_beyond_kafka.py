@@ -163,7 +163,8 @@ def test_a_coordinator_with_the_hash_of_the_kips_text_assigns_anew_when_that_cha
         assert after.metadata_hash == murmur3(murmur) != before.metadata_hash
         assert after.epoch > before.epoch
 
-        # Another coordinator knows the hash that it finds: nothing has changed, and nothing is assigned anew.
+        # Another coordinator knows the hash that it finds: nothing has changed, and nothing is
+        # assigned anew.
         coordinator = murmur.coordinator_of(GROUP)
         broker = next(one for one in murmur.brokers if one.id == coordinator)
         murmur.restart_broker(coordinator, rack=broker.rack)

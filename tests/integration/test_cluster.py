@@ -93,7 +93,8 @@ def test_a_paused_broker_does_not_answer_until_resumed(kafka_cluster: Cluster, t
 
 
 def test_a_broker_that_is_cut_off_from_the_others_is_fenced_until_healed(kafka_cluster: Cluster) -> None:
-    # Asked of broker 1: whom a client picks by itself may be the broker that is cut off, which hears of no fencing.
+    # Asked of broker 1: whom a client picks by itself may be the broker that is cut off, which
+    # hears of no fencing.
     def known_to_1() -> set[int]:
         return {broker["node_id"] for broker in metadata_from(kafka_cluster.admin, 1)["brokers"]}
 
@@ -112,10 +113,12 @@ def test_clients_do_not_reach_a_broker_that_is_cut_off_from_them(kafka_cluster: 
         with pytest.raises(KafkaError):
             consumer.end_offsets([TopicPartition(topic, 0)], timeout_ms=2000)
         consumer.close()
-        # Its fellows still do. (Asked of one of them: a client that is left the choice may take the one that does not answer.)
+        # Its fellows still do. (Asked of one of them: a client that is left the choice may take the
+        # one that does not answer.)
         known = metadata_from(kafka_cluster.admin, 1)["brokers"]
         assert {broker["node_id"] for broker in known} == {1, 2, 3}
-    # Over connections from before, a request would wait until TCP tries again, about as long as the cut was.
+    # Over connections from before, a request would wait until TCP tries again, about as long as the
+    # cut was.
     assert kafka_cluster.admin is not before
 
 

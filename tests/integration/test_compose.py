@@ -1,6 +1,7 @@
 """docker/compose.yaml: the three brokers that it describes come up, and move to other racks.
 
-It is put to Docker Compose where that is installed, and otherwise started as it reads, by the engine's own API.
+It is put to Docker Compose where that is installed, and otherwise started as it reads, by the
+engine's own API.
 """
 
 import os

@@ -1,7 +1,8 @@
 """Brokers that die, freeze or cannot be reached while groups of all clients consume: no partition is owned twice, and no committed offset or message lost.
 
-Ownership is what the coordinator wrote (`history`). What a member believes may be older, while it cannot reach the coordinator: such a member reads on, and others
-read the same messages again; its commits are refused.
+Ownership is what the coordinator wrote (`history`). What a member believes may be older, while it
+cannot reach the coordinator: such a member reads on, and others read the same messages again; its
+commits are refused.
 """
 
 import time
@@ -28,7 +29,8 @@ def test_a_coordinator_that_is_killed_during_a_rebalance(kafka_cluster: Cluster,
     with Crowds(kafka_cluster, topic, group_id, session_timeout_ms=30_000) as crowds:
         for crowd in crowds.each:
             crowd.start("a")
-            # aiokafka joins without being polled; a member that is busy with records holds up the others.
+            # aiokafka joins without being polled; a member that is busy with records holds up the
+            # others.
             crowd.start("busy", client="kafka-python" if crowd.client == "aiokafka" else None)
         crowds.settle()
         for crowd in crowds.each:
@@ -47,7 +49,8 @@ def test_a_coordinator_that_is_killed_during_a_rebalance(kafka_cluster: Cluster,
         crowds.settle()
         crowds.end_well()
         for crowd in crowds.each:
-            # Members came back within their session timeouts, so it is true of what they believed, too.
+            # Members came back within their session timeouts, so it is true of what they believed,
+            # too.
             assert crowd.deliveries.overlaps == [], crowd.client
 
 
@@ -114,7 +117,8 @@ def test_a_member_that_cannot_reach_its_coordinator(kafka_cluster: Cluster, topi
         sent = load.stop()
         crowd.wait_until_consumed(all_of(topic, PARTITIONS), sent)
         check(crowd, dict.fromkeys(all_of(topic, PARTITIONS), sent))
-        # What it had was given to others, and nothing else; what it tried to commit meanwhile was refused.
+        # What it had was given to others, and nothing else; what it tried to commit meanwhile was
+        # refused.
         assert {(one.held_by, one.partition) for one in crowd.deliveries.overlaps} == {("alone", at) for at in had}
         assert {name for name, _ in crowd.deliveries.refused} == {"alone"}
 

@@ -40,7 +40,10 @@ class Ended:
 
 
 def quorate(*arguments: str) -> Ended:
-    """The command. It keeps nothing from call to call; `up` is a process of its own, which the lab outlives."""
+    """The command.
+
+    It keeps nothing from call to call; `up` is a process of its own, which the lab outlives.
+    """
     if arguments[:2] == ("cluster", "up"):
         arguments = (*arguments, "--runtime", "docker")
         done = subprocess.run(

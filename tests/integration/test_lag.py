@@ -56,7 +56,10 @@ def read(cluster: Cluster, group: str, topic: str, **options: Any) -> list[int |
 
 
 class Pair:
-    """Two consumers that share the topic by lag. They commit nothing, so the lags stay as they are."""
+    """Two consumers that share the topic by lag.
+
+    They commit nothing, so the lags stay as they are.
+    """
 
     def __init__(self, client: str, cluster: Cluster, group: str, topic: str) -> None:
         self.client, self.cluster, self.group, self.topic = client, cluster, group, topic
@@ -121,7 +124,8 @@ def test_without_commits_earliest_counts_what_is_still_there_and_latest_nothing(
 
 def test_members_share_the_lag_and_not_only_the_partitions(pair: Pair) -> None:
     pair.start(auto_offset_reset="earliest")
-    # 1000+400+200 and 800+600+100: as even as three partitions each can be. Ranges would be 2400 and 700.
+    # 1000+400+200 and 800+600+100: as even as three partitions each can be. Ranges would be 2400
+    # and 700.
     assert pair.loads() == [1500, 1600]
 
 

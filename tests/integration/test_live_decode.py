@@ -133,7 +133,8 @@ def test_a_follower_misses_nothing_while_coordinators_die_and_freeze(
         lines = seen(decode, follower, kafka_cluster, tmp_path)
         assert lines[: len(during)] == during
         assert follower.interrupt() == 130
-    # One broker of three is soon replaced. If it says anything at all, then that connections are lost and back.
+    # One broker of three is soon replaced. If it says anything at all, then that connections are
+    # lost and back.
     assert [line for line in follower.told if LOST not in line and BACK not in line] == []
 
 

@@ -52,7 +52,8 @@ def test_a_running_group_goes_over_to_the_consumer_protocol_and_back(
             crowd.settle(everything)
         assert kind_of(kafka_cluster, group_id) == "classic"
 
-        # The first member of the new protocol makes the group one of that, and the others stay in it.
+        # The first member of the new protocol makes the group one of that, and the others stay in
+        # it.
         crowd.start("new-0", client="confluent-kafka")
         crowd.settle(everything)
         assert kind_of(kafka_cluster, group_id) == "consumer"

@@ -57,7 +57,8 @@ def test_members_in_three_racks_get_the_partitions_of_their_rack(
     wait_for(lambda: local_share(kafka_cluster, topic, by_rack) == 1.0, *by_rack.values(), limit_s=LIMIT_S)
 
 
-# Broker 3 leads nothing: what the member in its rack reads there, it reads from followers, whoever gets what.
+# Broker 3 leads nothing: what the member in its rack reads there, it reads from followers, whoever
+# gets what.
 @pytest.mark.kafka_topic(assignment=[[1, 3], [2, 3], [1, 3], [2, 3], [1, 3], [2, 3]])
 def test_bytes_come_from_the_replica_in_the_consumers_rack(
     kafka_cluster: Cluster, topic: str, group_id: str, members: Callable[[Member], Member]
@@ -122,11 +123,13 @@ def test_a_leader_with_a_rack_rejoins_when_replicas_move_and_a_leader_without_do
     wait_for(lambda: len(with_rack.assigned) == len(without.assigned) == 4, with_rack, without, limit_s=LIMIT_S)
     before, before_without = len(with_rack.events), len(without.events)
 
-    # Bounced in its own rack: nothing for either to do. A classic group's generation shows a rebalance.
+    # Bounced in its own rack: nothing for either to do. A classic group's generation shows a
+    # rebalance.
     kafka_cluster.restart_broker(_bystander(kafka_cluster, group_id, f"{group_id}-none"))
     kafka_cluster.reassign(topic, {0: [2]})
     wait_for(lambda: len(with_rack.events) > before, with_rack, limit_s=LIMIT_S)
-    # By the time that one has rebalanced, the other has seen the same metadata. What it would do next, it would have done.
+    # By the time that one has rebalanced, the other has seen the same metadata. What it would do
+    # next, it would have done.
     kafka_cluster.add_partitions(topic, 5)
     wait_for(lambda: len(without.assigned) == 5, without, limit_s=LIMIT_S)
     assert [kind for kind, _ in without.events[before_without:]].count("assigned") == 1

@@ -33,7 +33,8 @@ pytestmark = pytest.mark.scenario("rolling upgrade and downgrade", versions=f"{O
 
 @pytest.fixture(scope="module")
 def cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
-    # 4.0 knows no assignment interval; and no member is to be put out because brokers take their time to start on a busy machine.
+    # 4.0 knows no assignment interval; and no member is to be put out because brokers take their
+    # time to start on a busy machine.
     quick = {name: value for name, value in QUICK.items() if not {"assignment", "session"} & {*name.split(".")}}
     with kafka_cluster_factory(version=OLD, properties=quick) as running:
         yield running
@@ -81,8 +82,9 @@ def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
         wait_for("every message was consumed", lambda: deliveries.distinct() == PARTITIONS * sent, LIMIT_MS)
         # No coordinator, of either release, ever wanted a partition to be anywhere else,
         assert all(before.target[member] == target for member, target in downgraded.targets[len(before.targets) :])
-        # and none went anywhere, not for a moment. A member may have to join again, if what two coordinators in a row answered was lost when they went
-        # (it is two epochs behind then, and fenced); it gets back what it had.
+        # and none went anywhere, not for a moment. A member may have to join again, if what two
+        # coordinators in a row answered was lost when they went (it is two epochs behind then, and
+        # fenced); it gets back what it had.
         assert deliveries.held == held
         assert sorted(deliveries.gave[given:]) == sorted(deliveries.lost)
         assert {(name, at) for name, those in held.items() for at in those} >= {*deliveries.lost}

@@ -28,13 +28,18 @@ OLDER = {"4.0": HERE.parent / "oracle_4_0"}
 REMEDY = "`make test` installs what is missing and builds it; or run {folder}/build with a JDK (17 or newer) and Maven on the PATH"
 
 LIMIT_S = 600
-"""How long the answers to one exchange may take. Kafka has loops that never end, and a test that waits for one hides all others."""
+"""How long the answers to one exchange may take. Kafka has loops that never end, and a test that
+waits for one hides all others.
+"""
 
 Answer = dict[str, Any]
 
 
 class OracleError(RuntimeError):
-    """The program ended, or refused a line as such (bad input, unknown op). What Kafka says about good input is part of the answer instead."""
+    """The program ended, or refused a line as such (bad input, unknown op).
+
+    What Kafka says about good input is part of the answer instead.
+    """
 
 
 class OracleMissingError(OracleError):
@@ -70,7 +75,9 @@ def jar(artifact: str) -> Path:
 
 
 class Oracle:
-    """One running program with one coordinator shard. Not thread-safe. `command` starts something else that speaks the same protocol, in `cwd`.
+    """One running program with one coordinator shard.
+
+    Not thread-safe. `command` starts something else that speaks the same protocol, in `cwd`.
 
     `release`: an older release of Kafka than the tests' usual one, such as "4.0" (see `OLDER`).
     """
@@ -98,7 +105,10 @@ class Oracle:
         return self.call_many([{"op": op, **fields}])[0]
 
     def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Answer]:
-        """Many ops in order, written ahead of the answers. Raises `OracleError` at the first line that is refused."""
+        """Many ops in order, written ahead of the answers.
+
+        Raises `OracleError` at the first line that is refused.
+        """
         asked = list(ops)
         answers = self.exchange(json.dumps(op) for op in asked)
         for op, answer in zip(asked, answers, strict=True):
@@ -108,7 +118,10 @@ class Oracle:
         return answers
 
     def exchange(self, lines: Iterable[str]) -> list[Answer]:
-        """Raw lines in, one answer for each out, refusals included. Raises `OracleError` if the program ends before the last answer, or takes `LIMIT_S`."""
+        """Raw lines in, one answer for each out, refusals included.
+
+        Raises `OracleError` if the program ends before the last answer, or takes `LIMIT_S`.
+        """
         sent = list(lines)
         if len(sent) == 1:  # as nearly always: two threads would take longer than most ops
             self._write(sent)

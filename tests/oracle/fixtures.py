@@ -9,7 +9,11 @@ from tests.oracle.client import Oracle, missing
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Oracle]:
-    """Kafka's own classes. Where they are not built the test is skipped, with the remedy; CI turns skips into failures (tests/conftest.py)."""
+    """Kafka's own classes.
+
+    Where they are not built the test is skipped, with the remedy; CI turns skips into failures
+    (tests/conftest.py).
+    """
     need_oracle()
     with Oracle() as running:
         yield running

@@ -16,7 +16,11 @@ __all__ = ["Schema", "SchemaField", "facts", "kafka_version", "schema", "schema_
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:
-    """A field as the schema has it, in versions that the message has. `default` is the generated class's: 0, "", (), a type's name in brackets for a struct of defaults."""
+    """A field as the schema has it, in versions that the message has.
+
+    `default` is the generated class's: 0, "", (), a type's name in brackets for a struct of
+    defaults.
+    """
 
     name: str
     type: str
@@ -136,7 +140,10 @@ def _field(raw: dict[str, Any], around: range, structs: dict[str, Any]) -> Schem
 
 
 def _default(kind: str, given: Any) -> Any:
-    """What the generator makes of `"default"`. A JSON null is not a null default but none at all; only the string "null" is one."""
+    """What the generator makes of `"default"`.
+
+    A JSON null is not a null default but none at all; only the string "null" is one.
+    """
     if given == "null":
         return None
     if given is None or given == "":

@@ -1,7 +1,8 @@
 """Run at the root, `python -m tests.pipeline.archive FILE` writes the archive of classes that the JVMs of Spark in tests map (JEP 350).
 
-Such a JVM lives for seconds or minutes. Loading and verifying its 15,000 classes takes a third of its CPU time, and half of a start (18 s to 9 s up to the first
-result). `make test` writes the archive again after packages were installed; a JVM with other jars ignores it.
+Such a JVM lives for seconds or minutes. Loading and verifying its 15,000 classes takes a third of
+its CPU time, and half of a start (18 s to 9 s up to the first result). `make test` writes the
+archive again after packages were installed; a JVM with other jars ignores it.
 """
 
 import os

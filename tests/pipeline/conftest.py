@@ -23,8 +23,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         .appName("quorate-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "2g")
-        # Each query runs once and on few rows: compiling code for it takes more time than that saves. The pages of the documentation and
-        # the benchmarks run the same jobs compiled.
+        # Each query runs once and on few rows: compiling code for it takes more time than that
+        # saves. The pages of the documentation and the benchmarks run the same jobs compiled.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.driver.host", "127.0.0.1")

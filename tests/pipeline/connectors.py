@@ -1,7 +1,8 @@
 """Our source beside Spark's own Kafka source, and results in Delta and Iceberg.
 
-`make test-spark-matrix` runs this on Spark 4.0, for which the jars of all three are in Maven's repository (`connectors.xml`); it is not among the tests of `make test`,
-whose Spark is newer than they are.
+`make test-spark-matrix` runs this on Spark 4.0, for which the jars of all three are in Maven's
+repository (`connectors.xml`); it is not among the tests of `make test`, whose Spark is newer than
+they are.
 """
 
 import json
@@ -99,7 +100,8 @@ def test_sparks_kafka_source_has_no_rows_of_internal_topics_and_no_error_where_o
     assert kafka("subscribe", "__consumer_offsets").count() == 0
     partitions = json.dumps({"__consumer_offsets": list(range(50))})
     assert kafka("assign", partitions).count() == 0
-    # It is that topic: a copy under another name has all rows, and `decode` makes of them what ours has.
+    # It is that topic: a copy under another name has all rows, and `decode` makes of them what ours
+    # has.
     copy = ours.where("group = 'plain'").select("key", "value")
     copy.write.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers).option(
         "topic", "mirror.__consumer_offsets"

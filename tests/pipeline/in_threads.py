@@ -9,7 +9,10 @@ __all__ = ["in_threads"]
 
 @contextmanager
 def in_threads(*work: Callable[[Event], None]) -> Iterator[None]:
-    """Have all of these run while the block does. Each is given what tells it to come to its end, which is waited for."""
+    """Have all of these run while the block does.
+
+    Each is given what tells it to come to its end, which is waited for.
+    """
     done = Event()
     threads = [Thread(target=one, args=(done,)) for one in work]
     for thread in threads:

@@ -1,4 +1,7 @@
-"""What the tests of jobs share: captures, and logs that are made up, as DataFrames. Several logs are in one, each with a topic of its own, so that one Spark job does."""
+"""What the tests of jobs share: captures, and logs that are made up, as DataFrames.
+
+Several logs are in one, each with a topic of its own, so that one Spark job does.
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -40,7 +43,10 @@ ROWS = Rows("__consumer_offsets")
 
 @cache
 def table_of(folder: Path, log: str | None = None, isolation_level: Any = "read_uncommitted") -> pa.Table:
-    """All rows of a partition, by default transaction markers and aborted offsets, too. `log`: what to call its topic."""
+    """All rows of a partition, by default transaction markers and aborted offsets, too.
+
+    `log`: what to call its topic.
+    """
     batches: list[pa.RecordBatch] = []
     for block in read_columns(folder, isolation_level=isolation_level):
         batches += ROWS.of_batches(block.batches, {"topic": pa.scalar(block.topic, pa.string())})
@@ -136,7 +142,11 @@ def replay_stored(stored: Iterable[StoredRecord | StoredMarker]) -> CoordinatorS
 
 
 def comparable(rows: Iterable[Rowlike] | CoordinatorState) -> dict[str, Rowlike]:
-    """Rows of a state by group. The names of topics that have an id are left out: a log tells them in passing, and more of them as long as nothing is left out of it."""
+    """Rows of a state by group.
+
+    The names of topics that have an id are left out: a log tells them in passing, and more of them
+    as long as nothing is left out of it.
+    """
     if isinstance(rows, CoordinatorState):
         rows = pa.Table.from_pylist(list(state_rows(rows, {})), STATE).to_pylist()
     found = {}

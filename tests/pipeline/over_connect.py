@@ -1,6 +1,7 @@
 """The source, the jobs and the streams where the session is one of Spark Connect: the same rows as the log has, and as the coordinator replays.
 
-`make test-spark-matrix` runs this on the newest release, with what `pyspark[connect]` needs besides; it is not among the tests of `make test`, whose Spark is the usual one.
+`make test-spark-matrix` runs this on the newest release, with what `pyspark[connect]` needs
+besides; it is not among the tests of `make test`, whose Spark is the usual one.
 """
 
 import os

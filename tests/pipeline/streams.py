@@ -44,7 +44,10 @@ def stream_of(spark: SparkSession, folder: Path, files: int = 1, schema: Any = N
 
 
 class Killed:
-    """A query that writes batch by batch, is killed at random places, and begun anew from its checkpoint. `kills`: how often. Without `random` it is never killed."""
+    """A query that writes batch by batch, is killed at random places, and begun anew from its checkpoint.
+
+    `kills`: how often. Without `random` it is never killed.
+    """
 
     def __init__(self, found: DataFrame, folder: Path, random: Random | None = None, partitions: int = 1) -> None:
         self.kills = 0

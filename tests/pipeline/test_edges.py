@@ -78,7 +78,8 @@ def test_of_commits_without_a_time_that_can_be_the_last_before_each_snapshot_is_
     records = [BatchRecord(offset=at, timestamp_ms=ms, key=key, value=value) for at, ms in enumerate(times_ms)]
     (folder / f"{0:020d}.log").write_bytes(b"".join(encode_batch([one]) for one in records))
     push_down = PushDown(what="commits", times_ms=(500,))
-    # Rows without a time come before all others, so that the snapshot sees the second commit, which replaces the first.
+    # Rows without a time come before all others, so that the snapshot sees the second commit, which
+    # replaces the first.
     assert [row["offset"] for row in rows_of(folder, **{PUSH_DOWN: push_down.text()})] == [1, 2]
 
 

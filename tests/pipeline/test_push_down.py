@@ -159,7 +159,10 @@ def test_damaged_values_replace_nothing(tmp_path: Path) -> None:
 
 
 def state_of(rows: Iterable[dict[str, Any]], until: PushDown, *, committed: bool) -> CoordinatorState:
-    """What a coordinator has after these rows, up to a moment. `committed`: what is in transactions was, too."""
+    """What a coordinator has after these rows, up to a moment.
+
+    `committed`: what is in transactions was, too.
+    """
     state = CoordinatorState()
     for row in sorted((row for row in rows if row["offset"] is not None), key=lambda row: row["offset"]):
         if until.until_offsets is not None and row["offset"] > until.until_offsets[None, row["partition"]]:

@@ -77,7 +77,8 @@ def test_every_epoch_and_generation_of_the_history_is_there_once() -> None:
             for group, epochs in told.items():
                 rows = of_group(capture, group)
                 if len(rows) != len(epochs):
-                    # Offsets that end a transaction, or a simple group before the first member, are not in what is replayed.
+                    # Offsets that end a transaction, or a simple group before the first member, are
+                    # not in what is replayed.
                     raise AssertionError((capture, group, [row["epoch"] for row in rows], epochs))
                 assert [row["epoch"] for row in rows] == epochs
 

@@ -69,7 +69,10 @@ def test_a_stream_has_each_record_once_while_groups_rebalance_and_a_leader_resta
         start: dict[str, Any] | None = None
 
         def micro_batch() -> bool:
-            """Another one, by a reader that knows nothing of those before. Whether there was anything."""
+            """Another one, by a reader that knows nothing of those before.
+
+            Whether there was anything.
+            """
             nonlocal start
             source = ConsumerOffsets({**options, "isolation.level": "read_uncommitted", "maxOffsetsPerTrigger": "25"})
             reader = source.streamReader(source.schema())

@@ -42,7 +42,8 @@ def zipped(path: Path) -> Path:
 
 def test_a_zip_of_the_package_is_enough_where_the_dependencies_are(tmp_path: Path) -> None:
     package = zipped(tmp_path / "quorate.zip")
-    # Without `site`, Python does not see that quorate is installed here; the libraries are put on the path.
+    # Without `site`, Python does not see that quorate is installed here; the libraries are put on
+    # the path.
     python = tmp_path / "python"
     libraries = sysconfig.get_path("purelib")
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{libraries}:$PYTHONPATH" exec "{sys.executable}" -S "$@"\n')

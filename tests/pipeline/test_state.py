@@ -157,7 +157,11 @@ def made_up() -> Iterator[tuple[str, list[Stored]]]:
 
 
 def end_of_write(stored: list[Stored], offset: int) -> int:
-    """The last offset of the write that has this one. In the midst of one there may be a group that nothing but a member's record, deleted since, has made (seed 145996929)."""
+    """The last offset of the write that has this one.
+
+    In the midst of one there may be a group that nothing but a member's record, deleted since, has
+    made (seed 145996929).
+    """
     at = max(one.timestamp_ms for one in stored if one.offset <= offset)
     return max(one.offset for one in stored if one.timestamp_ms <= at)
 

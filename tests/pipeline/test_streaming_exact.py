@@ -40,7 +40,8 @@ def made_up(seed: int) -> Groups:
 def pieces(rows: list[Packed], random: Random, *, writes: bool = False) -> list[list[Packed]]:
     """Micro-batches, cut anywhere, or with `writes` between what was written at two times.
 
-    In the midst of a write a replay may have a group that nothing but a record has made which the write deletes again (seed 474).
+    In the midst of a write a replay may have a group that nothing but a record has made which the
+    write deletes again (seed 474).
     """
     parts: list[list[Packed]] = []
     at = 0

@@ -1,7 +1,8 @@
 """Requests and responses that brokers answer besides those of group coordination: every version of Kafka 4.3, one module per API, named by it.
 
-A package of its own, so that who only coordinates groups does not load it; its `APIS` has theirs and those of group coordination, by key. Structs inside messages
-are in the modules of their APIs, under Kafka's names.
+A package of its own, so that who only coordinates groups does not load it; its `APIS` has theirs
+and those of group coordination, by key. Structs inside messages are in the modules of their APIs,
+under Kafka's names.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """AddPartitionsToTxn v0–5.
 
-v3 flexible, v4 from brokers for many transactions at once (KIP-890), v5 as v4. Up to version 3 the one transaction is in the message itself.
+v3 flexible, v4 from brokers for many transactions at once (KIP-890), v5 as v4. Up to version 3 the
+one transaction is in the message itself.
 """
 
 from quorate.codecs.api.declare import request, response

@@ -1,4 +1,7 @@
-"""AlterPartitionReassignments v0–1. KIP-455. v1 whether the number of replicas may change (KIP-860)."""
+"""AlterPartitionReassignments v0–1.
+
+KIP-455. v1 whether the number of replicas may change (KIP-860).
+"""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct

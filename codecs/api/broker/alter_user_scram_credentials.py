@@ -17,7 +17,10 @@ class ScramCredentialDeletion(Message):
 
 @struct
 class ScramCredentialUpsertion(Message):
-    """A user's credential for a mechanism, new or in the place of another. The password itself stays with the client."""
+    """A user's credential for a mechanism, new or in the place of another.
+
+    The password itself stays with the client.
+    """
 
     name: String = ""
     mechanism: Int8 = 0

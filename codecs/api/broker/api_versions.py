@@ -1,6 +1,7 @@
 """ApiVersions v0–4.
 
-v3 client software name, and flexible requests (KIP-511; the response's header never has tags); features (KIP-584); v4 features of minimum version 0 (KIP-1022).
+v3 client software name, and flexible requests (KIP-511; the response's header never has tags);
+features (KIP-584); v4 features of minimum version 0 (KIP-1022).
 """
 
 from quorate.codecs.api.declare import request, response

@@ -17,7 +17,10 @@ class CreatableRenewers(Message):
 
 @request(api_key=38, versions=range(1, 4), flexible_since=2)
 class CreateDelegationTokenRequest(Message):
-    """A token for an owner; `None` is the principal that requests it. `max_lifetime_ms`: -1 for the broker's own limit."""
+    """A token for an owner; `None` is the principal that requests it.
+
+    `max_lifetime_ms`: -1 for the broker's own limit.
+    """
 
     owner_principal_type: String | None = field(since=3, default="")
     owner_principal_name: String | None = field(since=3, default="")

@@ -1,6 +1,7 @@
 """CreateTopics v2–7.
 
-v4 defaults of the broker (KIP-464), v5 flexible, and what was made (KIP-525), v6 throttling (KIP-599), v7 topic ids (KIP-516).
+v4 defaults of the broker (KIP-464), v5 flexible, and what was made (KIP-525), v6 throttling
+(KIP-599), v7 topic ids (KIP-516).
 """
 
 from quorate.codecs.api.declare import request, response

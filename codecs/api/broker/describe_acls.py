@@ -1,4 +1,7 @@
-"""DescribeAcls v1–3. KIP-140. v1 patterns (KIP-290); v2 flexible; v3 users as resources (KIP-373)."""
+"""DescribeAcls v1–3.
+
+KIP-140. v1 patterns (KIP-290); v2 flexible; v3 users as resources (KIP-373).
+"""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct

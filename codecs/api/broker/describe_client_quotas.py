@@ -9,7 +9,10 @@ __all__ = ["DescribeClientQuotasRequest", "DescribeClientQuotasResponse"]
 
 @struct
 class ComponentData(Message):
-    """Whose quotas: `entity_type` "user", "client-id" or "ip". `match_type`: 0 the one named `match`, 1 the default, 2 any that is named, or the default."""
+    """Whose quotas: `entity_type` "user", "client-id" or "ip".
+
+    `match_type`: 0 the one named `match`, 1 the default, 2 any that is named, or the default.
+    """
 
     entity_type: String = ""
     match_type: Int8 = 0

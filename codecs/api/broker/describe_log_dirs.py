@@ -1,6 +1,7 @@
 """DescribeLogDirs v1–5.
 
-KIP-113. v2 flexible, v3 an error for the whole answer, v4 sizes of volumes (KIP-827), v5 whether a directory is cordoned.
+KIP-113. v2 flexible, v3 an error for the whole answer, v4 sizes of volumes (KIP-827), v5 whether a
+directory is cordoned.
 """
 
 from quorate.codecs.api.declare import request, response

@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions v0. KIP-966: topics page by page, with the replicas that are eligible as leaders."""
+"""DescribeTopicPartitions v0.
+
+KIP-966: topics page by page, with the replicas that are eligible as leaders.
+"""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct

@@ -15,7 +15,10 @@ class TopicPartitions(Message):
 
 @request(api_key=43, versions=range(0, 3), flexible_since=2)
 class ElectLeadersRequest(Message):
-    """Partitions that are to have their preferred leader again (`election_type` 0), or any (1). No list stands for all."""
+    """Partitions that are to have their preferred leader again (`election_type` 0), or any (1).
+
+    No list stands for all.
+    """
 
     election_type: Int8 = field(since=1, default=0)
     topic_partitions: Array[TopicPartitions] | None = ()

@@ -1,6 +1,7 @@
 """EndTxn v0–5.
 
-v3 flexible, v4 TRANSACTION_ABORTABLE, v5 raises the producer's epoch with each transaction (both KIP-890).
+v3 flexible, v4 TRANSACTION_ABORTABLE, v5 raises the producer's epoch with each transaction (both
+KIP-890).
 """
 
 from quorate.codecs.api.declare import request, response

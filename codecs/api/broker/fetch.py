@@ -1,7 +1,9 @@
 """Fetch v4–18.
 
-v4 transactions (KIP-98), v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320), v10 zstd, v11 racks (KIP-392), v12 flexible and divergence (KIP-595), v13 topic ids (KIP-516), v15 replica epochs (KIP-903),
-v16 where leaders are now (KIP-951), v17 directory ids (KIP-853), v18 high watermarks of replicas (KIP-1166).
+v4 transactions (KIP-98), v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320),
+v10 zstd, v11 racks (KIP-392), v12 flexible and divergence (KIP-595), v13 topic ids (KIP-516), v15
+replica epochs (KIP-903), v16 where leaders are now (KIP-951), v17 directory ids (KIP-853), v18 high
+watermarks of replicas (KIP-1166).
 """
 
 from quorate.codecs.api.declare import request, response

@@ -1,6 +1,7 @@
 """FindCoordinator v0–6.
 
-v1 transactions (KIP-98), v3 flexible, v4 many keys at once (KIP-699), v6 share groups (KIP-932). Up to version 3 the one answer is in the message itself.
+v1 transactions (KIP-98), v3 flexible, v4 many keys at once (KIP-699), v6 share groups (KIP-932). Up
+to version 3 the one answer is in the message itself.
 """
 
 from quorate.codecs.api.declare import request, response

@@ -16,7 +16,10 @@ class GetTelemetrySubscriptionsRequest(Message):
 
 @response(GetTelemetrySubscriptionsRequest)
 class GetTelemetrySubscriptionsResponse(Message):
-    """The client's subscription. `requested_metrics`: prefixes of names, none for no metrics, "*" for all."""
+    """The client's subscription.
+
+    `requested_metrics`: prefixes of names, none for no metrics, "*" for all.
+    """
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -1,6 +1,7 @@
 """InitProducerId v0–6.
 
-v2 flexible, v3 resumes a producer's epoch (KIP-360), v6 two-phase commit (KIP-939; brokers do not advertise it).
+v2 flexible, v3 resumes a producer's epoch (KIP-360), v6 two-phase commit (KIP-939; brokers do not
+advertise it).
 """
 
 from quorate.codecs.api.declare import request, response

@@ -1,6 +1,8 @@
 """ListOffsets v1–11.
 
-v2 isolation levels (KIP-98), v4 leader epochs (KIP-320), v6 flexible, v7 the record of the greatest timestamp (KIP-734), v8 and v9 tiered storage (KIP-405, KIP-1005), v10 a timeout, v11 the earliest offset not yet tiered.
+v2 isolation levels (KIP-98), v4 leader epochs (KIP-320), v6 flexible, v7 the record of the greatest
+timestamp (KIP-734), v8 and v9 tiered storage (KIP-405, KIP-1005), v10 a timeout, v11 the earliest
+offset not yet tiered.
 """
 
 from quorate.codecs.api.declare import request, response

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch v2–4. KIP-101, asked by consumers since KIP-320. v3 who asks, v4 flexible."""
+"""OffsetForLeaderEpoch v2–4.
+
+KIP-101, asked by consumers since KIP-320. v3 who asks, v4 flexible.
+"""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct

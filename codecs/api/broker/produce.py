@@ -1,7 +1,8 @@
 """Produce v3–13.
 
-v3 batches of format 2 and transactions (KIP-98), v5 log start offset, v7 zstd (KIP-110), v8 which records are wrong (KIP-467), v9 flexible, v10 where the leader is now (KIP-951), v12 adds partitions to transactions
-(KIP-890), v13 topic ids (KIP-516).
+v3 batches of format 2 and transactions (KIP-98), v5 log start offset, v7 zstd (KIP-110), v8 which
+records are wrong (KIP-467), v9 flexible, v10 where the leader is now (KIP-951), v12 adds partitions
+to transactions (KIP-890), v13 topic ids (KIP-516).
 """
 
 from quorate.codecs.api.declare import request, response
@@ -28,7 +29,10 @@ class TopicProduceData(Message):
 
 @request(api_key=0, versions=range(3, 14), flexible_since=9)
 class ProduceRequest(Message):
-    """Batches to append. `acks`: 0 none (then nothing is answered), 1 the leader's, -1 those of all replicas in sync."""
+    """Batches to append.
+
+    `acks`: 0 none (then nothing is answered), 1 the leader's, -1 those of all replicas in sync.
+    """
 
     transactional_id: String | None = field(since=3, default=None)
     acks: Int16 = 0

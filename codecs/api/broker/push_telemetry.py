@@ -9,7 +9,10 @@ __all__ = ["PushTelemetryRequest", "PushTelemetryResponse"]
 
 @request(api_key=72, versions=range(0, 1), flexible_since=0)
 class PushTelemetryRequest(Message):
-    """A client's metrics, in OpenTelemetry's protobuf format. `terminating`: the client closes, and pushes for the last time."""
+    """A client's metrics, in OpenTelemetry's protobuf format.
+
+    `terminating`: the client closes, and pushes for the last time.
+    """
 
     client_instance_id: Uuid = Uuid.ZERO
     subscription_id: Int32 = 0

@@ -1,4 +1,8 @@
-"""UpdateFeatures v0–2. KIP-584. v1 kinds of downgrades, and only checking (KIP-778); v2 says nothing of each feature (KIP-1022). All flexible."""
+"""UpdateFeatures v0–2.
+
+KIP-584. v1 kinds of downgrades, and only checking (KIP-778); v2 says nothing of each feature
+(KIP-1022). All flexible.
+"""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
@@ -9,7 +13,11 @@ __all__ = ["UpdateFeaturesRequest", "UpdateFeaturesResponse"]
 
 @struct
 class FeatureUpdateKey(Message):
-    """A feature's new level. `upgrade_type`: 1 up only, 2 down where nothing is lost, 3 down in any case; `allow_downgrade` says so in version 0."""
+    """A feature's new level.
+
+    `upgrade_type`: 1 up only, 2 down where nothing is lost, 3 down in any case; `allow_downgrade`
+    says so in version 0.
+    """
 
     feature: String = field(default="", map_key=True)
     max_version_level: Int16 = 0

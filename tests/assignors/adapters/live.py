@@ -206,7 +206,10 @@ class Aio(Member):
 
 
 class Java(Member):
-    """The Java client's consumer, by tests/assignors/adapters/GroupMember.java. `seen`: the subscriptions that it was shown as the leader."""
+    """The Java client's consumer, by tests/assignors/adapters/GroupMember.java.
+
+    `seen`: the subscriptions that it was shown as the leader.
+    """
 
     def __init__(
         self,

@@ -124,7 +124,8 @@ def assigned_to(coordinator):
 
 @pytest.mark.parametrize("timeout_ms", [0, 100, None])
 def test_kafka_python_keeps_a_join_that_ended_between_two_polls(joining, timeout_ms):
-    # By itself it joins anew, as a leader by another rebalance, and members that work longer than they poll do so for ever.
+    # By itself it joins anew, as a leader by another rebalance, and members that work longer than
+    # they poll do so for ever.
     joining._join_task = Future().success(assignment_bytes([("t", 1), ("t", 4)]))
     assert joining.ensure_active_group(timeout_ms)
     assert assigned_to(joining) == [1, 4]
@@ -151,7 +152,8 @@ def test_kafka_python_forgets_a_join_if_it_was_put_out_since(joining):
 
 
 def test_kafka_python_joins_anew_if_it_was_put_out_between_joining_and_its_assignment(joining):
-    # The answer to an older commit or heartbeat does that. By itself kafka-python fails poll(): the assignor's name is not that of no generation.
+    # The answer to an older commit or heartbeat does that. By itself kafka-python fails poll(): the
+    # assignor's name is not that of no generation.
     answer = SimpleNamespace(error_code=0, protocol_type="consumer", protocol_name="range", assignment=b"")
     assert joining._process_sync_group_response(answer, 0) == b""
     joining.reset_generation()
@@ -162,7 +164,8 @@ def test_kafka_python_joins_anew_if_it_was_put_out_between_joining_and_its_assig
 
 @pytest.mark.parametrize("until", ["poll", "another join", "close"])
 def test_kafka_python_sends_heartbeats_from_the_end_of_a_join_to_the_next_poll(joining, until):
-    # By itself it does not, and a cooperative consumer that works on records for longer than its session timeout is put out.
+    # By itself it does not, and a cooperative consumer that works on records for longer than its
+    # session timeout is put out.
     sent = []
 
     async def heartbeat():
@@ -224,7 +227,8 @@ def commits(consumer, monkeypatch):
 
 @pytest.mark.parametrize("name", ["Range", "CooperativeSticky"])
 def test_offsets_of_a_topic_that_was_deleted_hold_up_no_rebalance(client, name, monkeypatch):
-    # By itself aiokafka tries to commit them for ever, and kafka-python until its request times out: the group waits for it.
+    # By itself aiokafka tries to commit them for ever, and kafka-python until its request times
+    # out: the group waits for it.
     with client.consumer(getattr(client, name)(), topics=["t", "u"]) as consumer:
         consumer.metadata(RACKS, {**SIX, "u": {0: [1]}})
         consumer.join()

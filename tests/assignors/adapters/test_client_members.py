@@ -132,7 +132,8 @@ def test_a_coordinator_that_asks_no_protocols_is_none_that_the_adapter_knows(mon
 
 
 def test_aiokafka_joins_once_with_all_assignors():
-    # By itself it sends a JoinGroup for each, the first with one assignor, the second with two: a rebalance each.
+    # By itself it sends a JoinGroup for each, the first with one assignor, the second with two: a
+    # rebalance each.
     with OfflineAio(aiokafka.CooperativeSticky(), aiokafka.Range(), aiokafka.Sticky()) as consumer:
         consumer.subscription("range")
         assert [[name for name, _ in one] for one in consumer.joined] == [["cooperative-sticky", "range", "sticky"]]

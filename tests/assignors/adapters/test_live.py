@@ -261,7 +261,8 @@ def test_a_duplicate_instance_puts_the_first_one_out_and_tells_it_why(broker, to
 
 
 def test_a_commit_tells_of_a_duplicate_as_a_heartbeat_does(broker, topic, client):
-    # Heartbeats are rare: the first one hears of it by a commit, and must not take it for a reason to join again.
+    # Heartbeats are rare: the first one hears of it by a commit, and must not take it for a reason
+    # to join again.
     quiet = {"group_instance_id": "i", "heartbeat_interval_ms": 5000, "session_timeout_ms": 30000}
     commits = {"enable_auto_commit": True, "auto_commit_interval_ms": 100}
     with client.member(broker, topic, "Range", **quiet, **commits) as first, produced(broker, topic, 6):

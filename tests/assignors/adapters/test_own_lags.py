@@ -1,5 +1,6 @@
 """`LagAware()` alone: lags are read by the consumer's own connections, with its group, security and reset policy (KIP-169), and nothing that goes wrong there
-holds up a group."""
+holds up a group.
+"""
 
 import asyncio
 import logging
@@ -26,7 +27,9 @@ CLIENTS = {"kafka-python": (KafkaPython, kafka_python), "aiokafka": (Aio, aiokaf
 WRITTEN = [9, 5, 4, 1]
 """Records of each partition; of partition 2 an offset is committed, 0."""
 BY_EARLIEST = {frozenset({0, 3}), frozenset({1, 2})}
-"""Partitions by decreasing lag go to who has the fewest partitions, then to who has the least lag: 9 | 5, then 4 to the second, 1 to the first."""
+"""Partitions by decreasing lag go to who has the fewest partitions, then to who has the least lag:
+9 | 5, then 4 to the second, 1 to the first.
+"""
 BY_LATEST = {frozenset({2, 3}), frozenset({0, 1})}
 """Lags 0, 0, 4 and 0: 4 | 0, then 0 to the second, 0 to the first."""
 BY_NUMBER = {frozenset({0, 2}), frozenset({1, 3})}

@@ -1,4 +1,7 @@
-"""`quorate cluster` without containers: options, what is shown, and what is said where something is missing. Real labs: tests/integration/test_lab.py."""
+"""`quorate cluster` without containers: options, what is shown, and what is said where something is missing.
+
+Real labs: tests/integration/test_lab.py.
+"""
 
 import json
 import sys

@@ -1,4 +1,7 @@
-"""`quorate cluster` on embedded labs: a process that outlives the command, found again by every later one. Labs in containers: tests/integration/test_lab.py."""
+"""`quorate cluster` on embedded labs: a process that outlives the command, found again by every later one.
+
+Labs in containers: tests/integration/test_lab.py.
+"""
 
 import fcntl
 import json
@@ -145,7 +148,10 @@ def test_what_cannot_be_leaves_nothing_behind(labs, arguments, said):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_a_lab_whose_start_is_not_waited_for_is_there_or_gone(labs, number):
-    """Killed, `up` can do nothing: the lab is there as if it had not been. Interrupted, it takes back what it began."""
+    """Killed, `up` can do nothing: the lab is there as if it had not been.
+
+    Interrupted, it takes back what it began.
+    """
     starting = "import sys; from quorate.cli.main import main; main(sys.argv[1:])"
     up = subprocess.Popen(
         [sys.executable, "-P", "-c", starting, "cluster", "up"],

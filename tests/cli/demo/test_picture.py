@@ -1,4 +1,7 @@
-"""The picture in the README has what it is about, and asks no other host for anything. That it is what the command prints is held by test_demo_play."""
+"""The picture in the README has what it is about, and asks no other host for anything.
+
+That it is what the command prints is held by test_demo_play.
+"""
 
 import html
 import importlib.util

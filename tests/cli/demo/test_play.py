@@ -44,7 +44,8 @@ def test_reading_follows_racks(played):
     )
     assert [total for _, total in said] == ["6", "6", "6", "9", "9"]
     local = [int(one) for one, _ in said]
-    # Each member could have all it reads in its rack, unless a busy machine had one of them join late.
+    # Each member could have all it reads in its rack, unless a busy machine had one of them join
+    # late.
     assert local[0] >= 5
     assert local[1] < 6  # nothing is left in rack c
     assert "(remote)" in played.out

@@ -34,7 +34,11 @@ from tests.cluster.wire import Wire
 def test_a_producer_that_is_not_known_begins_at_0_where_the_broker_adds_partitions(
     cluster: EmbeddedCluster, wire: Wire, topic: Any
 ) -> None:
-    """KIP-890's second version. How it is told from clients before is by what came first: a broker remembers for whom it asked the coordinator, until it takes a batch."""
+    """KIP-890's second version.
+
+    How it is told from clients before is by what came first: a broker remembers for whom it asked
+    the coordinator, until it takes a batch.
+    """
     cluster.call(lambda: cluster.core.internal_topic(TRANSACTION_STATE))
 
     def writer(name: str) -> Callable[[int, int], int]:
@@ -156,7 +160,10 @@ def test_a_producer_goes_on_at_0_behind_a_marker_of_a_new_epoch(wire: Wire, topi
 def test_a_count_that_differs_from_the_records_is_refused_and_the_log_stays_as_it_is(
     wire: Wire, topic: Any, count: int, compression: str
 ) -> None:
-    """Issue 14. All faults of batches, and topics of other kinds: `tests/cluster/test_produced.py`."""
+    """Issue 14.
+
+    All faults of batches, and topics of other kinds: `tests/cluster/test_produced.py`.
+    """
     two = [produced_cases.record(0), produced_cases.record(1)]
     found = _produce(wire, topic, produced_cases.batch(two, count=count, compression=compression))
     assert (found.error_code, found.error_message) == (ErrorCode.INVALID_RECORD, None)

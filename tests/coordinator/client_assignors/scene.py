@@ -1,4 +1,7 @@
-"""A group whose members can run assignors, told in the words of KIP-848. Members do what consumers do: they give up what they are told to with the next heartbeat."""
+"""A group whose members can run assignors, told in the words of KIP-848.
+
+Members do what consumers do: they give up what they are told to with the next heartbeat.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -75,7 +78,11 @@ class Member:
 
 
 class Scene:
-    """One group, "g". Unless told otherwise, targets may follow each other at once, sessions are long; orders has 6 partitions, in racks a, b and c."""
+    """One group, "g".
+
+    Unless told otherwise, targets may follow each other at once, sessions are long; orders has 6
+    partitions, in racks a, b and c.
+    """
 
     def __init__(self, **config: Any) -> None:
         settings = {
@@ -182,7 +189,10 @@ class Scene:
                 self.beat(member_id)
 
     def join_classic(self, member_id: str, instance_id: str | None = None) -> JoinGroupResponse:
-        """A member of the classic protocol joins, or joins again (online migration). It announces no assignors."""
+        """A member of the classic protocol joins, or joins again (online migration).
+
+        It announces no assignors.
+        """
         subscription = ConsumerProtocolSubscription(
             topics=("orders",), user_data=None, owned_partitions=(), generation_id=-1, rack_id=None
         )

@@ -17,7 +17,8 @@ def counted(numbers: list[int]) -> list[int]:
 def test_a_and_b_then_c_comes_then_a_dies() -> None:
     scene = Scene(group_consumer_session_timeout_ms=45_000)
 
-    # A and B are at epoch 5: two bumps because they joined, two because their assignor had something new to say.
+    # A and B are at epoch 5: two bumps because they joined, two because their assignor had
+    # something new to say.
     assert computes(scene.join("A"))
     assert not computes(scene.join("B"))
     for member_id in ("A", "B"):
@@ -36,7 +37,8 @@ def test_a_and_b_then_c_comes_then_a_dies() -> None:
     assert scene.beat("A").assignment is None
     assert scene.group.state == "Assigning"
 
-    # The assignor that runs in C declares the target of epoch 6; the coordinator brings the group there.
+    # The assignor that runs in C declares the target of epoch 6; the coordinator brings the group
+    # there.
     scene.prepare("C")
     assert scene.install("C", by_hand(A=[1, 2], B=[4, 5], C=[3, 6])) is ErrorCode.NONE
     assert {one: counted(scene.target(one)) for one in "ABC"} == {"A": [1, 2], "B": [4, 5], "C": [3, 6]}

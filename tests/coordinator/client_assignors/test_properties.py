@@ -103,7 +103,8 @@ class Computing(RuleBasedStateMachine):
         member_id = self.one(data)
         member = self.scene.members[member_id]
         if member.epoch > 0:
-            # As in Kafka, a member whose leaving could not be written has no session any more; only a load would end that.
+            # As in Kafka, a member whose leaving could not be written has no session any more; only
+            # a load would end that.
             self.scene.log.fail_next = None
             self.scene.leave(member_id, epoch=-2 if static and member.instance_id else -1)
 

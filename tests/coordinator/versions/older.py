@@ -2,7 +2,8 @@
 
     .venv/bin/python -P tests/coordinator/versions/older.py        # builds their oracles, asks them anew, and writes the file
 
-There is an oracle for 4.0 in every test run; those of the releases between are made here, of its sources and of the newest's, when answers are to be recorded.
+There is an oracle for 4.0 in every test run; those of the releases between are made here, of its
+sources and of the newest's, when answers are to be recorded.
 """
 
 import os
@@ -42,7 +43,9 @@ KINDS: Kinds = {
     "classic": (range(3), partial(_made, ClassicHistory)),
     "mixed": ((*range(6), 20, 28, 41), partial(_made, MixedHistory)),
 }
-"""The seeds behind the first show what few histories do: members that revoke again, a policy that is against classic members, groups that become classic."""
+"""The seeds behind the first show what few histories do: members that revoke again, a policy that
+is against classic members, groups that become classic.
+"""
 
 HOST = "org/apache/kafka/coordinator/group/OracleHost.java"
 IN_BOTH = [
@@ -77,7 +80,9 @@ RELEASES = {
         (HERE, [(r"record\.internal\.", "record.")]),
     ),
 }
-"""Release → what is other in the host of 4.0's oracle; whose log it takes, and what is other in that."""
+"""Release → what is other in the host of 4.0's oracle; whose log it takes, and what is other in
+that.
+"""
 
 
 def main() -> None:

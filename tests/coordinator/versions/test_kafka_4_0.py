@@ -21,7 +21,9 @@ SEEDS = {
     ClassicHistory: range(portion(12)),
     MixedHistory: (*range(portion(23)), 28, 41),
 }
-"""The seeds behind the first show what few histories do: an expression that is dropped, a policy that is against classic members, groups that become classic."""
+"""The seeds behind the first show what few histories do: an expression that is dropped, a policy
+that is against classic members, groups that become classic.
+"""
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in SEEDS.items() for seed in seeds])
