@@ -63,6 +63,7 @@ lint: .venv/.dev ## ruff, mypy --strict on the installed package, and which room
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	scripts/lint-types
+	.venv/bin/python -P scripts/plain_english.py
 
 format: .venv/.dev ## Put the sources into the shape that make lint asks for
 	.venv/bin/ruff check --fix-only .
