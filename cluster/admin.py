@@ -44,7 +44,7 @@ class AdminOperations(ABC):
 
     @property
     @abstractmethod
-    def answering_servers(self) -> str:
+    def responsive_servers(self) -> str:
         """`bootstrap_servers` without brokers that are known not to answer now: a client that begins with a frozen one waits for half a minute."""
 
     @abstractmethod
@@ -63,7 +63,7 @@ class AdminOperations(ABC):
     def _make_admin(self) -> "KafkaAdminClient":
         from kafka import KafkaAdminClient
 
-        config = {**self.client_config, "bootstrap_servers": self.answering_servers}
+        config = {**self.client_config, "bootstrap_servers": self.responsive_servers}
         return KafkaAdminClient(**config, client_id="quorate-integration")
 
     def close_admin(self) -> None:
@@ -276,7 +276,7 @@ class AdminOperations(ABC):
 
         `options` are those of `quorate.codecs.read_live`.
         """
-        config = {**self.client_config, "bootstrap_servers": self.answering_servers}
+        config = {**self.client_config, "bootstrap_servers": self.responsive_servers}
         with closing(read_live(**{**config, **options})) as entries:  # type: ignore[type-var]
             yield from entries
 

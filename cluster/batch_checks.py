@@ -1,6 +1,6 @@
 """What a produce request may have for a partition, before its log is asked: one whole batch of format 2.
 
-Sizes, CRCs and counts are checked in `quorate.cluster.produced`, records in
+Sizes, CRCs and counts are checked in `quorate.cluster.batch_validation`, records in
 `quorate.cluster.record_checks`, the order of a producer's batches by the log.
 """
 

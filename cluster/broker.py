@@ -62,7 +62,7 @@ class Broker:
         self.connections: set[Connection] = set()
         self._waiting: deque[Connection] = deque()
         self._idle: Handle | None = None
-        self.fetch_sessions = FetchSessions(cluster.settings.number("max.incremental.fetch.session.cache.slots"))
+        self.fetch_sessions = FetchSessions(cluster.broker_configs.number("max.incremental.fetch.session.cache.slots"))
         self.telemetry = Telemetry()
         self._server: asyncio.Server | None = None
         self._closing: asyncio.Server | None = None  # its last connections are being accepted
@@ -149,7 +149,7 @@ class Broker:
         One too many of its host is closed (`max.connections.per.ip`), one too many altogether waits
         (`max.connections`).
         """
-        settings = self.cluster.settings
+        settings = self.cluster.broker_configs
         meter = self.cluster.meter
         if meter is not None:
             meter.accepted[self.id] += 1
@@ -174,13 +174,13 @@ class Broker:
             self.connections.discard(connection)
         elif connection in self._waiting:
             self._waiting.remove(connection)
-        while self._waiting and len(self.connections) < self.cluster.settings.number("max.connections", self.id):
+        while self._waiting and len(self.connections) < self.cluster.broker_configs.number("max.connections", self.id):
             following = self._waiting.popleft()
             self.connections.add(following)
             following.hold(False)
 
     def _look_for_idle(self) -> None:
-        limit_ms = self.cluster.settings.number("connections.max.idle.ms")
+        limit_ms = self.cluster.broker_configs.number("connections.max.idle.ms")
         if limit_ms < 0:
             return
         for connection in list(self.connections):
@@ -221,7 +221,7 @@ class Broker:
             self._go_on()
             return
         clock = self.cluster.clock
-        timeout_ms = self.cluster.settings.number("broker.session.timeout.ms")
+        timeout_ms = self.cluster.broker_configs.number("broker.session.timeout.ms")
         self._session = clock.call_at(clock.now_ms() + timeout_ms, self._fence)
 
     def _go_on(self) -> None:

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class EffectiveConfigs(Protocol):
-    """What validation needs of the brokers' configs (`quorate.cluster.settings`)."""
+    """What validation needs of the brokers' configs (`quorate.cluster.broker_configs`)."""
 
     changed: dict[int | None, dict[str, str]]
 
@@ -192,9 +192,9 @@ def _connection_problem(value: Value, number: Callable[[str], int | None]) -> st
 # ---- of topics, groups and client metrics
 
 
-def check_topic_configs(settings: EffectiveConfigs, configs: Mapping[str, str | None]) -> None:
+def check_topic_configs(broker_configs: EffectiveConfigs, configs: Mapping[str, str | None]) -> None:
     """Raises `ApiError` for configs that no topic can have."""
-    known = settings.keys(ConfigResourceType.TOPIC)
+    known = broker_configs.keys(ConfigResourceType.TOPIC)
     values = _checked(known, configs, "topic")
     name_of_least, name_of_most = "min.compaction.lag.ms", "max.compaction.lag.ms"
     least, most = (int(values.get(name, known[name].default or 0)) for name in (name_of_least, name_of_most))
@@ -203,10 +203,10 @@ def check_topic_configs(settings: EffectiveConfigs, configs: Mapping[str, str | 
         raise ApiError(ErrorCode.INVALID_CONFIG, problem)
 
 
-def check_group_configs(settings: EffectiveConfigs, configs: Mapping[str, str | None]) -> None:
+def check_group_configs(broker_configs: EffectiveConfigs, configs: Mapping[str, str | None]) -> None:
     """Raises `ApiError` for configs that no group can have, or that the brokers' configs do not allow."""
-    values = _checked(settings.keys(ConfigResourceType.GROUP), configs, "group")
-    if problem := _group_problem(values, settings):
+    values = _checked(broker_configs.keys(ConfigResourceType.GROUP), configs, "group")
+    if problem := _group_problem(values, broker_configs):
         raise ApiError(ErrorCode.INVALID_CONFIG, problem)
 
 
@@ -230,8 +230,8 @@ def _without_nulls(configs: Mapping[str, str | None], whose: str) -> Mapping[str
     return {name: value for name, value in configs.items() if value is not None}
 
 
-def _group_problem(configs: Mapping[str, str], settings: EffectiveConfigs) -> str | None:
-    known, value = settings.keys(ConfigResourceType.BROKER), settings.effective
+def _group_problem(configs: Mapping[str, str], broker_configs: EffectiveConfigs) -> str | None:
+    known, value = broker_configs.keys(ConfigResourceType.BROKER), broker_configs.effective
     for name, text in configs.items():
         kind, _, rest = name.partition(".")
         least, most = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest.removeprefix('num.')}"
@@ -247,12 +247,12 @@ def _group_problem(configs: Mapping[str, str], settings: EffectiveConfigs) -> st
     return None
 
 
-def check_client_metrics(settings: EffectiveConfigs, name: str, configs: Mapping[str, str | None]) -> None:
+def check_client_metrics(broker_configs: EffectiveConfigs, name: str, configs: Mapping[str, str | None]) -> None:
     """Raises `ApiError` for configs that a subscription cannot have, in the order of Kafka's ClientMetricsConfigs."""
     values = _without_nulls(configs, "client metrics")
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
-    known = settings.keys(ConfigResourceType.CLIENT_METRICS)
+    known = broker_configs.keys(ConfigResourceType.CLIENT_METRICS)
     if unknown := next((each for each in values if each not in known), None):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {unknown}")
     for each, value in values.items():
@@ -283,7 +283,7 @@ def has_eligible_leaders(features: Mapping[str, int]) -> bool:
 
 
 def check_broker_configs(
-    settings: EffectiveConfigs,
+    broker_configs: EffectiveConfigs,
     by: int,
     broker: int | None,
     configs: Mapping[str, str | None],
@@ -296,15 +296,15 @@ def check_broker_configs(
     `by`: the broker that received the request, which checks what they would be for itself.
     `features`: their levels; `requested`: configs that the request names.
     """
-    keys = {name: broker_config_key(settings.kafka_version, name) for name in configs}
+    keys = {name: broker_config_key(broker_configs.kafka_version, name) for name in configs}
     values = {name: value for name, value in configs.items() if value is not None}
     problem = (
         _problem_of_modes(keys, UpdateMode.READ_ONLY, "Cannot update these configs dynamically")
         or _problem_of_modes(keys, UpdateMode.LISTENER, _PER_LISTENER)
         or next(filter(None, (keys[name].problem(value) for name, value in values.items())), None)
         or (_problem_of_modes(keys, UpdateMode.PER_BROKER, _PER_BROKER) if broker is None else None)
-        or _problem_of_listeners(settings, broker, values)
-        or _problem_together(settings, by, broker, values)
+        or _problem_of_listeners(broker_configs, broker, values)
+        or _problem_together(broker_configs, by, broker, values)
     )
     if problem:
         raise ApiError(ErrorCode.INVALID_REQUEST, problem)
@@ -326,20 +326,22 @@ def _problem_of_modes(keys: Mapping[str, ConfigKey], mode: UpdateMode, problem: 
     return f"{problem}: [{', '.join(names)}]" if names else None
 
 
-def _problem_of_listeners(settings: EffectiveConfigs, broker: int | None, configs: Mapping[str, str]) -> str | None:
+def _problem_of_listeners(
+    broker_configs: EffectiveConfigs, broker: int | None, configs: Mapping[str, str]
+) -> str | None:
     """The addresses of an embedded broker are its owner's: other ones are refused, as Kafka refuses listeners that do not fit together."""
-    before = settings.changed.get(broker, {})
+    before = broker_configs.changed.get(broker, {})
     changed = (name for name in _LISTENERS if name in configs and configs[name] != before.get(name))
     return next((f"{name} of an embedded broker cannot change while it runs" for name in changed), None)
 
 
 def _problem_together(
-    settings: EffectiveConfigs, by: int, broker: int | None, configs: Mapping[str, str]
+    broker_configs: EffectiveConfigs, by: int, broker: int | None, configs: Mapping[str, str]
 ) -> str | None:
-    own = settings.changed.get(by, {}) if broker is None else {}
+    own = broker_configs.changed.get(by, {}) if broker is None else {}
 
     def now(name: str) -> str | None:
-        return settings.effective(name, by)
+        return broker_configs.effective(name, by)
 
     def then(name: str) -> str | None:
         return configs[name] if name in configs and name not in own else now(name)
@@ -353,4 +355,4 @@ def _problem_together(
             return f"{failed} not be greater than double the current value {was}"
     if int(then("max.connections") or 0) == 0:
         return "Invalid max.connections 0"
-    return broker_problem(settings.kafka_version, then)
+    return broker_problem(broker_configs.kafka_version, then)

@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._transport: Any = None
         # Kafka's SaslServerAuthenticator reads whatever comes before the end of a login.
         login_first = bool(broker.cluster.security.users)
-        self._limit = broker.cluster.settings.number(
+        self._limit = broker.cluster.broker_configs.number(
             "sasl.server.max.receive.size" if login_first else "socket.request.max.bytes"
         )
         self._meter = broker.cluster.meter
@@ -298,7 +298,7 @@ class Connection(asyncio.Protocol):
     def logged_in(self, user: str) -> None:
         """The login is complete: requests may be as large as `socket.request.max.bytes`."""
         self.user, self.login = user, None
-        self._limit = self.broker.cluster.settings.number("socket.request.max.bytes")
+        self._limit = self.broker.cluster.broker_configs.number("socket.request.max.bytes")
 
     def _header(self, frame: bytes) -> Header:
         """The header of a request; with the request itself if it is the one before again, all but its correlation id.

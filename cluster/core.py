@@ -65,7 +65,7 @@ class ClusterCore(SharedCluster):
         if data is not None:
             self._load(data, accept_data_loss=accept_data_loss)
         if not self.state.features:
-            self.controller.append(feature_records({}, finalized(self.settings.coordinator.kafka_version)))
+            self.controller.append(feature_records({}, finalized(self.broker_configs.coordinator.kafka_version)))
         self.start_notes = tuple(self.notes)
 
     def _load(self, path: str | PathLike[str], *, accept_data_loss: bool) -> None:
@@ -79,7 +79,7 @@ class ClusterCore(SharedCluster):
             new_id=self.cluster_id,
             now_ms=self.clock.now_ms(),
             on_note=self.note,
-            durable="log.flush.interval.messages" in self.settings.properties,
+            durable="log.flush.interval.messages" in self.broker_configs.properties,
             accept_data_loss=accept_data_loss,
         )
         try:
@@ -88,7 +88,13 @@ class ClusterCore(SharedCluster):
             self._check_loaded(data)
             self._publish(self.state.take_delta())
             data.inspect(
-                (topic.name, one.index, topic.id, one.replicas, LogConfig.of(self.settings, topic.config, -1).compact)
+                (
+                    topic.name,
+                    one.index,
+                    topic.id,
+                    one.replicas,
+                    LogConfig.of(self.broker_configs, topic.config, -1).compact,
+                )
                 for topic in self.topics.values()
                 for one in topic.partitions
             )
@@ -111,7 +117,7 @@ class ClusterCore(SharedCluster):
                 f"use {max(known)} brokers, or another directory"
             )
         try:
-            check_levels(self.features, self.settings.coordinator.kafka_version)
+            check_levels(self.features, self.broker_configs.coordinator.kafka_version)
         except ConfigError as error:
             raise ClusterError(f"{data.path}: {error}, in another directory") from None
         for number, broker in known.items():
@@ -225,9 +231,9 @@ class ClusterCore(SharedCluster):
         """
         parsed = KafkaVersion.parse(version)
         check_levels(self.features, parsed)
-        self.settings.upgrade(parsed)
+        self.broker_configs.upgrade(parsed)
         self.controller.version += 1
-        self.logs.settings_changed()  # releases have defaults of their own
+        self.logs.broker_configs_changed()  # releases have defaults of their own
         for broker in self.brokers.values():
             broker.drop_clients()  # as brokers that restart do; clients ask for versions anew
         self.groups.runtime.restart()

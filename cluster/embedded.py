@@ -21,11 +21,11 @@ from quorate.cluster.clock import Clock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.faults import Faults
-from quorate.cluster.interface import BrokerInfo, Cluster, racks_by_turns
+from quorate.cluster.interface import BrokerInfo, Cluster, racks_of_brokers
 from quorate.cluster.loop_thread import LoopThread
 from quorate.cluster.meter import Meter
-from quorate.cluster.own_folder import OwnFolder
 from quorate.cluster.security import Security, SecurityProtocol, generate_security
+from quorate.cluster.temporary_folder import TemporaryFolder
 from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.error_codes import ErrorCode
@@ -84,8 +84,8 @@ class EmbeddedCluster(Cluster):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: int | None = None
         self._thread: LoopThread | None = None
-        self._files: OwnFolder | None = None
-        named = racks_by_turns((len(racks) or 1) if brokers is None else brokers, racks)
+        self._files: TemporaryFolder | None = None
+        named = racks_of_brokers((len(racks) or 1) if brokers is None else brokers, racks)
         if ports is not None and len(ports) != len(named):
             raise ClusterError(f"{len(ports)} ports for {len(named)} brokers; give one for each")
         if version is not None:
@@ -93,7 +93,7 @@ class EmbeddedCluster(Cluster):
         try:
             if isinstance(security, str):
                 if security.endswith("SSL"):
-                    self._files = OwnFolder()
+                    self._files = TemporaryFolder()
                 security = generate_security(security, self._files.path if self._files else None, password)
             self.core = ClusterCore(
                 named,
@@ -118,7 +118,7 @@ class EmbeddedCluster(Cluster):
     @property
     def brokers(self) -> Sequence[BrokerInfo]:
         """All brokers, by id."""
-        version = str(self.core.settings.coordinator.kafka_version)
+        version = str(self.core.broker_configs.coordinator.kafka_version)
         return [
             BrokerInfo(
                 id=broker.id,
@@ -136,7 +136,7 @@ class EmbeddedCluster(Cluster):
         return ",".join(broker.address for broker in self.core.brokers.values())
 
     @property
-    def answering_servers(self) -> str:
+    def responsive_servers(self) -> str:
         """`bootstrap_servers` without brokers that answer nothing."""
         brokers = self.core.brokers.values()
         return ",".join(one.address for one in brokers if one.serving and not one.silent) or self.bootstrap_servers
@@ -345,7 +345,7 @@ class EmbeddedCluster(Cluster):
             wanted = KafkaVersion.parse(version)
         except ValueError as error:
             raise ClusterError(str(error)) from None
-        if wanted != self.core.settings.coordinator.kafka_version:
+        if wanted != self.core.broker_configs.coordinator.kafka_version:
             raise ClusterError(
                 "all brokers of an embedded cluster are of one release",
                 f"move all of them: quorate cluster upgrade {version}",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from quorate.cluster.broker import Broker
 from quorate.cluster.clock import Clock
 from quorate.cluster.connection import Connection
-from quorate.cluster.failing import failed_response, with_error
+from quorate.cluster.error_responses import failed_response, with_error
 from quorate.cluster.frames import Header
 from quorate.codecs.api.broker import ProduceRequest
 from quorate.codecs.api.error_codes import ErrorCode

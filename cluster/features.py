@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from quorate.cluster.settings import check_release
+from quorate.cluster.broker_configs import check_release
 from quorate.codecs.releases import RELEASES, KafkaVersion, features_of
 from quorate.coordinator.config import ConfigError
 

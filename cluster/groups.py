@@ -65,17 +65,17 @@ class GroupCoordinators:
 
     def __init__(self, services: Services, authorizer: Authorizer | None) -> None:
         self.configs: dict[str, Mapping[str, int]] = {}
-        self._settings = services.settings
+        self._broker_configs = services.broker_configs
         self._state = services.state
         self._new_id = services.new_id
         self._authorizer = authorizer
         self._host = TopicHost(services, CONSUMER_OFFSETS, "groups", self._new_shard)
         self.runtime: CoordinatorRuntime[PartitionState, GroupCoordinatorShard] = CoordinatorRuntime(self._host)
-        self._nobody = GroupCoordinatorShard(self._settings.coordinator, new_id=self._new_id)
+        self._nobody = GroupCoordinatorShard(self._broker_configs.coordinator, new_id=self._new_id)
 
     def _new_shard(self, partition: PartitionState) -> GroupCoordinatorShard:
         shard = GroupCoordinatorShard(
-            self._settings.coordinator,
+            self._broker_configs.coordinator,
             image=self._state.image,
             new_id=self._new_id,
             may_describe=None if self._authorizer is None else self._describable,
@@ -98,10 +98,10 @@ class GroupCoordinators:
         """The coordinator for a partition, if this broker is it."""
         return None if partition is None or partition.leader != broker else self.runtime.at(partition)
 
-    def settings_changed(self) -> None:
+    def broker_configs_changed(self) -> None:
         """The brokers' configs have changed while they run."""
         for running in self.runtime:
-            running.shard.config = self._settings.coordinator
+            running.shard.config = self._broker_configs.coordinator
 
     def config_changed(self, group: str) -> None:
         """A group's own configs have changed."""

@@ -165,7 +165,7 @@ def api_versions(broker: Broker, request: ApiVersionsRequest, context: Context) 
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.software = f"{name} {version}"
     cluster = broker.cluster
-    supported = features_of(cluster.settings.kafka_version)
+    supported = features_of(cluster.broker_configs.kafka_version)
     return ApiVersionsResponse(
         api_keys=_keys(cluster),
         supported_features=tuple(
@@ -331,7 +331,7 @@ def advertised(cluster: SharedCluster) -> dict[int, range]:
 
     Those of KIP-848's client-side assignors only where they are enabled.
     """
-    config = cluster.settings.coordinator
+    config = cluster.broker_configs.coordinator
     return _versions(config.kafka_version, config.group_consumer_client_assignors_enable)
 
 

@@ -21,7 +21,7 @@ from quorate.cluster.admin import AdminOperations
 from quorate.cluster.errors import ClusterError
 from quorate.codecs import CONSUMER_OFFSETS
 
-__all__ = ["TEST_PROPERTIES", "BrokerInfo", "Cluster", "racks_by_turns"]
+__all__ = ["TEST_PROPERTIES", "BrokerInfo", "Cluster", "racks_of_brokers"]
 
 TEST_PROPERTIES: Mapping[str, object] = {
     "auto.create.topics.enable": "false",
@@ -51,7 +51,7 @@ class BrokerInfo:
     state: str
 
 
-def racks_by_turns(brokers: int | None, racks: Sequence[str | None]) -> dict[int, str | None]:
+def racks_of_brokers(brokers: int | None, racks: Sequence[str | None]) -> dict[int, str | None]:
     """Put brokers 1, 2, … into racks by turns: `brokers` of them, or one for each rack.
 
     An empty name is no rack. Raises `ClusterError` if there is no broker.
@@ -86,7 +86,7 @@ class Cluster(AdminOperations):
         return max((one.version for one in self.brokers), key=lambda text: list(map(int, re.findall(r"\d+", text))))
 
     @property
-    def answering_servers(self) -> str:
+    def responsive_servers(self) -> str:
         """`bootstrap_servers` without brokers that are stopped or paused."""
         return ",".join(one.address for one in self.brokers if one.state == "running") or self.bootstrap_servers
 

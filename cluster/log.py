@@ -1,6 +1,6 @@
 """`PartitionLog`: the batches of one partition, as producers sent them, with the offsets that the broker gives; in memory, or in a folder.
 
-Batches stay bytes (`quorate.cluster.produced`). What a producer may append, and when, is decided
+Batches stay bytes (`quorate.cluster.batch_validation`). What a producer may append, and when, is decided
 there and in `quorate.cluster.producers` (KIP-98). All replicas of a partition share one log, so its
 high watermark is its end.
 
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from quorate.cluster.batch_validation import check_batch, in_place
 from quorate.cluster.epochs import begun_at, end_of, up_to
 from quorate.cluster.log_config import LogConfig
-from quorate.cluster.produced import check_batch, in_place
 from quorate.cluster.producers import Producers
 from quorate.cluster.storage.files import AbortedTransaction
 from quorate.cluster.storage.segment import BatchFacts, LogSegment, StoredBatch

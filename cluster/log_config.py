@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quorate.cluster.settings import Settings
+from quorate.cluster.broker_configs import BrokerConfigs
 
 __all__ = ["NEVER", "LogConfig"]
 
@@ -36,16 +36,16 @@ class LogConfig:
     flush_ms: int = NEVER
 
     @classmethod
-    def of(cls, settings: Settings, config: Mapping[str, str], broker: int | None = None) -> "LogConfig":
+    def of(cls, broker_configs: BrokerConfigs, config: Mapping[str, str], broker: int | None = None) -> "LogConfig":
         """From a topic's configs and those of the broker that leads, which were checked when they were given."""
 
-        def setting(name: str) -> str:
-            return settings.of_topic(name, config, broker).strip()
+        def config_of(name: str) -> str:
+            return broker_configs.of_topic(name, config, broker).strip()
 
         def number(name: str) -> int:
-            return int(setting(name))
+            return int(config_of(name))
 
-        policies = {each.strip() for each in setting("cleanup.policy").split(",")}
+        policies = {each.strip() for each in config_of("cleanup.policy").split(",")}
         return cls(
             segment_bytes=number("segment.bytes"),
             segment_ms=number("segment.ms"),
@@ -55,11 +55,11 @@ class LogConfig:
             retention_bytes=number("retention.bytes"),
             compact="compact" in policies,
             delete_retention_ms=number("delete.retention.ms"),
-            min_cleanable_dirty_ratio=float(setting("min.cleanable.dirty.ratio")),
+            min_cleanable_dirty_ratio=float(config_of("min.cleanable.dirty.ratio")),
             min_compaction_lag_ms=number("min.compaction.lag.ms"),
             max_compaction_lag_ms=number("max.compaction.lag.ms"),
             max_message_bytes=number("max.message.bytes"),
-            append_time=setting("message.timestamp.type") == "LogAppendTime",
+            append_time=config_of("message.timestamp.type") == "LogAppendTime",
             flush_messages=number("flush.messages"),
             flush_ms=number("flush.ms"),
         )

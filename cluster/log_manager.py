@@ -108,10 +108,10 @@ class LogManager:
         if found is None:
             if len(self._configs) >= _MOST_KNOWN_CONFIGS:
                 self._configs.clear()
-            found = self._configs[key] = LogConfig.of(self._services.settings, own, leader)
+            found = self._configs[key] = LogConfig.of(self._services.broker_configs, own, leader)
         return found
 
-    def settings_changed(self) -> None:
+    def broker_configs_changed(self) -> None:
         """Brokers have other configs, or are of another release: logs are configured again."""
         self._configured.clear()
         self._configs = {}

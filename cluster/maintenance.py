@@ -56,7 +56,7 @@ class Maintenance:
         self._every("log.retention.check.interval.ms", self.retain)
         self._every("producer.id.expiration.check.interval.ms", self.expire_producers)
         self._every("transaction.remove.expired.transaction.cleanup.interval.ms", self._transactions.expire)
-        if self._services.settings.truth("log.cleaner.enable"):
+        if self._services.broker_configs.boolean("log.cleaner.enable"):
             self._every("log.cleaner.backoff.ms", self.compact)
         if self._log_manager.data is not None:
             self._every("log.flush.offset.checkpoint.interval.ms", self.checkpoint)
@@ -76,7 +76,7 @@ class Maintenance:
             except _TROUBLE as error:
                 self._services.reports.note(f"{setting}: {error}")
 
-        interval_ms = max(self._services.settings.number(setting), 1)
+        interval_ms = max(self._services.broker_configs.number(setting), 1)
         self._later(setting, interval_ms, run)
 
     def _later(self, key: object, in_ms: int, action: Callable[[], object]) -> None:
@@ -114,7 +114,7 @@ class Maintenance:
         )
 
     def _expiring(self) -> Work[None]:
-        before_ms = self._services.clock.now_ms() - self._services.settings.number("producer.id.expiration.ms")
+        before_ms = self._services.clock.now_ms() - self._services.broker_configs.number("producer.id.expiration.ms")
         for _, log, _ in self._logs():
             log.producers.expire(before_ms)
             yield None

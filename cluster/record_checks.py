@@ -1,7 +1,7 @@
 """The records of a batch that a producer sent, checked as Kafka's `LogValidator` does, and the batch as the topic keeps it.
 
 Every record is read: a count or a size that is wrong is found here, as is a key that compaction
-needs. What a batch's header says by itself is checked before (`quorate.cluster.produced`), and the
+needs. What a batch's header says by itself is checked before (`quorate.cluster.batch_validation`), and the
 order of a producer's batches later, by the log.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quorate.cluster.produced import repacked
+from quorate.cluster.batch_validation import repacked
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.batches.compression import DecompressionError, TooLargeError, compress

@@ -48,7 +48,7 @@ class RequestHandler:
                 connection.answer(header, 0, unsupported(self.cluster))
                 return
             self.broker.note(
-                f"closed a connection of {connection.host[1:]}: API {header.api_key} version {header.version} is not one of Kafka {self.cluster.settings.coordinator.kafka_version}, or not answered"
+                f"closed a connection of {connection.host[1:]}: API {header.api_key} version {header.version} is not one of Kafka {self.cluster.broker_configs.coordinator.kafka_version}, or not answered"
             )
             connection.close()
             return

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
+from quorate.cluster.broker_configs import BrokerConfigs
 from quorate.cluster.clock import Clock
 from quorate.cluster.controller.state import ClusterState
-from quorate.cluster.settings import Settings
 from quorate.cluster.turns import Turns
 from quorate.codecs import Uuid
 from quorate.codecs.printable import brief
@@ -67,7 +67,7 @@ class Reports:
 class Services:
     """`state`: what there is, which the controller alone changes; `turns`: of large requests; `random`: of ids, places and choices."""
 
-    settings: Settings
+    broker_configs: BrokerConfigs
     state: ClusterState
     clock: Clock
     turns: Turns

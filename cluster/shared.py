@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from quorate.cluster.authorizer import Authorizer
+from quorate.cluster.broker_configs import ALL, BrokerConfigs
 from quorate.cluster.clock import Clock, RealClock
 from quorate.cluster.controller.brokers import BrokerControl
 from quorate.cluster.controller.controller import Controller
@@ -22,7 +23,6 @@ from quorate.cluster.meter import Meter
 from quorate.cluster.scram import ScramCredentials
 from quorate.cluster.security import Security
 from quorate.cluster.services import Reports, Services
-from quorate.cluster.settings import ALL, Settings
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.topics import TopicState
 from quorate.cluster.transactions import TransactionCoordinators
@@ -49,13 +49,13 @@ class SharedCluster:
         seed: int | None = None,
         on_note: Callable[[str], object] | None = None,
     ) -> None:
-        self.settings = Settings.of(properties or {})
+        self.broker_configs = BrokerConfigs.of(properties or {})
         self.clock: Clock = clock or RealClock()
         self.state = ClusterState()
         self.reports = Reports(on_note)
         self.note, self.failed = self.reports.note, self.reports.failed
         self.turns = Turns(partial(self.failed, "a large request"))
-        self.services = Services(self.settings, self.state, self.clock, self.turns, Random(seed), self.reports)
+        self.services = Services(self.broker_configs, self.state, self.clock, self.turns, Random(seed), self.reports)
         self.new_uuid = self.services.new_uuid
         self.cluster_id = str(self.new_uuid())
         self.meter: Meter | None = None
@@ -69,7 +69,7 @@ class SharedCluster:
         self.features_epoch = 0  # goes up with each change: clients take no older ones
         self.client_metrics_version = 0  # how often subscriptions have changed
 
-        self.authorizer = Authorizer.of(self.settings.properties, self.state.acls)
+        self.authorizer = Authorizer.of(self.broker_configs.properties, self.state.acls)
         self.security = security or Security()
         self.credentials = ScramCredentials(self.security.users, self.security.mechanisms, self.state.credentials)
         self.groups = GroupCoordinators(self.services, self.authorizer)
@@ -124,10 +124,10 @@ class SharedCluster:
             self.groups.config_changed(group)
         for broker in delta.broker_configs:
             values = self.state.broker_configs.get(broker, {})
-            self.settings.change(int(broker) if broker else ALL, values)
+            self.broker_configs.change(int(broker) if broker else ALL, values)
         if delta.broker_configs:
-            self.logs.settings_changed()
-            self.groups.settings_changed()
+            self.logs.broker_configs_changed()
+            self.groups.broker_configs_changed()
         if delta.of_image:
             self.groups.runtime.image_changed(self.state.image)
         if delta.led or delta.removed or delta.brokers:

@@ -167,17 +167,17 @@ class TransactionCoordinators:
     @property
     def most_timeout_ms(self) -> int:
         """`transaction.max.timeout.ms`."""
-        return self._services.settings.number("transaction.max.timeout.ms")
+        return self._services.broker_configs.number("transaction.max.timeout.ms")
 
     @property
     def expiration_ms(self) -> int:
         """`transactional.id.expiration.ms`."""
-        return self._services.settings.number("transactional.id.expiration.ms")
+        return self._services.broker_configs.number("transactional.id.expiration.ms")
 
     @property
     def behaviour(self) -> Behaviour:
         """What the release of Kafka does."""
-        return self._services.settings.coordinator.behaviour
+        return self._services.broker_configs.coordinator.behaviour
 
     def new_producer_id(self) -> int:
         """An id that no producer has had.

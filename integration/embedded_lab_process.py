@@ -24,7 +24,7 @@ from typing import IO, Any
 from quorate.cluster.embedded import EmbeddedCluster
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.interface import TEST_PROPERTIES, BrokerInfo
-from quorate.cluster.own_folder import OwnFolder
+from quorate.cluster.temporary_folder import TemporaryFolder
 from quorate.cluster.turns import collect_rarely
 from quorate.codecs.errors import QuorateError
 from quorate.integration.embedded_lab import BEING_STARTED, LabPlan
@@ -57,7 +57,7 @@ def main(folder: Path, *, accept_data_loss: bool = False) -> int:
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with (folder / "lock").open("a+", encoding="utf-8") as lock, OwnFolder() as own, ExitStack() as running:
+    with (folder / "lock").open("a+", encoding="utf-8") as lock, TemporaryFolder() as own, ExitStack() as running:
         try:
             _take(lock)
             lock.truncate(0)

@@ -33,7 +33,7 @@ from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["WhatIf", "choices"]
 
-MOST_PARTITIONS = 1_000_000
+MAX_PARTITIONS = 1_000_000
 """Added at a time."""
 
 _NOT_THESE = object()
@@ -101,8 +101,8 @@ class WhatIf:
 
 def _more_partitions(text: str) -> tuple[str, int]:
     name, equals, number = text.rpartition("=")
-    if not equals or not number.isascii() or not number.isdigit() or not 1 <= int(number[:9]) <= MOST_PARTITIONS:
-        raise InputError(f"is not TOPIC=N, with N from 1 to {MOST_PARTITIONS:,}", "N is how many more: orders=4")
+    if not equals or not number.isascii() or not number.isdigit() or not 1 <= int(number[:9]) <= MAX_PARTITIONS:
+        raise InputError(f"is not TOPIC=N, with N from 1 to {MAX_PARTITIONS:,}", "N is how many more: orders=4")
     return name, int(number)
 
 

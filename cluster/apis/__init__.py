@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from quorate.cluster.broker import Broker
 from quorate.cluster.context import Context
 from quorate.cluster.controller.controller import NotWrittenError
-from quorate.cluster.failing import failed_response
+from quorate.cluster.error_responses import failed_response
 from quorate.cluster.turns import Work
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending

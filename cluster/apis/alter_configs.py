@@ -12,6 +12,7 @@ from quorate.assignors.java_order import JavaHashMap
 from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.apis.configs import broker_config, is_this_broker, topic_config
 from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
+from quorate.cluster.broker_configs import ALL
 from quorate.cluster.config_validation import (
     check_broker_configs,
     check_client_metrics,
@@ -19,7 +20,6 @@ from quorate.cluster.config_validation import (
     check_topic_configs,
 )
 from quorate.cluster.controller.records import config_records
-from quorate.cluster.settings import ALL
 from quorate.cluster.topics import is_valid_name
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
@@ -200,7 +200,7 @@ def _check_request(cluster: "SharedCluster", one: Any) -> None:
         each.name for each in one.configs if each.value is None and getattr(each, "config_operation", _SET) != _DELETE
     ]:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
-    if one.resource_type != BROKER and not cluster.settings.keys(one.resource_type):
+    if one.resource_type != BROKER and not cluster.broker_configs.keys(one.resource_type):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {one.resource_type}")
 
 
@@ -209,7 +209,7 @@ def _operation_error(cluster: "SharedCluster", one: Any) -> ApiError | None:
 
     In the order of Java's HashMap.
     """
-    known = cluster.settings.keys(one.resource_type)
+    known = cluster.broker_configs.keys(one.resource_type)
     operations: JavaHashMap[str, int] = JavaHashMap()
     for each in one.configs:
         operations.put(each.name, getattr(each, "config_operation", _SET))
@@ -233,7 +233,7 @@ def _alter(broker: "Broker", one: Any, change: Change) -> list[Message]:
     """The records of a resource's change. Raises `ApiError`."""
     cluster = broker.cluster
     kind, name = one.resource_type, one.resource_name
-    known = cluster.settings.keys(kind)
+    known = cluster.broker_configs.keys(kind)
     if kind == TOPIC:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
@@ -241,22 +241,22 @@ def _alter(broker: "Broker", one: Any, change: Change) -> list[Message]:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
         topic = cluster.topics.get(name)
         result = change(one, {} if topic is None else topic.config, known)
-        check_topic_configs(cluster.settings, result)
+        check_topic_configs(cluster.broker_configs, result)
         topic_config(cluster, name)
     elif kind == GROUP:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
         result = change(one, cluster.state.group_configs.get(name, {}), known)
-        check_group_configs(cluster.settings, result)
+        check_group_configs(cluster.broker_configs, result)
     elif kind == CLIENT_METRICS:
         result = change(one, cluster.state.client_metrics.get(name, {}), known)
-        check_client_metrics(cluster.settings, name, result)
+        check_client_metrics(cluster.broker_configs, name, result)
     else:
         changed = int(name) if name else ALL
         result = change(one, broker_config(cluster, changed), known)
         requested = {each.name for each in one.configs}
         check_broker_configs(
-            cluster.settings, broker.id, changed, result, features=cluster.features, requested=requested
+            cluster.broker_configs, broker.id, changed, result, features=cluster.features, requested=requested
         )
     configs = {each: value for each, value in result.items() if value is not None}
     return list(config_records(kind, name, cluster.state.configs_of(kind, name), configs))

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context
+from quorate.cluster.broker_configs import ALL, MAX_PARTITIONS
 from quorate.cluster.client_metrics import parsed
 from quorate.cluster.config_validation import has_eligible_leaders
-from quorate.cluster.settings import ALL, MOST_PARTITIONS
 from quorate.cluster.topics import is_valid_name
 from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import DescribeConfigsRequest, DescribeConfigsResponse
@@ -39,15 +39,15 @@ _MIN_IN_SYNC = "min.insync.replicas"
 
 def broker_config(cluster: "SharedCluster", broker: int | None) -> dict[str, str]:
     """The configs that the controller has of a broker, or of `ALL`: what was changed, and with eligible leader replicas (KIP-966) how many replicas have to be in sync."""
-    configs = dict(cluster.settings.changed.get(broker, {}))
+    configs = dict(cluster.broker_configs.changed.get(broker, {}))
     if broker is ALL and has_eligible_leaders(cluster.features):
-        configs.setdefault(_MIN_IN_SYNC, cluster.settings.get(_MIN_IN_SYNC))
+        configs.setdefault(_MIN_IN_SYNC, cluster.broker_configs.get(_MIN_IN_SYNC))
     return configs
 
 
 def shown(broker: "Broker", config: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
     """The configs of a topic with configs of its own, as they were given, and where each comes from, as a broker sees it."""
-    keys = broker.cluster.settings.keys(ConfigResourceType.TOPIC).values()
+    keys = broker.cluster.broker_configs.keys(ConfigResourceType.TOPIC).values()
     return [_shown(broker, one, config, _FROM_TOPIC) for one in keys]
 
 
@@ -56,7 +56,7 @@ def _shown(broker: "Broker", key: ConfigKey, own: Mapping[str, str], own_source:
     value = key.default or ""
     if key.synonyms:
         found += _synonyms(broker, [name for name, _ in key.synonyms])
-        value = broker.cluster.settings.of_topic(key.name, {}, broker.id) if own_source == _FROM_TOPIC else value
+        value = broker.cluster.broker_configs.of_topic(key.name, {}, broker.id) if own_source == _FROM_TOPIC else value
     elif own_source == _FROM_GROUP:  # no config of brokers counts next, but the default by the group's own name
         found.append((key.name, value, _DEFAULT))
     return DescribeConfigsResourceResult(
@@ -78,12 +78,12 @@ def _read(one: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
 def _synonyms(broker: "Broker", names: Sequence[str]) -> list[tuple[str, str, int]]:
     """Where a broker's configs that mean the same were given, first what counts: name, value, source."""
     cluster = broker.cluster
-    known = cluster.settings.keys(ConfigResourceType.BROKER)
+    known = cluster.broker_configs.keys(ConfigResourceType.BROKER)
     defaults = {each: known[each].default for each in names if each in known}
     sources = [
-        (cluster.settings.changed.get(broker.id, {}), _FROM_BROKER),
+        (cluster.broker_configs.changed.get(broker.id, {}), _FROM_BROKER),
         (broker_config(cluster, ALL), _FROM_ALL_BROKERS),
-        (cluster.settings.properties, _AT_START),
+        (cluster.broker_configs.properties, _AT_START),
     ]
     every = [(each, values[each], source) for values, source in sources for each in names if each in values]
     every += [(each, value, _DEFAULT) for each, value in defaults.items() if value is not None]
@@ -102,11 +102,11 @@ def _told(found: list[tuple[str, str, int]], *, secret: bool = False) -> tuple[D
 def _of_broker(broker: "Broker") -> Iterator[DescribeConfigsResourceResult]:
     """A broker's configs: all that its release has, and what Kafka does not know but was given while it runs."""
     cluster = broker.cluster
-    settings = cluster.settings
+    settings = cluster.broker_configs
     at_start = {**settings.properties, **_facts(broker)}
     known = settings.keys(ConfigResourceType.BROKER)
     changed = {*settings.changed.get(broker.id, {}), *broker_config(cluster, ALL)}
-    for name in sorted({*known, *at_start, *changed} - {MOST_PARTITIONS}):
+    for name in sorted({*known, *at_start, *changed} - {MAX_PARTITIONS}):
         key = broker_config_key(settings.kafka_version, name)
         found = _synonyms(broker, [name, *(synonym for synonym, _ in key.synonyms)])
         if name in at_start and name not in settings.properties:
@@ -146,7 +146,7 @@ def _facts(broker: "Broker") -> dict[str, str]:
 def _of_all_brokers(cluster: "SharedCluster") -> Iterator[DescribeConfigsResourceResult]:
     """What was changed for all brokers while they run."""
     for name, value in broker_config(cluster, ALL).items():
-        key = broker_config_key(cluster.settings.kafka_version, name)
+        key = broker_config_key(cluster.broker_configs.kafka_version, name)
         yield DescribeConfigsResourceResult(
             name=name,
             value=None if key.sensitive else value,
@@ -184,13 +184,13 @@ def describe_configs(
 
 def strange_type(cluster: "SharedCluster", resources: Sequence[DescribeConfigsResource]) -> int | None:
     """A type of resource that is asked for, but has no configs in the cluster's release."""
-    known = {one for one in ConfigResourceType if one is _LOGGER or cluster.settings.keys(one)}
+    known = {one for one in ConfigResourceType if one is _LOGGER or cluster.broker_configs.keys(one)}
     return min({one.resource_type for one in resources} - known, default=None)
 
 
 def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:
     name, cluster, kind = asked.resource_name, broker.cluster, asked.resource_type
-    known = cluster.settings.keys(kind)
+    known = cluster.broker_configs.keys(kind)
     try:
         if kind == ConfigResourceType.TOPIC:
             configs = [_read(one) for one in shown(broker, topic_config(cluster, name))]

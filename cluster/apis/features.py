@@ -31,8 +31,8 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
     As in Kafka, version 0 cannot take any down, whatever it says.
     """
     cluster = broker.cluster
-    supported = features_of(cluster.settings.kafka_version)
-    strict = cluster.settings.behaviour.features_all_or_none
+    supported = features_of(cluster.broker_configs.kafka_version)
+    strict = cluster.broker_configs.behaviour.features_all_or_none
     levels = dict(cluster.features)
     refused: dict[str, ApiError] = {}
     for one in request.feature_updates:

@@ -195,7 +195,7 @@ class _Turn:
         return found
 
     def _nothing(self) -> _Found:
-        return _Found(min(self.request.max_bytes, self.broker.cluster.settings.number("fetch.max.bytes")), {})
+        return _Found(min(self.request.max_bytes, self.broker.cluster.broker_configs.number("fetch.max.bytes")), {})
 
     def _read(self, some: Iterable[tuple[Key, FetchPartition]], found: _Found) -> None:
         for key, asked in some:
@@ -466,7 +466,7 @@ class _Turn:
         if (
             not rack
             or rack == self.broker.rack
-            or not cluster.settings.get("replica.selector.class").endswith(_RACK_AWARE)
+            or not cluster.broker_configs.get("replica.selector.class").endswith(_RACK_AWARE)
         ):
             return None
         up = cluster.state.alive

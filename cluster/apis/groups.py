@@ -100,7 +100,7 @@ def about_groups(broker: "Broker", request: Any, context: Context) -> Work[Messa
     answer = yield from broker.cluster.groups.request_many(broker.id, request, context)
     if not getattr(request, "include_authorized_operations", False):
         return answer
-    has_configs = broker.cluster.settings.behaviour.group_operations
+    has_configs = broker.cluster.broker_configs.behaviour.group_operations
     return _with_operations(answer, GROUP_OPERATIONS if has_configs else GROUP_OPERATIONS_BEFORE_4_0)
 
 

@@ -37,7 +37,7 @@ _SINCE = {_LATEST: 1, _EARLIEST: 1, _GREATEST: 7, _EARLIEST_LOCAL: 8, _LATEST_TI
 
 def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context) -> Work[ListOffsetsResponse]:
     """Find each offset. Brokers before 4.0 name topics of which nothing is asked, too."""
-    skips = broker.cluster.settings.behaviour.skips_empty_topics
+    skips = broker.cluster.broker_configs.behaviour.skips_empty_topics
     topics = []
     for topic in request.topics:
         partitions = []

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context
-from quorate.cluster.apis.topics import MOST_PARTITIONS
+from quorate.cluster.apis.topics import MAX_PARTITIONS
 from quorate.cluster.authorizer import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN_OPERATIONS
 from quorate.cluster.topics import NO_LEADER, PartitionState, TopicState, is_valid_name
 from quorate.cluster.turns import Work, each
@@ -105,7 +105,7 @@ def _one(broker: "Broker", asked: MetadataRequestTopic, missing: dict[str, None]
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_valid_name(asked.name):
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
-    elif missing is not None and cluster.settings.truth("auto.create.topics.enable"):
+    elif missing is not None and cluster.broker_configs.boolean("auto.create.topics.enable"):
         missing[asked.name] = None
     return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=Uuid.ZERO)
 
@@ -116,7 +116,7 @@ def _create(cluster: "SharedCluster", names: Sequence[str]) -> Work[None]:
     The response does not tell whether that can be: the broker sends it before its controller has
     done so.
     """
-    if len(names) * cluster.settings.number("num.partitions") > MOST_PARTITIONS:
+    if len(names) * cluster.broker_configs.number("num.partitions") > MAX_PARTITIONS:
         return  # as the controller refuses all of the request
     made = []
     for name in names:

@@ -119,7 +119,7 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
             )
         answer = cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
     except ApiError as refusal:
-        if not cluster.settings.behaviour.transaction_first and where[1] in cluster.groups.runtimes():
+        if not cluster.broker_configs.behaviour.transaction_first and where[1] in cluster.groups.runtimes():
             # That coordinator has the group before it asks for the transaction.
             cluster.groups.runtimes()[where[1]].shard.state.need_group(request.group_id)
         told = _told(refusal.code, context.api_version)
@@ -141,7 +141,7 @@ def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context
 
     Brokers before 4.0 tell nothing of topics of which nothing is asked.
     """
-    if not broker.cluster.settings.behaviour.skips_empty_topics:
+    if not broker.cluster.broker_configs.behaviour.skips_empty_topics:
         request = replace(
             request,
             topics=_with_partitions(request.topics),

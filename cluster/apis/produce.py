@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context
 from quorate.cluster.batch_checks import SINCE_ZSTD, is_transactional, one_batch
-from quorate.cluster.produced import check_batch
+from quorate.cluster.batch_validation import check_batch
 from quorate.cluster.record_checks import InvalidRecords, TopicPolicy, validated
 from quorate.cluster.storage.segment import BatchFacts
 from quorate.cluster.topics import PartitionState, TopicState
@@ -178,7 +178,7 @@ def _appended(
     cluster = broker.cluster
     if partition.leader != broker.id:
         raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    setting = partial(cluster.settings.of_topic, config=topic.config, broker=broker.id)
+    setting = partial(cluster.broker_configs.of_topic, config=topic.config, broker=broker.id)
     if request.acks == -1 and len(partition.in_sync) < int(setting("min.insync.replicas")):
         raise AppendError(ErrorCode.NOT_ENOUGH_REPLICAS)
     try:

@@ -34,7 +34,7 @@ _FORGIVEN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_
 
 def has_plugin(cluster: "SharedCluster") -> bool:
     """Whether brokers have a plugin that takes clients' metrics."""
-    return bool(set(elements(cluster.settings.get("metric.reporters"))) - _KAFKAS_OWN)
+    return bool(set(elements(cluster.broker_configs.get("metric.reporters"))) - _KAFKAS_OWN)
 
 
 def get_telemetry_subscriptions(
@@ -53,7 +53,7 @@ def get_telemetry_subscriptions(
         subscription_id=instance.subscription_id,
         accepted_compression_types=COMPRESSION_TYPES,
         push_interval_ms=instance.push_interval_ms,
-        telemetry_max_bytes=broker.cluster.settings.number("telemetry.max.bytes", broker.id),
+        telemetry_max_bytes=broker.cluster.broker_configs.number("telemetry.max.bytes", broker.id),
         delta_temporality=True,
         requested_metrics=instance.metrics,
     )
@@ -64,7 +64,7 @@ def push_telemetry(broker: "Broker", request: PushTelemetryRequest, context: Con
     if is_reserved(request.client_instance_id):
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
     instance = _instance(broker, request.client_instance_id, context)
-    most_bytes = broker.cluster.settings.number("telemetry.max.bytes", broker.id)
+    most_bytes = broker.cluster.broker_configs.number("telemetry.max.bytes", broker.id)
     try:
         check_push(request, instance, most_bytes, context.now_ms)
     except ApiError as refusal:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-MOST_PARTITIONS = 10_000
+MAX_PARTITIONS = 10_000
 """So many partitions may be made by one request, as in Kafka: a slip of a client must not end the
 cluster.
 """
@@ -49,9 +49,9 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
     cluster = broker.cluster
     times = Counter(topic.name for topic in request.topics)
     counts = _counts(cluster, request.topics)
-    told = f"more than {MOST_PARTITIONS:,} partitions in one request"
+    told = f"more than {MAX_PARTITIONS:,} partitions in one request"
     refused: dict[str, ApiError] = {}
-    if MOST_PARTITIONS < sum(counts) <= _MOST_COUNTED:
+    if MAX_PARTITIONS < sum(counts) <= _MOST_COUNTED:
         refused = dict.fromkeys(times, ApiError(ErrorCode.POLICY_VIOLATION, told))
     # All of them before any is made: topics that come together may have names that metrics confuse.
     for name in [name for name in times if name not in refused]:
@@ -65,7 +65,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
     # Where the partitions are more than an int counts, Kafka does not see that, and fails over the
     # topic that has them as soon as it makes it.
     if any(
-        count > MOST_PARTITIONS and topic.name not in refused and _is_made(cluster, topic)
+        count > MAX_PARTITIONS and topic.name not in refused and _is_made(cluster, topic)
         for topic, count in zip(request.topics, counts, strict=True)
     ):
         refused = dict.fromkeys(times, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, told))
@@ -92,7 +92,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
 
 def _counts(cluster: "SharedCluster", topics: Sequence[CreatableTopic]) -> list[int]:
     """How many partitions are asked for of each topic."""
-    default = cluster.settings.number("num.partitions")
+    default = cluster.broker_configs.number("num.partitions")
     return [
         len(one.assignments) or (default if one.num_partitions == -1 else max(one.num_partitions, 0)) for one in topics
     ]
@@ -101,7 +101,7 @@ def _counts(cluster: "SharedCluster", topics: Sequence[CreatableTopic]) -> list[
 def _is_made(cluster: "SharedCluster", topic: CreatableTopic) -> bool:
     """Whether nothing but its partitions keeps it from being made: its settings, or too few brokers for its replicas."""
     try:
-        check_topic_configs(cluster.settings, {one.name: one.value for one in topic.configs})
+        check_topic_configs(cluster.broker_configs, {one.name: one.value for one in topic.configs})
     except ApiError:
         return False
     return topic.replication_factor == -1 or 1 <= topic.replication_factor <= len(cluster.alive)
@@ -109,7 +109,7 @@ def _is_made(cluster: "SharedCluster", topic: CreatableTopic) -> bool:
 
 def _new_topic(cluster: "SharedCluster", asked: CreatableTopic) -> Work[TopicState]:
     config = {one.name: one.value for one in asked.configs}
-    check_topic_configs(cluster.settings, config)
+    check_topic_configs(cluster.broker_configs, config)
     assignment = None
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:
@@ -206,10 +206,10 @@ def create_partitions(
             if times[one.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"{brief(one.name)} is in the request twice")
             topic = broker.cluster.topics.get(one.name)
-            if topic is not None and one.count - len(topic.partitions) > MOST_PARTITIONS:
+            if topic is not None and one.count - len(topic.partitions) > MAX_PARTITIONS:
                 # Of this API brokers do not look at it before their controller has more to write
                 # than it may.
-                told = f"more than {MOST_PARTITIONS:,} partitions in one request"
+                told = f"more than {MAX_PARTITIONS:,} partitions in one request"
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, told)
             yield from broker.cluster.partition_control.adding_partitions(
                 one.name, one.count, assignment, only_check=request.validate_only

@@ -10,7 +10,7 @@ from quorate.cluster.apis import Handler
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.broker import Broker
 from quorate.cluster.context import Context
-from quorate.cluster.failing import failed_response
+from quorate.cluster.error_responses import failed_response
 from quorate.cluster.turns import Aside, Work, split
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message

@@ -145,7 +145,7 @@ def metadata(call: Call) -> Work[Any]:
     named = [name for name in names.values() if name is not None]
     allowed = yield from access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, named)
     may_create = request.allow_auto_topic_creation or version < 4
-    if may_create and cluster.settings.truth("auto.create.topics.enable"):
+    if may_create and cluster.broker_configs.boolean("auto.create.topics.enable"):
         new = {name for name in allowed if name not in cluster.topics}
         if new and not access.may_with_cluster(Operation.CREATE):
             allowed -= new - (yield from access.allowed(Operation.CREATE, ResourceType.TOPIC, new))

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from quorate.cluster.broker_configs import MAX_PARTITIONS
 from quorate.cluster.controller.controller import Controller
 from quorate.cluster.controller.records import topic_records
 from quorate.cluster.log_manager import LogManager
 from quorate.cluster.placement import place
 from quorate.cluster.services import Services
-from quorate.cluster.settings import MOST_PARTITIONS
 from quorate.cluster.storage.metadata import MetadataBatch
 from quorate.cluster.topics import INTERNAL, PartitionState, TopicState, is_valid_name, wake
 from quorate.cluster.turns import Work, at_once
@@ -28,7 +28,7 @@ class TopicControl:
     def __init__(self, services: Services, controller: Controller, logs: LogManager) -> None:
         self.controller = controller
         self._services = services
-        self._settings = services.settings
+        self._broker_configs = services.broker_configs
         self._state = services.state
         self._logs = logs
 
@@ -36,10 +36,10 @@ class TopicControl:
 
     def check_room(self, partitions: int) -> None:
         """Raises `ApiError` if so many more partitions are too many for this process."""
-        most = self._settings.number(MOST_PARTITIONS)
+        most = self._broker_configs.number(MAX_PARTITIONS)
         if self._state.partition_count + partitions > most:
             have = self._state.partition_count
-            problem = f"the cluster has {have:,} partitions, and may have {most:,}; raise {MOST_PARTITIONS}"
+            problem = f"the cluster has {have:,} partitions, and may have {most:,}; raise {MAX_PARTITIONS}"
             raise ApiError(ErrorCode.POLICY_VIOLATION, problem)
 
     def check_new_name(self, name: str) -> None:
@@ -111,8 +111,8 @@ class TopicControl:
     ) -> Work[TopicState]:
         """A topic that does not exist before `enter_topics`. Raises `ApiError`."""
         if assignment is None:
-            count = self._settings.number("num.partitions") if partitions == -1 else partitions
-            factor = self._settings.number("default.replication.factor") if replicas == -1 else replicas
+            count = self._broker_configs.number("num.partitions") if partitions == -1 else partitions
+            factor = self._broker_configs.number("default.replication.factor") if replicas == -1 else replicas
             if count <= 0:
                 raise ApiError(ErrorCode.INVALID_PARTITIONS, f"a topic cannot have {count} partitions")
             self.check_room(count)
@@ -197,9 +197,9 @@ class TopicControl:
         if found is not None:
             return found
         prefix, config = INTERNAL[name]
-        replicas = min(self._settings.number(f"{prefix}.replication.factor"), len(self._state.alive))
-        partitions = self._settings.number(f"{prefix}.num.partitions")
-        config = {**config, "segment.bytes": self._settings.get(f"{prefix}.segment.bytes")}
+        replicas = min(self._broker_configs.number(f"{prefix}.replication.factor"), len(self._state.alive))
+        partitions = self._broker_configs.number(f"{prefix}.num.partitions")
+        config = {**config, "segment.bytes": self._broker_configs.get(f"{prefix}.segment.bytes")}
         with self.controller.changes.between():  # it is for a small request, which does not wait for large ones
             return self.create_topic(name, partitions=partitions, replicas=replicas, config=config)
 

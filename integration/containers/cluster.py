@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from quorate.cluster.errors import ClusterError
-from quorate.cluster.interface import racks_by_turns
+from quorate.cluster.interface import racks_of_brokers
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.containers.engine import Session, engine, engine_errors
 from quorate.integration.containers.images import DEFAULT_VERSION, IMAGE_VARIABLE, name_image, resolve_image
@@ -59,7 +59,7 @@ class KafkaCluster(ObservedCluster):
         ports: Sequence[int] | None = None,
         on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
-        count = len(racks_by_turns(brokers, racks))
+        count = len(racks_of_brokers(brokers, racks))
         image = image or os.environ.get(IMAGE_VARIABLE)  # later starts, by other processes too, are to be the same
         chosen = resolve_image(version, image, on_progress)
         if lab is not None:

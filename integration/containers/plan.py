@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from quorate.cluster.interface import TEST_PROPERTIES, racks_by_turns
+from quorate.cluster.interface import TEST_PROPERTIES, racks_of_brokers
 from quorate.integration.plan import ClusterPlan
 
 __all__ = ["CLIENT_PORT", "DATA", "ContainersPlan"]
@@ -62,7 +62,7 @@ class ContainersPlan(ClusterPlan):
         ports: Sequence[int],
     ) -> Self:
         """A new cluster: brokers 1, 2, …, in turn in `racks`, each with its port; controllers 101, 102, …."""
-        by_number = racks_by_turns(brokers, racks)
+        by_number = racks_of_brokers(brokers, racks)
         return cls(
             cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode(),
             version=version,

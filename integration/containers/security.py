@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from quorate.cluster.errors import ClusterError
-from quorate.cluster.own_folder import OwnFolder
+from quorate.cluster.temporary_folder import TemporaryFolder
 from quorate.integration.containers.engine import Session, engine
 
 __all__ = ["Credentials"]
@@ -32,7 +32,7 @@ class Credentials:
         self.certificate = facts["certificate"]
         self._store_password = facts["store_password"]
         self._keystore = base64.b64decode(facts["keystore"])
-        self._folder = OwnFolder()
+        self._folder = TemporaryFolder()
         self.ca_file = self._folder.path / "ca.pem"
         self.ca_file.write_text(self.certificate, "utf-8")
 

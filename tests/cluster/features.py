@@ -10,6 +10,6 @@ __all__ = ["switch_on"]
 def switch_on(cluster: EmbeddedCluster) -> None:
     """Have the cluster agree on them as a new cluster of Kafka's does, where its release has them."""
     core = cluster.core
-    release = features_of(core.settings.kafka_version)
+    release = features_of(core.broker_configs.kafka_version)
     levels = {name: release[name][2] for name in INCOMPLETE if name in release and release[name][2] > 0}
     cluster.call(lambda: core.change_features({**core.features, **levels}))

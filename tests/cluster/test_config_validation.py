@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from quorate.cluster import EmbeddedCluster
+from quorate.cluster.broker_configs import BrokerConfigs
 from quorate.cluster.client_metrics import INTERVAL_MS
 from quorate.cluster.log_config import LogConfig
-from quorate.cluster.settings import Settings
 from quorate.codecs.api.broker import IncrementalAlterConfigsRequest
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.configs import ConfigKey, ConfigResourceType, ConfigType, as_text, config_keys
@@ -91,7 +91,7 @@ def kafka() -> Iterator[KafkaConfigs]:
 
 def ours(configs: Mapping[str, Any]) -> str | None:
     try:
-        Settings.of(configs)
+        BrokerConfigs.of(configs)
     except ConfigError as error:
         return str(error)
     return None
@@ -252,7 +252,7 @@ def test_a_coordinator_is_not_made_with_assignors_that_it_does_not_have(names: t
 
 def test_assignors_may_be_named_by_kafkas_classes() -> None:
     classes = [f"org.apache.kafka.coordinator.group.assignor.{name}Assignor" for name in ("Range", "Uniform")]
-    assert Settings.of({"group.consumer.assignors": classes}).coordinator.group_consumer_assignors == (
+    assert BrokerConfigs.of({"group.consumer.assignors": classes}).coordinator.group_consumer_assignors == (
         "range",
         "uniform",
     )
@@ -274,7 +274,7 @@ def test_coordinators_have_the_defaults_of_the_table() -> None:
 
 
 def test_logs_have_the_defaults_of_the_table() -> None:
-    assert LogConfig() == LogConfig.of(Settings.of({}), {})
+    assert LogConfig() == LogConfig.of(BrokerConfigs.of({}), {})
     assert (
         str(INTERVAL_MS) == config_keys(ConfigResourceType.CLIENT_METRICS, KafkaVersion.NEWEST)["interval.ms"].default
     )

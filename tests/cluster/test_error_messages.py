@@ -5,10 +5,10 @@ from random import Random
 
 from quorate.cluster import EmbeddedCluster
 from quorate.codecs.api.broker import ApiVersionsRequest
+from tests.cluster.batch_cases import CASES, Player
 from tests.cluster.pair import parts
 from tests.cluster.pair_play import SETTINGS
 from tests.cluster.pair_requests import Requests
-from tests.cluster.produced_cases import CASES, Player
 from tests.cluster.wire import Wire
 
 _REPR = re.compile(

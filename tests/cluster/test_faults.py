@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorate.cluster import Corrupt, Delay, Disconnect, EmbeddedCluster, Error, Silence, WaitFor
-from quorate.cluster.failing import failed_response
+from quorate.cluster.error_responses import failed_response
 from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.waiting import wait_for
 from quorate.codecs.api import HeartbeatRequest, api_of, encode_api
@@ -257,7 +257,7 @@ def test_an_outage_is_waited_for_and_a_consumer_goes_on_behind_it(cluster: Embed
 
 def test_others_lead_in_place_of_brokers_that_are_cut_off_from_them(cluster: EmbeddedCluster) -> None:
     topic = cluster.call(lambda: cluster.core.create_topic("u", partitions=6, replicas=3))
-    cluster.core.settings.properties["broker.session.timeout.ms"] = "100"
+    cluster.core.broker_configs.properties["broker.session.timeout.ms"] = "100"
     cluster.cut(1, 2, 3)
     until = time.monotonic() + 300
     while any(one.leader == 1 for one in topic.partitions) and time.monotonic() < until:

@@ -124,13 +124,13 @@ def test_replicas_move_with_a_throttle_that_is_taken_back(ok: Run, tmp_path: Pat
     plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [2, 1]}]}')
     move = ("reassign.ReassignPartitionsCommand", "--reassignment-json-file", plan)
     assert "Successfully started partition reassignment for t-0" in ok(*move, "--execute", "--throttle", "1000000")
-    assert running.core.settings.changed[1]["leader.replication.throttled.rate"] == "1000000"
+    assert running.core.broker_configs.changed[1]["leader.replication.throttled.rate"] == "1000000"
     brokers = ok(CONFIG, "--describe", "--entity-type", "brokers")
     assert brokers.count("leader.replication.throttled.rate=1000000 sensitive=false") == 2
     verified = ok(*move, "--verify")
     assert "Reassignment of partition t-0 is completed." in verified
     assert "Clearing topic-level throttles on topic t" in verified
-    assert not running.core.settings.changed
+    assert not running.core.broker_configs.changed
     assert "Replicas: 2,1" in ok("TopicCommand", "--describe", "--topic", "t")
     assert "No partition reassignments found." in ok("reassign.ReassignPartitionsCommand", "--list")
     ok("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")

@@ -142,9 +142,9 @@ def test_a_release_that_is_not_known_is_refused(version: str) -> None:
 def test_groups_are_migrated_by_default_from_4_0_on() -> None:
     """The default of `group.consumer.migration.policy` is that of the release, also after an upgrade."""
     core = EmbeddedCluster(brokers=1, version="3.9.2").core
-    assert core.settings.coordinator.group_consumer_migration_policy is MigrationPolicy.DISABLED
-    core.settings.upgrade(KafkaVersion.NEWEST)
-    assert core.settings.coordinator.group_consumer_migration_policy is MigrationPolicy.BIDIRECTIONAL
+    assert core.broker_configs.coordinator.group_consumer_migration_policy is MigrationPolicy.DISABLED
+    core.broker_configs.upgrade(KafkaVersion.NEWEST)
+    assert core.broker_configs.coordinator.group_consumer_migration_policy is MigrationPolicy.BIDIRECTIONAL
 
 
 def test_answers_of_later_releases_are_told_of_once_they_are_there() -> None:

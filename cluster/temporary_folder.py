@@ -1,4 +1,4 @@
-"""`OwnFolder`: a temporary folder for as long as this process lives, with certificates or a socket in it.
+"""`TemporaryFolder`: a temporary folder for as long as this process lives, with certificates or a socket in it.
 
 One that a killed process left behind goes with the next that is made.
 
@@ -15,13 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["OwnFolder"]
+__all__ = ["TemporaryFolder"]
 
 _PREFIX = "quorate-run-"
 _OWNER = "owner"
 
 
-class OwnFolder:
+class TemporaryFolder:
     """A folder that only this user can open; gone with `close`, at the end of the `with`, or of the process.
 
     Raises `OSError`.

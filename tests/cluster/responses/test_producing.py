@@ -25,8 +25,8 @@ from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.batches.v2 import CRC_START, HEADER, HEADER_BYTES
 from quorate.codecs.message import TRANSACTION_STATE
-from tests.cluster import produced_cases
-from tests.cluster.answers.asking import fetch_of
+from tests.cluster import batch_cases
+from tests.cluster.responses.requests import fetch_of
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
 
@@ -162,10 +162,10 @@ def test_a_count_that_differs_from_the_records_is_refused_and_the_log_stays_as_i
 ) -> None:
     """Issue 14.
 
-    All faults of batches, and topics of other kinds: `tests/cluster/test_produced.py`.
+    All faults of batches, and topics of other kinds: `tests/cluster/test_batch_validation.py`.
     """
-    two = [produced_cases.record(0), produced_cases.record(1)]
-    found = _produce(wire, topic, produced_cases.batch(two, count=count, compression=compression))
+    two = [batch_cases.record(0), batch_cases.record(1)]
+    found = _produce(wire, topic, batch_cases.batch(two, count=count, compression=compression))
     assert (found.error_code, found.error_message) == (ErrorCode.INVALID_RECORD, None)
     assert topic.partitions[0].log.next_offset == 0
 
@@ -173,14 +173,14 @@ def test_a_count_that_differs_from_the_records_is_refused_and_the_log_stays_as_i
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
 def test_records_that_do_not_decompress_are_an_error_of_the_broker(wire: Wire, topic: Any, compression: str) -> None:
     """Issue 14. The log stays as it is."""
-    cut = produced_cases.batch(compression=compression, packed=lambda body: body[: len(body) // 2])
+    cut = batch_cases.batch(compression=compression, packed=lambda body: body[: len(body) // 2])
     assert _produce(wire, topic, cut).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert topic.partitions[0].log.next_offset == 0
 
 
 def test_a_batch_is_kept_with_the_latest_timestamp_of_its_records(wire: Wire, topic: Any) -> None:
     """Issue 14: whatever its header says."""
-    data = produced_cases.batch(base_ms=1000, max_ms=1005)
+    data = batch_cases.batch(base_ms=1000, max_ms=1005)
     assert _produce(wire, topic, data).error_code == ErrorCode.NONE
     (kept,) = topic.partitions[0].log
     assert kept.max_timestamp_ms == 1002

@@ -1,4 +1,4 @@
-"""Batches that a faulty producer may send, each with one fault, and how a broker is asked about them; `test_produced` compares what brokers say.
+"""Batches that a faulty producer may send, each with one fault, and how a broker is asked about them; `test_batch_validation` compares what brokers say.
 
 Everything is built from bytes here, so that nothing of what is tested repairs a fault on the way.
 Longer than a module should be: it is a table.

@@ -18,14 +18,14 @@ from quorate.codecs.configs import (
 from quorate.codecs.releases import RELEASES, KafkaVersion
 from quorate.coordinator.config import ConfigError, CoordinatorConfig
 
-__all__ = ["ALL", "MOST_PARTITIONS", "Settings", "check_release"]
+__all__ = ["ALL", "MAX_PARTITIONS", "BrokerConfigs", "check_release"]
 
-MOST_PARTITIONS = "quorate.max.partitions"
+MAX_PARTITIONS = "quorate.max.partitions"
 """How many partitions a cluster may have. Kafka's brokers take as many as there are until they are
 out of memory; this is one process, often shared with its clients.
 """
 
-_OWN = {MOST_PARTITIONS: ConfigKey(name=MOST_PARTITIONS, type=ConfigType.LONG, default="100000", least=0)}
+_OWN = {MAX_PARTITIONS: ConfigKey(name=MAX_PARTITIONS, type=ConfigType.LONG, default="100000", least=0)}
 """Configs that no broker of Kafka has. All others have Kafka's defaults."""
 
 ALL = None
@@ -43,7 +43,7 @@ def check_release(version: KafkaVersion) -> None:
 
 
 @dataclass(slots=True)
-class Settings:
+class BrokerConfigs:
     """The configs that all brokers share.
 
     `coordinator`: those of the group coordinator; `changed`: what was changed while brokers run, by
@@ -57,7 +57,7 @@ class Settings:
     _keys_version: KafkaVersion | None = field(default=None, init=False, repr=False)
 
     @classmethod
-    def of(cls, properties: Mapping[str, Any]) -> "Settings":
+    def of(cls, properties: Mapping[str, Any]) -> "BrokerConfigs":
         """From what the owner gave.
 
         Raises `ConfigError` for what a broker of that release refuses to start with, in Kafka's
@@ -123,7 +123,7 @@ class Settings:
         """A broker's config that is a number."""
         return int(self.get(name, broker))
 
-    def truth(self, name: str, broker: int | None = None) -> bool:
+    def boolean(self, name: str, broker: int | None = None) -> bool:
         """A broker's config that is true or false."""
         return self.get(name, broker).strip().lower() == "true"
 

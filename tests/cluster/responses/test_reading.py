@@ -12,7 +12,7 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.error_codes import ErrorCode
-from tests.cluster.answers.asking import fetch_of
+from tests.cluster.responses.requests import fetch_of
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cluster.own_folder import OwnFolder
+from quorate.cluster.temporary_folder import TemporaryFolder
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def another_process(where: Path) -> Iterator[tuple[Path, "subprocess.Popen[str]"]]:
-    code = "from quorate.cluster.own_folder import OwnFolder; own = OwnFolder(); print(own.path, flush=True); input()"
+    code = "from quorate.cluster.temporary_folder import TemporaryFolder; own = TemporaryFolder(); print(own.path, flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-P", "-c", code],
         stdin=subprocess.PIPE,
@@ -35,7 +35,7 @@ def another_process(where: Path) -> Iterator[tuple[Path, "subprocess.Popen[str]"
 
 
 def test_a_folder_is_there_for_its_user_alone_and_gone_when_it_is_closed(temporary: Path) -> None:
-    with OwnFolder() as own:
+    with TemporaryFolder() as own:
         (own.path / "ca.pem").write_text("")
         assert own.path.parent == temporary
         assert own.path.stat().st_mode & 0o777 == 0o700
@@ -45,12 +45,12 @@ def test_a_folder_is_there_for_its_user_alone_and_gone_when_it_is_closed(tempora
 def test_what_a_killed_process_left_goes_with_the_next_start_and_that_of_a_living_one_stays(temporary: Path) -> None:
     with another_process(temporary) as (path, process):
         (path / "control").touch()
-        with OwnFolder():
+        with TemporaryFolder():
             assert (path / "control").exists()
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=300)
         assert path.exists()
-        with OwnFolder():
+        with TemporaryFolder():
             assert not path.exists()
 
 
@@ -60,9 +60,9 @@ def test_other_folders_are_left_alone(temporary: Path, monkeypatch: pytest.Monke
         other.mkdir()
     (temporary / "quorate-data" / "owner").touch()
     (temporary / "quorate-run-a-link").symlink_to(temporary / "quorate-data")
-    with OwnFolder():
+    with TemporaryFolder():
         assert all(other.exists() for other in others)
     (temporary / "quorate-run-of-another" / "owner").touch()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with OwnFolder():
+    with TemporaryFolder():
         assert (temporary / "quorate-run-of-another" / "owner").exists()
