@@ -46,8 +46,11 @@ __all__ = [
 ]
 
 CONSUMER_OFFSETS = "__consumer_offsets"
+"""The topic of the group coordinator."""
 SHARE_GROUP_STATE = "__share_group_state"
+"""The topic of the share coordinator (KIP-932)."""
 TRANSACTION_STATE = "__transaction_state"
+"""The topic of the transaction coordinator."""
 
 
 C = TypeVar("C")

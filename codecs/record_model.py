@@ -145,6 +145,7 @@ class MalformedRecord:
 
 
 Record: TypeAlias = CoordinatorRecord | UnknownRecord | MalformedRecord
+"""Any record that `decode_record` returns."""
 
 
 def as_kafka_reads(record: object) -> CoordinatorRecord | None:

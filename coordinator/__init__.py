@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from quorate.coordinator.log import MemoryLog
     from quorate.coordinator.partition_runtime import PartitionRuntime
     from quorate.coordinator.results import RequestContext
+    from quorate.coordinator.runtime import CoordinatorRuntime
     from quorate.coordinator.state import CoordinatorState
 
 __all__ = [

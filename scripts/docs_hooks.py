@@ -1,31 +1,28 @@
-"""Pages of the documentation that are made from the code: a mkdocs hook that fills in `<!-- records -->`, `<!-- apis -->`, `<!-- embedded apis -->` and `<!-- api: MODULE -->`."""
+"""Pages of the documentation that are made from the code: a mkdocs hook that fills in `<!-- records -->`, `<!-- apis -->` and `<!-- embedded apis -->`."""
 
 import importlib
 import inspect
-import re
 from typing import Any
 
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.handlers import HANDLERS, advertised
 from quorate.codecs.api.broker import APIS
-from quorate.codecs.message import Message, MessageSpec
+from quorate.codecs.message import MessageSpec
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.releases import NAMES, KafkaVersion, last_versions
 
 RECORD_COLUMNS = ["field", "type", "versions", "default", "tag", "since"]
-_API = re.compile(r"<!-- api: ([\w.]+) -->")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
     markdown = markdown.replace("<!-- records -->", _records()) if "<!-- records -->" in markdown else markdown
     markdown = markdown.replace("<!-- apis -->", _apis()) if "<!-- apis -->" in markdown else markdown
-    markdown = (
+    return (
         markdown.replace("<!-- embedded apis -->", embedded_apis())
         if "<!-- embedded apis -->" in markdown
         else markdown
     )
-    return _API.sub(lambda match: _api(match[1]), markdown)
 
 
 def _records() -> str:
@@ -108,27 +105,3 @@ def _table(columns: list[str], rows: list[list[str]]) -> list[str]:
 
 def _span(versions: range) -> str:
     return str(versions[0]) if len(versions) == 1 else f"{versions[0]}–{versions[-1]}"
-
-
-def _api(module_name: str) -> str:
-    module = importlib.import_module(module_name)
-    out = []
-    for name in module.__all__:
-        thing = getattr(module, name)
-        if not callable(thing) or (
-            inspect.isclass(thing) and issubclass(thing, Message)
-        ):  # messages have pages of their own
-            continue
-        try:
-            signature = str(inspect.signature(thing)) if inspect.isfunction(thing) else ""
-        except ValueError:
-            signature = ""
-        out += [
-            f"### {name}",
-            "",
-            f"```text\n{name}{signature}\n```" if signature else "",
-            "",
-            inspect.getdoc(thing) or "",
-            "",
-        ]
-    return "\n".join(out)

@@ -1,0 +1,67 @@
+"""The reference pages cover the public names of each package, and links of pages outside docs/ have a target.
+
+Links between pages of docs/ are checked by `make docs`.
+"""
+
+import ast
+import inspect
+import itertools
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("codecs", "assignors", "coordinator", "cluster", "integration", "pipeline")
+EVERY_NAME = [(package, name) for package in PACKAGES for name in import_module(f"quorate.{package}").__all__]
+
+
+def constants_with_docstrings(folder: Path) -> set[str]:
+    """Names of module attributes that are followed by a docstring."""
+    found = set()
+    for path in folder.rglob("*.py"):
+        body = ast.parse(path.read_text("utf-8")).body
+        for statement, following in itertools.pairwise(body):
+            target = statement.target if isinstance(statement, ast.AnnAssign) else None
+            if isinstance(statement, ast.Assign):
+                target = statement.targets[0]
+            documented = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+            if isinstance(target, ast.Name) and documented:
+                found.add(target.id)
+    return found
+
+
+@pytest.mark.parametrize(("package", "name"), EVERY_NAME, ids=[f"{package}.{name}" for package, name in EVERY_NAME])
+def test_public_name_has_a_docstring(package, name):
+    value = getattr(import_module(f"quorate.{package}"), name)
+    if inspect.isclass(value) or inspect.isfunction(inspect.unwrap(value)):
+        assert value.__doc__
+    else:
+        assert name in constants_with_docstrings(ROOT / package) | constants_with_docstrings(ROOT / "cluster")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_reference_page_shows_every_public_name_once(package):
+    page = (ROOT / f"docs/reference/python/{package}.md").read_text("utf-8")
+    shown = re.findall(rf"^::: quorate\.{package}\.(\w+)$", page, re.MULTILINE)
+    linked = re.findall(r"\]\[quorate\.\w+\.(\w+)\]", page)  # names of another package, exported here too
+    assert sorted(shown + linked) == sorted(import_module(f"quorate.{package}").__all__)
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_links_have_a_target(page):
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        target = ROOT / path if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
