@@ -1,12 +1,16 @@
-"""Who gets which partition: Kafka's assignors with Kafka's answers, and those that Kafka lacks.
+"""Partition assignors: Kafka's, with the same results in the same order, and two of our own.
 
-Pure functions of members and topology; `quorate.assignors.adapters` plugs them into kafka-python
-and aiokafka.
+Assignors are pure functions of members and topology. `quorate.assignors.adapters` plugs them into
+kafka-python and aiokafka.
 
 ```python
-topology = Topology.of({"orders": [["a", "b"], ["b", "c"], ["c", "a"]]})  # per partition the racks of its replicas
-members = {"m1": Member(topics=["orders"], rack="a"), "m2": Member(topics=["orders"], rack="b")}
-RangeAssignor().assign(members, topology)["m1"]  # (TopicPartition(topic="orders", partition=0), ...)
+# The racks of each partition's replicas, the leader's first.
+topology = Topology.of({"orders": [["a", "b"], ["b", "c"], ["c", "a"]]})
+members = {
+    "m1": Member(topics=["orders"], rack="a"),
+    "m2": Member(topics=["orders"], rack="b"),
+}
+RangeAssignor().assign(members, topology)["m1"]  # (TopicPartition("orders", 0), ...)
 ```
 """
 

@@ -1,4 +1,4 @@
-"""What all assignors have in common: a name, and `assign`."""
+"""The base class of all assignors."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ __all__ = ["Assignor"]
 
 
 class Assignor(ABC):
-    """Members + topology → assignment, as a pure function: the same input gives the same answer, and nothing is remembered.
+    """A partition assignor: a pure function of members and topology, without state.
 
-    `name` is what the group protocol calls it: `partition.assignment.strategy` on the client side,
-    `group.consumer.assignors` on the server side.
+    `name` is the assignor's name in the group protocol: in `partition.assignment.strategy` for
+    client-side assignors, in `group.consumer.assignors` for server-side ones.
     """
 
     name: ClassVar[str]
@@ -23,13 +23,13 @@ class Assignor(ABC):
     def assign(self, members: Mapping[str, Member], topology: Topology) -> Assignment:
         """Assign the partitions of the subscribed topics.
 
-        `members`: member id → member, in the order in which they joined.
+        `members`: member id → member, in the order in which the members joined. Kafka depends on
+        that order only where the hashes of two member ids collide, and so does this method.
 
-        The order counts only where Kafka's does: where the hashes of two member ids meet. Raises
-        `AssignorError`.
+        Raises `AssignorError`.
         """
         return self.assign_group(GroupSpec(members, topology))
 
     @abstractmethod
     def assign_group(self, group: GroupSpec) -> Assignment:
-        """The same for a group that is prepared, for those who assign the same group more than once."""
+        """Assign a prepared group; saves time if the same group is assigned repeatedly."""

@@ -1,7 +1,6 @@
-"""What an assignment means for its members: how much each has, how far it reads, what moved, and why a partition is remote.
+"""Facts about an assignment: partitions and lag per member, locality, moves, and remote partitions.
 
-Any assignment will do, whoever made it: also the one that a running group has, or one in the middle
-of a rebalance.
+Works for any assignment, also that of a running group or one in the middle of a rebalance.
 """
 
 from collections import Counter
@@ -24,20 +23,23 @@ _MOST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """The least and the most that a member has."""
+    """The smallest and the largest value of a member."""
 
     min: int
     max: int
 
     @property
     def difference(self) -> int:
-        """How uneven it is: 0 and 1 are balanced for numbers of partitions, if all members subscribe to the same topics."""
+        """The difference of the two.
+
+        For partition counts, 0 and 1 are balanced if all members subscribe to the same topics.
+        """
         return self.max - self.min
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """Of some members: how many partitions they have, how many of these are local, and their lag."""
+    """Facts about one or more members: partitions, local partitions, lag."""
 
     partitions: int
     local: int
@@ -45,17 +47,19 @@ class _Facts:
 
     @property
     def local_share(self) -> float | None:
-        """From 0 to 1; `None` without partitions."""
+        """The share of local partitions, from 0 to 1; `None` without partitions."""
         return self.local / self.partitions if self.partitions else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberFacts(_Facts):
-    """One member: `topics` are numbers of partitions; `local` is how many of them have a replica in its rack.
+    """Facts about one member.
 
-    `lag`: records, of those partitions whose lag is known; `None` if no lags were given.
-    `moved_in`: partitions that another member had before; `moved_out`: partitions that another
-    member has now; `None` without anything to compare with.
+    - `topics`: topic → number of partitions.
+    - `local`: number of partitions with a replica in the member's rack.
+    - `lag`: records, over partitions with a known lag; `None` if no lags were given.
+    - `moved_in`, `moved_out`: partitions that another member owned before, or owns now; `None`
+      without a previous assignment.
     """
 
     member_id: str
@@ -68,7 +72,7 @@ class MemberFacts(_Facts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackFacts(_Facts):
-    """The members of one rack together; `rack` is `None` for those without one."""
+    """Facts about all members of one rack; `rack` is `None` for members without a rack."""
 
     rack: str | None
     members: int
@@ -76,7 +80,7 @@ class RackFacts(_Facts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemotePartition:
-    """A partition without a replica in its member's rack, and why it is there."""
+    """A partition without a replica in its member's rack, and the reason."""
 
     topic: str
     partition: int
@@ -88,16 +92,17 @@ class RemotePartition:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation(_Facts):
-    """What `explain` finds.
+    """The result of `explain`.
 
-    `members` in the order of the group; `racks` in the order of their names, members without a rack
-    last.
-
-    `partitions` counts what is assigned, `unassigned` partitions of subscribed topics that nobody
-    has. `balance` and `lag_balance` are over members. `moved`: partitions that another member had
-    before (gone members count), `first_assigned`: those that nobody had; `None` without anything to
-    compare with. `lag_unknown`: assigned partitions whose lag is not known. `reasons`: how many
-    partitions are remote for which reason.
+    - `members`: in the order of the group.
+    - `racks`: sorted by name, members without a rack last.
+    - `partitions`: number of assigned partitions.
+    - `unassigned`: number of partitions of subscribed topics without an owner.
+    - `balance`, `lag_balance`: partitions and lag over members.
+    - `moved`: partitions that another member owned before, including members that left;
+      `first_assigned`: those without an owner before. `None` without a previous assignment.
+    - `lag_unknown`: assigned partitions with unknown lag.
+    - `reasons`: reason → number of remote partitions.
     """
 
     members: Mapping[str, MemberFacts]
@@ -137,10 +142,9 @@ class Explanation(_Facts):
         )
 
     def to_json(self, *, remote: bool = True) -> dict[str, Any]:
-        """The same as plain values.
+        """Return the same as plain values.
 
-        `remote=False` leaves the list of remote partitions out, and keeps their number for each
-        reason.
+        `remote=False` leaves out the list of remote partitions; their number per reason stays.
         """
         of_all = "partitions unassigned local local_share balance lag lag_balance lag_unknown moved first_assigned"
         of_rack = "rack members partitions local local_share lag"
@@ -169,17 +173,17 @@ def explain(
     lags: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int] | None = None,
     previous: Assignment | None = None,
 ) -> Explanation:
-    """Facts about an assignment of these members, and why partitions are remote (`RemoteReason`).
+    """Return facts about an assignment of these members.
 
-    `lags`: records behind, of the partitions where it is known. `previous`: what to compare with,
-    also with other members than now; without it what the members own. Raises `ValueError` if the
-    assignment is of other members or another topology.
+    `lags`: records after the committed offset, where known. `previous`: the assignment to compare
+    with, which may have other members; by default the owned partitions. Raises `ValueError` if the
+    assignment has other members or another topology.
     """
     group = members if isinstance(members, GroupSpec) else GroupSpec(members, topology)
     if assignment.topology is not topology or group.topology is not topology:
-        raise ValueError("the assignment is over another topology: pass the one that it was made with")
+        raise ValueError("the assignment has another topology; pass the one that it was computed with")
     if tuple(assignment.member_ids) != tuple(group.member_ids):
-        raise ValueError("the assignment is of other members: pass those that it was made for, in the same order")
+        raise ValueError("the assignment has other members; pass those that it was computed for, in the same order")
     counts = assignment.counts
     owners: Ints = np.repeat(np.arange(len(group)), counts)
     local = is_local(group, owners, assignment.partitions)
@@ -210,10 +214,10 @@ def explain(
 
 
 class _Moves:
-    """What changed hands.
+    """Moves between two assignments.
 
-    Pairs of member and partition are compared, so a partition may have several owners, as share
-    groups give them.
+    Compares pairs of member and partition, so a partition may have several owners, as in share
+    groups.
     """
 
     def __init__(self, group: GroupSpec, assignment: Assignment, owners: Ints, previous: Assignment | None) -> None:
@@ -236,7 +240,7 @@ class _Moves:
                     np.int64,
                     len(previous.partitions),
                 )
-            # Members that have left get the number behind the last one.
+            # Members that left get the number after the last member.
             numbers = np.array([number_of.get(member, len(group)) for member in previous.member_ids], np.int64)
             before_owners = np.repeat(numbers, previous.counts)
         known = before >= 0
@@ -288,7 +292,7 @@ def _members(
 
 
 def _topics(group: GroupSpec, assignment: Assignment, owners: Ints) -> list[dict[str, int]]:
-    """For each member, topic → number of partitions, in the order of the topology."""
+    """Return for each member topic → number of partitions, in the order of the topology."""
     names = [topic.name for topic in group.topology.topics]
     pairs, numbers = np.unique(
         owners * max(1, len(names)) + group.topology.topic_of[assignment.partitions], return_counts=True
@@ -319,7 +323,7 @@ def _racks(group: GroupSpec, counts: Ints, local_of: Ints, lag_of: Ints | None) 
 
 
 def _per_member(group: GroupSpec, owners: Ints, values: Ints | Bools) -> Ints:
-    """The sum of `values` for each member, exactly: lags may be larger than a float holds, and their sum than 64 bits do."""
+    """Return the exact sum of `values` for each member; it may exceed 64 bits."""
     fits = not len(values) or int(values.max()) <= _MOST // len(values)
     sums = np.zeros(len(group), np.int64 if fits else object)
     np.add.at(sums, owners, values)
@@ -327,7 +331,7 @@ def _per_member(group: GroupSpec, owners: Ints, values: Ints | Bools) -> Ints:
 
 
 def _lags(topology: Topology, lags: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int] | None) -> Ints | None:
-    """The lag of each partition number; -1 where it is not known."""
+    """Return the lag of each partition number; -1 where unknown."""
     if lags is None:
         return None
     found = np.full(int(topology.first[-1]), -1, np.int64)
@@ -351,13 +355,13 @@ def _spread_of(values: Ints) -> Spread:
 
 
 def _plain(one: Any, names: str) -> dict[str, Any]:
-    """Some of an object's values, as JSON has them."""
+    """Return the named attributes as JSON values."""
     return {name: _plain_value(getattr(one, name)) for name in names.split()}
 
 
 def _plain_value(value: Any) -> Any:
     match value:
-        case float():  # a share
+        case float():  # local_share
             return round(value, 4)
         case Spread():
             return {"min": value.min, "max": value.max, "spread": value.difference}

@@ -1,6 +1,6 @@
-"""A group in numbers: members, topics, partitions and racks as arrays.
+"""A group as arrays of numbers: members, topics, partitions and racks.
 
-Every assignor works on this; making it is done once per input.
+All assignors work on it. It is built once per input.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,7 +17,10 @@ __all__ = ["GroupSpec", "Subscription"]
 
 
 class Subscription:
-    """Topics that one or several members subscribe to: `topics` in the topology's numbers, as listed, without names that it does not have; `key`: all names."""
+    """The topics that one or several members subscribe to.
+
+    `topics`: the numbers of those that the topology has, in the order listed; `key`: all names.
+    """
 
     __slots__ = ("key", "topics")
 
@@ -28,14 +31,18 @@ class Subscription:
 
 
 class GroupSpec:
-    """Members in the order in which they were given, numbered from 0; topics and partitions as `topology` numbers them.
+    """The input of an assignor, with members numbered from 0 in the order given.
 
-    `subscriptions`: the different ones that occur (as sets); `subscription_of[m]`: which one member
-    `m` has. `listings`: the different lists of names that members subscribe with; `listing_of[m]`:
-    which one is member `m`'s. `owned[owned_offsets[m]:owned_offsets[m + 1]]`: what member `m` has,
-    in its order, -1 for a partition that the topology does not have. `withheld`: partitions (or -1)
-    that no member has, but that the broker takes for owned, as its map of owners knows members that
-    the group no longer has.
+    Topics and partitions have the numbers of `topology`.
+
+    - `subscriptions`: the distinct subscriptions, compared as sets; `subscription_of[m]` is that of
+      member `m`.
+    - `listings`: the distinct lists of names in subscriptions; `listing_of[m]` is that of member
+      `m`.
+    - `owned[owned_offsets[m]:owned_offsets[m + 1]]`: the owned partitions of member `m`, in its
+      order; -1 for a partition that the topology does not have.
+    - `withheld`: partitions (or -1) that no member owns but that the broker counts as owned,
+      because its map of owners still has members that left the group.
     """
 
     def __init__(self, members: Mapping[str, Member], topology: Topology) -> None:
@@ -43,8 +50,8 @@ class GroupSpec:
         self.member_ids: Sequence[str] = tuple(members)
         self.topology = topology
         self.withheld: Ints = np.empty(0, np.int64)
-        # Members of one application subscribe in the same words, often in the same object; sets are
-        # compared only between different lists.
+        # Members of one application usually share one list of names, often the same object. Only
+        # distinct lists are compared as sets.
         by_identity: dict[int, int] = {}
         by_names: dict[tuple[str, ...], int] = {}
         by_key: dict[frozenset[str], int] = {}
@@ -71,22 +78,22 @@ class GroupSpec:
 
     @cached_property
     def from_subscriptions(self) -> dict[Hashable, Any]:
-        """Where assignors keep what they found out about members' subscriptions and the topology.
+        """Cache of values that assignors derive from subscriptions and the topology.
 
-        `with_owned` hands it on.
+        `with_owned` passes it on to the new group.
         """
         return {}
 
     @cached_property
     def owned_offsets(self) -> Ints:
-        """Where each member's part of `owned` starts; members + 1 numbers."""
+        """The start of each member's part of `owned`; one entry more than there are members."""
         offsets = np.zeros(len(self.members) + 1, np.int64)
         np.cumsum([len(member.owned) for member in self.members.values()], out=offsets[1:])
         return offsets
 
     @cached_property
     def owned(self) -> Ints:
-        """What members have: partition numbers, member after member; -1 for a partition that the topology does not have."""
+        """Owned partitions, member after member; -1 for one that the topology does not have."""
         number = self.topology.number
         return np.fromiter(
             (number(topic, partition) for member in self.members.values() for topic, partition in member.owned),
@@ -96,17 +103,17 @@ class GroupSpec:
 
     @cached_property
     def owned_counts(self) -> Ints:
-        """How many partitions each member has."""
+        """The number of owned partitions of each member."""
         return np.diff(self.owned_offsets)
 
     @cached_property
     def owning(self) -> Ints:
-        """The member of each of `owned`."""
+        """The member that owns each entry of `owned`."""
         return np.repeat(np.arange(len(self)), self.owned_counts)
 
     @cached_property
     def generations(self) -> Ints:
-        """The generation that each member told; -1 if it told none."""
+        """The generation of each member's owned partitions; -1 if unknown."""
         return np.fromiter((member.generation for member in self.members.values()), np.int64, len(self.members))
 
     @cached_property
@@ -116,7 +123,7 @@ class GroupSpec:
 
     @cached_property
     def subscribes(self) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-        """`subscribes[s, t]`: subscription `s` has topic `t`."""
+        """`subscribes[s, t]`: subscription `s` includes topic `t`."""
         matrix = np.zeros((len(self.subscriptions), len(self.topology)), np.bool_)
         for number, subscription in enumerate(self.subscriptions):
             matrix[number, subscription.topics] = True
@@ -131,18 +138,18 @@ class GroupSpec:
 
     @cached_property
     def racks(self) -> list[str]:
-        """The different racks of members."""
+        """The distinct racks of members."""
         return list(dict.fromkeys(member.rack for member in self.members.values() if member.rack))
 
     @cached_property
     def rack_of(self) -> Ints:
-        """Each member's rack, as an index of `racks`; -1 for a member without one."""
+        """The rack of each member, as an index of `racks`; -1 for a member without a rack."""
         index = {rack: number for number, rack in enumerate(self.racks)}
         return np.fromiter((index.get(member.rack or "", -1) for member in self.members.values()), np.int64, len(self))
 
     @cached_property
     def local(self) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-        """`local[r, s]`: reading a partition with the replica racks `topology.rack_sets[s]` from member rack `r` crosses no rack."""
+        """`local[r, s]`: rack `r` of `racks` has a replica, given `topology.rack_sets[s]`."""
         sets = self.topology.rack_sets
         matrix = np.zeros((len(self.racks), len(sets)), np.bool_)
         for number, rack in enumerate(self.racks):
@@ -151,24 +158,27 @@ class GroupSpec:
 
     @cached_property
     def hash_order(self) -> Ints:
-        """Members in the order in which Java iterates a HashMap that they were put into as given."""
+        """Members in the iteration order of a Java HashMap, inserted in the order given."""
         return java_order.hash_map_order(java_order.string_hashes(self.member_ids), keys=self.member_ids)
 
     @cached_property
     def hash_place(self) -> Ints:
-        """The place of each member in `hash_order`."""
+        """The position of each member in `hash_order`."""
         places = np.empty(len(self), np.int64)
         places[self.hash_order] = np.arange(len(self))
         return places
 
     @cached_property
     def id_order(self) -> Ints:
-        """Members by id alone, in Java's order of strings."""
+        """Members by member id, in Java's string order."""
         return np.array(_sorted([(member_id, number) for number, member_id in enumerate(self.member_ids)]), np.int64)
 
     @cached_property
     def sorted_order(self) -> Ints:
-        """Members as Kafka sorts them: static ones first, by instance id, then the others by member id, both in Java's order of strings."""
+        """Members in Kafka's sort order: static by instance id, then the others by member id.
+
+        Both are in Java's string order.
+        """
         static: list[tuple[str, int]] = []
         dynamic: list[tuple[str, int]] = []
         for number, (member_id, member) in enumerate(self.members.items()):
@@ -179,26 +189,27 @@ class GroupSpec:
         if not static:
             return self.id_order
         if len({instance_id for instance_id, _ in static}) < len(static):
-            # A broker lets no two members share an instance id. Kafka's stable sort leaves them in
-            # hash order.
+            # A broker never lets two members share an instance id. For such input Kafka's stable
+            # sort leaves them in hash order.
             in_hash_order = {int(number): place for place, number in enumerate(self.hash_order)}
             static.sort(key=lambda one: (java_order.string_key(one[0]), in_hash_order[one[1]]))
             return np.array([number for _, number in static] + _sorted(dynamic), np.int64)
         return np.array(_sorted(static) + _sorted(dynamic), np.int64)
 
     def with_owned(self, assignment: Assignment, *, generation: int = -1) -> "GroupSpec":
-        """The same group, its members owning what `assignment` (of the same members in the same order, and the same topology) gives them.
+        """Return the same group with owned partitions from `assignment`, and without user data.
 
-        User data is left out.
+        Raises `ValueError` if the assignment has other members, another order of members, or
+        another topology.
         """
         if assignment.topology is not self.topology or tuple(assignment.member_ids) != tuple(self.member_ids):
             raise ValueError(
-                "the assignment is of another group: assign this group, or build a GroupSpec from members that own the partitions"
+                "the assignment is of another group; assign this group, or create a GroupSpec with its members"
             )
         other = GroupSpec.__new__(GroupSpec)
-        # What members own apart, everything that was derived stays true.
-        told = ("owned", "owned_offsets", "owned_counts", "owning", "generations", "user_data")
-        other.__dict__.update({key: value for key, value in self.__dict__.items() if key not in told})
+        # All derived values stay valid, except those that depend on owned partitions.
+        replaced = ("owned", "owned_offsets", "owned_counts", "owning", "generations", "user_data")
+        other.__dict__.update({key: value for key, value in self.__dict__.items() if key not in replaced})
         other.__dict__["owned"] = assignment.partitions
         other.__dict__["owned_offsets"] = assignment.offsets
         other.__dict__["generations"] = np.full(len(self), generation, np.int64)
@@ -207,7 +218,7 @@ class GroupSpec:
 
 
 def _sorted(named: list[tuple[str, int]]) -> list[int]:
-    """The numbers, by Java's order of their names, then as given."""
+    """Return the numbers sorted by their names in Java's string order; ties keep their order."""
     if not "".join([name for name, _ in named]).isascii():
         return [number for _, number in sorted(named, key=lambda one: java_order.string_key(one[0]))]
     return [number for _, number in sorted(named)]

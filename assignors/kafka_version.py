@@ -1,4 +1,4 @@
-"""`KafkaVersion` by the name under which it was published first; its home is `quorate.codecs.releases`."""
+"""The former place of `KafkaVersion`, which is now in `quorate.codecs.releases`."""
 
 from quorate.codecs.releases import KafkaVersion
 

@@ -1,11 +1,9 @@
-"""Where `lag-aware` gets lags from: a mapping, a function, or the cluster.
+"""Lag sources of the `lag-aware` assignor: a mapping, a function, or the cluster.
 
-Knows nothing of assignment.
-
-A source is made for one group: it knows by itself the group id and what a partition without a
-committed offset counts as. The leader of a group asks it once per rebalance, for all partitions
-together. A source never breaks a rebalance: when it cannot tell, it logs why and what to do, and
-answers what its fallback says.
+A source belongs to one group: it knows the group id and the lag of partitions without a committed
+offset. The group's leader calls it once per rebalance, for all partitions together. A source never
+fails a rebalance: if it cannot read lags, it logs the cause and the remedy, and returns its
+fallback.
 """
 
 import logging
@@ -24,48 +22,47 @@ __all__ = ["AdminLags", "CallableLags", "Fallback", "LagSource", "Lags", "Static
 log = logging.getLogger(__name__)
 
 Lags = Mapping[TopicPartition, int | None]
-"""Records that are written and not yet committed as read, for each partition; `None`, or no entry:
-not known.
-"""
+"""Partition → number of records after the committed offset; `None` or no entry if unknown."""
 
 Fallback = Literal["last", "none"]
-"""What a source answers when it cannot read lags: `last`: those that it read last, as far as it has
-any; `none`: no lags.
+"""What a source returns if it cannot read lags.
+
+`last`: the lags read last, if any; `none`: no lags.
 """
 
 
 @runtime_checkable
 class LagSource(Protocol):
-    """Whatever tells lags.
+    """A source of lags.
 
-    It may take its time (each of ours has a limit), so a program that must not wait asks it in a
-    thread.
+    `lags` may block (each source here has a time limit), so a program that must not block calls it
+    in a thread.
     """
 
     def lags(self, partitions: Sequence[TopicPartition]) -> Lags:
-        """The lags of these partitions, as far as they are known. Does not raise."""
+        """Return the lags of these partitions, as far as they are known. Does not raise."""
         ...
 
 
 class StaticLags:
-    """Lags that are given."""
+    """Fixed lags from a mapping."""
 
     def __init__(self, lags: Mapping[tuple[str, int], int | None]) -> None:
         self._lags: Lags = {TopicPartition(*at): lag for at, lag in lags.items()}
 
     def lags(self, partitions: Sequence[TopicPartition]) -> Lags:
-        """The lags that were given, also of partitions that were not asked for."""
+        """Return all given lags, also those of other partitions."""
         return self._lags
 
 
 class _Guarded(ABC):
-    """Reads lags in a thread of its own and waits for it no longer than its time limit."""
+    """Base class of sources that read lags in a thread, with a time limit."""
 
     def __init__(self, *, timeout_ms: int, fallback: Fallback) -> None:
         if timeout_ms <= 0:
-            raise ValueError(f"timeout_ms is {timeout_ms}: give the time that a rebalance may wait for lags, in ms")
+            raise ValueError(f"timeout_ms is {timeout_ms}: give the time in ms that a rebalance may wait for lags")
         if fallback not in ("last", "none"):
-            raise ValueError(f"fallback {fallback!r} is not known; use last or none")
+            raise ValueError(f"unknown fallback {fallback!r}; use last or none")
         self.timeout_ms = timeout_ms
         self.fallback = fallback
         self._last: dict[TopicPartition, int | None] = {}
@@ -73,51 +70,51 @@ class _Guarded(ABC):
 
     @abstractmethod
     def _read(self, partitions: Sequence[TopicPartition]) -> Mapping[tuple[str, int], int | None]:
-        """Read them; may raise or take for ever."""
+        """Read the lags. May raise or block."""
 
     @abstractmethod
     def _remedy(self) -> str:
-        """What is read, and where to look when that fails."""
+        """Return what to check after a failure, for the log."""
 
     def lags(self, partitions: Sequence[TopicPartition]) -> Lags:
-        """The lags of these partitions, or what the fallback says.
+        """Return the lags of these partitions, or the fallback.
 
         Returns within `timeout_ms` and never raises.
         """
         if not partitions:
             return {}
         if self._reading is not None and self._reading.is_alive():
-            return self._instead("the reading before this one has not ended yet")
+            return self._fallback_lags("the previous read is still running")
         failed: list[BaseException] = []
-        answered: list[dict[TopicPartition, int | None]] = []
+        results: list[dict[TopicPartition, int | None]] = []
 
         def read() -> None:
             try:
                 found = self._read(partitions)
-                answered.append({TopicPartition(*at): None if lag is None else int(lag) for at, lag in found.items()})
-                self._last = answered[0]  # also when it comes too late for this rebalance
-            except BaseException as error:  # noqa: BLE001  # whatever a client or a user's function raises: told below
+                results.append({TopicPartition(*at): None if lag is None else int(lag) for at, lag in found.items()})
+                self._last = results[0]  # even if it is too late for this rebalance
+            except BaseException as error:  # noqa: BLE001  # from a client or a user's function; logged below
                 failed.append(error)
 
         self._reading = threading.Thread(target=read, name="quorate-lags", daemon=True)
         self._reading.start()
         self._reading.join(self.timeout_ms / 1000)
-        if answered:
-            return answered[0]
+        if results:
+            return results[0]
         if failed:
-            return self._instead(f"{type(failed[0]).__name__}: {failed[0]}")
+            return self._fallback_lags(f"{type(failed[0]).__name__}: {failed[0]}")
         self._give_up()
-        return self._instead(f"no answer within {self.timeout_ms:,} ms")
+        return self._fallback_lags(f"no response within {self.timeout_ms:,} ms")
 
-    def _give_up(self) -> None:  # noqa: B027  # what ends by itself needs nothing
-        """Nobody waits for the reading any more."""
+    def _give_up(self) -> None:  # noqa: B027  # nothing to do unless the source holds resources
+        """Release the resources of a read that exceeded the time limit."""
 
-    def _instead(self, reason: str) -> Lags:
+    def _fallback_lags(self, reason: str) -> Lags:
         known = self._last if self.fallback == "last" else {}
         log.warning(
-            "lags could not be read (%s), so partitions are assigned by %s; %s",
+            "lags could not be read (%s); partitions are assigned by %s; %s",
             brief(" ".join(reason.split()), 1_000),
-            f"the {len(known):,} lags read last" if known else "their numbers only",
+            f"the {len(known):,} lags read last" if known else "partition counts only",
             self._remedy(),
         )
         return known
@@ -126,7 +123,8 @@ class _Guarded(ABC):
 class CallableLags(_Guarded):
     """Lags from a function of the partitions.
 
-    It may raise and take its time; after `timeout_ms` the fallback holds.
+    The function may raise or block; after `timeout_ms` the fallback is used. Raises `ValueError`
+    for a time limit or fallback that is not valid.
     """
 
     def __init__(
@@ -144,22 +142,26 @@ class CallableLags(_Guarded):
 
     def _remedy(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))
-        return f"look at {name}, which is to return the lag of each partition in time"
+        return f"check {name}, which must return the lag of each partition in time"
 
 
 class AdminLags(_Guarded):
-    """Lags from the cluster, by kafka-python's admin client: log end offset minus committed offset, as KIP-169 defines it.
+    """Lags from the cluster, read with kafka-python's admin client.
 
-    A partition without a committed offset lags by 0 if `auto_offset_reset` is `latest`, and
-    otherwise by all records that it has (end minus beginning). One OffsetFetch to the group's
-    coordinator and one ListOffsets to each leader (two if beginnings are needed), whatever the
-    number of partitions; the connection is opened for the reading and closed after it. `timeout_ms`
-    limits all of it together. Further options (`security_protocol`, `ssl_cafile`, `sasl_mechanism`,
-    …) are those of `KafkaAdminClient`. It needs DESCRIBE on the group and on the topics.
+    The lag is log end offset minus committed offset (KIP-169). For a partition without a committed
+    offset it is 0 if `auto_offset_reset` is `latest`, otherwise the number of its records (log end
+    minus log start offset).
 
-    For partitions that have no leader just now, and for topics that are gone or that may not be
-    described, the fallback holds, and the others are read. Any other failure is one for all of
-    them.
+    One read sends one OffsetFetch to the group's coordinator and one ListOffsets to each leader
+    (two
+    if log start offsets are needed). The connection is opened and closed for each read.
+    One read sends one OffsetFetch to the group's coordinator and one ListOffsets to each leader, or
+    two if log start offsets are needed. The connection is opened and closed for each read.
+
+    The fallback is used for partitions without a leader, for deleted topics, and for topics without
+    DESCRIBE permission; the others are read. After any other failure it is used for all partitions.
+
+    Raises `ValueError` for a time limit or fallback that is not valid.
     """
 
     def __init__(
@@ -191,7 +193,7 @@ class AdminLags(_Guarded):
             clients.append(KafkaNetClient(**config))
             return clients[-1]
 
-        # What outlives our time limit, in its own thread, ends by the client's.
+        # A read that exceeds our time limit ends, in its own thread, by the client's time limit.
         limits = {
             "bootstrap_timeout_ms": self.timeout_ms,
             "request_timeout_ms": self.timeout_ms,
@@ -202,7 +204,7 @@ class AdminLags(_Guarded):
                 bootstrap_servers=self.bootstrap_servers, kafka_client=client, **{**limits, **self.config}
             )
         except BaseException:
-            for one in clients:  # an admin client whose making fails leaves its thread and sockets behind
+            for one in clients:  # an admin client that fails to start leaves its thread and sockets open
                 one.close()
             raise
         try:
@@ -232,9 +234,9 @@ class AdminLags(_Guarded):
         return lags
 
     def _readable(self, admin: Any, partitions: Sequence[TopicPartition]) -> Sequence[tuple[str, int]]:
-        """Those that have a leader to ask.
+        """Return the partitions that have a leader.
 
-        One partition that has none would fail the whole ListOffsets.
+        One partition without a leader would fail the whole ListOffsets request.
         """
         led = {
             (topic["name"], partition["partition_index"])
@@ -244,12 +246,12 @@ class AdminLags(_Guarded):
         }
         readable = [at for at in partitions if at in led]
         if not readable:
-            raise LookupError("no partition has a leader, or no topic may be described")
+            raise LookupError("no partition has a leader, or DESCRIBE is denied on all topics")
         if len(readable) < len(partitions):
             some = [f"{topic}-{partition}" for topic, partition in partitions if (topic, partition) not in led]
             log.warning(
-                "lags of %s of %s partitions could not be read, as they have no leader or may not be described (%s); "
-                "look at these topics, and at DESCRIBE on them",
+                "lags of %s of %s partitions could not be read: no leader or no DESCRIBE permission (%s); "
+                "check these topics and their ACLs",
                 f"{len(some):,}",
                 f"{len(partitions):,}",
                 some_of(some),
@@ -257,8 +259,7 @@ class AdminLags(_Guarded):
         return readable
 
     def _give_up(self) -> None:
-        # A TLS handshake without an answer has no end in kafka-python 3.0. Closing may take its
-        # time, too.
+        # In kafka-python 3.0 a TLS handshake without a response never ends. Closing may block, too.
         threading.Thread(target=_close, args=(list(self._clients),), name="quorate-lags-close", daemon=True).start()
 
     def _remedy(self) -> str:
@@ -266,7 +267,8 @@ class AdminLags(_Guarded):
             self.bootstrap_servers if isinstance(self.bootstrap_servers, str) else ",".join(self.bootstrap_servers)
         )
         return (
-            f"look at the brokers ({servers}), at the security options, and at DESCRIBE on group {self.group_id} and its topics, "
+            f"check the brokers ({servers}), the security options, "
+            f"and DESCRIBE on group {self.group_id} and its topics, "
             f"or raise timeout_ms ({self.timeout_ms:,})"
         )
 
@@ -278,34 +280,34 @@ def lags_of(
     ends: Mapping[Any, int],
     starts: Mapping[Any, int],
 ) -> dict[TopicPartition, int]:
-    """End minus committed offset, as KIP-169 defines a lag; without a committed offset, end minus `starts`.
+    """Return end minus committed offset (KIP-169); without a committed offset, end minus start.
 
-    A partition without an end is left out.
+    Partitions without an end offset are left out.
     """
     return {at: max(0, ends[at] - committed.get(at, starts.get(at, 0))) for at in partitions if at in ends}
 
 
 def _close(clients: Sequence[Any]) -> None:
     for one in clients:
-        # kafka-python says so of a client that its reader, whose call has failed by now, is closing
-        # as well.
+        # kafka-python raises RuntimeError if the reading thread, whose call has failed by now, is
+        # closing the client as well.
         with suppress(RuntimeError):
             one.close()
 
 
 def _left_ms(until: float) -> int:
-    """Milliseconds until then, at least one: kafka-python takes 0 for its default."""
+    """Return the milliseconds left, at least 1: kafka-python replaces 0 by its default."""
     return max(1, int((until - time.monotonic()) * 1000))
 
 
 def as_lag_source(
     lags: "LagSource | Mapping[tuple[str, int], int | None] | Callable[[Sequence[TopicPartition]], Any]",
 ) -> LagSource:
-    """A mapping or a function as a source; a source as it is. Raises `TypeError`."""
+    """Convert a mapping or a function to a source; a source stays as it is. Raises `TypeError`."""
     if isinstance(lags, LagSource):
         return lags
     if isinstance(lags, Mapping):
         return StaticLags(lags)
     if callable(lags):
         return CallableLags(lags)
-    raise TypeError(f"lags come from a mapping, a function or a LagSource, not from {type(lags).__name__}")
+    raise TypeError(f"lags must be a mapping, a function or a LagSource, not {type(lags).__name__}")

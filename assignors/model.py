@@ -1,7 +1,7 @@
-"""What assignors work on: members and what they subscribe to, and the assignment that comes out.
+"""Input and output of assignors: members with their subscriptions, and the assignment.
 
-`Assignment` keeps its partitions as numbers in arrays and makes `TopicPartition`s only when they
-are asked for: groups may have 10,000 members and 100,000 partitions.
+Groups may have 10,000 members and 100,000 partitions, so `Assignment` stores partition numbers in
+arrays and creates `TopicPartition` objects on access.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,20 +16,23 @@ __all__ = ["Assignment", "AssignorError", "Member"]
 
 
 class AssignorError(QuorateError, ValueError):
-    """The input cannot be assigned. The message says which member or topic, and what to do."""
+    """The input cannot be assigned. The message names the member or topic and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """A member of a group, as an assignor sees it.
 
-    `topics`: names subscribed to, known or not; repeats do not count. `rack`: `client.rack`; the
-    empty string is no rack. `instance_id`: `group.instance.id` of a static member. `owned`: what
-    the member has: on the client side the owned partitions of its subscription, in the order given;
-    on the server side its previous target assignment in the order of the record. `generation`: the
-    generation in which it got them (-1: not said). `user_data`: the subscription's user data, of
-    which `sticky` reads the owned partitions of members with an older subscription. Raises
-    `AssignorError` for one text in the place of names.
+    - `topics`: the subscription: topic names, known or not; duplicates are ignored.
+    - `rack`: `client.rack`; the empty string means no rack.
+    - `instance_id`: `group.instance.id` of a static member.
+    - `owned`: on the client side the owned partitions of the subscription, in the order given; on
+      the server side the member's previous target assignment, in the order of the record.
+    - `generation`: the generation in which the owned partitions were assigned; -1 if unknown.
+    - `user_data`: the user data of the subscription. `sticky` reads the owned partitions of members
+      with an older subscription version from it.
+
+    Raises `AssignorError` if `topics` is a single string.
     """
 
     topics: Sequence[str] = ()
@@ -40,15 +43,17 @@ class Member:
     user_data: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.topics, str):  # a sequence of one-letter names, to Python and to type checkers
+        if isinstance(self.topics, str):  # type checkers accept it as a sequence of one-letter names
             raise AssignorError(f"topics is {self.topics!r}: give a list of names, such as [{self.topics!r}]")
 
 
 class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
-    """Member id → its partitions, for every member of the group, in the order in which Kafka's assignor of that name lists them.
+    """Member id → its partitions, for every member of the group.
 
-    Also as arrays: `offsets` (members + 1) and `partitions`, numbered as in `topology`: member `i`
-    has `partitions[offsets[i]:offsets[i + 1]]`.
+    A member's partitions are in the order in which Kafka's assignor of that name lists them.
+
+    The same as arrays, in the partition numbers of `topology`: member `i` has
+    `partitions[offsets[i]:offsets[i + 1]]`; `offsets` has one entry more than there are members.
     """
 
     __slots__ = ("_number_of", "member_ids", "offsets", "partitions", "topology")
@@ -62,7 +67,10 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
 
     @classmethod
     def from_lists(cls, topology: Topology, member_ids: Sequence[str], lists: Iterable[Sequence[int]]) -> "Assignment":
-        """From one list of partition numbers per member, in the order of `member_ids`."""
+        """Create an assignment from one list of partition numbers per member.
+
+        The lists are in the order of `member_ids`.
+        """
         lists = list(lists)
         offsets = np.zeros(len(lists) + 1, np.int64)
         np.cumsum([len(one) for one in lists], out=offsets[1:])
@@ -71,11 +79,11 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
 
     @classmethod
     def from_owners(cls, topology: Topology, member_ids: Sequence[str], partitions: Ints, owners: Ints) -> "Assignment":
-        """From partition numbers and the number of the member that each goes to.
+        """Create an assignment from partition numbers and the member number of each.
 
         A member's partitions keep the order given.
         """
-        # Of 16-bit numbers NumPy's stable sort takes linear time.
+        # NumPy's stable sort takes linear time for 16-bit numbers.
         order = np.argsort(owners.astype(np.uint16) if len(member_ids) <= 1 << 16 else owners, kind="stable")
         offsets = np.zeros(len(member_ids) + 1, np.int64)
         np.cumsum(np.bincount(owners, minlength=len(member_ids)), out=offsets[1:])
@@ -99,12 +107,12 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
         return np.diff(self.offsets)
 
     def numbers(self, member_id: str) -> Ints:
-        """The numbers in `topology` of a member's partitions. Raises `KeyError`."""
+        """Return the numbers in `topology` of a member's partitions. Raises `KeyError`."""
         if self._number_of is None:
             self._number_of = {member: number for number, member in enumerate(self.member_ids)}
         index = self._number_of[member_id]
         return self.partitions[self.offsets[index] : self.offsets[index + 1]]
 
     def by_topic(self, member_id: str) -> dict[str, list[int]]:
-        """A member's partitions as topic → partition numbers, both in the order of first appearance."""
+        """Return a member's partitions as topic → partition ids, in order of first appearance."""
         return grouped(self[member_id])

@@ -1,6 +1,6 @@
-"""Who has which partition before an assignment, one owner at most.
+"""Partition owners before an assignment, at most one per partition.
 
-Kafka's own assignors have rules of their own for contradicting claims.
+Kafka's own assignors have their own rules for conflicting claims.
 """
 
 import numpy as np
@@ -12,11 +12,11 @@ __all__ = ["previous_owners"]
 
 
 def previous_owners(group: GroupSpec) -> Ints:
-    """For each partition of the topology the member that has it, or -1.
+    """Return for each partition of the topology the member that owns it, or -1.
 
-    A member that no longer subscribes to the topic has nothing of it. Where several members claim a
-    partition, the one with the highest generation has it (KIP-341), and nobody if there are several
-    of these, too.
+    Partitions of topics that the member no longer subscribes to do not count. If several members
+    claim a partition, the one with the highest generation owns it (KIP-341). If several members
+    have that generation, none of them does.
     """
     topology = group.topology
     owners: Ints = np.full(int(topology.first[-1]), -1, np.int64)
@@ -28,10 +28,10 @@ def previous_owners(group: GroupSpec) -> Ints:
         return owners
     wide = len(topology)
     subscribed = np.sort(np.concatenate([number * wide + one.topics for number, one in enumerate(group.subscriptions)]))
-    asked = group.subscription_of[members] * wide + topology.topic_of[partitions]
-    at = np.searchsorted(subscribed, asked)
+    claims = group.subscription_of[members] * wide + topology.topic_of[partitions]
+    at = np.searchsorted(subscribed, claims)
     mine = at < len(subscribed)
-    mine[mine] = subscribed[at[mine]] == asked[mine]
+    mine[mine] = subscribed[at[mine]] == claims[mine]
     if not mine.all():
         members, partitions = members[mine], partitions[mine]
     owners[partitions] = members
@@ -41,13 +41,13 @@ def previous_owners(group: GroupSpec) -> Ints:
 
 
 def _settle(owners: Ints, partitions: Ints, members: Ints, generations: Ints) -> None:
-    """Claims of several members, or the same claim more than once."""
+    """Resolve partitions that are claimed more than once, by several members or by one."""
     partitions, members = np.unique(np.stack([partitions, members]), axis=1)
     order = np.lexsort((-generations[members], partitions))
     partitions, members = partitions[order], members[order]
     first = np.append(True, partitions[1:] != partitions[:-1])
     owners[partitions[first]] = members[first]
-    # The second claim of a partition comes right after the first.
+    # The second claim of a partition directly follows the first.
     rival = np.flatnonzero(first[:-1] & ~first[1:]) if len(first) > 1 else np.empty(0, np.int64)
     tied = rival[generations[members[rival]] == generations[members[rival + 1]]]
     owners[partitions[tied]] = -1

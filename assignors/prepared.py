@@ -1,12 +1,15 @@
-"""A member's part in client-side assignment (KIP-848): any assignor, run on what the coordinator says of the group.
+"""The member's part in client-side assignment (KIP-848).
+
+Runs an assignor on the group that the coordinator sent.
 
 ```python
 if heartbeat.should_compute_assignment:
-    prepared = ask(ConsumerGroupPrepareAssignmentRequest(group_id="g", member_id=me, member_epoch=epoch))
-    ask(install_request(prepared, LagAwareAssignor(lags=lags), group_id="g", member_id=me, member_epoch=epoch))
+    ids = {"group_id": "g", "member_id": member_id, "member_epoch": epoch}
+    prepared = send(ConsumerGroupPrepareAssignmentRequest(**ids))
+    send(install_request(prepared, LagAwareAssignor(lags=lags), **ids))
 ```
 
-No release of Kafka has client-side assignors; coordinators of quorate do where they are enabled.
+No release of Kafka supports client-side assignors. quorate's coordinators do if configured.
 """
 
 from collections.abc import Mapping
@@ -22,10 +25,10 @@ __all__ = ["error_request", "install_request", "members_and_topology"]
 
 
 def members_and_topology(prepared: ConsumerGroupPrepareAssignmentResponse) -> tuple[dict[str, Member], Topology]:
-    """What assignors work on.
+    """Convert the response to the input of assignors.
 
-    What a member owns is its present target, `user_data` the metadata that it announced with the
-    assignor (`None` for none).
+    A member's owned partitions are its current target assignment. `user_data` is the metadata that
+    it sent with the assignor; `None` if there is none.
     """
     names = {topic.topic_id: topic.topic_name for topic in prepared.topics}
     members = {
@@ -36,10 +39,10 @@ def members_and_topology(prepared: ConsumerGroupPrepareAssignmentResponse) -> tu
             owned=tuple(
                 (names[topic.topic_id], partition)
                 for topic in one.topic_partitions
-                if topic.topic_id in names  # the others are gone, or nobody subscribes to them any more
+                if topic.topic_id in names  # the other topics were deleted or have no subscriber left
                 for partition in topic.partitions
             ),
-            generation=0,  # all targets are of one assignment
+            generation=0,  # all target assignments are of the same epoch
             user_data=one.assignor.metadata or None,
         )
         for one in prepared.members
@@ -68,24 +71,24 @@ def install_request(
     metadata: Mapping[str, bytes] | None = None,
     metadata_version: int | None = None,
 ) -> ConsumerGroupInstallAssignmentRequest:
-    """Run the assignor and say what it made.
+    """Run the assignor and return the request that installs its assignment.
 
-    `metadata`: by member id, what members are told beside their partitions, in `metadata_version`,
-    by default the newest that all of them understand. Raises `AssignorError`; `error_request` tells
-    the group of that.
+    `metadata`: member id → metadata that the member receives with its partitions.
+    `metadata_version`: by default the newest that all members support. Raises `AssignorError`; send
+    `error_request` in that case.
     """
     if assignor.name == "cooperative-sticky":
         raise AssignorError(
-            "cooperative-sticky leaves partitions that move to nobody for one round, but here the coordinator sees to that; use sticky"
+            "cooperative-sticky withholds moving partitions for one round, which the coordinator does here; use sticky"
         )
     members, topology = members_and_topology(prepared)
     assigned = assignor.assign(members, topology)
     ids = {topic.topic_name: topic.topic_id for topic in prepared.topics}
-    told = metadata or {}
+    metadata = metadata or {}
     version = prepared.maximum_version if metadata_version is None else metadata_version
     installed = []
     for one in prepared.members:
-        data = told.get(one.member_id, b"")
+        data = metadata.get(one.member_id, b"")
         installed.append(
             InstalledMember(
                 member_id=one.member_id,
@@ -109,12 +112,13 @@ def install_request(
 def error_request(
     prepared: ConsumerGroupPrepareAssignmentResponse, error: int, *, group_id: str, member_id: str, member_epoch: int
 ) -> ConsumerGroupInstallAssignmentRequest:
-    """Say that there is no assignment, and why: `error` is the assignor's own number, not 0.
+    """Return the request that reports a failed assignment.
 
-    All members are told, and keep what they have.
+    `error`: an error code of the assignor's own, not 0. All members receive it and keep their
+    assignment. Raises `ValueError` for 0.
     """
     if not error:
-        raise ValueError("0 is no error")
+        raise ValueError("error must not be 0")
     return ConsumerGroupInstallAssignmentRequest(
         group_id=group_id,
         member_id=member_id,

@@ -1,10 +1,11 @@
-"""`range`, the client-side assignor: each topic is cut into ranges, one per subscriber; since 3.5 with an eye on racks (KIP-881).
+"""The client-side `range` assignor; rack-aware since Kafka 3.5 (KIP-881).
 
-Rules: per topic, subscribers in sorted order get `partitions div subscribers` each, the first
-`partitions mod subscribers` of them one more. If some topic can profit from racks, partitions go
-first to subscribers for whom they are local, without giving anyone more than that; topics that
-several members share in equal parts stay co-partitioned even so. Then the lists are sorted;
-otherwise they follow Java's order of topics.
+Each topic is divided among its subscribers in sorted order: each gets `partitions div subscribers`
+consecutive partitions, and the first `partitions mod subscribers` of them get one more. If racks
+can improve locality for some topic, partitions are first assigned to subscribers for which they
+are local, up to the same counts. Topics with the same subscribers and number of partitions stay
+co-partitioned even then. In that case partition lists are in sorted order; otherwise they follow
+Java's iteration order of topics.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,11 +36,12 @@ Bools = npt.NDArray[np.bool_]
 
 
 class RangeAssignor(Assignor):
-    """Kafka's `org.apache.kafka.clients.consumer.RangeAssignor`, with its answers in its order (4.3; rack-aware since 3.5, KIP-881).
+    """Kafka's `org.apache.kafka.clients.consumer.RangeAssignor`, with its results in its order.
 
-    What members own does not count. Where metadata lacks partitions of a topic, Kafka's
-    co-partitioning can hand out partitions that do not exist; this one hands out those that do.
-    `version`: before Kafka 3.5 racks do not count, and members list topics in another order.
+    Follows Kafka 4.3; rack-aware since 3.5 (KIP-881). With a `version` before 3.5 racks are ignored
+    and members list topics in another order. Owned partitions are ignored. Where metadata lacks
+    partitions of a topic, Kafka's co-partitioning may assign partitions that do not exist; this
+    assignor assigns only those that exist.
     """
 
     name: ClassVar[str] = "range"
@@ -62,7 +64,7 @@ class RangeAssignor(Assignor):
 
 
 def _plain(topology: Topology, topics: Ints, subscribers: SubscriberSets) -> list[Ints]:
-    """The owners of each topic's partitions, racks left aside."""
+    """Return the owners of each topic's partitions, ignoring racks."""
     return cut_alike(subscribers.members, subscribers.set_of[topics], topology.sizes[topics])
 
 
@@ -70,7 +72,11 @@ def _plain(topology: Topology, topics: Ints, subscribers: SubscriberSets) -> lis
 
 
 def _profiting_topics(group: GroupSpec, topics: Ints, subscribers: SubscriberSets) -> list[int]:
-    """Topics whose subscribers have racks, some of them those of replicas, while not all partitions are in the same racks."""
+    """Return the topics that racks can improve.
+
+    Some subscribers have racks, some of these have replicas, and not all partitions are in the same
+    racks.
+    """
     topology = group.topology
     if not group.racks or not len(topics) or len(topology.rack_sets) < 2:
         return []
@@ -79,8 +85,8 @@ def _profiting_topics(group: GroupSpec, topics: Ints, subscribers: SubscriberSet
     racks_of = numbers[topology.replica_racks_of]
     ordered = np.sort(topics)
     first, last = topology.first[ordered], topology.first[ordered + 1]
-    # reduceat takes each range up to the next one's start: those of topics in between, which nobody
-    # subscribes to, have to be cut off.
+    # reduceat extends each range to the start of the next. Topics in between that have no
+    # subscriber must be cut off.
     bounds = np.stack([first, last], axis=1).ravel()
     padded = np.append(racks_of, 0)
     least = np.minimum.reduceat(padded, bounds)[::2]
@@ -98,7 +104,8 @@ def _profiting_topics(group: GroupSpec, topics: Ints, subscribers: SubscriberSet
 
 
 def _local_first(group: GroupSpec, topics: Ints, subscribers: SubscriberSets, profiting: frozenset[int]) -> list[Ints]:
-    """The owners of each topic's partitions: local ones first, ranges over what is left."""
+    # reduceat extends each range to the start of the next. Topics in between without a subscriber
+    # must be cut off.
     topology = group.topology
     together: dict[tuple[int, int], list[int]] = {}
     for topic in topics.tolist():
@@ -124,12 +131,16 @@ def _local_first(group: GroupSpec, topics: Ints, subscribers: SubscriberSets, pr
 
 
 def _by_place(owners: Ints, numbers: Sequence[int]) -> Ints:
-    """Owners by partition → owners by place, for a topic that lacks partitions."""
+    """Convert owners by partition id to owners by position, for a topic that lacks partitions."""
     return np.array([owners[number] if number < len(owners) else -1 for number in numbers], np.int64)
 
 
 class _Racks:
-    """Subscribers of a topic by rack: `queues[r]` are the places of those in rack `r` of `racks`, ascending; the last queue has no rack."""
+    """Subscribers of a topic by rack.
+
+    `queues[r]`: the positions of the subscribers in rack `r`, ascending. The last queue is that of
+    subscribers without a rack.
+    """
 
     def __init__(self, group: GroupSpec, members: Ints) -> None:
         self.topology = group.topology
@@ -141,12 +152,12 @@ class _Racks:
         self.members = len(members)
 
     def candidates(self, topics: Sequence[int]) -> list[list[int]]:
-        """For each partition number the queues for which this partition of all `topics` is local.
+        """Return for each partition id the queues of the subscribers for which it is local.
 
-        Without a rack everything is.
+        With several topics, it must be local in all of them.
 
-        One topic alone is seen by place instead, so that a partition that is missing does not
-        matter.
+        For subscribers without a rack all partitions are local. A single topic is looked up by
+        position instead of id, so missing partitions do not matter.
         """
         rows: dict[bytes, Ints] = {}
         there = np.True_ if len(topics) == 1 else self._in_all(topics)
@@ -187,23 +198,26 @@ class _Racks:
 
 
 def _co_partitioned(racks: _Racks, candidates: Sequence[Iterable[int]], count: int) -> Ints:
-    """For each partition number the first subscriber that has room and for whom it is local in all topics; -1 where there is none."""
+    """Return for each partition id the first subscriber below its limit, or -1.
+
+    The partition must be local to the subscriber in all topics.
+    """
     members = racks.members
     share, extra = divmod(count, members)
-    queues = [[*queue, members] for queue in racks.queues]  # behind the last one there is nobody
+    queues = [[*queue, members] for queue in racks.queues]  # a sentinel after the last subscriber
     heads = [0] * len(queues)
     taken = [0] * members
     owners = np.full(count, -1, np.int64)
     for number, fitting in enumerate(candidates):
-        room = share + (extra > 0)
-        if room == 0:
+        limit = share + (extra > 0)
+        if limit == 0:
             break
         best = members
         for one in fitting:
             queue = queues[one]
-            # Only the head of a queue can be half full, and one that is full stays so: `room` never
+            # Only the head of a queue can be partly filled. A full one stays full: `limit` never
             # grows.
-            while (place := queue[heads[one]]) < members and taken[place] >= room:
+            while (place := queue[heads[one]]) < members and taken[place] >= limit:
                 heads[one] += 1
             best = min(best, place)
         if best < members:
@@ -214,7 +228,7 @@ def _co_partitioned(racks: _Racks, candidates: Sequence[Iterable[int]], count: i
 
 
 def _alone(racks: _Racks, candidates: Sequence[Iterable[int]], count: int) -> Ints:
-    """Ranges as usual, but each subscriber skips partitions that are not local to it; -1 for those that nobody took."""
+    """Return the owners of one topic's partitions: ranges of local partitions; -1 if not taken."""
     share, extra = divmod(count, racks.members)
     local: list[list[int]] = [[] for _ in racks.queues]
     for place, fitting in enumerate(candidates):
@@ -228,27 +242,26 @@ def _alone(racks: _Racks, candidates: Sequence[Iterable[int]], count: int) -> In
     nexts = [0] * len(local)
     live = {one for one, places in enumerate(local) if places}
     for member, one in enumerate(queue_of):
-        room = share + (extra > 0)
-        if room == 0 or not live:
+        limit = left = share + (extra > 0)
+        if limit == 0 or not live:
             break
         if one not in live:
             continue
         places, position = local[one], nexts[one]
-        had = room
-        while room and position < len(places):
+        while left and position < len(places):
             if owners[places[position]] < 0:
                 owners[places[position]] = member
-                room -= 1
+                left -= 1
             position += 1
         nexts[one] = position
         if position == len(places):
             live.discard(one)
-        extra -= had - room > share
+        extra -= limit - left > share
     return np.array(owners, np.int64)
 
 
 def _fill(owners: Ints, members: int) -> Ints:
-    """Hand out what is left (-1), ascending, to subscribers in order, up to what the plain ranges would give each."""
+    """Return the owners of one topic's partitions: ranges of local partitions; -1 if not taken."""
     share, extra = divmod(len(owners), members)
     free = owners < 0
     if not free.any():

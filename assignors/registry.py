@@ -1,6 +1,6 @@
-"""Assignors by the names under which Kafka's configuration knows them.
+"""Registry of assignors by the names that Kafka's configs use.
 
-Modules are imported only when one of their assignors is asked for.
+A module is imported only when one of its assignors is requested.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,7 @@ CLIENT_ASSIGNORS: Mapping[str, str] = {
     "cooperative-sticky": "quorate.assignors.sticky:CooperativeStickyAssignor",
     "lag-aware": "quorate.assignors.lag_aware:LagAwareAssignor",
 }
-"""Names for `partition.assignment.strategy`, and the classes that they stand for. `lag-aware`
-(KIP-169) is not in Kafka.
-"""
+"""Name in `partition.assignment.strategy` → class. `lag-aware` (KIP-169) is not in Kafka."""
 
 SERVER_ASSIGNORS: Mapping[str, str] = {
     "uniform": "quorate.assignors.server:UniformAssignor",
@@ -29,35 +27,35 @@ SERVER_ASSIGNORS: Mapping[str, str] = {
     "simple": "quorate.assignors.server:SimpleAssignor",
     "rack-aware-uniform": "quorate.assignors.rack_aware_uniform:RackAwareUniformAssignor",
 }
-"""Names for `group.consumer.assignors` (KIP-848) and, `simple`, `group.share.assignors` (KIP-932).
+"""Name in `group.consumer.assignors` (KIP-848) → class.
+
+`simple` is for `group.share.assignors` (KIP-932).
+
 `rack-aware-uniform` is not in Kafka.
 """
 
 
 def assignor_class(name: str, side: Literal["client", "server"]) -> type[Assignor]:
-    """The class of the assignor of that name.
-
-    Raises `AssignorError` for names that are not known.
-    """
+    """Return the class of the assignor with that name. Raises `AssignorError` for unknown names."""
     known = CLIENT_ASSIGNORS if side == "client" else SERVER_ASSIGNORS
     if name not in known:
-        raise AssignorError(f"no {side}-side assignor is called {name!r}: known are {', '.join(known)}")
+        raise AssignorError(f"unknown {side}-side assignor {name!r}; use one of {', '.join(known)}")
     module, _, cls = known[name].partition(":")
     found: type[Assignor] = getattr(import_module(module), cls)
     return found
 
 
 def client_assignor(name: str, **options: Any) -> Assignor:
-    """A new client-side assignor of that name.
+    """Create the client-side assignor with that name.
 
-    `options` are those of its class. Raises `AssignorError` for names that are not known.
+    `options` are passed to its class. Raises `AssignorError` for unknown names.
     """
     return assignor_class(name, "client")(**options)
 
 
 def server_assignor(name: str, **options: Any) -> Assignor:
-    """A new server-side assignor of that name.
+    """Create the server-side assignor with that name.
 
-    `options` are those of its class. Raises `AssignorError` for names that are not known.
+    `options` are passed to its class. Raises `AssignorError` for unknown names.
     """
     return assignor_class(name, "server")(**options)

@@ -1,4 +1,7 @@
-"""`roundrobin`, the client-side assignor: all partitions in the order of topics, dealt out one by one to the sorted members that subscribe."""
+"""The client-side `roundrobin` assignor.
+
+Partitions in topic order are assigned in turn to the sorted subscribers.
+"""
 
 from typing import ClassVar
 
@@ -13,12 +16,11 @@ __all__ = ["RoundRobinAssignor"]
 
 
 class RoundRobinAssignor(Assignor):
-    """Kafka's `org.apache.kafka.clients.consumer.RoundRobinAssignor`, with its answers in its order.
+    """Kafka's `org.apache.kafka.clients.consumer.RoundRobinAssignor`: its results in its order.
 
-    Each partition goes to the next member after the one that got the last partition, members that
-    do not subscribe to the topic being passed over. Racks and what members own do not count. Where
-    metadata lacks partitions of a topic, Kafka counts from 0 and hands out some that do not exist;
-    this one hands out those that do.
+    Each partition is assigned to the next member, in sorted order, that subscribes to its topic.
+    Racks and owned partitions are ignored. Where metadata lacks partitions of a topic, Kafka counts
+    from 0 and assigns some that do not exist; this assignor assigns only those that exist.
     """
 
     name: ClassVar[str] = "roundrobin"
@@ -29,7 +31,7 @@ class RoundRobinAssignor(Assignor):
         topics = topics_by_name(group, group.subscribed_topics)
         topics = topics[topology.sizes[topics] > 0]
         subscribers = subscriber_sets(group)
-        turn = 0  # whose turn it is, among all members as they sort
+        turn = 0  # position of the next member among all sorted members
         owners = []
         for topic in topics.tolist():
             number = subscribers.set_of[topic]

@@ -1,4 +1,7 @@
-"""Topics by who subscribes to them, and in which order Java goes through them: what the assignors share that divide one topic after the other."""
+"""Topics by subscribers, and Java's iteration order of topics.
+
+Shared by the assignors that divide one topic after the other.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +28,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SubscriberSets:
-    """Topics with the same subscribers have the same number in `set_of` (per topic of the topology, -1 without subscribers).
+    """Topics by their set of subscribers.
 
-    `members[s]`: the subscribers of set `s`, as members sort (`GroupSpec.sorted_order`);
-    `places[s]`: where they stand among all sorted members.
+    `set_of`: for each topic of the topology the number of its set, -1 without subscribers.
+    `members[s]`: the subscribers of set `s` in the order of `GroupSpec.sorted_order`; `places[s]`:
+    their positions among all sorted members.
     """
 
     set_of: Ints
@@ -37,9 +41,9 @@ class SubscriberSets:
 
 
 def subscriber_sets(group: GroupSpec, order: Ints | None = None) -> SubscriberSets:
-    """Who subscribes to which topic, subscribers compared once for all members with the same subscription.
+    """Return the subscribers of each topic; members with the same subscription are compared once.
 
-    `order`: another order of the members than `GroupSpec.sorted_order`, for `members` and `places`.
+    `order`: the order of members in `members` and `places`; by default `GroupSpec.sorted_order`.
     """
     set_of = np.full(len(group.topology), -1, np.int64)
     order = group.sorted_order if order is None else order
@@ -47,7 +51,7 @@ def subscriber_sets(group: GroupSpec, order: Ints | None = None) -> SubscriberSe
     if len(subscriptions) == 1:
         set_of[subscriptions[0].topics] = 0
         return SubscriberSets(set_of, [order], [np.arange(len(order))])
-    # For each topic the subscriptions that name it: pairs, sorted by topic.
+    # Pairs of topic and subscription that includes it, sorted by topic.
     lengths = [len(subscription.topics) for subscription in subscriptions]
     topics = np.concatenate([np.empty(0, np.int64), *(subscription.topics for subscription in subscriptions)])
     naming = np.repeat(np.arange(len(subscriptions)), lengths)
@@ -69,7 +73,7 @@ def subscriber_sets(group: GroupSpec, order: Ints | None = None) -> SubscriberSe
 
 
 def _places(subscription_of: Ints, subscriptions: int, named: Sequence[Ints]) -> list[Ints]:
-    """For each list of subscriptions the members, ascending, who have one of them."""
+    """Return for each list of subscriptions the positions of their members, ascending."""
     by_subscription = np.argsort(subscription_of, kind="stable")
     bounds = np.searchsorted(subscription_of[by_subscription], np.arange(subscriptions + 1)).tolist()
     places = []
@@ -79,7 +83,7 @@ def _places(subscription_of: Ints, subscriptions: int, named: Sequence[Ints]) ->
             places.append(parts[0])
         elif sum(map(len, parts)) * 8 < len(subscription_of):
             places.append(np.sort(np.concatenate(parts)))
-        else:  # of many, marking them all takes less than sorting some
+        else:  # for large parts, marking all members is cheaper than sorting
             chosen = np.zeros(len(subscription_of), np.bool_)
             chosen[np.concatenate(parts)] = True
             places.append(np.flatnonzero(chosen))
@@ -87,10 +91,10 @@ def _places(subscription_of: Ints, subscriptions: int, named: Sequence[Ints]) ->
 
 
 def topics_in_hash_order(group: GroupSpec) -> Ints:
-    """The subscribed topics that have partitions, in the order in which Java's client goes through them (since Kafka 3.5).
+    """Return the subscribed topics with partitions in the order of Java's client since Kafka 3.5.
 
-    It collects the names of all subscriptions, known or not, in a HashSet, and walks that to put
-    those with metadata into a HashMap.
+    The client collects the names of all subscriptions, known or not, in a HashSet, iterates it, and
+    puts the names with metadata into a HashMap.
     """
     names = _names(group)
     hashes = java_order.string_hashes(names)
@@ -101,7 +105,10 @@ def topics_in_hash_order(group: GroupSpec) -> Ints:
 
 
 def topics_in_computed_order(group: GroupSpec) -> Ints:
-    """The same before Kafka 3.5: members are grouped by topic in a HashMap, with `computeIfAbsent`, and that map is walked."""
+    """Return the subscribed topics with partitions in the order of Java's client before Kafka 3.5.
+
+    The client groups members by topic in a HashMap with `computeIfAbsent`, and iterates that map.
+    """
     names = _names(group)
     asking = [listing for one in group.listing_of[group.hash_order].tolist() if (listing := group.listings[one])]
     last_is_new = bool(asking) and not any(asking[-1][-1] in listing for listing in {*asking[:-1], asking[-1][:-1]})
@@ -110,15 +117,18 @@ def topics_in_computed_order(group: GroupSpec) -> Ints:
 
 
 def _names(group: GroupSpec) -> list[str]:
-    """The names of all subscriptions in the order in which they come, members being taken in hash order."""
-    # A subscription that an earlier member has, in whatever order, adds no name.
+    """Return all subscribed names in order of first appearance, with members in hash order."""
+    # A subscription with the same set of names as an earlier one adds no name.
     _, firsts = np.unique(group.subscription_of[group.hash_order], return_index=True)
     listings = group.listing_of[group.hash_order[np.sort(firsts)]].tolist()
     return list(dict.fromkeys(name for listing in listings for name in group.listings[listing]))
 
 
 def _with_partitions(group: GroupSpec, names: Sequence[str], walked: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Of names in the order `walked` those that are topics with partitions: their numbers, and which ones they are."""
+    """Return the topics with partitions among the names in the order `walked`.
+
+    The second array marks their names in `walked`.
+    """
     index = group.topology.index
     topics = np.array([index.get(names[place], -1) for place in walked.tolist()], np.int64)
     known = topics >= 0
@@ -127,14 +137,17 @@ def _with_partitions(group: GroupSpec, names: Sequence[str], walked: Ints) -> tu
 
 
 def topics_by_name(group: GroupSpec, topics: Ints) -> Ints:
-    """The same topics in Java's order of their names."""
+    """Return the topics sorted by name in Java's string order."""
     names = [group.topology.topics[topic].name for topic in topics.tolist()]
     keys = names if "".join(names).isascii() else [java_order.string_key(name) for name in names]
     return topics[np.array(sorted(range(len(names)), key=keys.__getitem__), np.int64)]
 
 
 def assigned_by_topic(group: GroupSpec, topics: Ints, owners: Sequence[Ints]) -> Assignment:
-    """The assignment in which the partitions of `topics[i]`, ascending, go to the members `owners[i]`; each member's list follows the order of topics."""
+    """Return the assignment of the partitions of `topics[i]`, ascending, to members `owners[i]`.
+
+    Each member's partitions follow the order of topics.
+    """
     topology = group.topology
     if not len(topics):
         return Assignment(topology, group.member_ids, np.zeros(len(group) + 1, np.int64), np.empty(0, np.int64))
@@ -143,9 +156,10 @@ def assigned_by_topic(group: GroupSpec, topics: Ints, owners: Sequence[Ints]) ->
 
 
 def cut_alike(members: Sequence[Ints], set_of: Ints, counts: Ints) -> list[Ints]:
-    """The owners of topics' partitions in ranges: `counts[i]` of them go to the members of set `set_of[i]`.
+    """Return the owners of each topic's partitions, divided into ranges.
 
-    Topics with the same subscribers and as many partitions share one array.
+    `counts[i]` partitions are divided among the members of set `set_of[i]`. Topics with the same
+    subscribers and number of partitions share one array.
     """
     made: dict[tuple[int, int], Ints] = {}
     owners = []
@@ -158,7 +172,7 @@ def cut_alike(members: Sequence[Ints], set_of: Ints, counts: Ints) -> list[Ints]
 
 
 def ranges(members: Ints, count: int) -> Ints:
-    """The member of each of `count` partitions, if each gets a range of them; the first may get one more."""
+    """Return the member of each of `count` partitions: one range each, the first longer by 1."""
     share, extra = divmod(count, len(members))
     if share == 0:
         return members[:extra]

@@ -1,7 +1,7 @@
 """Topics, their partitions, and the racks in which each partition has replicas.
 
-Rack rules (KIP-881): a partition is in the racks of all its replicas, also those that are offline
-or out of sync; a broker that told no rack, or that nobody knows, adds nothing.
+Rack rules (KIP-881): a partition is in the racks of all its replicas, including those that are
+offline or out of sync. A broker that is unknown or has no rack contributes none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,16 +22,16 @@ Ints = npt.NDArray[np.int64]
 """An array of numbers: of members, topics or partitions."""
 
 Racks = tuple[str | None, ...]
-"""Racks of one partition's replicas, the leader's first; `None` where it is not known."""
+"""Racks of one partition's replicas, the leader's first; `None` where unknown."""
 
 
 def runs(starts: Ints, counts: Ints) -> Ints:
-    """The numbers from `starts[i]` on, `counts[i]` of them, run after run."""
+    """Return the numbers `starts[i]` to `starts[i] + counts[i] - 1`, concatenated for all `i`."""
     return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
 
 
 def grouped(partitions: Iterable[tuple[K, int]]) -> dict[K, list[int]]:
-    """Partitions by topic; topics and partitions in the order in which they appear first."""
+    """Group partitions by topic; topics and partitions keep the order of first appearance."""
     found: dict[K, list[int]] = {}
     for topic, partition in partitions:
         found.setdefault(topic, []).append(partition)
@@ -50,10 +50,15 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic: `partitions` is how many it has; `racks`, if known, has an entry per partition.
+    """A topic.
 
-    `numbers`: the partitions' numbers, ascending, where they are not 0, 1, 2 … (metadata can lack
-    some). `id`: needed by server-side assignors, whose order follows topic ids.
+    - `partitions`: the number of its partitions.
+    - `racks`: for each partition the racks of its replicas; empty if unknown.
+    - `id`: required by server-side assignors, whose order follows topic ids.
+    - `numbers`: the ids of the partitions, ascending, if they are not 0, 1, 2 … (metadata can lack
+      some).
+
+    Raises `ValueError` if `racks` or `numbers` has another length than `partitions`.
     """
 
     name: str
@@ -70,16 +75,17 @@ class Topic:
 
 
 class Topology:
-    """Topics in a fixed order, all partitions numbered through: topic `t` has the numbers `first[t]` to `first[t + 1] - 1`, ascending by partition.
+    """Topics in a fixed order, with all their partitions numbered consecutively.
 
-    Immutable; what is derived from it is computed once.
+    Topic `t` has the numbers `first[t]` to `first[t + 1] - 1`, ascending by partition. Immutable;
+    derived values are computed once. Raises `ValueError` for duplicate topic names.
     """
 
     def __init__(self, topics: Iterable[Topic]) -> None:
         self.topics: tuple[Topic, ...] = tuple(topics)
         self.index: dict[str, int] = {topic.name: number for number, topic in enumerate(self.topics)}
         if len(self.index) != len(self.topics):
-            raise ValueError("a topic is given twice")
+            raise ValueError("duplicate topic name")
         self.first: Ints = np.zeros(len(self.topics) + 1, np.int64)
         np.cumsum([topic.partitions for topic in self.topics], out=self.first[1:])
 
@@ -87,7 +93,11 @@ class Topology:
     def of(
         cls, topics: Mapping[str, int | Sequence[Sequence[str | None]]], *, ids: Mapping[str, Uuid] | None = None
     ) -> "Topology":
-        """From topic → number of partitions, or topic → for each partition the racks of its replicas (the leader's first)."""
+        """Create a topology from topic names.
+
+        `topics`: topic → number of partitions, or topic → for each partition the racks of its
+        replicas, the leader's first.
+        """
         ids = ids or {}
         return cls(
             Topic(name=name, partitions=given, id=ids.get(name))
@@ -104,7 +114,10 @@ class Topology:
         *,
         ids: Mapping[str, Uuid] | None = None,
     ) -> "Topology":
-        """From topic → for each partition the broker ids of its replicas (the leader first), and the brokers' racks."""
+        """Create a topology from the broker ids of each partition's replicas, the leader's first.
+
+        `broker_racks`: broker id → rack.
+        """
         return cls.of(
             {
                 name: [[broker_racks.get(broker) for broker in replicas] for replicas in partitions]
@@ -124,7 +137,7 @@ class Topology:
 
     @cached_property
     def sizes(self) -> Ints:
-        """How many partitions each topic has."""
+        """The number of partitions of each topic."""
         return np.diff(self.first)
 
     @cached_property
@@ -133,12 +146,12 @@ class Topology:
         return np.repeat(np.arange(len(self.topics)), self.sizes)
 
     def partitions_of(self, topics: Ints) -> Ints:
-        """The partition numbers of topics, one topic after the other, ascending."""
+        """Return the partition numbers of topics, topic after topic, ascending in each."""
         return runs(self.first[topics], self.sizes[topics])
 
     @cached_property
     def partition_of(self) -> Ints:
-        """The partition within its topic, for each partition number."""
+        """The partition id within its topic, for each partition number."""
         partitions: Ints = np.arange(self.first[-1]) - self.first[self.topic_of]
         for index, topic in enumerate(self.topics):
             if topic.numbers is not None:
@@ -147,7 +160,7 @@ class Topology:
 
     @cached_property
     def _position(self) -> dict[int, dict[int, int]]:
-        """For topics whose partitions are not 0, 1, 2 …: partition → number."""
+        """For topics whose partitions are not 0, 1, 2 …: partition id → number."""
         return {
             index: {partition: int(self.first[index]) + place for place, partition in enumerate(topic.numbers)}
             for index, topic in enumerate(self.topics)
@@ -155,7 +168,7 @@ class Topology:
         }
 
     def number(self, topic: str, partition: int) -> int:
-        """The number of a partition; -1 if there is no such topic or partition."""
+        """Return the number of a partition; -1 if the topic or the partition does not exist."""
         index = self.index.get(topic)
         if index is None:
             return -1
@@ -165,17 +178,17 @@ class Topology:
 
     @cached_property
     def id_halves(self) -> tuple[Ints, Ints]:
-        """The more and the less significant half of each topic's id, as signed numbers; zeros for a topic without one."""
+        """The upper and lower half of each topic id, as signed numbers; zeros without an id."""
         halves = np.frombuffer(b"".join(topic.id or bytes(16) for topic in self.topics), ">i8").astype(np.int64)
         return halves[0::2].copy(), halves[1::2].copy()
 
     @cached_property
     def without_id(self) -> Ints:
-        """The topics that have no id."""
+        """The topics without an id."""
         return np.flatnonzero([topic.id is None for topic in self.topics])
 
     def topic_partitions(self, numbers: Ints) -> tuple[TopicPartition, ...]:
-        """Partition numbers as topics and partitions."""
+        """Convert partition numbers to topics and partitions."""
         topics = self.topics
         return tuple(
             TopicPartition(topics[topic].name, partition)
@@ -184,8 +197,8 @@ class Topology:
             )
         )
 
-    # Racks. Few different sets of racks occur, whatever the number of partitions, so algorithms
-    # look at the set's number.
+    # Racks. There are few different sets of racks, however many partitions there are, so algorithms
+    # work on the number of the set.
 
     @cached_property
     def _replica_racks(self) -> tuple[list[Racks], Ints]:
@@ -199,15 +212,15 @@ class Topology:
 
     @property
     def replica_racks(self) -> list[Racks]:
-        """The different lists of replica racks that occur (the leader's first); the first one is empty."""
+        """The distinct lists of replica racks, the leader's rack first; the first list is empty."""
         return self._replica_racks[0]
 
     @property
     def replica_racks_of(self) -> Ints:
-        """For each partition number, which of `replica_racks` it has."""
+        """For each partition number its index in `replica_racks`."""
         return self._replica_racks[1]
 
     @cached_property
     def rack_sets(self) -> list[frozenset[str]]:
-        """`replica_racks` as sets without the unknown ones: the racks in which reading is local."""
+        """`replica_racks` as sets, without unknown racks: the racks in which reading is local."""
         return [frozenset(rack for rack in racks if rack is not None) for racks in self.replica_racks]

@@ -1,8 +1,8 @@
-"""Why a partition is read from another rack: the facts that decide, for every remote partition of an assignment.
+"""The reason why each remote partition of an assignment is remote.
 
-The question is asked of one partition at a time, against the assignment as it is: could it go to a
-member in one of its racks without anybody having more than before? Single moves and single swaps
-are looked at, not longer chains, so `LOCAL_MEMBERS_FULL` does not prove that nothing better exists.
+Each partition is judged alone, against the assignment as it is: could it move to a member in one of
+its racks without raising any member's count above today's? Only single moves and single swaps are
+tried, not longer chains, so `LOCAL_MEMBERS_FULL` does not prove that nothing better exists.
 """
 
 from collections.abc import Iterator
@@ -19,18 +19,18 @@ __all__ = ["WHY", "Bools", "RemoteReason", "is_local", "why_remote"]
 
 Bools = npt.NDArray[np.bool_]
 
-_NOBODY = np.iinfo(np.int64).max
+_NO_MEMBER = np.iinfo(np.int64).max
 _CELLS = 1 << 24
-"""Cells of a matrix that is made at a time."""
+"""Maximum number of matrix cells computed at once."""
 
 
 class RemoteReason(StrEnum):
-    """Why a partition is remote. The first that holds is given, in this order."""
+    """Why a partition is remote: the first of these, in this order, that applies."""
 
     MEMBER_WITHOUT_RACK = "member_without_rack"
     RACKS_UNKNOWN = "racks_unknown"
     NO_SUBSCRIBER_IN_ITS_RACKS = "no_subscriber_in_its_racks"
-    LOCAL_MEMBER_HAD_ROOM = "local_member_had_room"
+    LOCAL_MEMBER_HAD_ROOM = "local_member_had_room"  # plain: the value is in the JSON output
     NO_REPLICA_IN_MEMBERS_RACK = "no_replica_in_members_rack"
     SWAP_POSSIBLE = "swap_possible"
     LOCAL_MEMBERS_FULL = "local_members_full"
@@ -40,19 +40,24 @@ WHY: dict[RemoteReason, str] = {
     RemoteReason.MEMBER_WITHOUT_RACK: "the member has no rack",
     RemoteReason.RACKS_UNKNOWN: "the racks of its replicas are not known",
     RemoteReason.NO_SUBSCRIBER_IN_ITS_RACKS: "no member in the racks of its replicas subscribes to the topic",
-    RemoteReason.LOCAL_MEMBER_HAD_ROOM: "a member in its racks has fewer partitions, but the assignor chose otherwise: it is sticky, deals topic by topic, or does not look at racks",
-    RemoteReason.NO_REPLICA_IN_MEMBERS_RACK: "the member's rack has no replica of any topic it subscribes to, so all it gets is remote",
-    RemoteReason.SWAP_POSSIBLE: "a swap with a member in its racks would be local, but the assignor chose otherwise: it is sticky, deals topic by topic, or does not look at racks",
-    RemoteReason.LOCAL_MEMBERS_FULL: "the members in its racks are full (balance goes before locality)",
+    RemoteReason.LOCAL_MEMBER_HAD_ROOM: "a member in its racks has fewer partitions; "
+    "the assignor is sticky, assigns topic by topic, or ignores racks",
+    RemoteReason.NO_REPLICA_IN_MEMBERS_RACK: "the member's rack has no replica of any topic it subscribes to",
+    RemoteReason.SWAP_POSSIBLE: "a swap with a member in its racks would make it local; "
+    "the assignor is sticky, assigns topic by topic, or ignores racks",
+    RemoteReason.LOCAL_MEMBERS_FULL: "the members in its racks are full (balance takes precedence over locality)",
 }
-"""Each reason in words."""
+"""The text of each reason."""
 
 _REASONS = list(RemoteReason)
 _NUMBER = {reason: number for number, reason in enumerate(_REASONS)}
 
 
 def is_local(group: GroupSpec, members: Ints, partitions: Ints) -> Bools:
-    """For member numbers and partition numbers in parallel: whether the member's rack has a replica (KIP-881: of whatever state)."""
+    """Return for pairs of member and partition number whether the member's rack has a replica.
+
+    Replicas count in whatever state (KIP-881).
+    """
     if not group.racks:
         return np.zeros(len(partitions), np.bool_)
     racks = group.rack_of[members]
@@ -61,7 +66,10 @@ def is_local(group: GroupSpec, members: Ints, partitions: Ints) -> Bools:
 
 
 def why_remote(group: GroupSpec, assignment: Assignment, members: Ints, remote: Bools) -> list[RemoteReason]:
-    """The reason for each entry of `assignment.partitions` that `remote` marks; `members` has the owner's number for all entries."""
+    """Return the reason for each entry of `assignment.partitions` that `remote` marks.
+
+    `members`: the owner of each entry, marked or not.
+    """
     topology = group.topology
     entries = np.flatnonzero(remote)
     owners, partitions = members[entries], assignment.partitions[entries]
@@ -76,7 +84,7 @@ def why_remote(group: GroupSpec, assignment: Assignment, members: Ints, remote: 
     if (found < 0).any():
         classes = _Classes(group, assignment.counts)
         least = classes.least_loaded(topics, sets)
-        settle(RemoteReason.NO_SUBSCRIBER_IN_ITS_RACKS, least == _NOBODY)
+        settle(RemoteReason.NO_SUBSCRIBER_IN_ITS_RACKS, least == _NO_MEMBER)
         settle(RemoteReason.LOCAL_MEMBER_HAD_ROOM, least < assignment.counts[owners])
         settle(RemoteReason.NO_REPLICA_IN_MEMBERS_RACK, ~classes.has_local_topics()[classes.of[owners]])
         undecided = np.flatnonzero(found < 0)
@@ -93,7 +101,10 @@ def why_remote(group: GroupSpec, assignment: Assignment, members: Ints, remote: 
 
 
 def _offers(topic_of: Ints, set_of: Ints, partitions: Ints, classes: Ints, remote: Bools) -> Ints:
-    """What members could give in exchange, each kind once: columns are the owner's class, topic, rack set, whether it is remote to its owner."""
+    """Return the distinct kinds of partitions that members could give in exchange.
+
+    Rows: the owner's class, topic, rack set, and whether it is remote to its owner.
+    """
     kinds = np.stack([classes, topic_of[partitions], set_of[partitions], remote.astype(np.int64)])
     kinds = kinds[:, classes >= 0]
     key = np.zeros(kinds.shape[1], np.int64)
@@ -103,7 +114,10 @@ def _offers(topic_of: Ints, set_of: Ints, partitions: Ints, classes: Ints, remot
 
 
 class _Classes:
-    """Members that have a rack, by subscription and rack: those of one class differ only in what they have."""
+    """Members that have a rack, by subscription and rack.
+
+    Members of a class differ only in their partitions.
+    """
 
     def __init__(self, group: GroupSpec, counts: Ints) -> None:
         self.group = group
@@ -111,24 +125,27 @@ class _Classes:
         racks = len(group.racks)
         keys, of = np.unique(group.subscription_of[with_rack] * racks + group.rack_of[with_rack], return_inverse=True)
         self.of = np.full(len(group), -1, np.int64)
-        """The class of each member; -1 for one without a rack."""
+        """The class of each member; -1 for a member without a rack."""
         self.of[with_rack] = of
         self.subscription: Ints = keys // racks
         self.rack: Ints = keys % racks
-        self.least = np.full(len(keys), _NOBODY, np.int64)
-        """How many partitions the member with the fewest has."""
+        self.least = np.full(len(keys), _NO_MEMBER, np.int64)
+        """For each class the smallest number of partitions of a member."""
         np.minimum.at(self.least, of, counts[with_rack])
 
     def least_loaded(self, topics: Ints, sets: Ints) -> Ints:
-        """The fewest partitions that a subscriber of the topic in a rack of the set has; `_NOBODY` if there is none."""
+        """Return the smallest count of a subscriber of the topic in a rack of the set.
+
+        The count is `_NO_MEMBER` if no such subscriber exists.
+        """
         group = self.group
-        by_rack = np.full((len(group.racks), len(group.topology)), _NOBODY, np.int64)
+        by_rack = np.full((len(group.racks), len(group.topology)), _NO_MEMBER, np.int64)
         for rack, subscription, least in zip(
             self.rack.tolist(), self.subscription.tolist(), self.least.tolist(), strict=True
         ):
             subscribed = group.subscriptions[subscription].topics
             by_rack[rack, subscribed] = np.minimum(by_rack[rack, subscribed], least)
-        result = np.full(len(topics), _NOBODY, np.int64)
+        result = np.full(len(topics), _NO_MEMBER, np.int64)
         for number, where in _by_value(sets):
             racks = np.flatnonzero(group.local[:, number])
             if len(racks):
@@ -136,7 +153,7 @@ class _Classes:
         return result
 
     def has_local_topics(self) -> Bools:
-        """For each class, whether some partition of a topic it subscribes to has a replica in its rack."""
+        """Return for each class whether its rack has a replica of any subscribed topic."""
         group, topology = self.group, self.group.topology
         there = np.zeros((len(group.racks), len(topology)), np.bool_)
         for number, where in _by_value(topology.replica_racks_of):
@@ -152,17 +169,18 @@ class _Classes:
         )
 
     def swaps(self, classes: Ints, topics: Ints, sets: Ints, offers: Ints) -> Bools:
-        """For remote partitions, given by the owner's class, topic and rack set: whether a member in their racks has something to give in exchange.
+        """Return for remote partitions whether a member in their racks has a partition to swap.
 
-        That is something the owner subscribes to, and that is local to the owner or was remote
-        anyhow: then more is local than before.
+        Remote partitions are given by the owner's class, topic and rack set. The partition received
+        in exchange must be of a topic that the owner subscribes to, and local to the owner or
+        remote before the swap, so that more partitions are local than before.
         """
         group = self.group
         owner, offered, offered_set, remote = offers
         gains = [(remote == 1) | group.local[rack, offered_set] for rack in range(len(group.racks))]
         result = np.zeros(len(classes), np.bool_)
         last, subscribed = -1, np.zeros(0, np.bool_)
-        for number, where in _by_value(classes):  # classes of the same subscription follow each other
+        for number, where in _by_value(classes):  # classes with the same subscription are adjacent
             rack, its = int(self.rack[number]), int(self.subscription[number])
             if its != last:
                 last, subscribed = its, group.subscribes[its, offered]
@@ -172,10 +190,10 @@ class _Classes:
         return result
 
     def _someone_takes(self, partners: Ints, topics: Ints, sets: Ints) -> Bools:
-        """For each topic and rack set: whether one of the classes `partners` subscribes to it and is in one of the racks."""
+        """Return for each topic and rack set whether a local subscriber is among `partners`."""
         local = self.group.local
         found = np.zeros(len(topics), np.bool_)
-        step = 64  # most find a partner among the first
+        step = 64  # most topics have a partner among the first classes
         while len(partners) and not found.all():
             some, partners = partners[:step], partners[step:]
             open_ = np.flatnonzero(~found)
@@ -186,7 +204,7 @@ class _Classes:
 
 
 def _by_value(values: Ints) -> Iterator[tuple[int, Ints]]:
-    """Each different value with the positions at which it stands."""
+    """Yield each distinct value with its positions."""
     order = np.argsort(values, kind="stable")
     starts = np.flatnonzero(np.diff(values[order], prepend=-1))
     for where in np.split(order, starts[1:]) if len(order) else []:

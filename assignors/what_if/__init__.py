@@ -1,8 +1,8 @@
-"""What an assignor would make of a group: the group as it is, from a description or elsewhere, changed if asked to, and the outcomes with their facts.
+"""What-if analysis: reads a group, changes it, and compares the assignments of several assignors.
 
-`GroupSituation` is a group before anything is assigned; `read_description` reads one from YAML or
-JSON. `without_members` and the other functions of `changes` return a changed one, and `outcomes`
-runs assignors on it. Nothing is printed here, and no cluster is known.
+`GroupSituation` is a group before an assignment; `read_description` reads one from YAML or JSON.
+`without_members` and the other functions of `changes` return a changed copy. `outcomes` runs
+assignors on it. Nothing is printed, and no cluster is contacted.
 """
 
 from quorate.assignors.what_if.changes import (

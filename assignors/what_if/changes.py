@@ -1,7 +1,7 @@
-"""Changes of a group before it is assigned: members leave, join or move, topics get partitions.
+"""Changes of a group before an assignment: members leave, join or change racks, topics grow.
 
-Each function takes a situation and returns another; `current` stays what it was, so that what moves
-is counted against the group as it is.
+Each function returns a changed copy. `current` stays the same, so that moves are counted against
+the group as it is.
 """
 
 import difflib
@@ -19,7 +19,7 @@ __all__ = ["common_topics", "matching_members", "with_member", "with_partitions"
 
 
 def matching_members(situation: GroupSituation, text: str) -> list[str]:
-    """The members that a text means: an id, an instance id, a pattern, or the beginning of one id.
+    """Return the members that match an id, an instance id, a pattern, or a unique id prefix.
 
     Raises `InputError`.
     """
@@ -40,52 +40,53 @@ def matching_members(situation: GroupSituation, text: str) -> list[str]:
             return found
         if found:
             raise InputError(
-                f"{len(found):,} members begin so: {listed(found)}", "give more of the id, or a pattern with *"
+                f"{len(found):,} member ids start with this: {listed(found)}",
+                "give a longer prefix, or a pattern with *",
             )
     known = [name for _, name in names.values()]
     close = difflib.get_close_matches(text, known, 3)
     raise InputError(
-        "there is no such member", f"did you mean {' or '.join(close)}?" if close else f"there are {listed(known)}"
+        "no such member", f"did you mean {' or '.join(close)}?" if close else f"members are {listed(known)}"
     )
 
 
 def without_members(situation: GroupSituation, member_ids: Collection[str]) -> GroupSituation:
-    """The members with these ids have left."""
+    """Remove the members with these ids."""
     members = {one: member for one, member in situation.members.items() if one not in member_ids}
     return replace(situation, members=members)
 
 
 def with_racks(situation: GroupSituation, member_ids: Collection[str], rack: str | None) -> GroupSituation:
-    """The members with these ids are in that rack."""
+    """Move the members with these ids to a rack; `None` for no rack."""
     moved = {one: replace(situation.members[one], rack=rack) for one in member_ids}
     return replace(situation, members={**situation.members, **moved})
 
 
 def common_topics(situation: GroupSituation) -> Sequence[str]:
-    """What all members subscribe to, or every topic if there is no member.
+    """Return the topics that all members subscribe to; every topic if there are no members.
 
-    Raises `InputError` if members differ.
+    Raises `InputError` if subscriptions differ.
     """
     subscriptions = {tuple(sorted(set(member.topics))): member.topics for member in situation.members.values()}
     if len(subscriptions) > 1:
-        raise InputError("members of this group subscribe to different topics")
+        raise InputError("the members of this group have different subscriptions")
     return next(iter(subscriptions.values()), [topic.name for topic in situation.topology.topics])
 
 
 def with_member(situation: GroupSituation, member_id: str, rack: str | None, topics: Sequence[str]) -> GroupSituation:
-    """A member has joined. Raises `InputError` if there is one with this id."""
+    """Add a member. Raises `InputError` if the member id is in use."""
     if member_id in situation.members:
-        raise InputError(f"there is a member {member_id} already", "use another id")
+        raise InputError(f"member {member_id} exists already", "use another id")
     return replace(situation, members={**situation.members, member_id: Member(topics=list(topics), rack=rack)})
 
 
 def with_partitions(situation: GroupSituation, name: str, more: int) -> GroupSituation:
-    """A topic has more partitions, without lag. Raises `InputError`."""
+    """Add partitions without lag to a topic. Raises `InputError` if the topic does not exist."""
     topology = situation.topology
     if name not in topology:
-        raise InputError(f"there is no topic {name}", f"there are {listed([topic.name for topic in topology.topics])}")
+        raise InputError(f"unknown topic {name}", f"topics are {listed([topic.name for topic in topology.topics])}")
     old = topology.topics[topology.index[name]]
-    # A new partition is placed as those before it: racks go on in turns.
+    # New partitions continue the sequence of racks from the start.
     racks = tuple(old.racks[place % old.partitions] for place in range(old.partitions + more)) if old.racks else ()
     first = old.partitions if old.numbers is None else max(old.numbers, default=-1) + 1
     new = range(first, first + more)

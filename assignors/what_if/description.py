@@ -1,7 +1,7 @@
-"""A group as a file: the description in YAML or JSON, and the same of any situation.
+"""Group descriptions in YAML or JSON: reads and writes them.
 
-docs/reference/cli.md explains the fields. What a description says is checked here; how values are
-checked is in `nodes`.
+docs/reference/cli.md describes the fields. This module checks what a description contains; `nodes`
+checks single values.
 """
 
 import contextlib
@@ -21,12 +21,10 @@ from quorate.codecs.errors import InputError
 __all__ = ["described", "read_description", "read_topology"]
 
 MOST_BYTES = 64 << 20
-"""Of a file."""
+"""Maximum size of a file."""
 
 MOST_PARTITIONS = 10_000_000
-"""Of one topic: enough for any question, and few enough not to fill the memory by a slip of the
-finger.
-"""
+"""Maximum number of partitions of a topic; protects memory against typing errors."""
 
 MOST_LAG = 2**63 - 1
 """Offsets are 64 bits."""
@@ -40,9 +38,9 @@ _MEMBER_FIELDS = ("topics", "rack", "instance_id", "owned", "generation")
 
 
 def read_description(path: str, name: str | None = None) -> GroupSituation:
-    """The situation that a file describes; `-` is standard input.
+    """Read the situation that a file describes; `-` is standard input.
 
-    `name`: what to call the file. Raises `InputError` that names the place in the file.
+    `name`: the file name in messages. Raises `InputError` with the place in the file.
     """
     root = _parsed(path, name)
     fields = root.fields(_FIELDS)
@@ -67,16 +65,16 @@ def read_description(path: str, name: str | None = None) -> GroupSituation:
 
 
 def read_topology(path: str) -> tuple[Topology, Mapping[TopicPartition, int] | None]:
-    """The topics of a description, and lags if it has any; members need not be there.
+    """Read the topics of a description, and its lags if it has any; members are optional.
 
-    Raises `InputError` that names the place in the file.
+    Raises `InputError` with the place in the file.
     """
     root = _parsed(path)
     return _topology(root, root.fields(_FIELDS))
 
 
 def described(situation: GroupSituation) -> dict[str, Any]:
-    """The description that gives this situation again, as plain values."""
+    """Return a situation's description as plain values; reading it gives an equal situation."""
     lags = situation.lags
     found: dict[str, Any] = {
         name: value
@@ -139,14 +137,14 @@ def _topology(
         root.fail("has no topics", "list them: topics: {orders: 12, payments: {partitions: 6}}")
     topics: list[Topic] = []
     lags: dict[TopicPartition, int] = {}
-    tells_lags = False
+    lags_given = False
     for name, node in fields["topics"].entries("topic to its partitions"):
         topic, of_topic = _topic(name, node, racks)
         topics.append(topic)
         if of_topic is not None:
-            tells_lags = True
+            lags_given = True
             lags |= of_topic
-    return Topology(topics), lags if tells_lags else None
+    return Topology(topics), lags if lags_given else None
 
 
 def _topic(
@@ -172,13 +170,15 @@ def _topic(
         partitions = fields["partitions"].number(most=MOST_PARTITIONS)
         if len(racks) > partitions:
             given = fields.get("racks") or fields["replicas"]
-            given.fail(f"has {len(racks):,} entries for {partitions:,} partitions", "an entry is for one partition")
+            given.fail(
+                f"has {len(racks):,} entries for {partitions:,} partitions", "give at most one entry per partition"
+            )
         if racks:  # a shorter list is a pattern
             racks = [racks[number % len(racks)] for number in range(partitions)]
     elif racks:
         partitions = len(racks)
     else:
-        node.fail("does not say how many partitions", "give partitions, racks or replicas")
+        node.fail("has no number of partitions", "give partitions, racks or replicas")
     numbers: list[int] | None = None
     if "numbers" in fields:
         numbers = [one.number(most=MOST_NUMBER) for one in fields["numbers"].items("partition numbers")]
@@ -199,20 +199,20 @@ def _rack_of(node: ParsedValue, broker_racks: Mapping[int, str | None]) -> str |
     if broker not in broker_racks:
         node.fail(
             f"broker {broker} is not among the brokers",
-            "brokers: {1: rack-a} tells racks; null for a broker without one",
+            "add it with its rack, as in brokers: {1: rack-a}; null means no rack",
         )
     return broker_racks[broker]
 
 
 def _lag(node: ParsedValue, topic: Topic) -> dict[TopicPartition, int]:
-    """One number for each partition, a list with one per partition, or a mapping of partitions."""
+    """Read lags: one number for all partitions, a list, or a mapping of partition to lag."""
     numbers = topic.numbers or range(topic.partitions)
     if isinstance(node.value, list):
         items = node.items("lags, one per partition")
         if len(items) != topic.partitions:
             node.fail(
                 f"has {len(items):,} entries for {topic.partitions:,} partitions",
-                "null stands for a lag that is not known",
+                "null means an unknown lag",
             )
         pairs = list(zip(numbers, items, strict=True))
     elif isinstance(node.value, dict):
@@ -235,7 +235,7 @@ def _partition(text: str, node: ParsedValue, topic: Topic) -> int:
 
 
 def _is_number(text: str) -> bool:
-    """Digits that `int` takes, and not too many."""
+    """Return whether the text is digits that `int` accepts."""
     return text.isascii() and text.isdigit() and len(text) < 20
 
 
@@ -276,7 +276,7 @@ def _owned(node: ParsedValue, topology: Topology) -> tuple[tuple[str, int], ...]
             if topology.number(name, number) < 0:
                 item.fail(f"{number:,} is not a partition of {name}", _partitions_of(topic))
             if (name, number) in found:
-                item.fail(f"{number:,} is there twice")
+                item.fail(f"{number:,} is listed twice")
             found[name, number] = None
     return tuple(found)
 
@@ -288,7 +288,7 @@ def _check_static(node: ParsedValue, members: Mapping[str, Member]) -> None:
             other = seen.setdefault(member.instance_id, member_id)
             if other != member_id:
                 place = ParsedValue(None, node.file, f"{node.path}.{member_id}.instance_id")
-                place.fail(f"{member.instance_id!r} is that of {other}, too", "an instance id belongs to one member")
+                place.fail(f"{member.instance_id!r} is also that of {other}", "give each member its own instance id")
 
 
 # ---- parsing
@@ -301,16 +301,16 @@ def _parsed(path: str, name: str | None = None) -> ParsedValue:
             raw = file.read(MOST_BYTES + 1)
     except IsADirectoryError:
         raise InputError(
-            f"{name}: is a folder, not a description", "a log is given with --log of `quorate assign`"
+            f"{name}: is a directory, not a description", "give a log with --log of `quorate assign`"
         ) from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from None
     if len(raw) > MOST_BYTES:
-        raise InputError(f"{name}: more than {MOST_BYTES >> 20} MiB", "it describes one group: topics and members")
+        raise InputError(f"{name}: exceeds {MOST_BYTES >> 20} MiB", "a description has one group: topics and members")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"{name}: is not text (UTF-8)", "a log is given by --log") from None
+        raise InputError(f"{name}: is not text (UTF-8)", "give a log with --log") from None
     suffix = Path(path).suffix.lower()
     is_json = suffix == ".json" or (suffix not in (".yaml", ".yml") and text.lstrip().startswith("{"))
     parse: Callable[[str, str], Any] = _json if is_json else _yaml
@@ -319,7 +319,7 @@ def _parsed(path: str, name: str | None = None) -> ParsedValue:
     except RecursionError:
         raise InputError(f"{name}: is nested too deeply") from None
     if value is None:
-        raise InputError(f"{name}: is empty", "it describes a group: topics and members")
+        raise InputError(f"{name}: is empty", "a description has one group: topics and members")
     return ParsedValue(value, name)
 
 
@@ -329,23 +329,23 @@ def _json(text: str, name: str) -> Any:
         if len(value) != len(found):
             keys = [key for key, _ in found]
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise InputError(f"{name}: {twice!r} is there twice in one object")
+            raise InputError(f"{name}: duplicate name {twice!r} in an object")
         return value
 
     try:
         return json.loads(text, object_pairs_hook=pairs)
     except json.JSONDecodeError as error:
         raise InputError(f"{name}, line {error.lineno}, column {error.colno}: is not JSON: {error.msg}") from None
-    except ValueError as error:  # a number of more digits than Python takes
+    except ValueError as error:  # a number with more digits than Python accepts
         raise InputError(f"{name}: is not JSON: {error}") from None
 
 
 _DEEPEST = 100
-"""A description is nested five deep."""
+"""Maximum nesting; a description needs five levels."""
 
 
 def _check_depth(text: str, loader: Any) -> None:
-    """Raises `RecursionError` before libyaml does worse: it composes nested nodes by recursion in C, and ends the process."""
+    """Raise `RecursionError` for deep nesting: libyaml recurses in C and can crash the process."""
     import yaml
 
     depth = 0
@@ -361,8 +361,8 @@ def _check_depth(text: str, loader: Any) -> None:
 def _yaml(text: str, name: str) -> Any:
     import yaml
 
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever there is
-        """Names that are there twice are an error instead of a surprise."""
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the class depends on libyaml
+        """Rejects duplicate names in mappings."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             names: set[str] = set()
@@ -371,7 +371,7 @@ def _yaml(text: str, name: str) -> Any:
                     continue
                 if key.value in names:
                     line = key.start_mark.line + 1
-                    raise InputError(f"{name}, line {line}: {key.value!r} is there twice in one mapping")
+                    raise InputError(f"{name}, line {line}: duplicate name {key.value!r} in a mapping")
                 names.add(key.value)
             return super().construct_mapping(node, deep=deep)
 

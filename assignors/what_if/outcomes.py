@@ -1,4 +1,4 @@
-"""Which assignors suit a situation, and what they make of it."""
+"""Runs assignors on a group situation."""
 
 import inspect
 import time
@@ -19,21 +19,24 @@ __all__ = ["CURRENT", "Choice", "Outcome", "Side", "outcome_now", "outcomes", "u
 Side: TypeAlias = Literal["client", "server"]
 
 CURRENT = "current"
-"""What the column of the present assignment is called."""
+"""The label of the current assignment."""
 
 JAVA_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""Whose cooperation their names tell."""
+"""Assignors of Kafka's Java client, whose names determine the rebalance protocol."""
 
 COOPERATIVE = "cooperative-sticky"
-"""The assignor that keeps back what another member still has."""
+"""The assignor that withholds partitions until their previous owner has revoked them."""
 
 MOST_REBALANCES = 5
-"""Two are enough; should one day more be needed, the page says that something belongs to nobody."""
+"""Upper limit; two are enough today. Beyond it, the output would show unassigned partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An assignor to run: `text` as the user called it, `options` as its constructor takes them."""
+    """An assignor to run.
+
+    `text`: its name as the user gave it; `options`: passed to its class.
+    """
 
     name: str
     side: Side
@@ -42,7 +45,7 @@ class Choice:
 
     @property
     def label(self) -> str:
-        """The name; with the side, if there is another assignor of that name on the other."""
+        """The name, with the side if the other side has an assignor of the same name."""
         both = self.name in CLIENT_ASSIGNORS and self.name in SERVER_ASSIGNORS
         return f"{self.text} ({self.side})" if both else self.text
 
@@ -51,10 +54,9 @@ class Choice:
 class Outcome:
     """An assignment with its facts.
 
-    `choice` is `None` for what the group has now; `took_ms` is how long the assignor took.
-
-    `rebalances`: how many it takes to get there. Cooperative members first give up what is to move,
-    and get it in the rebalance after (KIP-429).
+    `choice` is `None` for the group's current assignment. `took_ms`: run time of the assignor.
+    `rebalances`: the number of rebalances until all partitions are assigned. In a cooperative
+    rebalance, members first revoke the partitions that move; the next one assigns them (KIP-429).
     """
 
     label: str
@@ -66,12 +68,12 @@ class Outcome:
 
     @property
     def assignment(self) -> Assignment:
-        """Who has what."""
+        """The assignment."""
         return self.explanation.assignment
 
 
 def usual_choices(side: Side | None, situation: GroupSituation) -> list[Choice]:
-    """The assignors that make sense for the situation, each once; that of the group first."""
+    """Return the assignors that suit the situation, without duplicates, the group's own first."""
     return [Choice(name=name, side=on, options={}, text=name) for name, on in dict.fromkeys(_usual(side, situation))]
 
 
@@ -91,7 +93,10 @@ def _usual(side: Side | None, situation: GroupSituation) -> list[tuple[str, Side
 
 
 def _of_group(name: str, side: Side) -> list[tuple[str, Side]]:
-    """The assignor that the group has, if there is one of that name; those of our adapters say `cooperative-` before theirs, and may be for brokers."""
+    """Return the group's assignor, if it exists.
+
+    Our adapters prefix names with `cooperative-`, and may run server-side assignors.
+    """
     known = CLIENT_ASSIGNORS if side == "client" else SERVER_ASSIGNORS
     if name in known:
         return [(name, side)]
@@ -104,7 +109,7 @@ def _of_group(name: str, side: Side) -> list[tuple[str, Side]]:
 
 
 def outcome_now(situation: GroupSituation) -> Outcome | None:
-    """What the group has now, before any change; `None` if that is not known."""
+    """Return the group's current assignment, before any change; `None` if unknown."""
     assignment = situation.current_assignment
     if assignment is None:
         return None
@@ -116,9 +121,9 @@ def outcome_now(situation: GroupSituation) -> Outcome | None:
 def outcomes(
     chosen: Sequence[Choice], situation: GroupSituation, kafka_version: KafkaVersion = KafkaVersion.NEWEST
 ) -> list[Outcome]:
-    """What each assignor makes of the situation, as in that release.
+    """Run each assignor on the situation, with the results of that Kafka release.
 
-    Raises `InputError` for what cannot be assigned.
+    Raises `InputError` if the situation cannot be assigned.
     """
     prepared: dict[Side, tuple[GroupSituation, GroupSpec]] = {}
     found = []
@@ -132,14 +137,14 @@ def outcomes(
 
 def _outcome(choice: Choice, situation: GroupSituation, group: GroupSpec, kafka_version: KafkaVersion) -> Outcome:
     try:
-        assignor = _made(choice, situation, kafka_version)
+        assignor = _create(choice, situation, kafka_version)
         began = time.perf_counter()
         assignment = assignor.assign_group(group)
         took_ms = (time.perf_counter() - began) * 1000
         assignment, rebalances = _settled(assignor, group, assignment)
     except (AssignorError, ValueError) as error:
-        asked = () if kafka_version == KafkaVersion.NEWEST else (f"it was asked by --kafka-version {kafka_version}",)
-        raise InputError(f"{choice.label}: {error}", *asked) from error
+        remedy = () if kafka_version == KafkaVersion.NEWEST else (f"--kafka-version {kafka_version} was given",)
+        raise InputError(f"{choice.label}: {error}", *remedy) from error
     explanation = explain(
         group, situation.topology, assignment, lags=situation.lags, previous=situation.current_assignment
     )
@@ -153,20 +158,19 @@ def _outcome(choice: Choice, situation: GroupSituation, group: GroupSpec, kafka_
     )
 
 
-def _made(choice: Choice, situation: GroupSituation, kafka_version: KafkaVersion) -> Assignor:
+def _create(choice: Choice, situation: GroupSituation, kafka_version: KafkaVersion) -> Assignor:
     kind = assignor_class(choice.name, choice.side)
     options = dict(choice.options)
     if choice.name == "lag-aware":
         options["lags"] = situation.lags
-    if (
-        kafka_version != KafkaVersion.NEWEST and "version" in inspect.signature(kind).parameters
-    ):  # whose answers changed
+    # Only assignors whose results changed between releases have the parameter.
+    if kafka_version != KafkaVersion.NEWEST and "version" in inspect.signature(kind).parameters:
         options.setdefault("version", kafka_version)
     return kind(**options)
 
 
 def _settled(assignor: Assignor, group: GroupSpec, first: Assignment) -> tuple[Assignment, int]:
-    """Where rebalances end, each beginning with what the one before gave: only then has everything found its owner."""
+    """Repeat the rebalance until no partition is withheld; return the number of rebalances too."""
     assignment, rebalances = first, 1
     if assignor.name != COOPERATIVE:
         return assignment, rebalances
@@ -180,10 +184,12 @@ def _settled(assignor: Assignor, group: GroupSpec, first: Assignment) -> tuple[A
 
 
 def _as_coordinator(situation: GroupSituation) -> GroupSituation:
-    """The group as a coordinator has it: members in the order of its map, every topic with an id.
+    """Return the group as a coordinator sees it.
 
-    Topics without one get an id that follows from their name: server-side assignors go by ids, and
-    the same file shall give the same answer.
+    Members are in the order of its map, and all topics have an id.
+
+    A topic without an id gets one derived from its name: the results of server-side assignors
+    depend on ids, and the same file must give the same result.
     """
     ids = list(situation.members)
     order = java_order.timeline_order(java_order.string_hashes(ids))

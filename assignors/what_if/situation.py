@@ -1,4 +1,4 @@
-"""A group before anything is assigned, wherever it was read: members, topics, what members have now, and how far they are behind."""
+"""A group before an assignment: members, topics, owned partitions and lags."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,21 +10,22 @@ from quorate.assignors import Assignment, Member, TopicPartition, Topology
 __all__ = ["GroupSituation", "Owned", "Protocol"]
 
 Protocol = Literal["classic", "consumer"]
-"""Of which protocol a group is: the leader's assignor decides (`classic`), or the coordinator's
-(`consumer`, KIP-848).
+"""The group protocol.
+
+`classic`: the group leader's assignor; `consumer`: the coordinator's (KIP-848).
 """
 
 Owned: TypeAlias = Mapping[str, Sequence[tuple[str, int]]]
-"""Member id → the partitions that it has."""
+"""Member id → owned partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSituation:
-    """A group before anything is assigned.
+    """A group before an assignment.
 
-    `source` names where it was read. `current`: who has what now; empty if that is not known.
-    `lags` in records; `None` if they are not known. `notes`: what the source could not tell, and
-    what was taken instead.
+    `source`: where it was read from. `current`: the current assignment; empty if unknown. `lags`:
+    in records; `None` if unknown. `notes`: what the source does not contain, and the value assumed
+    for it.
     """
 
     source: str
@@ -39,7 +40,10 @@ class GroupSituation:
 
     @cached_property
     def current_assignment(self) -> Assignment | None:
-        """`current` over this topology, with the members that it is of; without partitions that are gone."""
+        """`current` over this topology, without deleted partitions.
+
+        Its members may differ from `members`.
+        """
         if not any(self.current.values()):
             return None
         number = self.topology.number
@@ -50,10 +54,10 @@ class GroupSituation:
 
     @cached_property
     def racks_known(self) -> bool:
-        """Whether any replica's rack is known: without, nothing can be said of locality."""
+        """Whether the rack of any replica is known; locality is unknown otherwise."""
         return any(self.topology.rack_sets)
 
     def name_of(self, member_id: str) -> str:
-        """What people call a member: the instance id of a static one, else its id."""
+        """Return the display name of a member: its instance id if static, otherwise its id."""
         member = self.members.get(member_id)
         return member.instance_id if member is not None and member.instance_id else member_id

@@ -175,9 +175,9 @@ def test_a_source_that_does_not_answer_is_replaced_as_declared(
             for pair in pairs[fallback]:
                 pair.settle()
                 assert pair.loads() == ([1500, 1600] if fallback == "last" else [1300, 1800]), pair.group
-                by = "the 6 lags read last" if fallback == "last" else "their numbers only"
+                by = "the 6 lags read last" if fallback == "last" else "partition counts only"
                 assert told_by(pair, caplog), pair.group
-                assert all(f"so partitions are assigned by {by}; look at" in text for text in told_by(pair, caplog))
+                assert all(f"; partitions are assigned by {by}; check" in text for text in told_by(pair, caplog))
         # They are read again as soon as they can be.
         detour.heal()
         wait_for(

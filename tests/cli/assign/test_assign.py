@@ -175,7 +175,7 @@ def test_older_releases_answer_as_they_did(outcomes, quorate, described):
     refused = quorate("assign", path, "--assignor", "uniform", "--kafka-version", "3.0")
     assert refused.status == 1
     assert "uniform answers like Kafka 4.0.0 to" in refused.err
-    assert refused.err.splitlines()[-1].strip() == "it was asked by --kafka-version 3.0.0"
+    assert refused.err.splitlines()[-1].strip() == "--kafka-version 3.0.0 was given"
     newer = quorate("assign", path, "--assignor", "uniform", "--kafka-version", "99.0")
     assert newer.status == 0
     assert newer.err.startswith("note: Kafka 99.0.0 is newer than what is known here")
@@ -260,26 +260,26 @@ def test_a_file_of_that_name_goes_before_the_example(quorate, tmp_path, monkeypa
         (["FILE", "--assignor", "range:5=x"], "is not OPTION=VALUE"),
         (["FILE", "--assignor", "range:speed=9"], "range has no option speed"),
         (["FILE", "--kafka-version", "new"], "--kafka-version: 'new' is not a version"),
-        (["FILE", "--without", "m3"], "there are m1, m2"),
+        (["FILE", "--without", "m3"], "members are m1, m2"),
         (["FILE", "--add", "worker-1", "--rack", "wroker-1=a"], "did you mean worker-1?"),
-        (["FILE", "--without", "zzzz*"], "there are m1, m2"),
-        (["FILE", "--without", "m"], "2 members begin so: m1, m2"),
+        (["FILE", "--without", "zzzz*"], "members are m1, m2"),
+        (["FILE", "--without", "m"], "2 member ids start with this: m1, m2"),
         (["FILE", "--without", "m1", "--without", "m2"], "no member is left"),
         (["FILE", "--add", ":a"], "has no member id"),
-        (["FILE", "--add", "m1"], "there is a member m1 already"),
+        (["FILE", "--add", "m1"], "member m1 exists already"),
         (["FILE", "--add", "m9:a:zz"], "there is no topic zz"),
         (["FILE", "--rack", "m1"], "is not MEMBER=RACK"),
         (["FILE", "--add-partitions", "t"], "is not TOPIC=N"),
         (["FILE", "--add-partitions", "t=0"], "is not TOPIC=N"),
         (["FILE", "--add-partitions", "t=²"], "is not TOPIC=N"),
         (["FILE", "--add-partitions", "t=99999999999"], "is not TOPIC=N"),
-        (["FILE", "--add-partitions", "u=1"], "there is no topic u"),
+        (["FILE", "--add-partitions", "u=1"], "unknown topic u"),
         (
             ["FILE", "--html", "/nowhere/at/all.html", "--assignor", "range"],
             "--html /nowhere/at/all.html: cannot be written",
         ),
         (["gone.yaml"], "gone.yaml: cannot be read: No such file"),
-        (["."], ".: is a folder, not a description"),
+        (["."], ".: is a directory, not a description"),
     ],
 )
 def test_mistakes_are_one_error_with_a_remedy(quorate, described, arguments, complaint):
@@ -293,7 +293,7 @@ def test_mistakes_are_one_error_with_a_remedy(quorate, described, arguments, com
 def test_adding_to_a_group_of_different_subscriptions_needs_topics(quorate, described):
     members = {"m1": {"topics": ["t"]}, "m2": {"topics": ["u"]}}
     ended = quorate("assign", described(topics={"t": 1, "u": 1}, members=members), "--add", "m3:a")
-    assert "subscribe to different topics" in ended.err
+    assert "have different subscriptions" in ended.err
     assert "--add m3:a:TOPIC,TOPIC" in ended.err
 
 

@@ -123,8 +123,8 @@ def test_the_picture_shows_where_each_member_reads_from(page):
     assert after[0][-2:] == ["moved", "which"]
     assert shown.titles["t-1 (b)"] == (
         "chip remote",
-        "t-1: replicas in b; remote; a swap with a member in its racks would be local, but the assignor chose otherwise: "
-        "it is sticky, deals topic by topic, or does not look at racks",
+        "t-1: replicas in b; remote; a swap with a member in its racks would make it local; "
+        "the assignor is sticky, assigns topic by topic, or ignores racks",
     )
     assert shown.titles["+t-3"] == ("chip local came", "t-3: replicas in c, a; local; new to this member")
     assert "Why 2 are remote:" in shown.text

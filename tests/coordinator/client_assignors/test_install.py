@@ -318,7 +318,7 @@ def test_an_error_together_with_an_assignment_is_refused() -> None:
     scene = pair()
     assert scene.install("A", {"A": [0], "B": [1]}, error=1) is ErrorCode.INVALID_REQUEST
     assert scene.said == "error 1 and an assignment exclude each other"
-    with pytest.raises(ValueError, match="0 is no error"):
+    with pytest.raises(ValueError, match="error must not be 0"):
         error_request(prepared(scene), 0, group_id="g", member_id="A", member_epoch=1)
 
 
