@@ -253,7 +253,7 @@ def check_client_metrics(broker_configs: EffectiveConfigs, name: str, configs: M
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     known = broker_configs.keys(ConfigResourceType.CLIENT_METRICS)
-    if unknown := next((each for each in values if each not in known), None):
+    if (unknown := next((each for each in values if each not in known), None)) is not None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {unknown}")
     for each, value in values.items():
         if problem := known[each].problem(value):

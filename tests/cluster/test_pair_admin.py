@@ -170,6 +170,7 @@ def described(name: str, *, include_synonyms: bool = True) -> DescribeConfigsReq
         *([("interval.ms", SET, value)] for value in ("100", "99", "3600000", "3600001", " 200 ", "x", "", "1e3")),
         *([("match", SET, value)] for value in ("client_id=a.*,client_source_port=1", "client_id", "client_id=", "=a")),
         *([("match", SET, value)] for value in ("client_id=a=b", "client_id=a==", " client_id = a b ", "client_id=[")),
+        [("", SET, "1")],
         *([("match", SET, f"{name}=a")] for name in ("x", "client_instance_id", "client_software_name")),
         *([("metrics", operation, "a")] for operation in (APPEND, 3, DELETE, 9)),
         [("retention.ms", SET, "1")],
