@@ -18,7 +18,8 @@ from quorate.cluster.large_frame import LARGE_BYTES, LargeFrame
 from quorate.cluster.security import Login, LoginFailed
 from quorate.cluster.shared import SharedCluster
 from quorate.cluster.turns import Work
-from quorate.codecs.fast_encode import encode_message
+from quorate.codecs.api.broker import FetchResponse
+from quorate.codecs.fast_encode import encode_message, encode_parts
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ class Connection(asyncio.Protocol):
                 lambda error: self._unencodable(response, error),
             )
             return
-        body = None
+        body: bytes | list[bytes] | None = None
         if response is not None and self.open:
             try:
                 body = self._encoded(response, version)
@@ -347,7 +348,7 @@ class Connection(asyncio.Protocol):
     def _unencodable(self, response: "Message", error: BaseException) -> None:
         self.broker.failed(self, type(response).__name__, error)
 
-    def _answered(self, header: Header, response: "Message | None", body: bytes | None) -> None:
+    def _answered(self, header: Header, response: "Message | None", body: bytes | list[bytes] | None) -> None:
         """Send a response, if there is one; then the next request has its turn."""
         sent = b""
         if body is not None:
@@ -359,7 +360,7 @@ class Connection(asyncio.Protocol):
         if self._meter is not None and header.api is not None:
             self._meter.answered(self.broker.id, header, response, len(sent), perf_counter() - self._began_s)
 
-    def _encoded(self, response: "Message", version: int) -> bytes:
+    def _encoded(self, response: "Message", version: int) -> bytes | list[bytes]:
         """The body of a response.
 
         A coordinator has one object for all answers that say the same to a member at rest.
@@ -367,6 +368,8 @@ class Connection(asyncio.Protocol):
         last = self._last_answer
         if last is not None and last[0] is response and last[1] == version:
             return last[2]
+        if isinstance(response, FetchResponse):
+            return encode_parts(response, version)
         body = encode_message(response, version)
         self._last_answer = (response, version, body) if len(body) <= _REPEATED_BYTES else None
         return body

@@ -116,8 +116,13 @@ def _skip_tags(frame: bytes, position: int) -> int:
     return position
 
 
-def framed(header: Header, body: bytes) -> bytes:
-    """The frame of a response."""
+def framed(header: Header, body: bytes | list[bytes]) -> bytes:
+    """Return the frame of a response, whose body may come in pieces."""
+    if isinstance(body, list):
+        size = sum(map(len, body))
+        if header.tagged_answer:
+            return b"".join([_TAGGED_RESPONSE.pack(size + 5, header.correlation_id, 0), *body])
+        return b"".join([_RESPONSE.pack(size + 4, header.correlation_id), *body])
     if header.tagged_answer:
         return _TAGGED_RESPONSE.pack(len(body) + 5, header.correlation_id, 0) + body
     return _RESPONSE.pack(len(body) + 4, header.correlation_id) + body

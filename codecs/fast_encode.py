@@ -16,9 +16,10 @@ from quorate.codecs.generate import Inexact, Source, merge_tags, uvarint
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["Encoder", "encode_message", "message_encoder", "span"]
+__all__ = ["Encoder", "encode_message", "encode_parts", "message_encoder", "span"]
 
 Encoder = Callable[[Any], bytes]
+PartsEncoder = Callable[[Any, list[bytes]], None]
 
 LONGEST_TEXT = 0x7FFF
 
@@ -83,10 +84,12 @@ def _tag_section(fields: list[tuple[int, bytes]]) -> bytes:
 class _Writing:
     """Emits the statements that write one struct or message in one version, and collects the expressions whose bytes, one after the other, are what it is."""
 
-    def __init__(self, spec: MessageSpec, version: int, flexible: bool) -> None:
+    def __init__(self, spec: MessageSpec, version: int, flexible: bool, *, parts: bool = False) -> None:
         self.spec = spec
         self.version = version
         self.flexible = flexible
+        self.parts = parts
+        """Whether what was written so far may be appended to the list `parts`."""
         self.source = Source()
         self.source.names.update(Inexact=Inexact, join=b"".join, encode=str.encode)
         self.pieces: list[str] = []
@@ -125,11 +128,20 @@ class _Writing:
 
     def apart(self, wire: WireType, expression: str, *, in_tag: bool = False, nullable: bool = False) -> list[str]:
         """Write a field, and take back the expressions for its bytes."""
-        pieces, pending, self.pieces, self.pending = self.pieces, self.pending, [], []
+        outer = self.pieces, self.pending, self.parts
+        self.pieces, self.pending, self.parts = [], [], False
         self.write(wire, expression, nullable, in_tag=in_tag)
         self.flush()
-        found, self.pieces, self.pending = self.pieces, pieces, pending
+        found = self.pieces
+        self.pieces, self.pending, self.parts = outer
         return found
+
+    def append_parts(self) -> None:
+        """Append what was written so far to the list `parts`."""
+        self.flush()
+        if self.pieces:
+            self.source.add(f"parts += {', '.join(self.pieces)},")
+            self.pieces.clear()
 
     def write(self, wire: WireType, expression: str, nullable: bool, *, in_tag: bool = False) -> None:
         match wire:
@@ -167,6 +179,12 @@ class _Writing:
                 self.length(f"len({x})", "i")
                 self.flush()
                 self.pieces.append(x)
+            case ArrayType(StructType(spec)) if self.parts and _has_records(spec):
+                x = self.local("x", expression)
+                self.length(f"len({x})", "i")
+                self.append_parts()
+                writer = self.source.bind("r", _parts_encoder(spec, self.version, self.flexible))
+                self.source.add(f"for item in {x}: {writer}(item, parts)")
             case ArrayType(element):
                 x = self.local("x", expression)
                 if isinstance(element, StringType):  # text would be an array of its letters
@@ -260,6 +278,34 @@ def _together(pieces: list[str]) -> str:
 
 
 @cache
+def _has_records(spec: MessageSpec) -> bool:
+    return any(_of_records(field.type) for field in spec.fields)
+
+
+def _of_records(wire: WireType) -> bool:
+    match wire:
+        case ArrayType(element):
+            return _of_records(element)
+        case StructType(spec):
+            return _has_records(spec)
+    return isinstance(wire, BytesType) and wire.name == "records"
+
+
+@cache
+def _parts_encoder(spec: MessageSpec, version: int, flexible: bool) -> PartsEncoder:
+    """Return a function that appends the bytes of a message to a list.
+
+    Arrays of structs that have record batches are not joined, so that the batches are not copied
+    once for each level.
+    """
+    writing = _Writing(spec, version, flexible, parts=True)
+    writing.body()
+    writing.append_parts()
+    encoder: PartsEncoder = writing.source.function(f"write_parts_of_{spec.name}_v{version}", "o, parts")
+    return encoder
+
+
+@cache
 def _encoder(spec: MessageSpec, version: int, flexible: bool, prefix: int | None = None) -> Encoder:
     writing = _Writing(spec, version, flexible)
     if prefix is not None:
@@ -291,6 +337,22 @@ def encode_message(message: Message, version: int) -> bytes:
         return message_encoder(spec, version)(message)
     except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
         return encode_exactly(message, version)
+
+
+def encode_parts(message: Message, version: int) -> list[bytes]:
+    """Return the bytes of a message in pieces; each field of record batches is one, and not copied.
+
+    Raises `EncodeError` if the version cannot carry it.
+    """
+    spec = message.spec
+    if not _has_records(spec) or spec.versions is None or version not in spec.versions:
+        return [encode_message(message, version)]
+    parts: list[bytes] = []
+    try:
+        _parts_encoder(spec, version, spec.is_flexible(version))(message, parts)
+    except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
+        return [encode_exactly(message, version)]
+    return parts
 
 
 def span(versions: range | None) -> str:

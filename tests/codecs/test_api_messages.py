@@ -22,11 +22,13 @@ from quorate.codecs.api import (
     decode_api,
     encode_api,
 )
-from quorate.codecs.api.broker import APIS
+from quorate.codecs.api.broker import APIS, FetchResponse
+from quorate.codecs.api.broker.fetch import FetchableTopicResponse, PartitionData
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.client_assignors import AnnouncedAssignors, ClientAssignor
 from quorate.codecs.errors import DecodeError, EncodeError
 from quorate.codecs.exact import decode_exactly, encode_exactly
+from quorate.codecs.fast_encode import encode_message, encode_parts
 from quorate.codecs.json_form import from_json, to_json, to_kafka_json
 from quorate.codecs.message import MessageSpec
 from quorate.codecs.tags import OWN_TAG, read_tags, written_tags
@@ -323,3 +325,19 @@ def test_a_field_that_ended_is_refused_later_unless_it_is_ignorable() -> None:
 
 
 # ---- declaring
+
+
+@each_version([APIS[0].request, APIS[1].response])
+@given(data=st.data())
+def test_a_message_in_parts_has_the_same_bytes(spec: MessageSpec, version: int, data: st.DataObject) -> None:
+    message = data.draw(messages(spec.cls, version))
+    assert b"".join(encode_parts(message, version)) == encode_message(message, version)
+
+
+@pytest.mark.parametrize("version", [4, 12, 18])
+def test_record_batches_are_not_copied_for_a_message_in_parts(version: int) -> None:
+    batches = [bytes(100), bytes(200)]
+    partitions = tuple(PartitionData(partition_index=index, records=each) for index, each in enumerate(batches))
+    parts = encode_parts(FetchResponse(responses=(FetchableTopicResponse(partitions=partitions),)), version)
+    assert [each for each in parts if len(each) >= 100] == batches
+    assert all(any(part is each for part in parts) for each in batches)
