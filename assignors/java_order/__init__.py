@@ -1,10 +1,10 @@
-"""The order in which Java iterates its hash maps, where Kafka's answers show it.
+"""The iteration order of Java's hash maps, where Kafka's results depend on it.
 
-Nothing else in the house knows about it.
+All knowledge of that order is in this package. `hashes` has Java's hash codes, `orders` the orders
+of many keys at once, `hash_map` maps and sets step by step, and `timeline_map` Kafka's own map.
 
-`hashes` are Java's hash codes, `orders` the orders of many keys at once, `hash_map` maps and sets
-step by step, `timeline_map` Kafka's own map. Verified for JDK 17 to 25; where JDKs differ (HashSets
-that are copies, since 19), there is a parameter `jdk`.
+Verified for JDK 17 to 25. Where JDKs differ (copied HashSets, since 19), functions have a parameter
+`jdk`.
 """
 
 from quorate.assignors.java_order.grouped import (

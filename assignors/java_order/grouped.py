@@ -1,7 +1,7 @@
-"""Orders of many small maps at once: one per member of a group, or one per member and topic.
+"""Iteration orders of many small maps at once, such as one per member, or per member and topic.
 
-Keys of all maps are in one array, map after map, within a map as they were inserted; `maps[i]`
-numbers the map of key `i`, ascending.
+The keys of all maps are in one array, map after map, each in insertion order. `maps[i]` is the
+number of the map of key `i`, ascending.
 """
 
 import numpy as np
@@ -20,24 +20,27 @@ __all__ = [
 ]
 
 _COUNTED_AT_ONCE = 1 << 24
-"""Buckets of many maps up to which one array counts them."""
+"""Maximum number of buckets that are counted in one array."""
 
 
 def table_sizes(capacities: Ints) -> Ints:
-    """Buckets of `new HashMap(capacity)`, for each capacity: the next powers of two."""
+    """Return the buckets of `new HashMap(capacity)` for each capacity: the next power of two."""
     _, bits = np.frexp((np.maximum(capacities, 1) - 1).astype(np.float64))
     return np.left_shift(1, bits.astype(np.int64))
 
 
 def copied_set_capacities(sizes: Ints, jdk: int = 17) -> Ints:
-    """Buckets of `new HashSet(collection)`, for each number of keys; see `copied_set_capacity`."""
+    """Return the buckets of `new HashSet(collection)` by size; see `copied_set_capacity`."""
     if jdk < 19:
         return table_sizes(np.maximum(sizes * 4 // 3 + 1, 16))
     return table_sizes((np.maximum(sizes, 12) * 4 + 2) // 3)
 
 
 def grown(capacities: Ints, sizes: Ints) -> Ints:
-    """Buckets after maps have taken so many keys, from what they had before: a map doubles when more than three quarters are taken."""
+    """Return the buckets of maps after inserts: a map doubles when over three quarters full.
+
+    `capacities`: buckets before; `sizes`: keys in the end.
+    """
     out = capacities.copy()
     while len(small := np.flatnonzero(sizes > out * 3 // 4)):
         out[small] *= 2
@@ -45,11 +48,10 @@ def grown(capacities: Ints, sizes: Ints) -> Ints:
 
 
 def set_order(maps: Ints, spreaded: UInts, capacities: Ints) -> Ints:
-    """The positions of all keys, map after map as each is iterated, where keys only came by `add` or `put`.
+    """Return the positions of all keys in iteration order, map after map.
 
-    `capacities`: buckets of each map in the end.
-
-    Not for crowded maps.
+    Keys must have been inserted by `add` or `put`, and maps must not be crowded. `capacities`: the
+    final number of buckets of each map.
     """
     return np.lexsort((spreaded.astype(np.int64) & (capacities - 1)[maps], maps))
 
@@ -63,11 +65,12 @@ def nested_order(
     numbers: Ints,
     set_capacities: Ints,
 ) -> Ints:
-    """The positions of all numbers in maps of sets, in the order of iteration: map after map, a map's keys, a key's numbers.
+    """Return the positions of all numbers in maps of sets, in iteration order.
 
-    `of[i]`: the key (its position) of number `i`; within a key, numbers are as they were added.
-    `maps` (ascending) and `spreaded` are per key, `capacities` per map, `set_capacities` per key.
-    `new`: which keys came by `computeIfAbsent`, after all that were put.
+    The order is by map, then by key, then by number. `of[i]`: the position of the key of number
+    `i`; the numbers of a key are in insertion order. `maps` (ascending) and `spreaded` are per key,
+    `capacities` per map, `set_capacities` per key. `new`: marks keys inserted by `computeIfAbsent`,
+    after all keys inserted by `put`.
     """
     if not len(of):
         return np.empty(0, np.int64)
@@ -88,7 +91,7 @@ def nested_order(
         return np.arange(len(of))
     order <<= bits[3]
     order |= np.arange(len(of))
-    # Nearly sorted as a rule, which is what NumPy's stable sort is fast at.
+    # The array is usually almost sorted, for which NumPy's stable sort is fast.
     order.sort(kind="stable")
     order &= (1 << bits[3]) - 1
     return order
@@ -103,22 +106,23 @@ def _bits(numbers: Ints) -> int:
 
 
 def crowded_maps(spreaded: UInts, initial: Ints, limit: int, *, sizes: Ints) -> npt.NDArray[np.bool_]:
-    """For each map, whether some bucket comes to hold `limit` keys while it grows from its `initial` buckets to take all of its `sizes[m]` keys.
+    """Mark the maps in which some bucket ever holds `limit` keys.
 
-    Such maps have to be followed step by step (`JavaHashMap`): buckets of so many keys make a small
-    table grow and become trees in a large one.
+    Each map grows from `initial[m]` buckets to take its `sizes[m]` keys. Marked maps must be
+    followed step by step (`JavaHashMap`): such buckets make a small table grow and become trees in
+    a large one.
     """
     crowded = np.zeros(len(initial), np.bool_)
     big = np.flatnonzero(sizes >= limit)
     if not len(big):
         return crowded
     starts = np.cumsum(sizes) - sizes
-    # From here on only maps that have so many keys, numbered anew.
+    # From here on only maps with at least `limit` keys, with new numbers.
     starts, sizes = starts[big], sizes[big]
     capacities = np.maximum(initial[big], _first_capacity(limit))
     alive = np.arange(len(big))
     while len(alive):
-        # One more than fits: `put` grows afterwards, `computeIfAbsent` before the next.
+        # One key more than the threshold: `put` grows after it, `computeIfAbsent` before the next.
         present = np.minimum(sizes[alive], capacities[alive] * 3 // 4 + 1)
         ends = np.cumsum(present)
         keys = spreaded[np.repeat(starts[alive] - ends + present, present) + np.arange(ends[-1])]
@@ -137,13 +141,16 @@ def crowded_maps(spreaded: UInts, initial: Ints, limit: int, *, sizes: Ints) -> 
 
 
 def crowded_numbers(numbers: Ints, initial: Ints, *, sizes: Ints) -> npt.NDArray[np.bool_]:
-    """`crowded_maps` for sets of small numbers, which as a rule are too close together for nine of them to meet: then that is all that is looked at."""
+    """Return the same as `crowded_maps` with a limit of 9, for sets of numbers.
+
+    Small numbers are usually too close together to share a bucket, which is checked first.
+    """
     crowded = np.zeros(len(initial), np.bool_)
     if not len(numbers) or int(sizes.max()) < 9:
         return crowded
     starts = np.cumsum(sizes) - sizes
     spans = np.maximum.reduceat(numbers, starts) - np.minimum.reduceat(numbers, starts)
-    # Nine numbers in one of n buckets are n apart; spreading leaves numbers of 16 bits as they are.
+    # Nine numbers in one of n buckets are n apart; spreading does not change 16-bit numbers.
     apart = (sizes >= 9) & ((spans >= 8 * initial) | (int(numbers.max()) >> 16 > 0))
     if apart.any():
         chosen = np.flatnonzero(apart)
@@ -154,7 +161,7 @@ def crowded_numbers(numbers: Ints, initial: Ints, *, sizes: Ints) -> npt.NDArray
 
 
 def _first_capacity(limit: int) -> int:
-    """The smallest table that takes so many keys: smaller ones cannot have them in one bucket."""
+    """Return the smallest table that can hold `limit` keys, and so have them in one bucket."""
     capacity = 1
     while capacity * 3 // 4 + 1 < limit:
         capacity *= 2

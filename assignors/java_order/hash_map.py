@@ -1,6 +1,7 @@
-"""Java's HashMap and HashSet step by step, with their order of iteration, for few keys and for what has no shorter way: removals, mixed steps, trees.
+"""Java's HashMap and HashSet step by step, with their iteration order.
 
-Orders of many keys that are only put come faster from `quorate.assignors.java_order.orders`.
+They are for small maps, and for cases without a faster way: removals, mixed steps, tree buckets.
+For many keys that are only inserted, `quorate.assignors.java_order.orders` is faster.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,34 +16,41 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 TREE_FROM = 8
-"""A bucket with so many keys becomes a tree when another one is put (or, by `computeIfAbsent`, with
-so many keys including the new one).
+"""A bucket with this many keys becomes a tree when another one is put.
+
+With `computeIfAbsent` the new key is counted too.
 """
 
 LIST_UP_TO = 6
-"""A tree with so few keys becomes a list when the table grows."""
+"""A tree with at most this many keys becomes a list when the table grows."""
 
 TREE_CAPACITY = 64
-"""Smaller tables grow instead."""
+"""In smaller tables, the table grows instead of a tree."""
 
 
 def table_size(capacity: int) -> int:
-    """Buckets of `new HashMap(capacity)`: the next power of two."""
+    """Return the buckets of `new HashMap(capacity)`: the next power of two."""
     return 1 << max(0, capacity - 1).bit_length()
 
 
 def copied_set_capacity(size: int, jdk: int = 17) -> int:
-    """Buckets of `new HashSet(collection)` for `size` keys (repeats included) before the first is added: JDK 19 (JDK-8284780) does not overshoot."""
+    """Return the initial buckets of `new HashSet(collection)` for `size` keys, including repeats.
+
+    Since JDK 19 (JDK-8284780) the size is no longer too large.
+    """
     return table_size(max(size * 4 // 3 + 1, 16) if jdk < 19 else (max(size, 12) * 4 + 2) // 3)
 
 
 def copied_map_capacity(size: int, jdk: int = 17) -> int:
-    """Buckets of `new HashMap(map)` for a map of `size` keys, at least one: JDK 19 (JDK-8281631) does not overshoot."""
+    """Return the buckets of `new HashMap(map)` for a map of `size` keys, at least one.
+
+    Since JDK 19 (JDK-8281631) the size is no longer too large.
+    """
     return table_size(size * 4 // 3 + 1 if jdk < 19 else (size * 4 + 2) // 3)
 
 
 class _Table(Generic[K]):
-    """Which key is in which bucket, and in which order."""
+    """The buckets of a table, with their keys in order."""
 
     __slots__ = ("_buckets", "_hash_of", "_order_of", "_spread", "_threshold", "capacity")
 
@@ -67,19 +75,19 @@ class _Table(Generic[K]):
         return key in self._spread
 
     def __iter__(self) -> Iterator[K]:
-        """The keys as Java iterates them; as they are now, so that keys may be removed meanwhile (with `walking`)."""
+        """Iterate over a copy of the keys in Java's order, so keys may be removed meanwhile."""
         keys: list[K] = []
         for _, bucket in sorted(self._buckets.items()):
             keys += bucket if isinstance(bucket, list) else [node.key for node in bucket]
         return iter(keys)
 
     def _put(self, key: K) -> None:
-        """A new key by `put` or `add`: at the end of its bucket; afterwards the table grows if it is too full."""
+        """Insert a new key as `put` and `add` do: at the end of its bucket; then grow if needed."""
         self._insert(key, computed=False)
         self._grow_if_full()
 
     def _insert(self, key: K, *, computed: bool) -> None:
-        """A new key; by `computeIfAbsent` at the head of its bucket, and after the table may have grown."""
+        """Insert a new key; if `computed`, as `computeIfAbsent` does, at the head of its bucket."""
         hashed = self._hash_of(key)
         hashed ^= hashed >> 16
         index = hashed & (self.capacity - 1)
@@ -129,7 +137,7 @@ class _Table(Generic[K]):
                 if not half:
                     continue
                 if isinstance(bucket, TreeBin) and len(half) > LIST_UP_TO:
-                    # A tree that moves as a whole stays as it is.
+                    # A tree whose keys all move together stays as it is.
                     whole = not (halves[0] and halves[1])
                     nodes = [TreeNode(key, self._spread[key], self._order_of(key)) for key in half]
                     self._buckets[place] = bucket if whole else TreeBin(nodes)
@@ -138,16 +146,16 @@ class _Table(Generic[K]):
 
 
 class JavaHashSet(_Table[K]):
-    """`new HashSet()`, or `new HashSet(capacity)`.
+    """A HashSet made by `new HashSet()` or `new HashSet(capacity)`.
 
-    `hash_of` and `order_of` are for keys that are not of the types in `hashes`.
+    `hash_of` and `order_of` are for keys of other types than those in `hashes`.
     """
 
     __slots__ = ()
 
     @classmethod
     def of(cls, keys: Iterable[K], *, jdk: int = 17) -> "JavaHashSet[K]":
-        """`new HashSet(collection)` on that JDK."""
+        """Return `new HashSet(collection)` as on that JDK."""
         given = list(keys)
         made = cls(copied_set_capacity(len(given), jdk))
         for key in given:
@@ -155,12 +163,12 @@ class JavaHashSet(_Table[K]):
         return made
 
     def add(self, key: K) -> None:
-        """`add`."""
+        """Add a key."""
         if key not in self._spread:
             self._put(key)
 
     def discard(self, key: K, *, walking: bool = False) -> bool:
-        """`remove`, or with `walking` the iterator's; True if the key was there."""
+        """Remove a key, with `walking` through the iterator; return whether it was in the set."""
         if key not in self._spread:
             return False
         self._remove(key, walking=walking)
@@ -168,7 +176,7 @@ class JavaHashSet(_Table[K]):
 
 
 class JavaHashMap(_Table[K], Generic[K, V]):
-    """`new HashMap()`, or `new HashMap(capacity)`."""
+    """A HashMap made by `new HashMap()` or `new HashMap(capacity)`."""
 
     __slots__ = ("_values",)
 
@@ -186,24 +194,23 @@ class JavaHashMap(_Table[K], Generic[K, V]):
         return self._values[key]
 
     def get(self, key: K) -> V | None:
-        """The value; `None` without one."""
+        """Return the value of a key, or `None`."""
         return self._values.get(key)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Keys and values as Java iterates them."""
+        """Return keys and values in Java's iteration order."""
         return ((key, self._values[key]) for key in self)
 
     def put(self, key: K, value: V) -> None:
-        """`put`."""
+        """Set the value of a key."""
         new = key not in self._spread
         self._values[key] = value
         if new:
             self._put(key)
 
     def compute_if_absent(self, key: K, make: Callable[[], V]) -> V:
-        """`computeIfAbsent`; `compute` and `merge` have the same order."""
-        # The table is looked after before the key is looked up, so also a call that finds its key
-        # can make it grow.
+        """Return the value, computed if absent; `compute` and `merge` have the same order."""
+        # The table may grow before the lookup, so a call that finds its key can make it grow.
         self._grow_if_full()
         if key not in self._spread:
             self._values[key] = make()
@@ -211,7 +218,7 @@ class JavaHashMap(_Table[K], Generic[K, V]):
         return self._values[key]
 
     def remove(self, key: K, *, walking: bool = False) -> V | None:
-        """`remove`, or with `walking` the iterator's."""
+        """Remove a key, with `walking` through the iterator; return its value."""
         if key not in self._spread:
             return None
         self._remove(key, walking=walking)

@@ -1,4 +1,4 @@
-"""Java's `hashCode()` and order of comparison for the keys of Kafka's maps.
+"""Java's `hashCode()` and comparison order for the keys of Kafka's maps.
 
 Hashes are unsigned 32-bit numbers here.
 
@@ -37,7 +37,7 @@ UInts = npt.NDArray[np.uint32]
 Ints = npt.NDArray[np.int64]
 
 _MOST_TOGETHER = 1 << 24
-"""Characters up to which strings are hashed together."""
+"""Maximum number of characters that are hashed together."""
 
 _INVERSE = pow(31, -1, 1 << 32)
 
@@ -45,7 +45,7 @@ _MASK = 0xFFFFFFFF
 
 
 def string_hash(text: str) -> int:
-    """`String.hashCode()`, as an unsigned 32-bit number."""
+    """Return `String.hashCode()` as an unsigned 32-bit number."""
     value = 0
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         value = (31 * value + unit) & _MASK
@@ -53,7 +53,7 @@ def string_hash(text: str) -> int:
 
 
 def string_hashes(texts: Sequence[str]) -> UInts:
-    """`String.hashCode()` of each text."""
+    """Return `String.hashCode()` of each text."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     ends = np.cumsum(lengths)
     if len(texts) < 8 or not 0 < ends[-1] <= _MOST_TOGETHER:
@@ -61,8 +61,8 @@ def string_hashes(texts: Sequence[str]) -> UInts:
     units = np.frombuffer("".join(texts).encode("utf-16-le", "surrogatepass"), "<u2")
     if len(units) != ends[-1]:  # some character takes two units
         return np.fromiter(map(string_hash, texts), np.uint32, len(texts))
-    # 31 has an inverse modulo 2 to the 32nd: with units multiplied by its powers, the sum of a text
-    # is a difference of two sums from the start on.
+    # 31 has an inverse modulo 2³². With units multiplied by powers of the inverse, the sum of a
+    # text is the difference of two prefix sums.
     sums = np.zeros(len(units) + 1, np.uint32)
     np.cumsum(units * _powers(_INVERSE, len(units)), dtype=np.uint32, out=sums[1:])
     found: UInts = (sums[ends] - sums[ends - lengths]) * _powers(31, len(units))[np.maximum(ends, 1) - 1]
@@ -76,29 +76,32 @@ def _powers(base: int, count: int) -> UInts:
 
 
 def string_key(text: str) -> bytes:
-    """Sorts texts as `String.compareTo` does: by UTF-16 units, which differs from code points only beyond U+FFFF."""
+    """Return a sort key for the order of `String.compareTo`: UTF-16 units.
+
+    That order differs from code points only above U+FFFF.
+    """
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def in_java_order(texts: Iterable[str]) -> list[str]:
-    """Texts as `String.compareTo` sorts them."""
+    """Sort texts as `String.compareTo` does."""
     given = list(texts)
     return sorted(given) if all(map(str.isascii, given)) else sorted(given, key=string_key)
 
 
 def partition_hashes(topic_hash: int, partitions: Ints) -> UInts:
-    """`TopicPartition.hashCode()` of partitions of one topic, given the hash of its name."""
+    """Return `TopicPartition.hashCode()` of partitions of one topic, given its name's hash."""
     return ((31 * (31 + partitions) + topic_hash) & _MASK).astype(np.uint32)
 
 
 def uuid_hashes(most: Ints, least: Ints) -> UInts:
-    """`Uuid.hashCode()`, from the more and the less significant halves of the ids."""
+    """Return `Uuid.hashCode()`, from the upper and lower halves of the ids."""
     both = (most ^ least).view(np.uint64)
     return ((both >> np.uint64(32)) ^ both).astype(np.uint32)
 
 
 def java_hash(key: Any) -> int:
-    """The hash of a key of one of the types above."""
+    """Return the hash of a key of one of the types above."""
     if isinstance(key, str):
         return string_hash(key)
     if isinstance(key, int):
@@ -115,9 +118,9 @@ def java_hash(key: Any) -> int:
 
 
 def comparable(key: Any) -> Any:
-    """Sorts keys of one type as their `compareTo` does.
+    """Return a sort key for the order of the key type's `compareTo`.
 
-    The tuples have none; where their hashes meet too, Java's answer differs between runs.
+    Tuples have none in Java; if their hashes collide too, Java's order differs between runs.
     """
     if isinstance(key, Uuid):
         most, least = _halves(key)
@@ -126,7 +129,7 @@ def comparable(key: Any) -> Any:
 
 
 def spread(hashes: UInts) -> UInts:
-    """What HashMap makes of hashes before it takes the low bits as the bucket."""
+    """Mix the upper bits into the lower ones, as HashMap does before it chooses a bucket."""
     return hashes ^ (hashes >> np.uint32(16))
 
 

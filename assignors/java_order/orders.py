@@ -1,13 +1,13 @@
-"""Orders of many keys at once, as arrays, from the keys' hashes.
+"""Iteration orders of many keys at once, as arrays, computed from the keys' hashes.
 
-Orders are given as positions: `order[k]` is the position, in the order of insertion, of the key
-that is iterated as the k-th.
+An order is an array of positions: `order[k]` is the position, in insertion order, of the key that
+is iterated as number `k`.
 
-Why that needs no map: keys in one bucket were in one bucket of every smaller table as well, and
-splits keep their order. So the order is that of the buckets of the last table, and within a bucket
-that of insertion (`put`: last; `computeIfAbsent`: first). The exception are buckets of eight keys
-and more, which make small tables grow and become trees in large ones; where some may occur, the
-keys go through `JavaHashMap`.
+No map is needed: keys of one bucket were in one bucket of every smaller table too, and splits keep
+their order. So keys are ordered by the buckets of the last table, and within a bucket by insertion
+(`put`: last; `computeIfAbsent`: first). Buckets of eight keys and more are the exception: they make
+small tables grow and become trees in large ones. If one may occur, the keys are inserted into a
+`JavaHashMap`.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 _FEW = 50
-"""Fewer keys are put one after the other, which takes less time than arrays."""
+"""Fewer keys are inserted one by one, which is faster than arrays."""
 
 _TIMELINE_FACTOR = np.uint64((-7046029254386353131) % (1 << 64))
 
 
 def hash_map_capacity(size: int, initial: int = 16) -> int:
-    """Buckets of a HashMap after `size` puts of different keys: it doubles when more than three quarters are taken."""
+    """Return the buckets of a HashMap after `size` puts: it doubles at three quarters."""
     capacity = initial
     while size > capacity * 3 // 4:
         capacity *= 2
@@ -43,11 +43,11 @@ def hash_map_capacity(size: int, initial: int = 16) -> int:
 
 
 def hash_map_order(hashes: UInts, capacity: int | None = None, *, keys: Sequence[Any] | None = None) -> Ints:
-    """The order of a HashMap or HashSet into which keys with these hashes were put one after the other.
+    """Return the iteration order of a HashMap or HashSet into which keys were put in turn.
 
-    `capacity`: buckets when it was made (a power of two; the default constructor's are 16); it
-    grows as needed. `keys`: what the hashes are of; needed only for the order of keys with equal
-    hashes in trees (that is, for texts that somebody chose so).
+    `capacity`: initial number of buckets (a power of two; 16 for the default constructor). `keys`:
+    the keys of the hashes; needed only to order keys with equal hashes in tree buckets, which do
+    not occur by chance.
     """
     initial = capacity or 16
     spreaded = spread(hashes)
@@ -61,9 +61,10 @@ def hash_map_order(hashes: UInts, capacity: int | None = None, *, keys: Sequence
 
 
 def placed(texts: Collection[str], capacity: int) -> list[str] | None:
-    """Texts as a HashMap of so many buckets, at least 64, iterates them, whatever else is in it.
+    """Return texts in the iteration order of a HashMap with `capacity` buckets, at least 64.
 
-    `None` if two are in one bucket: then it matters how they came there.
+    The map may have other keys. `None` if two texts share a bucket: then their order depends on the
+    map's history.
     """
     given = list(texts)
     buckets = (spread(string_hashes(given)) & np.uint32(capacity - 1)).tolist()
@@ -72,7 +73,10 @@ def placed(texts: Collection[str], capacity: int) -> list[str] | None:
 
 
 def copied_set(texts: Sequence[str], jdk: int = 17) -> list[str]:
-    """Texts as `new HashSet(collection)` iterates them on that JDK: as `JavaHashSet.of`, but fast where they are many."""
+    """Return texts in the iteration order of `new HashSet(collection)` on that JDK.
+
+    The same as `JavaHashSet.of`, but faster for many texts.
+    """
     if len(texts) < _FEW:
         return list(JavaHashSet.of(texts, jdk=jdk))
     keys = list(dict.fromkeys(texts))
@@ -83,11 +87,12 @@ def copied_set(texts: Sequence[str], jdk: int = 17) -> list[str]:
 def computed_map_order(
     hashes: UInts, *, last_is_new: bool, capacity: int | None = None, keys: Sequence[Any] | None = None
 ) -> Ints:
-    """The order of a HashMap that was filled by `computeIfAbsent`, keys given in the order in which they first came.
+    """Return the iteration order of a HashMap filled by `computeIfAbsent`.
 
-    `capacity`: buckets when it was made (a power of two; the default constructor's are 16). Unlike
-    `put`, it adds at the head of a bucket, and grows, if too many keys are there already, before it
-    looks the key up: so it also counts whether the last call brought a new key.
+    Keys are given in order of first insertion. `capacity`: initial number of buckets (a power of
+    two; 16 for the default constructor). Unlike `put`, `computeIfAbsent` inserts at the head of a
+    bucket, and grows a full table before the lookup. So `last_is_new` matters: whether the last
+    call inserted a key.
     """
     initial = capacity or 16
     spreaded = spread(hashes)
@@ -104,11 +109,11 @@ def computed_map_order(
 
 
 def timeline_order(hashes: UInts) -> Ints:
-    """The order of Kafka's TimelineHashMap, made for no certain size, into which keys with these hashes were put one after the other.
+    """Return the iteration order of Kafka's TimelineHashMap, into which keys were put in turn.
 
-    It starts with two slots and doubles before a key for which four thirds of them are too few;
-    slots are chosen by the high bits of a product (`BaseHashTable`), and iterated newest key first.
-    Members and target assignments of a group on the broker are in such maps.
+    Without an expected size it starts with two slots, and doubles before a key that exceeds four
+    thirds of them. Slots are chosen by the high bits of a product (`BaseHashTable`), and iterated
+    newest key first. On the broker, such maps hold a group's members and target assignments.
     """
     capacity = 2
     while len(hashes) * 3 > capacity * 4:
@@ -120,12 +125,12 @@ def timeline_order(hashes: UInts) -> Ints:
 
 
 def crowded(spreaded: UInts, initial: int, limit: int) -> bool:
-    """Whether some bucket comes to hold `limit` keys while the table grows to take them all."""
+    """Return whether some bucket ever holds `limit` keys while the table grows to take all."""
     if len(spreaded) < limit:
         return False
     capacity = initial
     while True:
-        # One more than fits: `put` grows afterwards, `computeIfAbsent` before the next.
+        # One key more than the threshold: `put` grows after it, `computeIfAbsent` before the next.
         present = spreaded[: capacity * 3 // 4 + 1]
         if len(present) >= limit and np.bincount(present & np.uint32(capacity - 1)).max() >= limit:
             return True
@@ -140,7 +145,7 @@ class _Positions(TypedDict):
 
 
 def _positions(hashes: UInts, keys: Sequence[Any] | None) -> _Positions:
-    """Lets positions stand for the keys in a JavaHashMap."""
+    """Return functions by which positions represent keys in a JavaHashMap."""
     return {
         "hash_of": hashes.tolist().__getitem__,
         "order_of": (lambda position: 0) if keys is None else (lambda position: comparable(keys[position])),

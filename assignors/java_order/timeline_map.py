@@ -1,4 +1,8 @@
-"""Kafka's TimelineHashMap, as far as its order shows: the coordinator keeps groups, members, targets and offsets in such maps, and writes records in their order."""
+"""Kafka's TimelineHashMap, reduced to its iteration order.
+
+The coordinator keeps groups, members, target assignments and offsets in such maps, and writes
+records in their order.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import itemgetter
@@ -11,21 +15,21 @@ __all__ = ["TimelineMap"]
 K = TypeVar("K")
 V = TypeVar("V")
 
-_set = dict.__setitem__  # each record that is replayed comes by here, and `super()` takes half of the time
+_set = dict.__setitem__  # called for each record in a replay, where `super()` would take half of the time
 _FACTOR = -7046029254386353131
 _MASK = (1 << 64) - 1
 
 
 class TimelineMap(dict[K, V]):
-    """A dict that knows in which order Kafka's map would be iterated: `ordered()`.
+    """A dict that can iterate in the order of Kafka's map: `ordered()`.
 
-    Iterating the dict itself is quicker, and gives the order of insertion.
+    Iteration of the dict itself is faster, and in insertion order.
 
-    As `BaseHashTable` has it: two slots at first; before each put, also one that replaces, the
-    slots double if four thirds of them do not hold one key more; they never become fewer. Slots are
-    chosen by the high bits of a product, and iterated newest key first. Only `map[key] = value`,
-    `put_new`, `put_all`, `exchange` and removals keep count: fill it by nothing else (`update`,
-    `setdefault`). `hash_of`: of keys whose Java hash code is not that of `java_hash`.
+    As in `BaseHashTable`, there are two slots at first. Before each put, even one that replaces a
+    value, the slots double if four thirds of them cannot hold one more key; they never shrink.
+    Slots are chosen by the high bits of a product, and iterated newest key first. Fill it only with
+    `map[key] = value`, `put_new`, `put_all` and `exchange`: `update` and `setdefault` do not count
+    slots. `hash_of`: for keys whose Java hash code is not that of `java_hash`.
     """
 
     __slots__ = ("_hash_of", "slots")
@@ -41,18 +45,18 @@ class TimelineMap(dict[K, V]):
         _set(self, key, value)
 
     def exchange(self, key: K, value: V) -> None:
-        """Exchange the value of a key that is there for another form of the same, of which Kafka's map knows nothing."""
+        """Replace the value of a present key, without a put in Kafka's map."""
         assert key in self
         _set(self, key, value)
 
     def put_new(self, keys: Iterable[K], values: Iterable[V]) -> None:
-        """Put many keys, one after the other, none of which is there."""
+        """Put many keys in turn, none of which is in the map."""
         super().update(zip(keys, values, strict=True))
         while len(self) * 3 > self.slots * 4:
             self.slots *= 2
 
     def put_all(self, values: dict[K, V]) -> None:
-        """Put many keys, one after the other, new ones or not."""
+        """Put many keys in turn, new or not."""
         if not values:
             return
         replaces = next(reversed(values)) in self
@@ -61,20 +65,23 @@ class TimelineMap(dict[K, V]):
             self.slots *= 2
 
     def ordered(self) -> Iterator[tuple[K, V]]:
-        """Keys and values in the order of Kafka's map."""
+        """Return keys and values in the order of Kafka's map."""
         shift = 65 - self.slots.bit_length()
         newest_first = [(_slot(self._hash_of(key), shift), key) for key in reversed(self)]
         newest_first.sort(key=itemgetter(0))
         return ((key, self[key]) for _, key in newest_first)
 
     def in_order(self, keys: Collection[K]) -> list[K]:
-        """Some of the keys in the order of Kafka's map; those that are not in it are left out."""
+        """Return these keys in the order of Kafka's map, without those that are missing."""
         shift = 65 - self.slots.bit_length()
         newest_first = [key for key in reversed(self) if key in keys]
         return sorted(newest_first, key=lambda key: _slot(self._hash_of(key), shift))
 
     def ordered_with(self, removed: dict[K, V]) -> Iterator[tuple[K, V]]:
-        """The same with what was removed since the snapshot that Kafka reads, which comes first in its slots."""
+        """Return the same with keys removed since the snapshot that Kafka reads.
+
+        They come first in their slots.
+        """
         shift = 65 - self.slots.bit_length()
         found = [(_slot(self._hash_of(key), shift), of, key) for of in (removed, self) for key in reversed(of)]
         found.sort(key=itemgetter(0))

@@ -1,12 +1,12 @@
-"""A bucket of a HashMap that holds so many keys that Java keeps them in a red-black tree.
+"""A bucket of a HashMap with so many keys that Java keeps them in a red-black tree.
 
-Iteration follows a list that runs through the nodes beside the tree. A new key comes into the list
-right after its parent in the tree, and whenever the tree has a new root that root moves to the
-front, so the order shows how the tree grew: there is no way around growing the same tree.
+Iteration follows a linked list through the nodes. A new key is inserted into the list right after
+its parent in the tree, and a new root moves to the front. So the order depends on how the tree
+grew, and the same tree must be grown here.
 
-The tree is the textbook's (Cormen et al., "Red-black trees"), with Java's choices where it leaves
-one: keys go by hash as a signed number, then by comparison; of a node with two children the
-successor takes the place; nodes with equal keys do not occur.
+It is a textbook red-black tree (Cormen et al.) with these choices of Java: keys are compared by
+hash as a signed number, then by `compareTo`; a node with two children is replaced by its successor;
+nodes with equal keys do not occur.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ LEFT, RIGHT = 0, 1
 class TreeNode:
     """A key in a tree.
 
-    `hash` is signed, `key` what the bucket holds, `order` what compares it with keys of the same
+    `hash`: signed; `key`: the content of the bucket; `order`: compares it with keys of the same
     hash.
     """
 
@@ -38,12 +38,12 @@ class TreeNode:
 
 
 class TreeBin:
-    """The tree, and the list through its nodes that starts at `first`."""
+    """A tree with a linked list of its nodes, which starts at `first`."""
 
     __slots__ = ("first", "root")
 
     def __init__(self, nodes: Iterable[TreeNode]) -> None:
-        """Grow a tree of nodes that are in the list in this order (`HashMap.TreeNode.treeify`)."""
+        """Grow a tree of nodes in list order (`HashMap.TreeNode.treeify`)."""
         self.root: TreeNode | None = None
         self.first: TreeNode | None = None
         last: TreeNode | None = None
@@ -64,7 +64,7 @@ class TreeBin:
             node = node.after
 
     def add(self, node: TreeNode) -> None:
-        """A new key (`putTreeVal`)."""
+        """Insert a new key (`putTreeVal`)."""
         parent = self._insert(node)
         assert parent is not None
         node.before, node.after = parent, parent.after
@@ -74,12 +74,9 @@ class TreeBin:
         self._root_to_front()
 
     def remove(self, node: TreeNode, *, walking: bool) -> bool:
-        """Take a key out (`removeTreeNode`).
+        """Remove a key (`removeTreeNode`); return whether the rest becomes a list again.
 
-        True if what remains is so little that it becomes a list again.
-
-        While it is being iterated over, Java leaves the order of the rest alone, and the tree a
-        tree.
+        During iteration (`walking`), Java keeps the order of the rest, and the tree a tree.
         """
         if node.before is None:
             self.first = node.after
@@ -156,7 +153,7 @@ class TreeBin:
             self._rotate(top, 1 - side)
 
     def _rotate(self, node: TreeNode, side: int) -> None:
-        """The node goes down to `side`, its child on the other side takes its place."""
+        """Rotate: the node moves down to `side`, its child on the other side takes its place."""
         up = node.child[1 - side]
         assert up is not None
         inner = up.child[side]
@@ -168,7 +165,7 @@ class TreeBin:
         node.parent = up
 
     def _replace(self, node: TreeNode, other: TreeNode | None) -> None:
-        """Let `other` hang where `node` hangs."""
+        """Put `other` in the place of `node`."""
         parent = node.parent
         if parent is None:
             self.root = other
@@ -190,7 +187,7 @@ class TreeBin:
             if not node.red:
                 self._after_delete(only)
             return
-        # Without children it stands in for the missing node until the tree is balanced.
+        # A node without children represents the missing one until the tree is balanced.
         if not node.red:
             self._after_delete(node)
         self._replace(node, None)

@@ -1,4 +1,4 @@
-"""Kafka's sticky assignors of the client side: `sticky` and `cooperative-sticky` (KIP-54, KIP-429, KIP-881)."""
+"""Kafka's client-side assignors `sticky` and `cooperative-sticky` (KIP-54, KIP-429, KIP-881)."""
 
 from quorate.assignors.sticky.assignor import CooperativeStickyAssignor, StickyAssignor
 

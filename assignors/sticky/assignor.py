@@ -1,4 +1,7 @@
-"""`sticky` and `cooperative-sticky`: members keep what they have as far as balance allows (KIP-54, KIP-429, KIP-881)."""
+"""`sticky` and `cooperative-sticky`: members keep owned partitions as far as balance allows.
+
+Rules: KIP-54, KIP-429, KIP-881.
+"""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -27,11 +30,14 @@ from quorate.codecs.releases import KafkaVersion
 __all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
 
 OLDEST = KafkaVersion(3, 0)
-"""Before, equal subscriptions were assigned in another way."""
+"""Earlier releases assign equal subscriptions by another algorithm."""
 
 
 class _Sticky(Assignor):
-    """What both have in common: everything but how owned partitions are told, and what happens to those that change hands."""
+    """Base class of both assignors.
+
+    They differ in the source of owned partitions and in the treatment of partitions that move.
+    """
 
     def __init__(self, *, version: KafkaVersion = KafkaVersion.NEWEST) -> None:
         self.version = version
@@ -39,19 +45,20 @@ class _Sticky(Assignor):
     def assign(self, members: Mapping[str, Member], topology: Topology, *, max_generation: int = -1) -> Assignment:
         """Assign the partitions of the subscribed topics.
 
-        `members`: member id → member, in the order in which they joined.
+        `members`: member id → member, in the order in which the members joined.
 
         `max_generation`: the highest generation that this leader has seen in earlier rebalances,
-        which Kafka's assignor remembers; members that tell a lower one count as behind, even if
-        nobody told a higher one this time.
+        which Kafka's assignor stores. Members with a lower generation count as stale, even if no
+        member has a higher one now.
         """
         return self.assign_group(GroupSpec(members, topology), max_generation=max_generation)
 
     def assign_group(self, group: GroupSpec, *, max_generation: int = -1) -> Assignment:
-        """The same for a group that is prepared."""
+        """Assign a prepared group; see `assign`."""
         if self.version < OLDEST:
             raise AssignorError(
-                f"{self.name} answers like Kafka {OLDEST} to {KafkaVersion.NEWEST}, not like {self.version}: leave `version` out, or give a later one"
+                f"{self.name} supports Kafka {OLDEST} to {KafkaVersion.NEWEST}, not {self.version}; "
+                "leave `version` out, or give a later one"
             )
         claims = self._claims(group)
         if not len(group):
@@ -69,40 +76,40 @@ class _Sticky(Assignor):
         if dealt is None:
             newest = max(max_generation, int(claims.generation.max()))
             member, number = assign_different(group, owned, stale_owners(group, claims, newest), racks, topics)
-            dealt = Dealt(member, number, _changing_hands(group, claims, member, number))
-        dealt = self._now(dealt)
+            dealt = Dealt(member, number, _transferring(group, claims, member, number))
+        dealt = self._assigned_now(dealt)
         return Assignment.from_owners(group.topology, group.member_ids, dealt.number, dealt.member)
 
     @abstractmethod
     def _claims(self, group: GroupSpec) -> Claims: ...
 
-    def _now(self, dealt: Dealt) -> Dealt:
-        """What is handed out in this rebalance."""
+    def _assigned_now(self, dealt: Dealt) -> Dealt:
+        """Return the part of the assignment that takes effect in this rebalance."""
         return dealt
 
 
 class StickyAssignor(_Sticky):
-    """Balanced, and as many partitions as possible stay where they are; eager: members give up everything before each rebalance (KIP-54, KIP-881).
+    """Kafka's eager `StickyAssignor`: balanced, with as few moves as possible (KIP-54, KIP-881).
 
-    The answer is that of Kafka 4.3.1's `StickyAssignor`, order included, wherever that is valid.
-    Members tell what they had in their user data (`subscription_user_data`); `owned` and
-    `generation` of a `Member` stand in where it has none.
+    The result is that of Kafka 4.3.1, in the same order, wherever that is valid. Members send their
+    previous assignment as user data (`subscription_user_data`). `owned` and `generation` of a
+    `Member` are used where it has no user data.
 
-    Where Kafka's answer is not valid, this one is:
+    Kafka's result is not valid in these cases, but this assignor's is:
 
-    - a member owns a partition that its topic does not have (the topic was made anew, with fewer):
-      Kafka may hand it out, and others twice;
-    - a member subscribes to nothing, and comes before all others in hash order: Kafka may give it
-      partitions of topics that it does not read;
-    - a member of an older generation is not subscribed to a topic any more: Kafka may give it a
-      partition of that topic back;
-    - such a one has all that it can have, and shares no topic: Kafka fails with a
-      NullPointerException. It cannot get a partition back here;
-    - metadata lacks partitions of a topic: Kafka may hand those out, or fail.
+    - A member owns a partition that its topic no longer has (the topic was recreated with fewer
+      partitions): Kafka may assign it, and assign other partitions twice.
+    - A member has an empty subscription and comes first in hash order: Kafka may assign it
+      partitions of topics that it does not subscribe to.
+    - A member of an older generation no longer subscribes to a topic: Kafka may return a partition
+      of that topic to it.
+    - Such a member has all partitions that it can have, and shares no topic: Kafka fails with a
+      NullPointerException. Here the member does not get the partition back.
+    - Metadata lacks partitions of a topic: Kafka may assign the missing ones, or fail.
 
-    `version`, from 3.0 on: before Kafka 3.7, members with equal subscriptions and too many
-    partitions keep those that they named first, since then the lowest; before 3.5, racks do not
-    count. How releases before 3.5 settled contradicting claims is not kept.
+    `version` must be 3.0 or later. Before Kafka 3.7, members with equal subscriptions and too many
+    partitions keep those that they list first; since then, the lowest. Before 3.5, racks are
+    ignored. How releases before 3.5 resolved conflicting claims is not reproduced.
     """
 
     name = "sticky"
@@ -112,26 +119,31 @@ class StickyAssignor(_Sticky):
 
     @staticmethod
     def subscription_user_data(owned: Sequence[tuple[str, int]] | None, generation: int) -> bytes | None:
-        """The user data of a member that got `owned` in `generation`, as Kafka writes it; `None`, if it never got an assignment."""
+        """Return the user data of a member that was assigned `owned` in `generation`.
+
+        The bytes are those that Kafka writes; `None` if the member never had an assignment.
+        """
         return None if owned is None else sticky_user_data(owned, generation)
 
 
 class CooperativeStickyAssignor(_Sticky):
-    """As `StickyAssignor`, for members that keep their partitions during a rebalance (KIP-429): what changes hands is given to nobody at first.
+    """Kafka's `CooperativeStickyAssignor`: members keep partitions in a rebalance (KIP-429).
 
-    Its owner gives it up, which starts another rebalance, and that gives it away. Owned partitions
-    come from the subscription, and the generation too, or else from the user data. What
-    `StickyAssignor` says about answers of Kafka that are not valid holds here, and what it says
-    about `version`. With one of 3.5 or 3.6, what members with equal subscriptions lose since it is
-    in another rack is given away at once, while they still have it.
+    A partition that moves is assigned to no member at first. Its owner revokes it, which starts
+    another rebalance, and that one assigns it. Owned partitions come from the subscription. So does
+    the generation, or else from the user data.
 
-    Two things that Kafka does are kept, since its answers are valid assignments:
+    The notes of `StickyAssignor` on results that are not valid, and on `version`, apply here too.
+    With version 3.5 or 3.6 and equal subscriptions, a partition that a member loses because of its
+    rack is assigned at once, while the member still owns it.
 
-    - with different subscriptions, a member of an older generation may get a partition back that
-      another one still has. The adapters hold it back
-      (`quorate.assignors.adapters.leader.hold_back`);
-    - with different subscriptions and racks, there are groups that never settle: what is outside
-      its owner's rack is dealt anew in each rebalance.
+    Two kinds of results are reproduced, because they are valid assignments:
+
+    - With different subscriptions, a member of an older generation may get a partition back that
+      another member still owns. The adapters withhold it
+      (`quorate.assignors.adapters.leader.hold_back`).
+    - With different subscriptions and racks, some groups never converge: each rebalance reassigns
+      the partitions outside their owners' racks.
     """
 
     name = "cooperative-sticky"
@@ -139,21 +151,21 @@ class CooperativeStickyAssignor(_Sticky):
     def _claims(self, group: GroupSpec) -> Claims:
         return cooperative_claims(group)
 
-    def _now(self, dealt: Dealt) -> Dealt:
+    def _assigned_now(self, dealt: Dealt) -> Dealt:
         now = ~dealt.transferring
         return Dealt(dealt.member[now], dealt.number[now], dealt.transferring[now])
 
     @staticmethod
     def subscription_user_data(owned: Sequence[tuple[str, int]] | None, generation: int) -> bytes:
-        """The user data of a member whose last assignment was in `generation` (-1: it had none), as Kafka writes it.
+        """Return the user data of a member that was last assigned in `generation`; -1 for never.
 
-        `owned` does not stand in it.
+        The bytes are those that Kafka writes; `owned` is not part of them.
         """
         return cooperative_user_data(generation)
 
 
 def _assignable(group: GroupSpec) -> Bools:
-    """By topic: somebody subscribes to it, and it has partitions."""
+    """Mark the topics that have partitions and a subscriber."""
     topology = group.topology
     assignable = np.zeros(len(topology.topics), np.bool_)
     assignable[group.subscribed_topics] = True
@@ -161,7 +173,10 @@ def _assignable(group: GroupSpec) -> Bools:
 
 
 def _looks_equal(group: GroupSpec) -> bool:
-    """Whether Kafka takes all subscriptions for equal: it looks at the first member, in hash order, that subscribes to anything, and those after it."""
+    """Return whether Kafka considers all subscriptions equal.
+
+    In hash order, it compares only from the first member with a subscription that is not empty.
+    """
     if len(group.subscriptions) == 1:
         return True
     if len(group.subscriptions) > 2 or all(subscription.key for subscription in group.subscriptions):
@@ -172,13 +187,13 @@ def _looks_equal(group: GroupSpec) -> bool:
 
 
 def _subscribed(group: GroupSpec, dealt: Dealt) -> bool:
-    """Whether everybody reads what it got."""
+    """Return whether all members subscribe to the topics they are assigned."""
     topics = group.topology.topic_of[dealt.number]
     return bool(group.subscribes[group.subscription_of[dealt.member], topics].all())
 
 
-def _changing_hands(group: GroupSpec, claims: Claims, member: Ints, number: Ints) -> Bools:
-    """What somebody claims to have, and goes to somebody who does not."""
+def _transferring(group: GroupSpec, claims: Claims, member: Ints, number: Ints) -> Bools:
+    """Mark assigned partitions that are claimed, but not by the members that get them."""
     total = int(group.topology.first[-1])
     owner = np.full(total, -1, np.int64)
     owner[number] = member

@@ -1,15 +1,15 @@
-"""Moving partitions between members with different subscriptions until no move would make the group more balanced.
+"""Balances members with different subscriptions by moving partitions.
 
-Kafka asks before each partition whether the group is balanced, which takes all members times all
-partitions, and then looks at everybody who could have that partition. Both come to this: a
-partition moves if its owner has at least two more than the member with the fewest among those who
-subscribe to the topic, and it moves to that member. (Racks trigger a move in Kafka, but neither
-prevent one nor choose where it goes.) So only topics are looked at where the owner with the most
-and the subscriber with the fewest are that far apart, and a balanced group has none of them.
+Before each partition Kafka tests whether the group is balanced, which takes all members times all
+partitions, and then compares all potential owners of that partition. Both are equivalent to one
+rule: a partition moves if its owner has at least two partitions more than the subscriber of the
+topic with the fewest, and it moves to that subscriber. (Racks trigger a move in Kafka, but neither
+prevent one nor choose the destination.) So only topics are visited where the owner with the most
+and the subscriber with the fewest differ that much. A balanced group has no such topic.
 
-One thing breaks this equivalence: an owner of an older generation who is not subscribed to the
-topic any more. Kafka moves partitions to him all the same. `_Literally` then follows Kafka step by
-step; if a partition stays where it must not be, such owners are left out, and all is done again.
+The equivalence fails in one case: an owner of an older generation that no longer subscribes to the
+topic. Kafka moves partitions to it all the same. `_KafkaPasses` then follows Kafka step by step. If
+the result is not valid, such owners are ignored and the balancing is repeated.
 """
 
 from collections.abc import Callable
@@ -18,20 +18,24 @@ import numpy as np
 
 from quorate.assignors.sticky.loads import Least, Loads
 from quorate.assignors.sticky.movements import Movements
-from quorate.assignors.sticky.ownership import NOBODY, Bools
+from quorate.assignors.sticky.ownership import NO_MEMBER, Bools
 from quorate.assignors.sticky.plan import Plan
 from quorate.assignors.topology import Ints, Topology
 
 __all__ = ["MANY", "Balance"]
 
 MANY = 1000
-"""Passes after which the group is left as it is. Kafka has no such bound, and moves back need not
-bring balance; but no input is known that takes ten.
+"""Maximum number of passes.
+
+Kafka has no limit, and moves back may not improve balance, but no input is known that takes ten.
 """
 
 
 class Balance:
-    """Balances `owner` (rank by position) in place, and with it `loads` and `since`, whose values go on from `clock`."""
+    """Balances `owner` (member rank by position) in place, and with it `loads` and `since`.
+
+    New values of `since` start from `clock`.
+    """
 
     def __init__(self, topology: Topology, plan: Plan, loads: Loads, owner: Ints, since: Ints, clock: int) -> None:
         self._topology = topology
@@ -45,33 +49,37 @@ class Balance:
         self._shared = np.greater_equal(plan.potential, 2)  # topics with more than one potential owner
 
     def run(self, former: Ints | None, unassigned: Ints | None, *, initial: bool) -> None:
-        """Balance.
+        """Balance the group.
 
-        `former`: who had a partition in an older generation; such a one gets it back first if that
-        makes for more balance.
-
-        `unassigned`: positions that nobody owned, which are moved first; `None` to move whatever
-        comes. Unless `initial`, all is taken back if the group is not more balanced in the end.
+        `former`: the owner of each partition in an older generation, which gets it back first if
+        that improves balance. `unassigned`: positions without an owner before, which are moved
+        first; `None` to move all alike. Unless `initial`, all moves are undone if the group is not
+        better balanced in the end.
         """
         plan, loads = self._plan, self._loads
         movable: Bools = self._shared[plan.topic]
         shared_owners = np.bincount(self._owner[movable], minlength=loads.members)
-        # Members who have all that they could have, and share none of it, take no part. Kafka fails
-        # with a NullPointerException where such a one had a partition in an older generation; he
-        # could not get it anyway.
-        room = np.matmul(plan.subscribed, np.diff(plan.first), dtype=np.int64)
-        taking_part = (loads.counts < room[plan.subscription]) | (shared_owners > 0)
+        # Members that have all partitions they can have, and share none, are left out. Kafka fails
+        # with a NullPointerException if such a member owned a partition in an older generation; it
+        # could not get it back anyway.
+        capacity = np.matmul(plan.subscribed, np.diff(plan.first), dtype=np.int64)
+        taking_part = (loads.counts < capacity[plan.subscription]) | (shared_owners > 0)
         known: Ints | None = None
-        strange = False
+        unsubscribed_former = False
         if former is not None:
-            former = np.where(movable & (former >= 0) & taking_part[former], former, NOBODY)
-            stranger = (former >= 0) & ~plan.subscribed[plan.subscription[former], plan.topic]
-            known, strange = np.where(stranger, NOBODY, former), bool(stranger.any())
+            former = np.where(movable & (former >= 0) & taking_part[former], former, NO_MEMBER)
+            unsubscribed = (former >= 0) & ~plan.subscribed[plan.subscription[former], plan.topic]
+            known, unsubscribed_former = np.where(unsubscribed, NO_MEMBER, former), bool(unsubscribed.any())
         before = self._owner.copy(), self._since.copy(), loads.counts.copy()
         self._former = former
-        if strange:
+        if unsubscribed_former:
             self._balance(
-                _Literally(self, taking_part, room).passes, movable, unassigned, before, taking_part, initial=initial
+                _KafkaPasses(self, taking_part, capacity).passes,
+                movable,
+                unassigned,
+                before,
+                taking_part,
+                initial=initial,
             )
             if self._valid():
                 return
@@ -114,10 +122,7 @@ class Balance:
     # ---- moving
 
     def _passes(self, among: Bools) -> bool:
-        """Go through the positions `among` again and again until nothing moves any more.
-
-        Whether anything did.
-        """
+        """Pass over the positions `among` until nothing moves; return whether anything moved."""
         passes = 0
         while passes < MANY and self._pass(among):
             passes += 1
@@ -136,7 +141,7 @@ class Balance:
         return changed
 
     def _uneven(self, among: Bools) -> Bools:
-        """Topics where some owner of a position `among` has at least two partitions more than some subscriber."""
+        """Mark the topics where a move among the positions `among` improves balance."""
         plan, counts = self._plan, self._loads.counts
         order = np.argsort(plan.subscription, kind="stable")
         fewest = np.minimum.reduceat(
@@ -149,7 +154,7 @@ class Balance:
         return self._shared & far_apart
 
     def _level(self, topic: int, among: Bools) -> set[int]:
-        """Move partitions of a topic, in one pass over those `among`.
+        """Move partitions of a topic in one pass over the positions `among`.
 
         Returns the subscriptions of members whose counts changed.
         """
@@ -161,7 +166,7 @@ class Balance:
         position = start
         while position < end:
             low = least.top() // members
-            # Counts of owners fall and that of the lowest rises, so that nobody else needs a look,
+            # Counts of owners fall and the lowest count rises, so no other owner needs a check,
             # except after one of the irregular moves below.
             wanted = among[position:end] & (loads.counts[self._owner[position:end]] > low + 1)
             places = (np.flatnonzero(wanted) + position).tolist()
@@ -186,9 +191,9 @@ class Balance:
         return touched
 
     def move(self, topic: int, position: int, to: int) -> tuple[int, int]:
-        """Give a member a partition, or instead of it one of that topic which came from him.
+        """Move a partition to a member, or instead one of the topic that came from that member.
 
-        Returns which one, and who had it.
+        Returns the position moved and its previous owner.
         """
         plan = self._plan
         start = int(plan.first[topic])
@@ -207,7 +212,7 @@ class Balance:
         self._clock += 1
         return position, origin
 
-    # ---- what `_Literally` looks at
+    # ---- used by `_KafkaPasses`
 
     @property
     def state(self) -> tuple[Plan, Loads, Ints, Ints | None]:
@@ -215,13 +220,13 @@ class Balance:
         return self._plan, self._loads, self._owner, self._former
 
 
-class _Literally:
-    """Kafka's passes as they are: over all positions, with a test for balance before each."""
+class _KafkaPasses:
+    """Kafka's passes step by step: over all positions, with a balance test before each."""
 
-    def __init__(self, balance: Balance, taking_part: Bools, room: Ints) -> None:
+    def __init__(self, balance: Balance, taking_part: Bools, capacity: Ints) -> None:
         self._balance = balance
         self._taking_part = taking_part
-        self._room = room
+        self._capacity = capacity
 
     def passes(self, among: Bools) -> bool:
         plan, loads, owners, former = self._balance.state
@@ -261,19 +266,19 @@ class _Literally:
         present = counts[self._taking_part]
         if not len(present) or present.min() >= present.max() - 1:
             return True
-        # Whoever has as many as he could have is not asked, even if some of them are not among
-        # those.
-        asked = self._taking_part & (counts != self._room[plan.subscription])
+        # A member with all partitions that it can have is not compared, even if it lacks some of
+        # the positions tested here.
+        compared = self._taking_part & (counts != self._capacity[plan.subscription])
         fewest = np.full(len(plan.subscribed), np.iinfo(np.int64).max - 1)
-        np.minimum.at(fewest, plan.subscription[asked], counts[asked])
+        np.minimum.at(fewest, plan.subscription[compared], counts[compared])
         most = np.maximum.reduceat(np.where(owners >= 0, counts[owners], -1), plan.first[:-1])
         return not (plan.subscribed & (most > fewest[:, None] + 1)).any()
 
 
 def _score(counts: Ints) -> int:
-    """Sum of the differences between all pairs; the lower, the more balanced.
+    """Return the sum of differences between all pairs; lower is more balanced.
 
-    In 32 bits, as in Java, where it overflows in large groups.
+    It has 32 bits, as in Java, and overflows for large groups.
     """
     size = len(counts)
     total = int((np.sort(counts) * (2 * np.arange(size) - size + 1)).sum())

@@ -1,9 +1,10 @@
-"""The sticky assignment where all members subscribe to the same: each keeps up to its quota of what it owns, the rest is dealt out.
+"""The sticky assignment for equal subscriptions.
 
-With P partitions and n members, everybody gets ⌊P/n⌋ or ⌈P/n⌉; P mod n members get the larger
-number ("full" below). What a member keeps, the order in which partitions are dealt, and who gets
-the extra ones follow Kafka's `ConstrainedAssignmentBuilder` (KIP-54, KIP-881), whose rounds over
-lists are here sorts and, where racks match, one queue per rack.
+With P partitions and n members, each member gets ⌊P/n⌋ or ⌈P/n⌉ partitions; P mod n members get the
+larger number ("full" below). Each keeps owned partitions up to that quota, and the rest is dealt
+out. The partitions kept, the order of dealing, and the choice of full members follow Kafka's
+`ConstrainedAssignmentBuilder` (KIP-54, KIP-881). Its rounds over lists are sorts here, with one
+queue per rack where racks match.
 """
 
 from bisect import bisect_left
@@ -22,9 +23,9 @@ __all__ = ["Dealt", "assign_equal"]
 
 @dataclass(frozen=True, slots=True)
 class Dealt:
-    """An assignment: `member[i]` has `number[i]`, each member's in its order.
+    """An assignment: `number[i]` is assigned to `member[i]`, each member's partitions in order.
 
-    `transferring`: where a member has to wait until another one let go.
+    `transferring`: marks partitions that their previous owner must revoke first.
     """
 
     member: Ints
@@ -35,15 +36,15 @@ class Dealt:
 def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: Ints, *, as_of_3_7: bool = True) -> Dealt:
     """Assign the partitions of `topics` (ascending by name) to all members.
 
-    Not `as_of_3_7`: members keep what they name first, not the lowest, and what they lose since it
-    is in other racks is not `transferring`.
+    Without `as_of_3_7`, members keep the partitions that they list first instead of the lowest, and
+    partitions lost because of racks are not `transferring`.
     """
     everything = group.topology.partitions_of(topics)
     members = len(group)
     least, extra = divmod(len(everything), members)
     most = least + (extra > 0)
 
-    # 1. What members keep.
+    # 1. The partitions that members keep.
     claimed_by = np.full(int(group.topology.first[-1]), -1, np.int64)
     member, number = owned.member, owned.number
     claimed_by[number] = member
@@ -64,8 +65,8 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
     kept = place < np.where(full, most, least)[member]
     member, number = member[kept], number[kept]
 
-    # 2. What is left to deal, and those who may take: `needy` lack some of `least`, `ready` have it
-    #    and may be given one more.
+    # 2. Unassigned partitions, and the members that take them: `needy` have fewer than `least`,
+    #    `ready` have `least` and may get one more.
     taken = np.zeros(len(claimed_by), np.bool_)
     taken[number] = True
     unassigned = everything[~taken[everything]] if len(number) else everything
@@ -104,7 +105,7 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
 
 
 def _by_partition_and_topic(group: GroupSpec, member: Ints, number: Ints, topics: Ints) -> tuple[Ints, Ints]:
-    """Sorted by member, then by partition (the number within the topic), then by topic."""
+    """Sort by member, then by partition id, then by topic."""
     if not len(number):
         return member, number
     topology = group.topology
@@ -116,9 +117,10 @@ def _by_partition_and_topic(group: GroupSpec, member: Ints, number: Ints, topics
 
 
 def _deal_rounds(needy: Ints, lacking: Ints, ready: Ints, count: int) -> Ints:
-    """Who gets the next `count` partitions: round after round one for each of `needy` until it lacks none, then one for each of `ready`.
+    """Return the members of the next `count` partitions.
 
-    Those who lack none any more queue up behind `ready`, in the order in which they get there.
+    In rounds, each of `needy` gets one partition until it lacks none; then each of `ready` gets
+    one. Members that lack none any more are appended to `ready` as they get there.
     """
     total = int(lacking.sum())
     at = np.repeat(np.arange(len(needy)), lacking)
@@ -129,18 +131,18 @@ def _deal_rounds(needy: Ints, lacking: Ints, ready: Ints, count: int) -> Ints:
 
 
 def _stable(values: Ints) -> Ints:
-    """A stable argsort of numbers from 0; small ones take the fast way of NumPy, which is for 16 bits."""
+    """Return a stable argsort of values from 0; values below 2¹⁶ use NumPy's faster sort."""
     if len(values) and int(values.max()) < 1 << 16:
         return np.argsort(values.astype(np.uint16), kind="stable")
     return np.argsort(values, kind="stable")
 
 
 class _RackRound:
-    """Deals partitions to members whose rack they are in.
+    """Assigns partitions to members with a matching rack.
 
-    Kafka goes round `needy` with a pointer: the next member from there whose rack matches gets the
-    partition, and the pointer moves behind it. If none of `needy` matches, the first of `ready`
-    that does gets its extra one.
+    Kafka iterates `needy` in a circle: the next member with a matching rack gets the partition, and
+    the pointer moves past it. If none of `needy` matches, the first match in `ready` gets its
+    extra partition.
     """
 
     def __init__(self, group: GroupSpec, needy: Ints, lacking: Ints, ready: Ints, extras_left: int) -> None:
@@ -149,7 +151,7 @@ class _RackRound:
         self._needy = needy.tolist()
         self._lacking = lacking.tolist()
         self._extras_left = extras_left
-        # Places in `needy`, by rack, ascending; and the queue of `ready` as (place, member), by
+        # Positions in `needy` by rack, ascending; and `ready` as a queue of (position, member) by
         # rack.
         self._waiting: list[list[int]] = [[] for _ in group.racks]
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in group.racks]
@@ -168,28 +170,28 @@ class _RackRound:
         self._queued += 1
 
     def deal(self, rack_sets: Ints) -> Ints:
-        """Who gets each partition, given the number of its rack set; -1 for nobody."""
+        """Return the member of each partition, given the number of its rack set; -1 for none."""
         needy, lacking, waiting, queues = self._needy, self._lacking, self._waiting, self._queues
         members_racks = [[rack for rack in racks if waiting[rack] or queues[rack]] for racks in self._rack_sets]
-        behind = len(needy)
+        end = len(needy)
         pointer = 0
         chosen: list[int] = []
         for rack_set in rack_sets.tolist():
-            # The nearest place from the pointer on, round the end.
-            best, best_rack, best_index = 2 * behind, -1, -1
+            # The next position from the pointer on, in a circle.
+            best, best_rack, best_index = 2 * end, -1, -1
             for rack in members_racks[rack_set]:
                 places = waiting[rack]
                 if places:
                     index = bisect_left(places, pointer)
                     if index == len(places):
                         index = 0
-                        place = places[0] + behind
+                        place = places[0] + end
                     else:
                         place = places[index]
                     if place < best:
                         best, best_rack, best_index = place, rack, index
             if best_rack >= 0:
-                place = best - behind if best >= behind else best
+                place = best - end if best >= end else best
                 lacking[place] -= 1
                 pointer = place + 1
                 chosen.append(needy[place])
@@ -211,17 +213,17 @@ class _RackRound:
 
     @property
     def needy(self) -> Ints:
-        """Those who still lack partitions."""
+        """Members that still lack partitions."""
         return np.array([one for one, lacks in zip(self._needy, self._lacking, strict=True) if lacks], np.int64)
 
     @property
     def lacking(self) -> Ints:
-        """How many these lack."""
+        """The number of partitions that each of `needy` lacks."""
         return np.array([lacks for lacks in self._lacking if lacks], np.int64)
 
     @property
     def ready(self) -> Ints:
-        """Those who may still be given an extra one, in the order of the queue."""
+        """Members that may still get an extra partition, in queue order."""
         if not self._extras_left:
             return np.empty(0, np.int64)
         left = sorted([*self._rackless, *(one for queue in self._queues for one in queue)])

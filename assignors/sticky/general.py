@@ -1,8 +1,9 @@
-"""The sticky assignment where subscriptions differ: keep what can be kept, give the rest to whoever has the fewest, then move partitions for balance.
+"""The sticky assignment for different subscriptions.
 
-The steps are those of Kafka's `GeneralAssignmentBuilder` (KIP-54, KIP-341, KIP-881); balancing is
-in `quorate.assignors.sticky.balance`. Members are numbered by the rank of their id here, and
-partitions by their position in `Plan`.
+Members keep what they can, the subscriber with the fewest gets each other partition, and moves
+balance the group. The steps are those of Kafka's `GeneralAssignmentBuilder` (KIP-54, KIP-341,
+KIP-881); `quorate.assignors.sticky.balance` has the moves. Members are numbered by the rank of
+their id, and partitions by their position in `Plan`.
 """
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.sticky.balance import Balance
 from quorate.assignors.sticky.loads import Loads
-from quorate.assignors.sticky.ownership import NOBODY, Ownership
+from quorate.assignors.sticky.ownership import NO_MEMBER, Ownership
 from quorate.assignors.sticky.plan import Plan, plan_of
 from quorate.assignors.sticky.racks import RackView
 from quorate.assignors.topology import Ints
@@ -21,22 +22,21 @@ __all__ = ["assign_different"]
 def assign_different(
     group: GroupSpec, owned: Ownership, stale_owner: Ints | None, racks: RackView, topics: Ints
 ) -> tuple[Ints, Ints]:
-    """Assign the partitions of `topics` (ascending by name).
+    """Assign the partitions of `topics` (ascending by name); return members and partition numbers.
 
-    Members and their partitions, each member's in its order.
-
-    `stale_owner`: who had a partition in an older generation, by partition number.
+    Each member's partitions are in its order. `stale_owner`: by partition number, the owner in an
+    older generation.
     """
     plan = plan_of(group, topics)
     positions = np.empty(int(group.topology.first[-1]), np.int64)
     positions[plan.number] = np.arange(len(plan.number))
-    owner = np.full(len(plan.number), NOBODY, np.int64)
-    since = np.zeros(len(plan.number), np.int64)  # orders what one member has: later ones come behind
+    owner = np.full(len(plan.number), NO_MEMBER, np.int64)
+    since = np.zeros(len(plan.number), np.int64)  # orders the partitions of a member
 
     at = positions[owned.number]
     keeps = plan.subscribed[group.subscription_of[owned.member], plan.topic[at]]
     keeps &= ~racks.mismatch(owned.member, owned.number)
-    revoked = not keeps.all() or _ghosts_revoked(group, owned, racks, topics, plan)
+    revoked = not keeps.all() or _missing_revoked(group, owned, racks, topics, plan)
     owner[at[keeps]] = plan.rank[owned.member[keeps]]
     since[at[keeps]] = np.flatnonzero(keeps)
     initial = not keeps.any()
@@ -55,7 +55,7 @@ def assign_different(
     former = None
     if stale_owner is not None:
         member = stale_owner[plan.number]
-        former = np.where(member >= 0, plan.rank[member], NOBODY)
+        former = np.where(member >= 0, plan.rank[member], NO_MEMBER)
     Balance(group.topology, plan, loads, owner, since, clock).run(
         former, None if revoked else unassigned, initial=initial
     )
@@ -64,25 +64,26 @@ def assign_different(
     return group.id_order[owner[order]], plan.number[order]
 
 
-def _ghosts_revoked(group: GroupSpec, owned: Ownership, racks: RackView, topics: Ints, plan: Plan) -> bool:
-    """Whether somebody loses a partition that its topic does not have any more: for want of a subscription, or since it is in no rack.
+def _missing_revoked(group: GroupSpec, owned: Ownership, racks: RackView, topics: Ints, plan: Plan) -> bool:
+    """Return whether a member loses a partition that its topic no longer has.
 
-    Kafka lets the others keep theirs, and hands out what does not exist.
+    The cause is a missing subscription or a rack mismatch. Otherwise Kafka lets members keep such
+    partitions, and assigns what does not exist.
     """
-    if not len(owned.ghost_member):
+    if not len(owned.missing_member):
         return False
     index = np.full(len(group.topology.topics), 0, np.int64)
     index[plan.topics] = np.arange(len(topics))
-    lost = ~plan.subscribed[group.subscription_of[owned.ghost_member], index[owned.ghost_topic]]
+    lost = ~plan.subscribed[group.subscription_of[owned.missing_member], index[owned.missing_topic]]
     if racks.aware:
-        lost |= group.rack_of[owned.ghost_member] >= 0
+        lost |= group.rack_of[owned.missing_member] >= 0
     return bool(lost.any())
 
 
 def _deal(group: GroupSpec, plan: Plan, loads: Loads, unassigned: Ints, owner: Ints, racks: RackView) -> Ints:
-    """Give the positions `unassigned` away, where racks matter first within them.
+    """Assign the positions `unassigned`, local ones first if racks matter.
 
-    Returns them in the order in which they were given.
+    Returns them in the order in which they were assigned.
     """
     order: list[Ints] = []
     if racks.aware:
@@ -103,7 +104,7 @@ def _deal(group: GroupSpec, plan: Plan, loads: Loads, unassigned: Ints, owner: I
 
 
 def _by_topic(plan: Plan, positions: Ints) -> list[tuple[int, Ints]]:
-    """Ascending positions, topic after topic."""
+    """Group positions by topic, ascending."""
     topics = plan.topic[positions]
     cuts = np.flatnonzero(np.diff(topics)) + 1
     return [

@@ -1,10 +1,10 @@
-"""How many partitions members have, and who has the fewest of those that subscribe to a topic.
+"""Partition counts of members, and the subscriber of a topic with the fewest.
 
-Kafka keeps all members in one TreeSet by (count, id) and walks it until one is subscribed. Members
-with the same subscription (and, where racks matter, in the same rack) differ only in count and id:
-here each such class has a heap of its own, and a topic looks at the tops of its classes.
+Kafka keeps all members in one TreeSet by (count, id) and iterates it to the first subscriber.
+Members with the same subscription (and the same rack, where racks matter) differ only in count and
+id. So each such class has its own heap here, and a topic compares the tops of its classes.
 
-Members are numbered by the rank of their id, and stand in the heaps as `count * members + rank`.
+Members are numbered by the rank of their id. Heap entries are `count * members + rank`.
 """
 
 from collections.abc import Iterable
@@ -18,16 +18,16 @@ __all__ = ["Least", "Loads"]
 
 
 class Loads:
-    """Counts of members, given the subscription and rack of each (-1: none).
+    """Counts of members, given the subscription and rack (-1 for none) of each.
 
-    A class's heap is made when it is first asked for.
+    A class's heap is created on first use.
     """
 
     def __init__(self, counts: Ints, subscription: Ints, rack: Ints) -> None:
         self.members = len(counts)
         self.counts = counts
         self.count: list[int] = counts.tolist()
-        """The same, for whoever looks at one after the other."""
+        """The same as a list, for faster access to single counts."""
         racks = int(rack.max()) + 2
         pairs, class_of = np.unique(subscription * racks + rack + 1, return_inverse=True)
         self.class_of: list[int] = class_of.tolist()
@@ -41,11 +41,11 @@ class Loads:
         self._heaps: dict[int, list[int]] = {}
 
     def classes(self, subscriptions: Iterable[int]) -> list[int]:
-        """The classes of members with one of these subscriptions."""
+        """Return the classes of members with one of these subscriptions."""
         return [number for index in subscriptions for number in self._of_subscription[index]]
 
     def heap(self, number: int) -> list[int]:
-        """The heap of a class. Entries may be out of date, the first one is not."""
+        """Return the heap of a class; only its first entry is guaranteed to be up to date."""
         heap = self._heaps.get(number)
         if heap is None:
             count, members = self.count, self.members
@@ -57,13 +57,13 @@ class Loads:
         return heap
 
     def refresh(self, heap: list[int]) -> None:
-        """Drop entries that are out of date from the top."""
+        """Remove outdated entries from the top."""
         count, members = self.count, self.members
         while count[heap[0] % members] != heap[0] // members:
             heappop(heap)
 
     def change(self, rank: int, by: int) -> None:
-        """A member gets or gives away partitions."""
+        """Change the count of a member."""
         self.count[rank] += by
         self.counts[rank] += by
         heap = self._heaps.get(self.class_of[rank])
@@ -77,7 +77,7 @@ class Loads:
         self._heaps.clear()
 
     def deal(self, classes: list[int], partitions: int) -> list[int]:
-        """Who gets `partitions`, one after the other: each time the member of the `classes` that has the fewest."""
+        """Return the members of `partitions`, in turn: each goes to the member with the fewest."""
         members, count = self.members, self.count
         chosen: list[int] = []
         if len(classes) == 1:
@@ -95,12 +95,10 @@ class Loads:
         return chosen
 
     def deal_local(self, by_rack: dict[int, list[int]], choices: Iterable[tuple[int, ...]]) -> list[int]:
-        """The same within racks.
+        """Return the members of partitions within racks, in turn; -1 without a candidate.
 
-        `by_rack`: the classes of each; `choices`: for each partition the racks of which members may
-        get it.
-
-        -1 where there is nobody.
+        `by_rack`: the classes of each rack; `choices`: for each partition the racks of members that
+        may get it.
         """
         dealers = {rack: Dealer(self, classes) for rack, classes in by_rack.items()}
         chosen: list[int] = []
@@ -118,7 +116,10 @@ class Loads:
 
 
 class Dealer:
-    """Gives to the member with the fewest partitions in some classes, while nothing else changes their counts."""
+    """Assigns to the member of some classes with the fewest partitions.
+
+    No other counts may change meanwhile.
+    """
 
     __slots__ = ("_heaps", "_loads", "_tops")
 
@@ -129,11 +130,11 @@ class Dealer:
         heapify(self._tops)
 
     def top(self) -> int:
-        """Count and rank of who is next."""
+        """Return count and rank of the next member."""
         return self._tops[0]
 
     def take(self) -> int:
-        """Who gets the next partition."""
+        """Return the member that gets the next partition."""
         loads = self._loads
         top = self._tops[0]
         rank = top % loads.members
@@ -146,7 +147,7 @@ class Dealer:
 
 
 class Least:
-    """The member with the fewest partitions in some classes, while members give partitions to each other."""
+    """The member of some classes with the fewest partitions, while counts of members change."""
 
     __slots__ = ("_classes", "_loads", "_only", "_tops")
 
@@ -158,14 +159,14 @@ class Least:
         heapify(self._tops)
 
     def top(self) -> int:
-        """Count and rank of that member."""
+        """Return count and rank of that member."""
         if self._only is not None:
             return self._loads.heap(self._only)[0]
         self._loads.refresh(self._tops)
         return self._tops[0]
 
     def changed(self, rank: int) -> None:
-        """The count of a member changed."""
+        """Update after the count of a member changed."""
         number = self._loads.class_of[rank]
         if self._only is None and number in self._classes:
             heappush(self._tops, self._loads.heap(number)[0])

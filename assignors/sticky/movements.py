@@ -1,4 +1,4 @@
-"""Which partitions moved from whom to whom while an assignment was balanced, so that a move back takes the one that came."""
+"""Moves of partitions during balancing, so that a move back returns the partition that came."""
 
 from quorate.assignors import java_order
 from quorate.assignors.topology import Ints
@@ -7,13 +7,13 @@ __all__ = ["Movements"]
 
 
 class Movements:
-    """Moves of the partitions of one topic, from where they were at first to where they are now.
+    """Moves of the partitions of one topic, from their first to their current owner.
 
-    `partitions`: all of them; they go by their index there.
+    `partitions`: all partitions of the topic; methods take indexes into it.
 
-    Where a partition is to go from one member to another, and some partition of the topic came the
-    other way round, that one goes back instead: fewer partitions move. Of several, Kafka takes the
-    first that a HashSet iterates.
+    If a partition is to move between two members, and another partition of the topic moved in the
+    opposite direction before, that one moves back instead: fewer partitions move in total. If there
+    are several, Kafka takes the first of a HashSet's iteration.
     """
 
     def __init__(self, topic: str, partitions: Ints) -> None:
@@ -22,13 +22,13 @@ class Movements:
         self._moved: dict[int, tuple[int, int]] = {}
 
     def instead(self, partition: int, owner: int, to: int) -> int:
-        """The partition that should move where `partition` is to go from `owner` to `to`."""
+        """Return the partition to move in place of `partition`, from `owner` to `to`."""
         pair = self._moved.get(partition)
         came = self._pairs.get((to, owner if pair is None else pair[0]))
         return partition if came is None else came.first(self._hashes)
 
     def record(self, partition: int, owner: int, to: int) -> None:
-        """`partition` moves from `owner` to `to`."""
+        """Record the move of `partition` from `owner` to `to`."""
         pair = self._moved.pop(partition, None)
         origin = owner
         if pair is not None:
@@ -46,13 +46,13 @@ class Movements:
 
 
 class _HashSet:
-    """A HashSet of partitions that is hardly ever asked for its order: until then it only notes what was done to it."""
+    """A HashSet of partitions that records changes and applies them when its order is needed."""
 
     __slots__ = ("_java", "_steps", "size")
 
     def __init__(self) -> None:
         self.size = 0
-        self._steps: list[int] = []  # a partition that was added, or the complement of one that was removed
+        self._steps: list[int] = []  # a partition added, or the complement of one removed
         self._java: java_order.JavaHashSet[int] | None = None
 
     def add(self, partition: int) -> None:

@@ -1,7 +1,7 @@
-"""The order in which the general sticky assignment goes through partitions, and who could own them.
+"""The partition order of the general sticky assignment, and potential owners.
 
-Topics with fewer potential owners come first, then by name. Members are numbered by the rank of
-their id.
+Topics are sorted by the number of potential owners, then by name. Members are numbered by the rank
+of their id.
 """
 
 from dataclasses import dataclass
@@ -16,14 +16,12 @@ __all__ = ["Plan", "plan_of"]
 
 @dataclass(frozen=True)
 class Plan:
-    """Who could get what.
+    """Partitions in order, and the members that could own them.
 
-    `topics[t]` is a topic's number in the topology; its partitions have the positions `first[t]` to
-    `first[t + 1] - 1`.
-
-    `number[position]`, `topic[position]`: partition and topic at a position. `subscribed[s, t]`:
-    whether subscription `s` has topic `t`. `potential[t]`: how many members could own it.
-    `rank[member]`, `subscription[rank]`: members by id.
+    `topics[t]`: a topic's number in the topology; its partitions have the positions `first[t]` to
+    `first[t + 1] - 1`. `number[position]`, `topic[position]`: partition and topic at a position.
+    `subscribed[s, t]`: whether subscription `s` includes topic `t`. `potential[t]`: how many
+    members could own topic `t`. `rank[member]`: members by id; `subscription[rank]`: by rank.
     """
 
     topics: Ints
@@ -36,13 +34,13 @@ class Plan:
     subscription: Ints
 
     def subscriptions(self, topic: int) -> list[int]:
-        """Those that have a topic."""
+        """Return the subscriptions that include a topic."""
         having: list[int] = np.flatnonzero(self.subscribed[:, topic]).tolist()
         return having
 
 
 def plan_of(group: GroupSpec, topics: Ints) -> Plan:
-    """The plan for `topics`, which are ascending by name."""
+    """Return the plan for `topics`, which are ascending by name."""
     topology = group.topology
     potential = np.bincount(group.subscription_of, minlength=len(group.subscriptions)) @ group.subscribes
     topics = topics[np.argsort(potential[topics], kind="stable")]

@@ -1,4 +1,4 @@
-"""What the sticky assignors know of racks (KIP-881)."""
+"""Racks in the sticky assignors (KIP-881)."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,11 @@ __all__ = ["RackView", "rack_view"]
 
 @dataclass(frozen=True, slots=True)
 class RackView:
-    """Racks of members and partitions, as far as they count.
+    """Racks of members and partitions.
 
-    `aware`: racks decide who gets what; without it no pair mismatches. `readers`: for each of the
-    topology's `rack_sets`, how many members are in one of its racks; `None` if no member told a
-    rack. `readers` counts even where `aware` is false: then it still orders the partitions.
+    `aware`: whether racks affect the assignment; otherwise no pair mismatches. `readers`: for each
+    of the topology's `rack_sets` the number of members in one of its racks; `None` if no member has
+    a rack. `readers` orders the partitions even if `aware` is false.
     """
 
     group: GroupSpec
@@ -25,7 +25,10 @@ class RackView:
     readers: Ints | None
 
     def mismatch(self, member: Ints, number: Ints) -> Bools:
-        """Whether reading partition `number[i]` would take `member[i]` to another rack; false for a member without one."""
+        """Mark the pairs where `member[i]` would read partition `number[i]` from another rack.
+
+        Members without a rack never mismatch.
+        """
         if not self.aware:
             return np.zeros(len(member), np.bool_)
         rack = self.group.rack_of[member]
@@ -33,7 +36,11 @@ class RackView:
 
 
 def rack_view(group: GroupSpec, assignable: Bools) -> RackView:
-    """Racks matter unless members have none, none of a partition of the `assignable` topics, or each of these partitions is in all of their racks."""
+    """Return whether and how racks matter.
+
+    They do not if no member has a rack, no partition of the `assignable` topics is in one of the
+    members' racks, or all these partitions are in the same racks.
+    """
     if not group.racks:
         return RackView(group, False, None)
     topology = group.topology

@@ -1,4 +1,4 @@
-"""The user data that members of sticky groups send, in the bytes that Kafka's clients write."""
+"""Encodes the user data of sticky members as Kafka's clients do."""
 
 from collections.abc import Sequence
 
@@ -15,15 +15,15 @@ __all__ = ["cooperative_user_data", "sticky_user_data"]
 
 
 def sticky_user_data(owned: Sequence[tuple[str, int]], generation: int) -> bytes:
-    """Owned partitions by topic, in the order of the hash map in which Kafka groups them, and the generation."""
+    """Encode owned partitions by topic, in Kafka's hash map order, and the generation."""
     by_topic = grouped(owned)
     last_is_new = bool(owned) and len(by_topic[owned[-1][0]]) == 1
     entries = [ProtocolTopicPartition(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items()]
     order = java_order.computed_map_order(java_order.string_hashes(list(by_topic)), last_is_new=last_is_new)
-    told = StickyAssignorUserData(previous_assignment=tuple(entries[index] for index in order), generation=generation)
-    return encode_sticky_user_data(told)
+    data = StickyAssignorUserData(previous_assignment=tuple(entries[index] for index in order), generation=generation)
+    return encode_sticky_user_data(data)
 
 
 def cooperative_user_data(generation: int) -> bytes:
-    """Only the generation."""
+    """Encode the generation."""
     return encode_cooperative_sticky_user_data(CooperativeStickyAssignorUserData(generation=generation))

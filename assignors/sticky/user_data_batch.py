@@ -1,8 +1,8 @@
-"""What the members of a `sticky` group tell in their user data, read from all of them at once: entry by entry, each time of every member that has one more.
+"""Decodes the user data of all `sticky` members at once, with one array operation per entry.
 
-Only what every Java client writes is read here (V1, whole, partitions that are there). Everything
-else is left to `quorate.codecs.sticky_user_data`, member by member, which also says what damaged
-and older user data mean.
+Only the form that all Java clients write is decoded here: V1, complete, of existing partitions.
+Other user data is left to `quorate.codecs.sticky_user_data`, member by member, which defines the
+meaning of damaged and older user data.
 """
 
 from collections.abc import Sequence
@@ -13,66 +13,69 @@ import numpy.typing as npt
 
 from quorate.assignors.topology import Ints, Topology
 
-__all__ = ["FEW", "Told", "read_together"]
+__all__ = ["MIN_BATCH", "DecodedUserData", "decode_user_data"]
 
-FEW = 32
-"""Members with one more entry up to which they are quicker read one by one."""
+MIN_BATCH = 32
+"""Groups of up to this many members are decoded faster one by one."""
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """`member[i]` claims partition `number[i]` (-1: of a topic that is not there), member after member.
+class DecodedUserData:
+    """Decoded claims: `member[i]` claims partition `number[i]` (-1: of an unknown topic).
 
-    Only members that are `read` are in it.
+    Claims are grouped by member. Only members marked in `complete` are included.
     """
 
     member: Ints
     number: Ints
-    read: npt.NDArray[np.bool_]
+    complete: npt.NDArray[np.bool_]
     generation: Ints
 
 
-def read_together(data: Sequence[bytes | None], topology: Topology) -> Told:
-    """Read the user data of all members, as far as they are such as Java clients of today write."""
-    told = [one or b"" for one in data]
-    blob = b"".join(told)
-    read = np.zeros(len(told), np.bool_)
-    generation: Ints = np.full(len(told), -1, np.int64)
+def decode_user_data(data: Sequence[bytes | None], topology: Topology) -> DecodedUserData:
+    """Decode the user data of all members that current Java clients could have written."""
+    parts = [one or b"" for one in data]
+    blob = b"".join(parts)
+    complete = np.zeros(len(parts), np.bool_)
+    generation: Ints = np.full(len(parts), -1, np.int64)
     nothing: Ints = np.empty(0, np.int64)
     if len(blob) < 8:
-        return Told(nothing, nothing, read, generation)
-    ints = np.ndarray((len(blob) - 3,), ">i4", blob, strides=(1,))  # at any byte
-    entries = _entries(told, blob, ints, read, generation)
+        return DecodedUserData(nothing, nothing, complete, generation)
+    ints = np.ndarray((len(blob) - 3,), ">i4", blob, strides=(1,))  # at any byte offset
+    entries = _entries(parts, blob, ints, complete, generation)
     member, name, length, first, count = entries[:, np.argsort(entries[0], kind="stable")]
     topic = _topics(blob, name, length, topology)
     starts = np.cumsum(count) - count
     partition = ints[np.repeat(first - 4 * starts, count) + 4 * np.arange(int(count.sum()))].astype(np.int64)
-    # An odd one sends its member the other way: topics of unreadable names, or with gaps, and
-    # partitions that are not there.
+    # Members with irregular entries are decoded one by one: topic names that cannot be decoded
+    # here, topics with gaps, and partitions that do not exist.
     sizes = np.append(topology.sizes, 0)
     sizes[[index for index, one in enumerate(topology.topics) if one.numbers is not None]] = -1
     of = np.repeat(topic, count)
     odd = (of < -1) | ((of >= 0) & ((partition < 0) | (partition >= sizes[of])))
     owner = np.repeat(member, count)
-    read[owner[odd]] = False
-    read[member[topic < -1]] = False
-    kept = read[owner]
+    complete[owner[odd]] = False
+    complete[member[topic < -1]] = False
+    kept = complete[owner]
     number = np.where(of >= 0, topology.first[of] + partition, -1)
-    return Told(owner[kept], number[kept], read, generation)
+    return DecodedUserData(owner[kept], number[kept], complete, generation)
 
 
 def _entries(
-    told: Sequence[bytes],
+    parts: Sequence[bytes],
     blob: bytes,
     ints: npt.NDArray[np.signedinteger],
-    read: npt.NDArray[np.bool_],
+    complete: npt.NDArray[np.bool_],
     generation: Ints,
 ) -> Ints:
-    """Entries of members that are `read`, which is found out here, like `generation`: member, start and length of the name, start and number of partitions."""
+    """Return the entries of members whose user data is complete; set `complete` and `generation`.
+
+    Rows: member, start and length of the name, start and number of partitions.
+    """
     shorts = np.ndarray((len(blob) - 1,), ">i2", blob, strides=(1,))
-    sizes = np.fromiter(map(len, told), np.int64, len(told))
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
     ends = np.cumsum(sizes)
     live = np.flatnonzero(sizes >= 8)
     at, end = (ends - sizes)[live], ends[live]
@@ -82,32 +85,32 @@ def _entries(
     while len(live):
         last = (left == 0) & (at + 4 == end)
         generation[live[last]] = ints[at[last]]
-        read[live[last]] = True
-        # The shortest entry takes six bytes, and the generation four.
+        complete[live[last]] = True
+        # The shortest entry has six bytes, and the generation four.
         more = (left > 0) & (at + 10 <= end)
-        if np.count_nonzero(more) < FEW:
+        if np.count_nonzero(more) < MIN_BATCH:
             break
         live, at, end, left = live[more], at[more], end[more], left[more]
         length = shorts[at].astype(np.int64)
         first = at + 2 + length
-        fits = (length > 0) & (first + 8 <= end)
-        if not fits.all():
-            live, at, end, left, length, first = (one[fits] for one in (live, at, end, left, length, first))
+        inside = (length > 0) & (first + 8 <= end)
+        if not inside.all():
+            live, at, end, left, length, first = (one[inside] for one in (live, at, end, left, length, first))
         count = ints[first].astype(np.int64)
-        fits = (count >= 0) & (first + 8 + 4 * count <= end)
-        if not fits.all():
+        inside = (count >= 0) & (first + 8 + 4 * count <= end)
+        if not inside.all():
             live, at, end, left, length, first, count = (
-                one[fits] for one in (live, at, end, left, length, first, count)
+                one[inside] for one in (live, at, end, left, length, first, count)
             )
         found.append(np.stack([live, at + 2, length, first + 4, count]))
         at = first + 4 + 4 * count
         left = left - 1
     entries = np.concatenate([np.empty((5, 0), np.int64), *found], axis=1)
-    return entries[:, read[entries[0]]]
+    return entries[:, complete[entries[0]]]
 
 
 def _topics(blob: bytes, start: Ints, length: Ints, topology: Topology) -> Ints:
-    """The topic of each name; -1 for one that is not there, -2 for one that is not ASCII and not there."""
+    """Return the topic of each name; -1 for an unknown one, -2 if it is not ASCII either."""
     topics: Ints = np.full(len(start), -1, np.int64)
     by_length: dict[int, list[tuple[bytes, int]]] = {}
     for name, index in topology.index.items():
@@ -123,14 +126,14 @@ def _topics(blob: bytes, start: Ints, length: Ints, topology: Topology) -> Ints:
 
 
 def _look_up(rows: npt.NDArray[np.uint8], names: Sequence[tuple[bytes, int]]) -> Ints:
-    """For each row of bytes the number of the name that is equal; -1 where none is."""
+    """Return for each row of bytes the number of the equal name, or -1."""
     if not names:
         return np.full(len(rows), -1, np.int64)
     table = _words(np.frombuffer(b"".join(text for text, _ in names), np.uint8).reshape(len(names), -1))
     keys = _keys(table)
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    if (keys[1:] == keys[:-1]).any():  # two names that somebody chose so
+    if (keys[1:] == keys[:-1]).any():  # two names with the same hash
         known = dict(names)
         return np.array([known.get(row.tobytes(), -1) for row in rows], np.int64)
     words = _words(rows)
@@ -140,14 +143,14 @@ def _look_up(rows: npt.NDArray[np.uint8], names: Sequence[tuple[bytes, int]]) ->
 
 
 def _words(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Rows of bytes as rows of whole words."""
+    """Convert rows of bytes to rows of 8-byte words, padded."""
     padded = np.zeros((len(rows), -(-rows.shape[1] // 8) * 8), np.uint8)
     padded[:, : rows.shape[1]] = rows
     return padded.view(np.uint64)
 
 
 def _keys(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A hash of each row."""
+    """Return a hash of each row."""
     key = np.zeros(len(words), np.uint64)
     for column in words.T:
         key = (key ^ (key >> np.uint64(29)) ^ column) * _MIX

@@ -1,4 +1,4 @@
-"""User data that are read from all members of a `sticky` group at once mean what they mean one by one."""
+"""Decoding the user data of all `sticky` members at once equals decoding it one by one."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from quorate.assignors import GroupSpec, Member, Topic, Topology
-from quorate.assignors.sticky import StickyAssignor, ownership, told
+from quorate.assignors.sticky import StickyAssignor, ownership, user_data_batch
 from quorate.codecs.messages import ProtocolTopicPartition, StickyAssignorUserData
 from quorate.codecs.sticky_user_data import encode_sticky_user_data
 
@@ -14,8 +14,8 @@ NAMES = ("t", "orders", "orders-2", "a.rather.long.name.of.a.topic", "gr√ºn", "Á
 TOPICS = [Topic(name=name, partitions=5) for name in NAMES[:6]] + [Topic(name="gaps", partitions=2, numbers=[0, 3])]
 
 
-def data(rng):
-    """What a member sends: mostly what Java clients write, sometimes something else."""
+def user_data(rng):
+    """Return a member's user data: mostly what Java clients write, sometimes something else."""
     entries = [
         ProtocolTopicPartition(
             topic=rng.choice(NAMES if rng.random() < 0.2 else NAMES[:4]),
@@ -39,13 +39,13 @@ def data(rng):
     return whole
 
 
-def crowd(seed, members=60):
+def group_with_user_data(seed, members=60):
     rng = Random(seed)
     names = [topic.name for topic in TOPICS]
-    owning = {"owned": [("t", 1)], "generation": 3}
+    owned = {"owned": [("t", 1)], "generation": 3}
     return GroupSpec(
         {
-            f"m{number}": Member(topics=names, user_data=data(rng), **(owning if rng.random() < 0.2 else {}))
+            f"m{number}": Member(topics=names, user_data=user_data(rng), **(owned if rng.random() < 0.2 else {}))
             for number in range(members)
         },
         Topology(TOPICS),
@@ -56,51 +56,51 @@ def claims(group):
     found = ownership.sticky_claims(group)
     topics = group.topology.topics
     total = int(group.topology.first[-1])
-    ghosts = found.ghost_topics.tolist()
+    missing = found.missing_topics.tolist()
     return (
         found.member.tolist(),
-        # Numbers of partitions that are not there are given as they come.
-        [one if one < total else ("not there", topics[ghosts[one - total]].name) for one in found.number.tolist()],
+        # Partitions that do not exist have numbers in order of appearance.
+        [one if one < total else ("missing", topics[missing[one - total]].name) for one in found.number.tolist()],
         found.generation.tolist(),
         found.subscription_generation.tolist(),
     )
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_all_at_once_as_one_by_one(monkeypatch, seed):
-    group = crowd(seed)
-    monkeypatch.setattr(ownership, "FEW", 10**6)
+def test_batch_equals_one_by_one(monkeypatch, seed):
+    group = group_with_user_data(seed)
+    monkeypatch.setattr(ownership, "MIN_BATCH", 10**6)
     one_by_one = claims(group)
-    monkeypatch.setattr(ownership, "FEW", 0)
-    for few in (1, 8, 32):
-        monkeypatch.setattr(told, "FEW", few)
+    monkeypatch.setattr(ownership, "MIN_BATCH", 0)
+    for size in (1, 8, 32):
+        monkeypatch.setattr(user_data_batch, "MIN_BATCH", size)
         assert claims(group) == one_by_one
-    together = told.read_together(group.user_data, group.topology)
-    assert 0 < np.count_nonzero(together.read) < len(group)
+    decoded = user_data_batch.decode_user_data(group.user_data, group.topology)
+    assert 0 < np.count_nonzero(decoded.complete) < len(group)
 
 
-def test_names_whose_hashes_meet_are_told_apart(monkeypatch):
-    group = crowd(1)
+def test_names_with_colliding_hashes_are_distinguished(monkeypatch):
+    group = group_with_user_data(1)
     expected = claims(group)
-    monkeypatch.setattr(told, "_MIX", np.uint64(0))
+    monkeypatch.setattr(user_data_batch, "_MIX", np.uint64(0))
     assert claims(group) == expected
-    assert told.read_together(group.user_data, group.topology).read.any()
+    assert user_data_batch.decode_user_data(group.user_data, group.topology).complete.any()
 
 
-def test_what_java_clients_write_is_read_at_once():
+def test_user_data_of_java_clients_is_decoded_in_the_batch():
     topology = Topology.of({f"topic{number}": 40 for number in range(20)})
     members = {f"m{number}": Member(topics=list(topology.index)) for number in range(200)}
     assignment = StickyAssignor().assign(members, topology)
     sent = [StickyAssignor.subscription_user_data(assignment[member], 7) for member in members]
-    together = told.read_together(sent, topology)
-    assert together.read.all()
-    assert set(together.generation.tolist()) == {7}
-    assert np.array_equal(np.bincount(together.member), assignment.counts)
-    assert sorted(together.number.tolist()) == list(range(800))
+    decoded = user_data_batch.decode_user_data(sent, topology)
+    assert decoded.complete.all()
+    assert set(decoded.generation.tolist()) == {7}
+    assert np.array_equal(np.bincount(decoded.member), assignment.counts)
+    assert sorted(decoded.number.tolist()) == list(range(800))
 
 
 @pytest.mark.parametrize("sent", [[], [None], [b""], [b"\x00" * 7], [b"\x7f\xff\xff\xff\x00\x00\x00\x00"] * 50])
-def test_next_to_nothing_is_left_to_be_read_one_by_one(sent):
-    together = told.read_together(sent, Topology.of({"t": 1}))
-    assert not together.read.any()
-    assert len(together.member) == 0
+def test_short_or_damaged_user_data_is_left_out_of_the_batch(sent):
+    decoded = user_data_batch.decode_user_data(sent, Topology.of({"t": 1}))
+    assert not decoded.complete.any()
+    assert len(decoded.member) == 0
