@@ -36,11 +36,11 @@ def previous_owners(group: GroupSpec) -> Ints:
         members, partitions = members[mine], partitions[mine]
     owners[partitions] = members
     if len(partitions) > np.count_nonzero(owners >= 0):
-        _settle(owners, partitions, members, group.generations)
+        _resolve_conflicts(owners, partitions, members, group.generations)
     return owners
 
 
-def _settle(owners: Ints, partitions: Ints, members: Ints, generations: Ints) -> None:
+def _resolve_conflicts(owners: Ints, partitions: Ints, members: Ints, generations: Ints) -> None:
     """Resolve partitions that are claimed more than once, by several members or by one."""
     partitions, members = np.unique(np.stack([partitions, members]), axis=1)
     order = np.lexsort((-generations[members], partitions))

@@ -20,7 +20,7 @@ from quorate.assignors.model import Assignment
 from quorate.assignors.subscribers import (
     SubscriberSets,
     assigned_by_topic,
-    cut_alike,
+    range_owners,
     ranges,
     subscriber_sets,
     topics_by_name,
@@ -65,7 +65,7 @@ class RangeAssignor(Assignor):
 
 def _plain(topology: Topology, topics: Ints, subscribers: SubscriberSets) -> list[Ints]:
     """Return the owners of each topic's partitions, ignoring racks."""
-    return cut_alike(subscribers.members, subscribers.set_of[topics], topology.sizes[topics])
+    return range_owners(subscribers.members, subscribers.set_of[topics], topology.sizes[topics])
 
 
 # ---- racks

@@ -17,7 +17,7 @@ from quorate.assignors.topology import Ints
 __all__ = [
     "SubscriberSets",
     "assigned_by_topic",
-    "cut_alike",
+    "range_owners",
     "ranges",
     "subscriber_sets",
     "topics_by_name",
@@ -155,7 +155,7 @@ def assigned_by_topic(group: GroupSpec, topics: Ints, owners: Sequence[Ints]) ->
     return Assignment.from_owners(topology, group.member_ids, partitions, np.concatenate(owners))
 
 
-def cut_alike(members: Sequence[Ints], set_of: Ints, counts: Ints) -> list[Ints]:
+def range_owners(members: Sequence[Ints], set_of: Ints, counts: Ints) -> list[Ints]:
     """Return the owners of each topic's partitions, divided into ranges.
 
     `counts[i]` partitions are divided among the members of set `set_of[i]`. Topics with the same

@@ -186,10 +186,10 @@ class _Classes:
                 last, subscribed = its, group.subscribes[its, offered]
             gives = np.zeros(len(self.subscription), np.bool_)
             gives[owner[subscribed & gains[rack]]] = True
-            result[where] = self._someone_takes(np.flatnonzero(gives), topics[where], sets[where])
+            result[where] = self._has_local_subscriber(np.flatnonzero(gives), topics[where], sets[where])
         return result
 
-    def _someone_takes(self, partners: Ints, topics: Ints, sets: Ints) -> Bools:
+    def _has_local_subscriber(self, partners: Ints, topics: Ints, sets: Ints) -> Bools:
         """Return for each topic and rack set whether a local subscriber is among `partners`."""
         local = self.group.local
         found = np.zeros(len(topics), np.bool_)

@@ -1,1 +1,1 @@
-"""Plugs assignors into Python clients: `kafka_python` and `aiokafka`, each imported only by those who use it."""
+"""Assignors for Python clients: `kafka_python` and `aiokafka`, imported only where used."""

@@ -1,20 +1,22 @@
-"""Assignors for aiokafka's consumer (0.14 or newer, `pip install 'quorate[aiokafka]'`): instances for its `partition_assignment_strategy`.
+"""Assignors for aiokafka's consumer (0.14 or newer, `pip install 'quorate[aiokafka]'`).
+
+Instances go into its `partition_assignment_strategy`:
 
 ```python
-consumer = AIOKafkaConsumer("orders", group_id="billing", bootstrap_servers=servers, client_rack="a",
+consumer = AIOKafkaConsumer("orders", group_id="billing", client_rack="a",
                             partition_assignment_strategy=[aiokafka.CooperativeSticky()])
 ```
 
-The rack is given once: to the consumer (`client_rack`) or to the assignor; either way both know it.
-An instance may serve any number of consumers: each works with a copy of its own. What aiokafka's
-consumer does not do by itself is in `quorate.assignors.adapters.aiokafka_consumer`.
+Give the rack once, to the consumer (`client_rack`) or to the assignor; both then use it. One
+instance may serve several consumers, because each works with its own copy.
+`quorate.assignors.adapters.aiokafka_consumer` adds what aiokafka's consumer lacks.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from quorate.assignors.adapters import fits
-from quorate.assignors.adapters.callers import calling
+from quorate.assignors.adapters import compatibility
+from quorate.assignors.adapters.call_stack import find_caller
 from quorate.assignors.adapters.membership import check_names, common_rack
 from quorate.assignors.adapters.protocol import Joined, assignment_bytes, subscription_bytes
 from quorate.assignors.adapters.shared import ConsumerAssignor, LagAwareConsumerAssignor, NamedConsumerAssignor
@@ -25,11 +27,11 @@ try:
     from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
     from aiokafka.errors import KafkaConfigurationError
 
-    import quorate.assignors.adapters.aiokafka_needs  # noqa: F401  # which checks
+    import quorate.assignors.adapters.aiokafka_requirements  # noqa: F401  # checks on import
     from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError
     from quorate.assignors.adapters.aiokafka_lags import fetcher_of
 except ImportError as error:
-    raise fits.refusal("aiokafka", "0.14", error, install="pip install 'quorate[aiokafka]'") from error
+    raise compatibility.import_failure("aiokafka", "0.14", error, install="pip install 'quorate[aiokafka]'") from error
 
 __all__ = [
     "Adapter",
@@ -43,22 +45,20 @@ __all__ = [
 ]
 
 
-INSTANCES = (
-    "assignors of quorate are given as instances, not as classes: [CooperativeSticky()], not [CooperativeSticky]"
-)
+INSTANCES = "give assignors of quorate as instances, not as classes: [CooperativeSticky()], not [CooperativeSticky]"
 
 
 def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
-    """Keyword arguments for `AIOKafkaConsumer`, checked before there is a consumer: the assignors and the rack.
+    """Return keyword arguments for `AIOKafkaConsumer`: the assignors and the rack, both checked.
 
-    Raises `TypeError` for what is not an instance of an assignor, and `ValueError` for none, for
-    two of one name, and for two racks.
+    Raises `TypeError` for an argument that is not an instance of an assignor, and `ValueError` for
+    no assignor, two assignors of one name, or two different racks.
     """
     for one in assignors:
         if not isinstance(one, Adapter):
             raise TypeError(INSTANCES)
     if not assignors:
-        raise ValueError("no assignor is given: options(CooperativeSticky(), client_rack=...)")
+        raise ValueError("no assignor given; use options(CooperativeSticky(), client_rack=...)")
     check_names(one.name for one in assignors)
     rack = common_rack(client_rack, *(one.client_rack for one in assignors))
     mine = [Adapter(one.strategy.assignor, client_rack=rack, cooperative=one.strategy.cooperative) for one in assignors]
@@ -66,50 +66,57 @@ def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
 
 
 class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
-    """Any assignor of quorate's as one of aiokafka's.
+    """Adapts any assignor of quorate to aiokafka.
 
-    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out,
-    `cooperative-sticky` is cooperative and others are not; with `True` any other than Java's is,
-    and the adapter sees to it that nothing is given away before it is free. The group knows it as
-    `cooperative-NAME` then. A consumer whose assignors are not all cooperative is eager.
+    `cooperative`: consumers keep their partitions during a rebalance (KIP-429). By default only
+    `cooperative-sticky` is cooperative. With `True`, any assignor that Java does not have becomes
+    cooperative: the adapter assigns a partition only after its previous owner has revoked it, and
+    the name in the group protocol is `cooperative-NAME`. A consumer is eager unless all its
+    assignors are cooperative.
     """
 
-    # What aiokafka's coordinator calls; in aiokafka's own assignors these are class methods, and
-    # their state is shared by all consumers of a process.
+    # Called by aiokafka's coordinator. In aiokafka's own assignors these are class methods, with
+    # state shared by all consumers of a process.
 
     def metadata(self, topics: Iterable[str] | None = None) -> bytes:
-        """The subscription to send, version 3: with the rack, what the consumer keeps, the generation, and user data, as a Java member sends it."""
+        """Return the subscription to send: version 3, as a Java member sends it.
+
+        It has the rack, owned partitions, the generation, and user data. Raises
+        `KafkaConfigurationError`.
+        """
         if topics is None:  # called on the class, as aiokafka's own assignors are
             raise KafkaConfigurationError(INSTANCES)
         if self._companion is None:
-            rebalance = calling(CoordinatorGroupRebalance)
+            rebalance = find_caller(CoordinatorGroupRebalance)
             if rebalance is not None:
                 mine: Adapter = _adopt(rebalance._coordinator, self)
                 return mine.metadata(topics)
         return self._subscription(topics)
 
     def assign(self, cluster: Any, members: Mapping[str, Any]) -> dict[str, Any]:
-        """The leader's assignment from what aiokafka reads of subscriptions: topics and user data.
+        """Return the leader's assignment, from the topics and user data that aiokafka decoded.
 
-        A running consumer's leader goes another way (`Companion`), on which racks, owned partitions
-        and instance ids are seen.
+        The leader of a running consumer uses `Companion` instead, which also reads racks, owned
+        partitions and instance ids.
         """
         joined = [
             Joined(member, subscription_bytes(one.subscription, user_data=one.user_data or None))
             for member, one in members.items()
         ]
-        answer = self._lead(joined, Companion.view(cluster))
-        return {member: ConsumerProtocolMemberAssignment.decode(assignment_bytes(answer[member])) for member in answer}
+        assigned = self._lead(joined, Companion.view(cluster))
+        return {
+            member: ConsumerProtocolMemberAssignment.decode(assignment_bytes(assigned[member])) for member in assigned
+        }
 
     def on_assignment(self, assignment: Any) -> None:
-        """Remember what the group agreed on."""
+        """Store the assignment that the member received."""
         self._complete(assignment, -1 if self._companion is None else self._companion.generation())
 
 
-def _adopt(coordinator: Any, asking: Adapter) -> Adapter:
-    """Give a coordinator that joins for the first time its companion, and copies of its own of our assignors; answers the copy of `asking`.
+def _adopt(coordinator: Any, adapter: Adapter) -> Adapter:
+    """Attach a companion and copies of our assignors to a coordinator before its first join.
 
-    Raises `KafkaConfigurationError`.
+    Returns the copy of `adapter`. Raises `KafkaConfigurationError`.
     """
     ours = [one for one in coordinator._assignors if isinstance(one, Adapter)]
     if all(one._companion is None for one in ours):
@@ -121,50 +128,43 @@ def _adopt(coordinator: Any, asking: Adapter) -> Adapter:
         except ValueError as error:
             raise KafkaConfigurationError(str(error)) from None
         if rack and fetcher is not None:
-            fetcher._client_rack = rack  # so that it also reads from replicas in its rack (KIP-392)
+            fetcher._client_rack = rack  # enables reads from replicas in the rack (KIP-392)
         cooperative = len(ours) == len(coordinator._assignors) and all(one.strategy.cooperative for one in ours)
         companion = Companion(coordinator, rack, cooperative=cooperative)
         coordinator._assignors = [
             one._for(companion) if isinstance(one, Adapter) else one for one in coordinator._assignors
         ]
-    found: Adapter = coordinator._lookup_assignor(asking.name)
+    found: Adapter = coordinator._lookup_assignor(adapter.name)
     return found
 
 
 class Range(NamedConsumerAssignor, Adapter):
-    """Kafka's `range`: per topic, contiguous ranges; local ones where racks are known (KIP-881).
-
-    Eager.
-    """
+    """Kafka's `range`: contiguous ranges per topic; rack-aware (KIP-881). Eager."""
 
     registered = "range"
 
 
 class RoundRobin(NamedConsumerAssignor, Adapter):
-    """Kafka's `roundrobin`: partitions dealt out in turn; knows no racks. Eager."""
+    """Kafka's `roundrobin`: partitions in turn; ignores racks. Eager."""
 
     registered = "roundrobin"
 
 
 class Sticky(NamedConsumerAssignor, Adapter):
-    """Kafka's `sticky`: balanced, with as few partitions moved as possible; local ones where racks are known (KIP-881).
-
-    Eager.
-    """
+    """Kafka's `sticky`: balanced, with as few moves as possible; rack-aware (KIP-881). Eager."""
 
     registered = "sticky"
 
 
 class CooperativeSticky(NamedConsumerAssignor, Adapter):
-    """Kafka's `cooperative-sticky`: like `sticky`, and members keep reading what they keep (KIP-429)."""
+    """Kafka's `cooperative-sticky`: as `sticky`, but cooperative (KIP-429)."""
 
     registered = "cooperative-sticky"
 
 
 class LagAware(LagAwareConsumerAssignor, Adapter):
-    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`.
+    """Assigns by lag (KIP-169, not in Kafka). Eager by default.
 
-    Eager, if not told otherwise.
-
-    Without `lags`, the leader reads them by its consumer's own connections.
+    Options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Without `lags`, the leader
+    reads lags through its consumer's connections.
     """

@@ -1,4 +1,7 @@
-"""How aiokafka's consumer reads the lags of its group, as the leader: by its own connections, in its loop, which goes on meanwhile."""
+"""Reads the lags of an aiokafka consumer's group for its leader.
+
+The reads use the consumer's connections and event loop, and do not block it.
+"""
 
 import asyncio
 import weakref
@@ -21,9 +24,10 @@ __all__ = ["LagReader", "fetcher_of"]
 
 
 def fetcher_of(coordinator: Any) -> Any | None:
-    """The fetcher of the same consumer, which has its `client_rack`; `None` if the coordinator has no consumer, as in a test.
+    """Return the fetcher of the coordinator's consumer, which has its `client_rack`.
 
-    aiokafka keeps no way from one to the other, but the fetcher's task runs in the same loop.
+    `None` if the coordinator has no consumer, as in a test. aiokafka has no reference from one to
+    the other, but the fetcher's task runs in the same loop.
     """
     for task in asyncio.all_tasks():
         frame = getattr(task.get_coro(), "cr_frame", None)
@@ -34,7 +38,7 @@ def fetcher_of(coordinator: Any) -> Any | None:
 
 
 class LagReader:
-    """Reads for one consumer; refers to its coordinator weakly."""
+    """Reads lags for one consumer; holds a weak reference to its coordinator."""
 
     def __init__(self, coordinator: Any) -> None:
         self._coordinator_ref = weakref.ref(coordinator)
@@ -51,33 +55,36 @@ class LagReader:
         )
 
     async def read(self, topology: Topology) -> Lags:
-        """The lags of all partitions of the topology, or what stands in for them. Never raises."""
+        """Return the lags of all partitions of the topology, or the last known. Never raises."""
         cluster = self._coordinator._cluster
         partitions = topology.topic_partitions(np.arange(len(topology.topic_of)))
-        led = {at for at in partitions if cluster.leader_for_partition(At(*at)) not in (None, -1)}
+        with_leader = {at for at in partitions if cluster.leader_for_partition(At(*at)) not in (None, -1)}
         self._until = asyncio.get_running_loop().time() + self._limit_ms / 1000
-        return await self._lags.of(partitions, led)
+        return await self._lags.of(partitions, with_leader)
 
     @property
     def _coordinator(self) -> Any:
         coordinator = self._coordinator_ref()
-        assert coordinator is not None  # it called us
+        assert coordinator is not None  # it is the caller
         return coordinator
 
     async def _committed(self, partitions: Sequence[TopicPartition]) -> Offsets:
-        asked: defaultdict[str, list[int]] = defaultdict(list)
+        by_topic: defaultdict[str, list[int]] = defaultdict(list)
         for topic, number in partitions:
-            asked[topic].append(number)
-        found: Offsets = await self._in_time(self._fetched(list(asked.items())))
+            by_topic[topic].append(number)
+        found: Offsets = await self._in_time(self._fetched(list(by_topic.items())))
         return found
 
-    async def _fetched(self, asked: list[tuple[str, list[int]]]) -> Offsets:
-        """Committed offsets. aiokafka 0.14 overlooks an error of the whole response, and takes it for a group that has committed nothing."""
+    async def _fetched(self, by_topic: list[tuple[str, list[int]]]) -> Offsets:
+        """Return committed offsets.
+
+        aiokafka 0.14 ignores an error of the whole response, as if nothing were committed.
+        """
         coordinator = self._coordinator
         while True:
             await coordinator.ensure_coordinator_known()
             try:
-                response = await coordinator._send_req(OffsetFetchRequest(coordinator.group_id, asked))
+                response = await coordinator._send_req(OffsetFetchRequest(coordinator.group_id, by_topic))
                 _raise(getattr(response, "error_code", 0), coordinator.group_id)
                 found = {}
                 for topic, partitions in response.topics:
@@ -97,7 +104,7 @@ class LagReader:
     async def _bounds(self, which: str, partitions: Sequence[TopicPartition]) -> Offsets:
         fetcher = fetcher_of(self._coordinator)
         if fetcher is None:
-            raise LookupError("the consumer does not run")
+            raise LookupError("the consumer is not running")
         found = await self._in_time(getattr(fetcher, which)([At(*at) for at in partitions], None))
         return {TopicPartition(*at): offset for at, offset in found.items()}
 
@@ -106,7 +113,7 @@ class LagReader:
             async with asyncio.timeout_at(self._until):
                 return await reading
         except TimeoutError:
-            raise TimeoutError(f"no answer within {self._limit_ms:,} ms") from None
+            raise TimeoutError(f"no response within {self._limit_ms:,} ms") from None
 
 
 def _raise(error_code: int, about: str) -> None:

@@ -1,7 +1,8 @@
-"""Requests of static members that aiokafka 0.14 lacks: with `group_instance_id` (KIP-345), and a JoinGroup that lets a restarted leader know that it leads (KIP-814).
+"""Requests of static members that aiokafka 0.14 lacks.
 
-aiokafka's own requests are made into these; a broker that is too old for them gets aiokafka's.
-Fields are named as aiokafka's code reads them.
+They have `group_instance_id` (KIP-345), and a JoinGroup version whose response notifies a restarted
+leader (KIP-814). aiokafka's own requests are converted to these, or sent unchanged to brokers that
+are too old. Field names are those that aiokafka's code reads.
 """
 
 from typing import Any
@@ -53,7 +54,7 @@ class _HeartbeatRequestV3(RequestStruct):  # type: ignore[misc]
 
 
 class StaticHeartbeat(Request[HeartbeatRequest_v1 | _HeartbeatRequestV3]):  # type: ignore[misc]
-    """A heartbeat that names the instance: version 3, of brokers 2.3 and newer."""
+    """A heartbeat with `group_instance_id`: version 3, for brokers from 2.3."""
 
     API_KEY = 12
 
@@ -62,7 +63,7 @@ class StaticHeartbeat(Request[HeartbeatRequest_v1 | _HeartbeatRequestV3]):  # ty
         self._instance = instance
 
     def build(self, struct: Any) -> Any:
-        """The request in the version that the broker takes."""
+        """Return the request in the version that the broker supports."""
         plain = self._plain.build(struct if struct is HeartbeatRequest_v1 else HeartbeatRequest_v1)
         if struct is HeartbeatRequest_v1:
             return plain
@@ -96,9 +97,9 @@ class _OffsetCommitRequestV7(RequestStruct):  # type: ignore[misc]
 
 
 class StaticOffsetCommit(Request[OffsetCommitRequest_v3 | _OffsetCommitRequestV7]):  # type: ignore[misc]
-    """A commit that names the instance: version 7, of brokers 2.3 and newer.
+    """An OffsetCommit with `group_instance_id`: version 7, for brokers from 2.3.
 
-    Leader epochs are not known here (-1).
+    Leader epochs are unknown here (-1).
     """
 
     API_KEY = 8
@@ -108,7 +109,7 @@ class StaticOffsetCommit(Request[OffsetCommitRequest_v3 | _OffsetCommitRequestV7
         self._instance = instance
 
     def build(self, struct: Any) -> Any:
-        """The request in the version that the broker takes."""
+        """Return the request in the version that the broker supports."""
         plain = self._plain.build(OffsetCommitRequest_v3)
         if struct is OffsetCommitRequest_v3:
             return plain
@@ -168,7 +169,10 @@ class _JoinGroupRequestV9(RequestStruct):  # type: ignore[misc]
 
 
 class StaticJoinGroup(Request[JoinGroupRequest_v5 | _JoinGroupRequestV9]):  # type: ignore[misc]
-    """A JoinGroup whose answer tells a leader that was restarted that it leads, and that nothing is to be assigned: version 9, of brokers 3.2 and newer."""
+    """A JoinGroup for brokers from 3.2, version 9.
+
+    Its response notifies a restarted leader that it leads and must skip the assignment.
+    """
 
     API_KEY = 11
 
@@ -176,7 +180,7 @@ class StaticJoinGroup(Request[JoinGroupRequest_v5 | _JoinGroupRequestV9]):  # ty
         self._plain = plain
 
     def build(self, struct: Any) -> Any:
-        """The request in the version that the broker takes."""
+        """Return the request in the version that the broker supports."""
         plain = self._plain.build(JoinGroupRequest_v5)
         if struct is JoinGroupRequest_v5:
             return plain

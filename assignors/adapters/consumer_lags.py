@@ -1,9 +1,8 @@
-"""Lags of a group as its leader reads them by its consumer's own connections, for `lag-aware` without a source of lags (KIP-169).
+"""Reads a group's lags for its leader through the consumer's connections. Knows no client.
 
-Knows no client.
-
-Servers, security, group and reset policy are those of the consumer. A client's companion gives the
-three questions; they have limits of their own.
+Used for `lag-aware` without a lag source (KIP-169). Servers, security, group and reset policy are
+those of the consumer. A client's companion provides three functions that read offsets within a time
+limit.
 """
 
 import logging
@@ -22,20 +21,23 @@ __all__ = ["ConsumerLags", "Offsets", "limit_ms", "needs_lags"]
 log = logging.getLogger(__name__)
 
 Offsets: TypeAlias = Mapping[TopicPartition, int]
-Question: TypeAlias = Callable[[Sequence[TopicPartition]], Awaitable[Offsets]]
+OffsetReader: TypeAlias = Callable[[Sequence[TopicPartition]], Awaitable[Offsets]]
 
 LIMIT_MS = 3_000
-"""How long a rebalance waits for lags at most."""
+"""The longest time that a rebalance waits for lags."""
 
 
 def needs_lags(strategy: object) -> bool:
-    """Whether the assignor goes by lags and was given no source of them."""
+    """Return whether the assignor uses lags and has no source of them."""
     assignor = strategy.assignor if isinstance(strategy, Strategy) else None
     return isinstance(assignor, LagAwareAssignor) and assignor.source is None
 
 
 def limit_ms(session_timeout_ms: float) -> int:
-    """How long a leader may read lags: it sends no heartbeats between JoinGroup and SyncGroup."""
+    """Return how long a leader may read lags.
+
+    It sends no heartbeats between JoinGroup and SyncGroup.
+    """
     return max(1, min(LIMIT_MS, int(session_timeout_ms / 3)))
 
 
@@ -43,36 +45,37 @@ def limit_ms(session_timeout_ms: float) -> int:
 class ConsumerLags:
     """The lags of one group.
 
-    Never raises what a broker or a client says; what was read last stands in for what cannot be
-    read.
+    Does not raise errors of brokers or the client. Lags that cannot be read keep their last value.
     """
 
     group: str
     reset: str
     """`auto_offset_reset`: where a partition without a committed offset is read from."""
-    committed: Question
-    ends: Question
-    starts: Question
-    ended: Callable[[], bool] = lambda: False
-    """Whether the consumer is closed: what fails then is not worth a warning."""
+    committed: OffsetReader
+    ends: OffsetReader
+    starts: OffsetReader
+    closed: Callable[[], bool] = lambda: False
+    """Whether the consumer is closed; errors after that are not logged."""
     _last: dict[TopicPartition, int] = field(default_factory=dict)
-    _said: str = ""
+    _last_warning: str = ""
 
-    async def of(self, partitions: Sequence[TopicPartition], led: Collection[TopicPartition]) -> Lags:
-        """The lags of partitions, of which those `led` have a leader to ask."""
-        readable = [at for at in partitions if at in led]
+    async def of(self, partitions: Sequence[TopicPartition], with_leader: Collection[TopicPartition]) -> Lags:
+        """Return the lags of partitions; only those in `with_leader` are read."""
+        readable = [at for at in partitions if at in with_leader]
         try:
             found = await self._read(readable)
-        except Exception as error:  # noqa: BLE001  # whatever a client raises: it must not end the rebalance
-            if not self.ended():
+        except Exception as error:  # noqa: BLE001  # any error of a client: it must not end the rebalance
+            if not self.closed():
                 self._warn("lags could not be read", type(error).__name__, _named(error))
             return {at: self._last[at] for at in partitions if at in self._last}
         if len(readable) < len(partitions):
-            missing = [f"{topic}-{number}" for topic, number in partitions if TopicPartition(topic, number) not in led]
+            missing = [
+                f"{topic}-{number}" for topic, number in partitions if TopicPartition(topic, number) not in with_leader
+            ]
             what = f"lags of {len(missing):,} of {len(partitions):,} partitions could not be read"
             self._warn(what, "no leader", f"they have no leader: {some_of(missing)}")
         else:
-            self._said = ""
+            self._last_warning = ""
         found = {at: self._last[at] for at in partitions if at in self._last} | found
         self._last = found
         return found
@@ -87,12 +90,13 @@ class ConsumerLags:
         return lags_of(partitions, committed=committed, ends=ends, starts=starts)
 
     def _warn(self, what: str, kind: str, reason: str) -> None:
-        """Once for each kind of reason, until all lags were read again: a group may rebalance often."""
-        if kind == self._said:
+        """Log a warning, once per kind of cause until all lags are read again."""
+        if kind == self._last_warning:
             return
-        self._said = kind
+        self._last_warning = kind
         log.warning(
-            "group %s: %s (%s), so those that were read last count, and others as unknown; look at the brokers, at READ or DESCRIBE on the group and "
+            "group %s: %s (%s); using the lags read last, others count as unknown. "
+            "Check the brokers, READ or DESCRIBE on the group and "
             "DESCRIBE on its topics, or give LagAware(lags=...) another source",
             self.group,
             what,

@@ -1,21 +1,22 @@
-"""Assignors for kafka-python's consumer: instances for its `partition_assignment_strategy`.
+"""Assignors for kafka-python's consumer.
+
+Instances go into its `partition_assignment_strategy`:
 
 ```python
 consumer = KafkaConsumer("orders", group_id="billing", client_rack="a",
                          partition_assignment_strategy=[kafka_python.CooperativeSticky()])
 ```
 
-The rack is given once: to the consumer (`client_rack`) or to the assignor; either way both know it.
-An instance may serve any number of consumers: each works with a copy of its own. What
-kafka-python's consumer does not do by itself is in
-`quorate.assignors.adapters.kafka_python_consumer`.
+Give the rack once, to the consumer (`client_rack`) or to the assignor; both then use it. One
+instance may serve several consumers, because each works with its own copy.
+`quorate.assignors.adapters.kafka_python_consumer` adds what kafka-python's consumer lacks.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from quorate.assignors.adapters import fits
-from quorate.assignors.adapters.callers import calling
+from quorate.assignors.adapters import compatibility
+from quorate.assignors.adapters.call_stack import find_caller
 from quorate.assignors.adapters.membership import check_names, common_rack
 from quorate.assignors.adapters.protocol import VERSION, Joined, by_topic
 from quorate.assignors.adapters.shared import ConsumerAssignor, LagAwareConsumerAssignor, NamedConsumerAssignor
@@ -28,61 +29,73 @@ try:
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
     from quorate.assignors.adapters.kafka_python_consumer import Companion
-    from quorate.assignors.adapters.kafka_python_needs import CLIENT, KNOWN
+    from quorate.assignors.adapters.kafka_python_requirements import CLIENT, SUPPORTED
 except ImportError as error:
-    raise fits.refusal("kafka-python", "3.0", error, install="pip install 'kafka-python>=3.0'") from error
+    raise compatibility.import_failure(
+        "kafka-python", "3.0", error, install="pip install 'kafka-python>=3.0'"
+    ) from error
 
 __all__ = ["Adapter", "CooperativeSticky", "LagAware", "Range", "RoundRobin", "Sticky"]
 
 
 class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
-    """Any assignor of quorate's as one of kafka-python's.
+    """Adapts any assignor of quorate to kafka-python.
 
-    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out,
-    `cooperative-sticky` is cooperative and others are not; with `True` any other than Java's is,
-    and the adapter sees to it that nothing is given away before it is free. The group knows it as
-    `cooperative-NAME` then. A consumer whose assignors are not all cooperative is eager.
+    `cooperative`: consumers keep their partitions during a rebalance (KIP-429). By default only
+    `cooperative-sticky` is cooperative. With `True`, any assignor that Java does not have becomes
+    cooperative: the adapter assigns a partition only after its previous owner has revoked it, and
+    the name in the group protocol is `cooperative-NAME`. A consumer is eager unless all its
+    assignors are cooperative.
     """
 
-    # What kafka-python's coordinator calls.
+    # Called by kafka-python's coordinator.
 
     def supported_protocols(self) -> list[Any]:
-        """COOPERATIVE and EAGER for a cooperative one, as in Java, so that a group can move from an eager assignor by rolling restarts."""
+        """Return COOPERATIVE and EAGER for a cooperative assignor, otherwise EAGER.
+
+        As in Java, this lets a group move from an eager assignor by rolling restarts. Raises
+        `KafkaConfigurationError`.
+        """
         if self._companion is None:
-            coordinator = calling(ConsumerCoordinator)
+            coordinator = find_caller(ConsumerCoordinator)
             if coordinator is not None:
-                _adopt(coordinator, calling(KafkaConsumer))
+                _adopt(coordinator, find_caller(KafkaConsumer))
         if self.strategy.cooperative:
             return [RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER]
         return [RebalanceProtocol.EAGER]
 
     def metadata(self, topics: Iterable[str]) -> Any:
-        """The subscription to send, version 3: with the rack, what the consumer keeps, the generation, and user data, as a Java member sends it."""
-        if self._companion is None and calling(ConsumerCoordinator) is not None:
-            raise fits.unfit(CLIENT, KNOWN, "it joins by an assignor that it has not asked for supported_protocols()")
+        """Return the subscription to send: version 3, as a Java member sends it.
+
+        It has the rack, owned partitions, the generation, and user data.
+        """
+        if self._companion is None and find_caller(ConsumerCoordinator) is not None:
+            raise compatibility.unsupported(
+                CLIENT, SUPPORTED, "it did not call supported_protocols() before metadata()"
+            )
         return ConsumerProtocolSubscription.decode(self._subscription(topics))
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, Any]:
-        """The leader's assignment. Never raises: see `quorate.assignors.adapters.leader`."""
+        """Return the leader's assignment. Never raises: see `quorate.assignors.adapters.leader`."""
         joined = [Joined(one.member_id, one.metadata.encode(), one.group_instance_id) for one in members]
         if self._companion is not None:
             self._companion.watch_metadata()
             joined = self._companion.as_joined(joined)
-        answer = self._lead(joined, Companion.view(cluster))
+        assigned = self._lead(joined, Companion.view(cluster))
         return {
             member: ConsumerProtocolAssignment(
-                VERSION, [(one.topic, list(one.partitions)) for one in by_topic(answer[member])], None
+                VERSION, [(one.topic, list(one.partitions)) for one in by_topic(assigned[member])], None
             )
-            for member in answer
+            for member in assigned
         }
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        """Remember what the group agreed on."""
+        """Store the assignment that the member received."""
         self._complete(assignment, generation)
 
 
 def _adopt(coordinator: Any, consumer: Any) -> None:
-    """Give a coordinator that is being made its companion, and copies of its own of our assignors.
+    """Attach a companion and copies of our assignors to a coordinator that is being created.
 
     Raises `KafkaConfigurationError`.
     """
@@ -95,8 +108,8 @@ def _adopt(coordinator: Any, consumer: Any) -> None:
     except ValueError as error:
         raise KafkaConfigurationError(str(error)) from None
     if rack and not given and consumer is not None:
-        # So that it also reads from replicas in its rack (KIP-392). The fetcher has copied the
-        # configuration already.
+        # Enables reads from replicas in the rack (KIP-392). The fetcher has already copied the
+        # config.
         consumer.config["client_rack"] = rack
         consumer._fetcher.config["client_rack"] = rack
     companion = Companion(coordinator, rack, consumer)
@@ -105,39 +118,32 @@ def _adopt(coordinator: Any, consumer: Any) -> None:
 
 
 class Range(NamedConsumerAssignor, Adapter):
-    """Kafka's `range`: per topic, contiguous ranges; local ones where racks are known (KIP-881).
-
-    Eager.
-    """
+    """Kafka's `range`: contiguous ranges per topic; rack-aware (KIP-881). Eager."""
 
     registered = "range"
 
 
 class RoundRobin(NamedConsumerAssignor, Adapter):
-    """Kafka's `roundrobin`: partitions dealt out in turn; knows no racks. Eager."""
+    """Kafka's `roundrobin`: partitions in turn; ignores racks. Eager."""
 
     registered = "roundrobin"
 
 
 class Sticky(NamedConsumerAssignor, Adapter):
-    """Kafka's `sticky`: balanced, with as few partitions moved as possible; local ones where racks are known (KIP-881).
-
-    Eager.
-    """
+    """Kafka's `sticky`: balanced, with as few moves as possible; rack-aware (KIP-881). Eager."""
 
     registered = "sticky"
 
 
 class CooperativeSticky(NamedConsumerAssignor, Adapter):
-    """Kafka's `cooperative-sticky`: like `sticky`, and members keep reading what they keep (KIP-429)."""
+    """Kafka's `cooperative-sticky`: as `sticky`, but cooperative (KIP-429)."""
 
     registered = "cooperative-sticky"
 
 
 class LagAware(LagAwareConsumerAssignor, Adapter):
-    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`.
+    """Assigns by lag (KIP-169, not in Kafka). Eager by default.
 
-    Eager, if not told otherwise.
-
-    Without `lags`, the leader reads them by its consumer's own connections.
+    Options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Without `lags`, the leader
+    reads lags through its consumer's connections.
     """

@@ -1,4 +1,7 @@
-"""How kafka-python's consumer reads the lags of its group, as the leader: by its own connections, on kafka-python's thread, which does other things meanwhile."""
+"""Reads the lags of a kafka-python consumer's group for its leader.
+
+The reads use the consumer's connections and kafka-python's thread, and do not block it.
+"""
 
 import time
 import weakref
@@ -18,7 +21,7 @@ __all__ = ["LagReader"]
 
 
 class LagReader:
-    """Reads for one consumer; refers to it weakly."""
+    """Reads lags for one consumer; holds a weak reference to it."""
 
     def __init__(self, coordinator: Any, consumer: Any) -> None:
         self._coordinator_ref = weakref.ref(coordinator)
@@ -32,35 +35,35 @@ class LagReader:
             committed=self._committed,
             ends=partial(self._bounds, OffsetSpec.LATEST),
             starts=partial(self._bounds, OffsetSpec.EARLIEST),
-            ended=self._ended,
+            closed=self._closed,
         )
 
     async def read(self, topics: Collection[str]) -> Lags:
-        """The lags of all partitions of these topics, or what stands in for them. Never raises."""
+        """Return the lags of all partitions of these topics, or the last known. Never raises."""
         cluster = _alive(self._coordinator_ref)._cluster
         partitions = [
             TopicPartition(topic, number)
             for topic in sorted(topics)
             for number in sorted(cluster.partitions_for_topic(topic) or ())
         ]
-        led = {at for at in partitions if cluster.leader_for_partition(At(*at)) not in (None, -1)}
+        with_leader = {at for at in partitions if cluster.leader_for_partition(At(*at)) not in (None, -1)}
         self._until = time.monotonic() + self._limit_ms / 1000
-        return await self._lags.of(partitions, led)
+        return await self._lags.of(partitions, with_leader)
 
-    def _ended(self) -> bool:
+    def _closed(self) -> bool:
         consumer = self._consumer_ref()
         return consumer is None or consumer._closed
 
     async def _committed(self, partitions: Sequence[TopicPartition]) -> Offsets:
-        asked = [At(*at) for at in partitions]
+        wanted = [At(*at) for at in partitions]
         coordinator = _alive(self._coordinator_ref)
-        found = await self._in_time(coordinator.fetch_committed_offsets_async(asked, self._left_ms()))
+        found = await self._in_time(coordinator.fetch_committed_offsets_async(wanted, self._left_ms()))
         return {TopicPartition(*at): one.offset for at, one in found.items()}
 
     async def _bounds(self, which: OffsetSpec, partitions: Sequence[TopicPartition]) -> Offsets:
-        asked = {At(*at): which for at in partitions}
+        wanted = {At(*at): which for at in partitions}
         fetcher = _alive(self._fetcher_ref)
-        found = await self._in_time(fetcher._fetch_offsets_by_times_async(asked, self._left_ms()))
+        found = await self._in_time(fetcher._fetch_offsets_by_times_async(wanted, self._left_ms()))
         return {TopicPartition(*at): one.offset for at, one in found.items()}
 
     def _left_ms(self) -> float:
@@ -70,10 +73,10 @@ class LagReader:
         try:
             return await reading
         except KafkaTimeoutError:
-            raise TimeoutError(f"no answer within {self._limit_ms:,} ms") from None
+            raise TimeoutError(f"no response within {self._limit_ms:,} ms") from None
 
 
 def _alive(reference: "weakref.ref[Any]") -> Any:
     found = reference()
-    assert found is not None  # it called us
+    assert found is not None  # it is the caller
     return found

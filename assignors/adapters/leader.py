@@ -1,4 +1,4 @@
-"""The leader's part of a rebalance: members and topology in, an assignment out, whatever the members say.
+"""The leader's part of a rebalance: assigns partitions to members, whatever their input.
 
 Knows no client.
 """
@@ -22,7 +22,7 @@ __all__ = ["assign", "hold_back", "keep_and_spread"]
 log = logging.getLogger(__name__)
 
 _NAMED_TOPICS = 3
-"""How many unknown topics the log names: a member may subscribe to any number of them."""
+"""How many unknown topics the log names; members may subscribe to any number of them."""
 _MOST_REASON = 1_000
 
 
@@ -35,22 +35,22 @@ def assign(
     cooperative: bool = False,
     assign_group: Callable[[GroupSpec], Assignment] | None = None,
 ) -> Assignment:
-    """What `assignor` answers, if that is an assignment; else `keep_and_spread`'s answer, and an error in the log.
+    """Return the assignment of `assignor` if it is valid, otherwise that of `keep_and_spread`.
 
-    Never raises.
+    The latter is logged as an error. Never raises.
 
-    `cooperative`: a partition that another member still has is not given away before that member
-    has given it up (KIP-429), by whatever `assignor`. `assign_group`: how to ask it, if not by its
-    method of that name.
+    `cooperative`: assign a partition only after its previous owner has revoked it (KIP-429), with
+    any `assignor`. `assign_group`: the function to call; by default the assignor's method.
     """
     unknown = unknown_topics(members, topology.index)
-    for topic, who in islice(unknown.items(), _NAMED_TOPICS):
+    for topic, subscribers in islice(unknown.items(), _NAMED_TOPICS):
         log.warning(
-            "group %s: topic %s is not in the leader's metadata, so nobody gets its partitions until it is: %s subscribed to it. "
+            "group %s: topic %s is not in the leader's metadata, so its partitions are not assigned: "
+            "%s subscribed to it. "
             "Create it, check its name, or grant DESCRIBE on it",
             group,
             brief(topic),
-            some_of(who),
+            some_of(subscribers),
         )
     if len(unknown) > _NAMED_TOPICS:
         log.warning(
@@ -59,23 +59,23 @@ def assign(
             f"{len(unknown) - _NAMED_TOPICS:,}",
         )
     prepared = GroupSpec(members, topology)
-    finish = hold_back if cooperative else _as_it_is
+    finish = hold_back if cooperative else _unchanged
     try:
-        answer = (assign_group or assignor.assign_group)(prepared)
-        fault = _fault(answer, prepared)
-        if fault is None:
-            return finish(answer, prepared)
+        assigned = (assign_group or assignor.assign_group)(prepared)
+        problem = _problem(assigned, prepared)
+        if problem is None:
+            return finish(assigned, prepared)
         log.error(
-            "group %s: the assignment of %s (%s) is not valid: %s. Members keep what they have and the rest is spread evenly; "
-            "use another assignor and report this one",
+            "group %s: the assignment of %s (%s) is not valid: %s. "
+            "Members keep their partitions, others are spread evenly; use another assignor and report this one",
             group,
             assignor.name,
             type(assignor).__qualname__,
-            brief(fault, _MOST_REASON),
+            brief(problem, _MOST_REASON),
         )
     except AssignorError as error:
         log.error(
-            "group %s: assignor %s (%s) refuses: %s. Members keep what they have and the rest is spread evenly",
+            "group %s: assignor %s (%s) failed: %s. Members keep their partitions, others are spread evenly",
             group,
             assignor.name,
             type(assignor).__qualname__,
@@ -83,8 +83,8 @@ def assign(
         )
     except Exception:
         log.exception(
-            "group %s: assignor %s (%s) failed on %d members and %r. Members keep what they have and the rest is spread evenly; "
-            "use another assignor and report this one",
+            "group %s: assignor %s (%s) failed on %d members and %r. "
+            "Members keep their partitions, others are spread evenly; use another assignor and report this one",
             group,
             assignor.name,
             type(assignor).__qualname__,
@@ -94,26 +94,26 @@ def assign(
     return finish(keep_and_spread(prepared), prepared)
 
 
-def _as_it_is(answer: Assignment, _group: GroupSpec) -> Assignment:
-    return answer
+def _unchanged(assigned: Assignment, _group: GroupSpec) -> Assignment:
+    return assigned
 
 
 def keep_and_spread(group: GroupSpec) -> Assignment:
-    """An assignment that needs no cleverness: who alone claims a partition keeps it, the others go to the subscriber that has the fewest.
+    """Return the simplest valid assignment.
 
-    Nothing changes hands, so it is valid under both rebalance protocols.
+    A member that is the only one to claim a partition keeps it; the subscriber with the fewest gets
+    each other partition. No partition moves, so this is valid under both rebalance protocols.
     """
-    holder = _holders(group)
+    owner_of = _owners(group)
     topic_of = group.topology.topic_of.tolist()
     lists: list[list[int]] = [[] for _ in group.member_ids]
     free = []
-    for partition, has in enumerate(holder.tolist()):
-        if has == FREE:
+    for partition, owner in enumerate(owner_of.tolist()):
+        if owner == FREE:
             free.append(partition)
-        elif has != CONTESTED and group.subscribes[group.subscription_of[has], topic_of[partition]]:
-            lists[has].append(partition)
-    # One heap of (partitions, member) per topic; the first number is that of when the entry was
-    # made.
+        elif owner != CONTESTED and group.subscribes[group.subscription_of[owner], topic_of[partition]]:
+            lists[owner].append(partition)
+    # One heap of (partitions, member) per topic; the count is that when the entry was added.
     waiting: dict[int, list[tuple[int, int]]] = {}
     for partition in free:
         topic = topic_of[partition]
@@ -129,51 +129,56 @@ def keep_and_spread(group: GroupSpec) -> Assignment:
     return Assignment.from_lists(group.topology, group.member_ids, lists)
 
 
-def hold_back(answer: Assignment, group: GroupSpec) -> Assignment:
-    """`answer` without the partitions that another member has: they follow in the next rebalance, when they are free (KIP-429)."""
-    holder = _holders(group)[answer.partitions]
-    members = np.repeat(np.arange(len(group)), answer.counts)
-    may = (holder == FREE) | (holder == members)
+def hold_back(assigned: Assignment, group: GroupSpec) -> Assignment:
+    """Remove partitions that another member owns; the next rebalance assigns them (KIP-429)."""
+    owner_of = _owners(group)[assigned.partitions]
+    members = np.repeat(np.arange(len(group)), assigned.counts)
+    may = (owner_of == FREE) | (owner_of == members)
     if may.all():
-        return answer
-    return Assignment.from_owners(group.topology, group.member_ids, answer.partitions[may], members[may])
+        return assigned
+    return Assignment.from_owners(group.topology, group.member_ids, assigned.partitions[may], members[may])
 
 
 FREE, CONTESTED = -1, -2
 
 
-def _holders(group: GroupSpec) -> Ints:
-    """For each partition the member that has it: the one whose claim is of the highest generation; `FREE` without a claim, `CONTESTED` with two of them."""
-    holder: Ints = np.full(group.topology.first[-1], FREE, np.int64)
+def _owners(group: GroupSpec) -> Ints:
+    """Return the owner of each partition: the member with the claim of the highest generation.
+
+    `FREE` without a claim, `CONTESTED` with two claims of that generation.
+    """
+    owner: Ints = np.full(group.topology.first[-1], FREE, np.int64)
     known = group.owned >= 0
     claimed, members = group.owned[known], group.owning[known]
-    newest: Ints = np.full(len(holder), -2, np.int64)
+    newest: Ints = np.full(len(owner), -2, np.int64)
     np.maximum.at(newest, claimed, group.generations[members])
     current = group.generations[members] == newest[claimed]
     claimed, members = claimed[current], members[current]
-    holder[claimed] = members
-    contested = holder[claimed] != members  # of two members the last one was written
-    holder[claimed[contested]] = CONTESTED
-    return holder
+    owner[claimed] = members
+    contested = owner[claimed] != members  # with two members, the last one was written
+    owner[claimed[contested]] = CONTESTED
+    return owner
 
 
-def _fault(answer: Assignment, group: GroupSpec) -> str | None:
-    """Why `answer` would break consumers: something given twice, or to a member that is not subscribed.
+def _problem(assigned: Assignment, group: GroupSpec) -> str | None:
+    """Return why the assignment is not valid; `None` if it is.
 
-    `None` if it is sound.
+    It is not if a partition is assigned twice, or to a member that does not subscribe to its topic.
     """
-    if tuple(answer.member_ids) != tuple(group.member_ids) or answer.topology is not group.topology:
+    if tuple(assigned.member_ids) != tuple(group.member_ids) or assigned.topology is not group.topology:
         return "it is for other members or another topology"
-    given = answer.partitions
+    given = assigned.partitions
     if len(given) and (given.min() < 0 or given.max() >= group.topology.first[-1]):
         return "it has a partition that does not exist"
     twice = np.flatnonzero(np.bincount(given) > 1)
     if len(twice):
         topic, partition = group.topology.topic_partitions(twice[:1])[0]
-        return f"{topic}-{partition} is given to more than one member"
-    members = np.repeat(np.arange(len(group)), answer.counts)
+        return f"{topic}-{partition} is assigned to more than one member"
+    members = np.repeat(np.arange(len(group)), assigned.counts)
     wrong = np.flatnonzero(~group.subscribes[group.subscription_of[members], group.topology.topic_of[given]])
     if len(wrong):
         topic, partition = group.topology.topic_partitions(given[wrong[:1]])[0]
-        return f"{topic}-{partition} is given to {group.member_ids[members[wrong[0]]]}, which does not subscribe to it"
+        return (
+            f"{topic}-{partition} is assigned to {group.member_ids[members[wrong[0]]]}, which does not subscribe to it"
+        )
     return None

@@ -1,4 +1,4 @@
-"""A consumer's membership in its group: its assignor as a strategy, and what it remembers from one rebalance to the next.
+"""A consumer's membership in its group: its assignor, and state between rebalances.
 
 Knows no client.
 """
@@ -31,40 +31,41 @@ JAVA_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """An assignor, and whether its members keep what they have while they rebalance (KIP-429)."""
+    """An assignor, and whether members keep their partitions during a rebalance (KIP-429)."""
 
     assignor: Assignor
     cooperative: bool
 
     @classmethod
     def of(cls, assignor: Assignor, cooperative: bool | None = None) -> "Strategy":
-        """`cooperative`: `None` means as Kafka has it: `cooperative-sticky` is, others are not.
+        """Create a strategy; by default only `cooperative-sticky` is cooperative, as in Kafka.
 
-        Raises `TypeError`, `ValueError`.
+        Raises `TypeError` for an assignor that clients cannot use, and `ValueError` if
+        `cooperative` contradicts Kafka's assignor of that name.
         """
         if not isinstance(assignor, Assignor):
             raise TypeError(
-                f"{assignor!r} is not an assignor: give an instance of a subclass of quorate.assignors.Assignor"
+                f"{assignor!r} is not an assignor; give an instance of a subclass of quorate.assignors.Assignor"
             )
         if isinstance(assignor, ServerAssignor):
             raise TypeError(
-                f"{type(assignor).__qualname__} is for brokers, and goes by topic ids that clients do not have: "
-                f"use one of the client side, or RackAwareUniformAssignor"
+                f"{type(assignor).__qualname__} is for brokers and needs topic ids, which clients do not have; "
+                f"use a client-side assignor, or RackAwareUniformAssignor"
             )
         native = assignor.name == "cooperative-sticky"
         if cooperative not in (None, native) and assignor.name in JAVA_NAMES:
             kind = "cooperative" if native else "eager"
             raise ValueError(
-                f"{assignor.name} is {kind} in every client, and members of a group must agree: leave `cooperative` out, "
-                f"or use an assignor with a name of its own"
+                f"{assignor.name} is {kind} in every client, and members of a group must agree; "
+                f"leave `cooperative` out, or use an assignor with another name"
             )
         return cls(assignor, native if cooperative is None else cooperative)
 
     @property
     def name(self) -> str:
-        """What the group protocol calls it.
+        """The name in the group protocol.
 
-        Members that keep partitions and members that do not must not meet under one name.
+        Cooperative and eager members must not use the same name, so cooperative ones are prefixed.
         """
         if self.cooperative and self.assignor.name not in JAVA_NAMES:
             return f"cooperative-{self.assignor.name}"
@@ -72,21 +73,21 @@ class Strategy:
 
     @property
     def is_javas(self) -> bool:
-        """Its members say what the Java client's members say, byte for byte."""
+        """Whether members send the same bytes as members of the Java client."""
         return self.name in JAVA_NAMES
 
     def user_data(self, assigned: Sequence[tuple[str, int]] | None, generation: int) -> bytes | None:
-        """What goes into the subscription's user data, from an assignor's `subscription_user_data(assigned, generation)`, if it has that method."""
+        """Return the assignor's `subscription_user_data`, if it has that method."""
         make = getattr(self.assignor, "subscription_user_data", None)
         return None if make is None else cast(bytes | None, make(assigned, generation))
 
 
 @dataclass(slots=True)
 class Membership:
-    """What a consumer remembers.
+    """A consumer's state between rebalances.
 
-    `rack`: `client.rack`; `assigned`: what it got last, in the leader's order, `None` before the
-    first time.
+    `rack`: `client.rack`. `assigned`: the last assignment, in the leader's order; `None` before the
+    first one.
     """
 
     group: str = "?"
@@ -95,26 +96,25 @@ class Membership:
     generation: int = -1
     watch: RackWatch = field(default_factory=RackWatch)
     lags: Lags | None = None
-    """What the consumer read as the leader, for an assignor that goes by lags and has no source of
-    its own; `None`: nothing reads them.
+    """Lags that the consumer read as the leader, for a lag-aware assignor without a source.
+
+    `None` if no consumer reads them.
     """
     _newest: int = -1
-    """The highest generation that it was told as the leader, which Kafka's sticky assignors
-    remember.
-    """
+    """The highest generation seen as the leader, which Kafka's sticky assignors store."""
 
     def subscription(
         self, strategy: Strategy, topics: Iterable[str], *, owned: Iterable[tuple[str, int]] | None, generation: int
     ) -> bytes:
-        """What to send with JoinGroup.
+        """Return the subscription to send with JoinGroup.
 
-        `owned`: what the consumer keeps while it joins, `None` if it has given up everything.
+        `owned`: the partitions that the consumer keeps while it joins; `None` if it revoked all.
 
-        An eager Java member tells its partitions only in `sticky`'s user data; eager assignors that
-        Java does not have get to see them in the subscription.
+        An eager Java member sends its partitions only in the user data of `sticky`. Eager assignors
+        that Java does not have read them from the subscription.
         """
         if owned is None:
-            # To a cooperative leader "owned" means: not free.
+            # For a cooperative leader, owned partitions are not free.
             owned = () if strategy.is_javas or strategy.cooperative else self.assigned or ()
         return subscription_bytes(
             topics,
@@ -125,31 +125,29 @@ class Membership:
         )
 
     def read(self, joined: Sequence[Joined]) -> dict[str, Member]:
-        """The members that JoinGroup showed the leader.
+        """Decode the members of a JoinGroup response.
 
-        One that cannot be read is named in the log and subscribes to nothing.
+        A member that cannot be decoded is logged and has an empty subscription.
         """
         return read_members(joined, group=self.group)
 
     def topology(self, members: Mapping[str, Member], view: ClusterView) -> Topology:
-        """The members' topics, as the leader's metadata has them.
-
-        The watch on their racks starts here.
-        """
+        """Return the members' topics from the leader's metadata, and start to watch their racks."""
         topics = subscribed_topics(members)
         if self.rack:
             self.watch.start(view, topics)
         return self.watch.topology(view, topics)
 
     def lead(self, strategy: Strategy, members: Mapping[str, Member], topology: Topology) -> Assignment:
-        """The leader's assignment. Never raises."""
-        # Kafka's own cooperative assignor holds back by itself, by rules of its own.
+        """Return the leader's assignment. Never raises."""
+        # Kafka's own cooperative assignor withholds partitions itself, by its own rules.
         hold_back = strategy.cooperative and not strategy.is_javas
         assign: Callable[[GroupSpec], Assignment] = strategy.assignor.assign_group
         if isinstance(strategy.assignor, LagAwareAssignor) and strategy.assignor.source is None:
             if self.lags is None:
                 log.warning(
-                    "group %s: lags cannot be read, because no running consumer asks %s; partitions are assigned by their numbers only. Give it lags=",
+                    "group %s: lags cannot be read, because %s was not called by a running consumer; "
+                    "partitions are assigned by partition counts only. Give it lags=",
                     self.group,
                     strategy.name,
                 )
@@ -162,43 +160,44 @@ class Membership:
         )
 
     def complete(self, assigned: Iterable[tuple[str, int]], generation: int) -> None:
-        """The group has agreed on an assignment."""
+        """Store the assignment that the member received."""
         self.assigned = tuple((topic, partition) for topic, partition in assigned)
         self.generation = generation
 
     def racks_changed(self, view: ClusterView) -> bool:
-        """Whether the racks changed that this member's assignment as leader was made for, so that it has to join anew (KIP-881)."""
+        """Return whether racks changed since the leader's assignment (KIP-881): it must rejoin."""
         change = self.watch.change(view)
         if change is None:
             return False
         log.info(
-            "group %s: the leader rejoins, because the racks of partitions changed (KIP-881): %s", self.group, change
+            "group %s: the leader rejoins because the racks of partitions changed (KIP-881): %s", self.group, change
         )
         return True
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises `ValueError` if two assignors of a consumer have one name, by which the group tells them apart."""
+    """Raise `ValueError` if two assignors of a consumer have the same name."""
     for name, times in Counter(names).items():
         if times > 1:
             raise ValueError(
-                f"one consumer is given {times} assignors called {name!r}: a group tells them apart by their names, give it once (partition_assignment_strategy)"
+                f"{times} assignors of one consumer are called {name!r}, but a group identifies them by name; "
+                "give each once (partition_assignment_strategy)"
             )
 
 
 def subscribed_topics(members: Mapping[str, Member]) -> set[str]:
-    """What the group subscribes to."""
+    """Return all topics that members subscribe to."""
     return {topic for member in members.values() for topic in member.topics}
 
 
 def common_rack(consumer: str | None, *assignors: str | None) -> str | None:
-    """The rack of a consumer, given to it or to its assignors.
+    """Return the rack that was given to a consumer or its assignors.
 
-    Raises `ValueError` if they differ.
+    Raises `ValueError` if there is more than one.
     """
     racks = dict.fromkeys(rack for rack in (consumer, *assignors) if rack)
     if len(racks) > 1:
         raise ValueError(
-            f"one consumer is given the racks {' and '.join(map(repr, racks))}: a consumer has one, give it once (client_rack)"
+            f"one consumer has the racks {' and '.join(map(repr, racks))}; give one rack, once (client_rack)"
         )
     return next(iter(racks), None)

@@ -1,9 +1,7 @@
-"""What members tell each other through the group coordinator, as Java's consumer writes and reads it.
+"""The consumer protocol: subscriptions and assignments as Java's consumer writes and reads them.
 
-Knows no client.
-
-A subscription is written as version 3: topics and owned partitions sorted, the generation, and the
-rack (KIP-429, KIP-792, KIP-881).
+Knows no client. Subscriptions are written in version 3: sorted topics and owned partitions, the
+generation, and the rack (KIP-429, KIP-792, KIP-881).
 """
 
 import logging
@@ -37,15 +35,15 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 VERSION = 3
-"""The version of subscriptions and assignments that Kafka's clients have written since 3.5."""
+"""The version of subscriptions and assignments that Kafka's clients write since 3.5."""
 
 EMPTY_SUBSCRIPTION = encode_protocol(ConsumerProtocolSubscription(topics=()), 0)
-"""Stands for a subscription that cannot be read, where a client insists on reading it itself."""
+"""In place of a subscription that cannot be decoded, where a client decodes it itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A member as JoinGroup's answer shows it to the leader; `group_instance_id` is in it since version 5."""
+    """A member in the leader's JoinGroup response; `group_instance_id` is in it since version 5."""
 
     member_id: str
     subscription: bytes = field(repr=False)
@@ -60,7 +58,7 @@ def subscription_bytes(
     generation: int = -1,
     rack: str | None = None,
 ) -> bytes:
-    """A member's subscription, byte for byte what Java's consumer sends for it."""
+    """Encode a member's subscription, byte for byte as Java's consumer does."""
     message = ConsumerProtocolSubscription(
         topics=tuple(sorted(topics)),
         user_data=user_data,
@@ -72,27 +70,27 @@ def subscription_bytes(
 
 
 def assignment_bytes(partitions: Iterable[tuple[str, int]]) -> bytes:
-    """A member's assignment, in the order given, as a Java leader sends it."""
+    """Encode a member's assignment, in the order given, as a Java leader does."""
     return encode_protocol(ConsumerProtocolAssignment(assigned_partitions=by_topic(partitions)), VERSION)
 
 
 def by_topic(partitions: Iterable[tuple[str, int]]) -> tuple[ProtocolTopicPartition, ...]:
-    """Partitions grouped by topic; topics and partitions in the order in which they appear first."""
+    """Group partitions by topic; topics and partitions keep the order of first appearance."""
     by_name = grouped(partitions)
     return tuple(ProtocolTopicPartition(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_name.items())
 
 
 def partitions_of(topics: Iterable[ProtocolTopicPartition]) -> list[tuple[str, int]]:
-    """The reverse of `by_topic`."""
+    """Reverse `by_topic`."""
     return [(one.topic, partition) for one in topics for partition in one.partitions]
 
 
 def read_members(joined: Sequence[Joined], *, group: str) -> dict[str, Member]:
-    """The members that the leader assigns to, in the order of JoinGroup's answer.
+    """Decode the members of a JoinGroup response, in its order.
 
-    Versions from 0 on are read by Kafka's rule (one newer than 3 as 3). A member whose subscription
-    cannot be read subscribes to nothing and gets nothing, and the log names it: Java's leader fails
-    there, and with it the whole group.
+    All versions from 0 are read by Kafka's rule (newer ones as 3). A member whose subscription
+    cannot be decoded is logged and has an empty subscription, so it gets no partitions. A Java
+    leader fails in this case, and the whole group with it.
     """
     members: dict[str, Member] = {}
     for one in joined:
@@ -100,7 +98,7 @@ def read_members(joined: Sequence[Joined], *, group: str) -> dict[str, Member]:
             message = decode_subscription(one.subscription).message
         except DecodeError as error:
             log.error(
-                "group %s: the subscription of member %s cannot be read (%s): it gets no partitions. "
+                "group %s: the subscription of member %s cannot be decoded (%s): it gets no partitions. "
                 "Upgrade or remove it; its host is in `kafka-consumer-groups.sh --describe --members`",
                 group,
                 _named(one),
@@ -121,15 +119,16 @@ def read_members(joined: Sequence[Joined], *, group: str) -> dict[str, Member]:
 
 
 def fenced(group: str, instance: str | None, member: str) -> str:
-    """What to tell the user of a static member that another one has replaced (KIP-345)."""
+    """Return the error message for a static member that another one has replaced (KIP-345)."""
     return (
-        f"another consumer joined group {group} with group_instance_id {instance!r}, so this one ({member or 'not yet a member'}) is out: "
-        f"close it, and give each consumer that runs a group_instance_id of its own"
+        f"another consumer joined group {group} with group_instance_id {instance!r}, so this one "
+        f"({member or 'not yet a member'}) is fenced: "
+        f"close it, and give each running consumer its own group_instance_id"
     )
 
 
 def unknown_topics(members: Mapping[str, Member], known: Iterable[str]) -> dict[str, list[str]]:
-    """Topics that are subscribed to and not known, with the members that want them."""
+    """Return subscribed topics that are not known, with the members that subscribe to them."""
     found: dict[str, list[str]] = {}
     known = set(known)
     for member_id, member in members.items():

@@ -1,4 +1,4 @@
-"""The cluster as an assignor sees it, and the watch that a leader keeps on the racks of its group's partitions (KIP-881).
+"""The cluster's racks as a client's metadata shows them, and their changes (KIP-881).
 
 Knows no client.
 """
@@ -11,17 +11,15 @@ from quorate.assignors.topology import Topic, Topology
 __all__ = ["ClusterView", "RackWatch"]
 
 Replicas = dict[int, str | None]
-"""Replica → rack, of brokers that the metadata has. A broker that is away, and so a rack that
-nobody knows, is not in it.
-"""
+"""Replica → rack, without brokers that are not in the metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What a client's metadata says: `brokers` that are there with their racks, and topic → partition → ids of all its replicas, the leader's first.
+    """A client's metadata.
 
-    A topic that the metadata lacks is not in `topics`; a topic of which it has nothing but an error
-    is neither.
+    `brokers`: those that are available → rack. `topics`: topic → partition → ids of all its
+    replicas, the leader's first; without topics that are unknown or have an error.
     """
 
     brokers: Mapping[int, str | None]
@@ -30,17 +28,24 @@ class ClusterView:
 
 @dataclass(slots=True)
 class RackWatch:
-    """What one consumer knows about racks: those of brokers, also of brokers that have gone, and those that its last assignment as leader was made for."""
+    """What one consumer knows of racks.
+
+    It stores the racks of brokers, including brokers that are offline now, and the racks of its
+    last assignment as the leader.
+    """
 
     _last_known: dict[int, str | None] = field(default_factory=dict)
     _assigned: dict[str, dict[int, tuple[tuple[int, ...], Replicas]]] | None = None
 
     def learn(self, view: ClusterView) -> None:
-        """Remember the racks of brokers: replicas that are offline count (KIP-881), but metadata has no rack of a broker that is away."""
+        """Store the racks of brokers.
+
+        Offline replicas count (KIP-881), but metadata has no rack of a broker that is offline.
+        """
         self._last_known.update({broker: rack or None for broker, rack in view.brokers.items()})
 
     def topology(self, view: ClusterView, topics: Iterable[str]) -> Topology:
-        """Those of `topics` that the metadata has, with the racks of all replicas."""
+        """Return those of `topics` that are in the metadata, with the racks of all replicas."""
         self.learn(view)
         racks_of: dict[tuple[int, ...], tuple[str | None, ...]] = {}
         found = []
@@ -62,8 +67,8 @@ class RackWatch:
         return Topology(found)
 
     def start(self, view: ClusterView, topics: Iterable[str]) -> None:
-        """Keep what the assignment is made for, so that `change` can tell when it no longer holds."""
-        # Few different lists of replicas occur, whatever the number of partitions.
+        """Store the racks of the assignment, for `change`."""
+        # There are few different lists of replicas, however many partitions there are.
         seen: dict[tuple[int, ...], Replicas] = {}
         self._assigned = {}
         for name in sorted(set(topics) & set(view.topics)):
@@ -75,15 +80,15 @@ class RackWatch:
                 self._assigned[name][number] = (replicas, seen[replicas])
 
     def stop(self) -> None:
-        """Forget it: the member is not the leader any more, or about to join anew."""
+        """Stop watching: the member is no longer the leader, or is about to rejoin."""
         self._assigned = None
 
     def change(self, view: ClusterView) -> str | None:
-        """What changed in the racks of the partitions since `start`, in words; `None` if nothing did.
+        """Describe a change in the racks of partitions since `start`; `None` if there is none.
 
-        The rule is Kafka's (KIP-881, as KAFKA-20778 corrected it): a rack that came or went is a
-        change unless it belongs to a replica whose broker is away, then or now. Numbers of
-        partitions are the client's own business.
+        The rule is Kafka's (KIP-881, corrected by KAFKA-20778): a rack that was added or removed is
+        a change, unless it is that of a replica whose broker is or was offline. Partition counts
+        are checked by the client.
         """
         self.learn(view)
         if self._assigned is None:
@@ -102,8 +107,8 @@ class RackWatch:
                     continue
                 if _gone(before, now, now_replicas) or _gone(now, before, replicas):
                     return f"{name}-{number} was in the racks {_words(before)} and is now in {_words(now)}"
-                # A broker that has come back is known from here on: should it move to another rack
-                # later, that is a change.
+                # A broker that is online again is compared from here on: if it moves to another
+                # rack later, that is a change.
                 for broker in replicas:
                     if broker not in before and broker in now:
                         before[broker] = now[broker]
@@ -115,7 +120,7 @@ def _racks(view: ClusterView, replicas: Iterable[int]) -> Replicas:
 
 
 def _gone(before: Replicas, now: Replicas, now_replicas: Sequence[int]) -> bool:
-    """Whether a rack of `before` is not in `now`, other than by the absence of a broker that is still a replica."""
+    """Return whether a rack of `before` is missing in `now`, except that of an offline replica."""
     away = {broker for broker in now_replicas if broker not in now}
     tolerated = {rack for broker, rack in before.items() if broker in away}
     return bool({rack for rack in before.values() if rack is not None} - set(now.values()) - tolerated)

@@ -1,4 +1,4 @@
-"""What the adapters for kafka-python and aiokafka have in common. Knows no client."""
+"""Base classes of the adapters for kafka-python and aiokafka. Knows no client."""
 
 import copy
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class ConsumerCompanion(ABC):
-    """Works for one consumer; refers to its coordinator weakly, and replaces methods of that one alone."""
+    """Serves one consumer: replaces methods of its coordinator, and refers to it weakly."""
 
     def __init__(self, coordinator: Any, rack: str | None) -> None:
         self._coordinator_ref = weakref.ref(coordinator)
@@ -30,24 +30,24 @@ class ConsumerCompanion(ABC):
     @property
     def _coordinator(self) -> Any:
         coordinator = self._coordinator_ref()
-        assert coordinator is not None  # it calls us
+        assert coordinator is not None  # it is the caller
         return coordinator
 
     @staticmethod
     @abstractmethod
     def view(cluster: Any) -> ClusterView:
-        """The client's metadata."""
+        """Return the client's metadata."""
 
     @abstractmethod
     def owned(self) -> list[tuple[str, int]] | None:
-        """What the consumer keeps while it joins: `None` for an eager one, which gives up everything."""
+        """Return the partitions that the consumer keeps while it joins; `None` if it is eager."""
 
     @abstractmethod
     def generation(self) -> int:
-        """The generation that the consumer is a member of; -1 if it is none, or was fenced."""
+        """Return the consumer's generation; -1 if it is not a member, or was fenced."""
 
     def check_racks(self) -> None:
-        """Ask for a rebalance if racks changed since this consumer assigned partitions as the leader (KIP-881)."""
+        """Request a rebalance if racks changed since this leader's last assignment (KIP-881)."""
         coordinator = self._coordinator_ref()
         if coordinator is not None and self.membership.racks_changed(self.view(coordinator._cluster)):
             coordinator.request_rejoin()
@@ -56,12 +56,12 @@ class ConsumerCompanion(ABC):
         try:
             self.check_racks()
         except Exception:
-            # Other listeners come after this one.
+            # The remaining listeners must still be called.
             log.exception("group %s: the racks of partitions could not be compared", self.membership.group)
 
 
 class ConsumerAssignor:
-    """An assignor of quorate's for consumers; a client's adapter adds what that client calls."""
+    """An assignor of quorate for consumers; a client's adapter adds the methods that it calls."""
 
     def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
         self.strategy = Strategy.of(assignor, cooperative)
@@ -97,7 +97,7 @@ class ConsumerAssignor:
             self._companion.check_racks()
 
     def _for(self, companion: ConsumerCompanion) -> Self:
-        """The same assignor, for one consumer."""
+        """Return a copy for one consumer."""
         other = copy.copy(self)
         other._companion = companion
         other.membership = companion.membership
@@ -105,7 +105,7 @@ class ConsumerAssignor:
 
 
 class NamedConsumerAssignor(ConsumerAssignor):
-    """An assignor by its name in `quorate.assignors.registry`."""
+    """An assignor that is created by its name in `quorate.assignors.registry`."""
 
     registered: str
 
@@ -114,7 +114,7 @@ class NamedConsumerAssignor(ConsumerAssignor):
 
 
 class LagAwareConsumerAssignor(ConsumerAssignor):
-    """`lag-aware`, which may be cooperative."""
+    """The `lag-aware` assignor, which may be cooperative."""
 
     def __init__(self, *, client_rack: str | None = None, cooperative: bool = False, **options: Any) -> None:
         super().__init__(client_assignor("lag-aware", **options), client_rack=client_rack, cooperative=cooperative)

@@ -1,7 +1,7 @@
-"""`lag-aware`: partitions go where the least lag is (KIP-169, which Kafka never got), with options that the KIP does not have.
+"""The `lag-aware` assignor: assigns by lag (KIP-169, not in Kafka), with options beyond the KIP.
 
-`rounds` is the KIP's rule, `deal` the same rule with options, `bounded` what happens when few
-partitions may move.
+`rounds` implements the KIP's rule, `deal` the same rule with options, and `bounded` the limit on
+moves.
 """
 
 from quorate.assignors.lag_aware.assignor import LagAwareAssignor

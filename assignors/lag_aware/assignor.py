@@ -1,4 +1,4 @@
-"""The assignor itself: what its options mean, and which way of dealing answers them."""
+"""The `lag-aware` assignor: chooses the algorithm for its options."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -19,41 +19,44 @@ __all__ = ["LagAwareAssignor"]
 
 
 class LagAwareAssignor(Assignor):
-    """KIP-169: topic by topic, partitions by decreasing lag go to the subscriber with the fewest partitions of the topic, ties to the least total lag.
+    """Assigns by lag (KIP-169).
 
-    What is equal in both goes by member id (and partitions of equal lag by number), as in the KIP's
-    prototype. `lags` is where lags come from when `assign` is not given them: a mapping of (topic,
-    partition) to lag, a function of the partitions, or a `LagSource` such as `AdminLags`; without
-    any, all count as unknown. `missing`: an unknown lag counts as `zero`, or as the `median` of the
-    topic's known lags (the lower one of two).
+    Topic by topic, partitions in order of decreasing lag go to the subscriber with the fewest
+    partitions of the topic; ties go to the smallest total lag, then by member id. Partitions with
+    equal lag are in order of their number. This is the KIP's prototype.
 
-    The options, none of which is in the KIP. Where they contradict each other, the one listed first
-    wins:
+    - `lags`: the source of lags if `assign` gets none: a mapping of (topic, partition) to lag, a
+      function of the partitions, or a `LagSource` such as `AdminLags`. Without a source, all lags
+      are unknown.
+    - `missing`: an unknown lag counts as `zero`, or as the `median` of the topic's known lags (the
+      lower one of two).
 
-    - `max_moved`: at most this many partitions move. A partition moves if a member of the group has
-      it (`Member.owned`; of several claims the one of the highest generation counts), subscribes to
-      its topic, and does not get it. Partitions of members that left or unsubscribed, and of which
-      two members claim the same generation, are nobody's: they have to be placed and do not count.
-      The bound always holds, even where numbers of partitions stay uneven then: if the answer
-      without a bound moves more, members keep what they have and moves are spent where numbers,
-      then lags, are most uneven. With this option (a large number will do), an owner also goes
-      before others that are equal in number and lag.
-    - `max_count_skew`: within a topic, numbers of partitions differ by this at most (1, as in the
-      KIP), and within that the least lag decides.
-    - `spread_idle`: partitions without lag, which the KIP gives by member id where all are equal,
-      are placed after all others, with the least number of partitions of all topics in the place of
-      the least lag. (Not among the repairs under a bound.)
-    - `locality`: `replica` or `leader`: among members of equal lag one in a rack of the partition's
-      replicas, or of its leader, goes first; with `local_tolerance`, also if it has more lag than
-      the least, by that many fair shares (lag of the topic / subscribers). Members without a rack
-      are never local. (Not among the repairs under a bound.)
-    - `shuffle`: what is still equal goes by a hash of topic and member (instance id, or else member
-      id) in the place of member ids, so that it is not the same member in every topic that gets the
-      most. The hash is the same in all processes and releases.
+    The other options are not in the KIP. Where they conflict, the first one listed wins:
 
-    Neither the order of members nor that of topics counts. Partitions are listed in the order of
-    the topology. Raises `ValueError` for options that cannot be, and `AssignorError` for lags that
-    do not fit the topology.
+    - `max_moved`: the maximum number of partitions that move. A partition moves if its owner
+      (`Member.owned`; of several claims, that of the highest generation) still subscribes to its
+      topic and does not get it. Partitions of members that left or unsubscribed have no owner, nor
+      do partitions claimed by two members in the same generation: they must be assigned and do not
+      count. The limit always holds, even if partition counts stay uneven. If the unlimited result
+      exceeds it, members keep their partitions and moves go where counts, then lags, are most
+      uneven. With this option (a large number will do), the owner also wins among members with
+      equal count and lag.
+    - `max_count_skew`: the largest difference of partition counts within a topic (1 as in the KIP);
+      within it the smallest lag decides.
+    - `spread_idle`: partitions without lag are assigned after all others, to the member with the
+      fewest partitions of all topics. The KIP assigns them by member id among equals. Does not
+      apply to moves under `max_moved`.
+    - `locality`: `replica` or `leader`: among members with equal lag, one in a rack of the
+      partition's replicas, or of its leader, wins. With `local_tolerance` it may have more lag than
+      the smallest, by that many fair shares (lag of the topic / subscribers). Members without a
+      rack are never local. Does not apply to moves under `max_moved`.
+    - `shuffle`: remaining ties are broken by a hash of topic and member (instance id, or else
+      member id) instead of member ids, so that different members get the most in different topics.
+      The hash is the same in all processes and releases.
+
+    The order of members and topics does not matter. Partitions are listed in the order of the
+    topology. Raises `ValueError` for invalid options, and `AssignorError` for lags that do not
+    match the topology.
     """
 
     name: ClassVar[str] = "lag-aware"
@@ -61,7 +64,10 @@ class LagAwareAssignor(Assignor):
     def __init__(
         self,
         *,
-        lags: "LagSource | Mapping[tuple[str, int], int | None] | Callable[[Sequence[TopicPartition]], Any] | None" = None,
+        lags: LagSource
+        | Mapping[tuple[str, int], int | None]
+        | Callable[[Sequence[TopicPartition]], Any]
+        | None = None,
         missing: Missing = "zero",
         max_moved: int | None = None,
         max_count_skew: int = 1,
@@ -71,7 +77,7 @@ class LagAwareAssignor(Assignor):
         shuffle: bool = False,
     ) -> None:
         if missing not in ("zero", "median"):
-            raise ValueError(f"missing {missing!r} is not known; use zero or median")
+            raise ValueError(f"unknown value {missing!r} of missing; use zero or median")
         self.source: LagSource | None = None if lags is None else as_lag_source(lags)
         self.missing: Missing = missing
         self.options = LagAwareOptions(
@@ -84,18 +90,16 @@ class LagAwareAssignor(Assignor):
         )
 
     def assign(self, members: Mapping[str, Member], topology: Topology, *, lags: GivenLags | None = None) -> Assignment:
-        """As every assignor's `assign`.
+        """Assign the partitions of the subscribed topics.
 
-        `lags`, if given, are those to go by: the source is not asked, and the answer depends on
-        nothing else.
-
-        A mapping of (topic, partition) to lag, in records, or an array with a lag per partition in
-        the topology's numbers; `None`, no entry and (in an array) -1 are unknown lags.
+        `lags`: the lags to use instead of the source: a mapping of (topic, partition) to lag in
+        records, or an array with one lag per partition in the topology's numbers. `None`, no entry
+        and (in an array) -1 are unknown lags.
         """
         return self.assign_group(GroupSpec(members, topology), lags=lags)
 
     def assign_group(self, group: GroupSpec, *, lags: GivenLags | None = None) -> Assignment:
-        """The same for a group that is prepared."""
+        """Assign a prepared group; see `assign`."""
         if lags is None:
             lags = {} if self.source is None else self.source.lags(_subscribed(group))
         options = self.options
@@ -112,7 +116,7 @@ class LagAwareAssignor(Assignor):
 
 
 def _subscribed(group: GroupSpec) -> Sequence[TopicPartition]:
-    """The partitions that somebody subscribes to."""
+    """Return the partitions of subscribed topics."""
     topics = np.zeros(len(group.topology), np.bool_)
     topics[group.subscribed_topics] = True
     numbers: Ints = np.flatnonzero(topics[group.topology.topic_of])

@@ -1,8 +1,10 @@
-"""What `lag-aware` does when its answer would move more partitions than may move: everybody keeps what it has, and few moves repair what is worst.
+"""The `max_moved` option of `lag-aware`.
 
-First numbers of partitions, topic by topic, the most uneven first; then lags. A repair is a step
-between two members of a topic that makes these two more even than they were, so no step makes
-anything worse, and the repairs end.
+Members keep their partitions, and few moves improve balance.
+
+First partition counts are balanced, in the most uneven topic first; then lags. Each step is between
+two members of a topic and makes their values more even, so no step makes balance worse, and the
+steps end.
 """
 
 from bisect import bisect_left, insort
@@ -18,21 +20,19 @@ from quorate.assignors.topology import Ints
 __all__ = ["moved", "within_bound"]
 
 _WORTH = 16
-"""A step that evens out lags has to be worth it: what the lower of two members gains is at least
-this part of their difference, 1/16.
-"""
+"""The smallest worthwhile step for lags: the lower member must gain 1/16 of the difference."""
 
 _STUCK = 16
-"""Members of a topic that may turn out to be as low as they can get before the topic is left alone."""
+"""Number of members that cannot be improved before a topic is left as it is."""
 
 
 def moved(table: Table, owner: Ints) -> int:
-    """How many partitions go from a member that has them, and subscribes to their topic, to another one."""
+    """Return how many partitions move from an owner that subscribes to their topic."""
     return int(np.count_nonzero((table.owners >= 0) & (table.owners != owner)))
 
 
 def within_bound(dealer: TopicDealer, bound: int) -> Ints:
-    """The member of each partition (-1: nobody subscribes), with at most `bound` partitions moved, in the sense of `moved`."""
+    """Return the member of each partition (-1 without subscribers), with at most `bound` moves."""
     topics = [_Topic(dealer, topic) for topic in dealer.table.topics]
     skew = dealer.options.max_count_skew
     left = _repair(topics, bound, lambda topic: topic.count_gap - skew, lambda topic, left: topic.even_counts(skew))
@@ -49,16 +49,16 @@ def _repair(
     gap: "Callable[[_Topic], int]",
     step: "Callable[[_Topic, int], int | None]",
 ) -> int:
-    """Take steps in the topic with the largest gap while there are moves left and gaps.
+    """Take steps in the topic with the largest gap, while moves and gaps are left.
 
-    Returns the moves that are left.
+    Returns the number of moves left.
     """
     queue = [(-gap(topic), number) for number, topic in enumerate(topics)]
     heapify(queue)
     while queue and queue[0][0] < 0 < left:
         topic = topics[queue[0][1]]
         cost = step(topic, left)
-        if cost is None:  # nothing helps here
+        if cost is None:  # no further improvement
             heappop(queue)
         else:
             left -= cost
@@ -67,7 +67,7 @@ def _repair(
 
 
 class _Topic:
-    """Who has which partitions of a topic: at first what it had before, and what nobody had goes where least is."""
+    """The owners of a topic's partitions: at first the previous ones, and `deal` for the others."""
 
     def __init__(self, dealer: TopicDealer, topic: int) -> None:
         table = dealer.table
@@ -85,15 +85,14 @@ class _Topic:
         np.add.at(totals, had, self._lags[~free])
         self._holder[free] = dealer.deal(topic, self.partitions[free], totals, counts)
         self._stuck: list[int] = []
-        # Of all topics only the gaps are kept; who has what in detail only of those that are
-        # repaired.
+        # Gaps are kept for all topics; details only for those that are repaired.
         self._detail: tuple[Ints, Ints, dict[int, list[tuple[int, int]]]] | None = None
         counts, totals = self._sums()
         self.count_gap = int(np.ptp(counts))
         self.lag_gap = int(np.ptp(totals))
 
     def holders(self) -> Ints:
-        """For each of `partitions` the place in `members` of who has it."""
+        """Return for each of `partitions` the position in `members` of its owner."""
         return self._holder
 
     def _sums(self) -> tuple[Ints, Ints]:
@@ -103,7 +102,7 @@ class _Topic:
         return counts, totals
 
     def _details(self) -> tuple[Ints, Ints, dict[int, list[tuple[int, int]]]]:
-        """Counts, total lags, and of each member (lag, place in `partitions`) ascending."""
+        """Return counts, total lags, and each member's sorted (lag, position in `partitions`)."""
         if self._detail is None:
             held: dict[int, list[tuple[int, int]]] = {}
             for place in range(len(self.partitions) - 1, -1, -1):
@@ -114,9 +113,9 @@ class _Topic:
         return self._detail
 
     def _give(self, giver: int, taker: int, item: tuple[int, int]) -> int:
-        """Hand one partition over.
+        """Move one partition.
 
-        Returns what that costs: 1 if it leaves its owner, -1 if it comes back.
+        Returns its cost: 1 if it leaves its owner, -1 if it returns to it.
         """
         counts, totals, held = self._details()
         lag, place = item
@@ -135,7 +134,7 @@ class _Topic:
         return (owner == giver) - (owner == taker) if owner >= 0 else 0
 
     def even_counts(self, skew: int) -> int | None:
-        """One partition from who has the most to who has the fewest: the one that evens out their lags best."""
+        """Move the partition that balances lags best from the member with the most partitions."""
         if self.count_gap <= skew:
             return None
         counts, totals, held = self._details()
@@ -148,9 +147,10 @@ class _Topic:
         return self._give(giver, taker, min(near, key=lambda item: (abs(item[0] - ideal), item)))
 
     def even_lags(self, skew: int, left: int) -> int | None:
-        """A move, or an exchange of two partitions, between who has the most and who has the least lag; who cannot get lower is passed over next time.
+        """Move or swap partitions between the members with the most and the least lag.
 
-        Returns the cost, `None` if the topic is to be left alone.
+        Returns the cost; `None` if the topic cannot be improved. A member that cannot be improved
+        is skipped next time.
         """
         counts, totals, held = self._details()
         givers = totals.copy()
@@ -188,6 +188,6 @@ class _Topic:
 
 
 def _best(first: Ints, second: Ints) -> int:
-    """The index of the largest `first`, among equals of the largest `second`."""
+    """Return the index of the largest `first`, and among equals the largest `second`."""
     among = np.flatnonzero(first == first.max())
     return int(among[np.argmax(second[among])])

@@ -1,7 +1,7 @@
-"""The rule of KIP-169 with options, a partition at a time: to the member with the least weight among those whose number of partitions allows it.
+"""The rule of KIP-169 with options: each partition goes to the member with the least weight.
 
-With a skew of 1, no racks and no owners, this is the KIP's rule: `rounds` gives the same answer
-faster.
+Members with too many partitions are excluded. With a skew of 1, without racks and owners, this is
+the KIP's rule; `rounds` has the same result faster.
 """
 
 from collections import Counter
@@ -25,29 +25,28 @@ def deal(
     tolerance: int = 0,
     owners: Sequence[int] | None = None,
 ) -> list[int]:
-    """Deal partitions in the order given.
+    """Assign partitions in the order given; return the candidate of each.
 
-    Returns the candidate that each goes to; `weights` and `counts` of the candidates are brought up
-    to date.
+    Updates `weights` and `counts` of the candidates.
 
-    Candidates are numbers from 0, in the order that decides between equals. `lanes`: the same
-    candidates by rack (one lane if racks do not count), each lane sorted by (weight, count,
-    number); `lane_of`: the lane of each candidate. Those that can get nothing in any case may be
-    left out: `fewest` is the least count of all, and `others` of those left out have it. A
-    partition adds its amount to the weight and 1 to the count of who gets it; nobody gets one that
-    would have more than `skew` partitions more than the fewest that anybody has. Of those allowed:
+    Candidates are numbered from 0, and lower numbers win ties. `lanes`: the candidates by rack (one
+    lane if racks do not count), each lane sorted by (weight, count, number); `lane_of`: the lane of
+    each candidate. Candidates that cannot get a partition may be left out: `fewest` is the smallest
+    count of all, and `others` is how many of those left out have it. A partition adds its amount to
+    the weight and 1 to the count of its candidate. A candidate is excluded if its count would
+    exceed the smallest count by more than `skew`. Of the others, the partition goes to:
 
-    1. the lightest (then the one with the fewest partitions, then the first);
-    2. but its `owners` entry (-1: none), if that one is as light and has as few;
-    3. but the lightest in its `local_lanes`, if the lightest of all is not in them and that one is
-       heavier by `tolerance` at most.
+    1. the one with the least weight (then the smallest count, then the first);
+    2. instead, its owner in `owners` (-1: none), if weight and count are equal;
+    3. instead, the one with the least weight in its `local_lanes`, if the first is in another lane,
+       and the difference in weight is at most `tolerance`.
     """
     how_many = Counter(counts)
     how_many[fewest] += others
-    fresh = [0] * len(lanes)  # how far each lane is used up; candidates that got something are in the lane's heap
+    fresh = [0] * len(lanes)  # position in each lane; candidates with new partitions are in the lane's heap
     heaps: list[list[tuple[int, int, int]]] = [[] for _ in lanes]
     touched: set[int] = set()
-    waiting: dict[int, list[int]] = {}  # count → candidates that have too many until `fewest` grows
+    waiting: dict[int, list[int]] = {}  # count → candidates excluded until `fewest` grows
     if max(how_many) - fewest >= skew:
         for one, count in enumerate(counts):
             if count - fewest >= skew:
@@ -55,9 +54,9 @@ def deal(
                 waiting.setdefault(count, []).append(one)
 
     def head(number: int) -> tuple[int, int, int] | None:
-        """The best of a lane: (weight, count, number)."""
+        """Return (weight, count, number) of the best candidate of a lane."""
         heap, lane, at = heaps[number], lanes[number], fresh[number]
-        while heap and heap[0][1] != counts[heap[0][2]]:  # got another one since
+        while heap and heap[0][1] != counts[heap[0][2]]:  # outdated
             heappop(heap)
         while at < len(lane) and lane[at] in touched:
             at += 1
@@ -78,7 +77,7 @@ def deal(
             key = heads[number]
             if key is not None and (best is None or key < best):
                 best, lane = key, number
-        assert best is not None  # the candidate with the fewest is always allowed
+        assert best is not None  # a candidate with the smallest count is never excluded
         winner = best[2]
         owner = -1 if owners is None else owners[place]
         if owner >= 0 and weights[owner] == best[0] and counts[owner] == best[1]:
@@ -94,7 +93,7 @@ def deal(
         counts[winner] = count + 1
         weights[winner] += amount
         touched.add(winner)
-        freed: Sequence[int] = ()  # may be given some again, now that nobody has as few as before
+        freed: Sequence[int] = ()  # candidates no longer excluded, because the smallest count grew
         if count == fewest and not how_many[fewest]:
             fewest += 1
             freed = waiting.pop(fewest + skew - 1, ())
@@ -104,7 +103,7 @@ def deal(
             waiting.setdefault(count + 1, []).append(winner)
         else:
             heappush(heaps[lane_of[winner]], (weights[winner], count + 1, winner))
-        # The best of other lanes stays.
+        # The best candidates of other lanes stay the same.
         lane = lane_of[winner]
         heads[lane] = head(lane)
         if freed:

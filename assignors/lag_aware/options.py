@@ -1,4 +1,4 @@
-"""What can be asked of `lag-aware` beyond the KIP, and the dealing of all topics that honours it, but for the bound on moves (`bounded`)."""
+"""The options of `lag-aware`, and the assignment of all topics with them, except `max_moved`."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,14 +13,14 @@ from quorate.assignors.topology import Ints
 __all__ = ["LagAwareOptions", "Locality", "TopicDealer"]
 
 Locality = Literal["replica", "leader"]
-"""What makes a partition local to a member: a replica in the member's rack, or its leader."""
+"""What makes a partition local to a member: a replica, or the leader, in the member's rack."""
 
 
 @dataclass(frozen=True, slots=True)
 class LagAwareOptions:
-    """The options of `LagAwareAssignor`, which explains them.
+    """The options of `LagAwareAssignor`, which documents them.
 
-    Raises `ValueError` for values that cannot be.
+    Raises `ValueError` for invalid values.
     """
 
     max_count_skew: int = 1
@@ -33,22 +33,23 @@ class LagAwareOptions:
     def __post_init__(self) -> None:
         if self.max_count_skew < 1:
             raise ValueError(
-                f"max_count_skew is {self.max_count_skew}: give 1 (partitions of a topic are even) or more, as they do not always divide evenly"
+                f"max_count_skew is {self.max_count_skew}; give 1 (even partition counts) or more, "
+                "as partitions do not always divide evenly"
             )
         if self.locality not in (None, "replica", "leader"):
-            raise ValueError(f"locality {self.locality!r} is not known; use replica, leader or None")
+            raise ValueError(f"unknown locality {self.locality!r}; use replica, leader or None")
         if not self.local_tolerance >= 0:
             raise ValueError(
-                f"local_tolerance is {self.local_tolerance}: give 0 or more, in fair shares of a topic's lag"
+                f"local_tolerance is {self.local_tolerance}; give 0 or more, in fair shares of a topic's lag"
             )
         if self.local_tolerance and self.locality is None:
-            raise ValueError("local_tolerance without locality does nothing: give locality, too")
+            raise ValueError("local_tolerance has no effect without locality; give locality too")
         if self.max_moved is not None and self.max_moved < 0:
-            raise ValueError(f"max_moved is {self.max_moved}: give the number of partitions that may move, 0 or more")
+            raise ValueError(f"max_moved is {self.max_moved}; give the number of partitions that may move, 0 or more")
 
 
 class TopicDealer:
-    """Deals the topics of one table, by certain options."""
+    """Assigns the topics of one table with the given options."""
 
     def __init__(self, table: Table, options: LagAwareOptions) -> None:
         self.table = table
@@ -56,7 +57,7 @@ class TopicDealer:
         self._places: dict[int, list[Ints]] = {}
 
     def all_topics(self) -> Ints:
-        """The member of each partition; -1 where nobody subscribes."""
+        """Return the member of each partition; -1 without subscribers."""
         table, first = self.table, self.table.topology.first
         owner: Ints = np.full(len(table.lags), -1, np.int64)
         idle = []
@@ -80,9 +81,10 @@ class TopicDealer:
         return owner
 
     def deal(self, topic: int, partitions: Ints, weights: Ints, counts: Ints, *, idle: bool = False) -> Ints:
-        """Deal some partitions of one topic to its subscribers, as `deal` does: by lag, or, `idle`, by the number of partitions of all topics.
+        """Assign partitions of one topic to its subscribers, by lag or, if `idle`, by counts.
 
-        `weights`, `counts`: what each subscriber has. Returns places in `Table.subscribers`.
+        The latter are counts over all topics. `weights`, `counts`: the current values of each
+        subscriber. Returns positions in `Table.subscribers`.
         """
         if not len(partitions):
             return np.empty(0, np.int64)
@@ -94,8 +96,8 @@ class TopicDealer:
             owners[table.owners[partitions] < 0] = -1
         fewest = int(counts.min())
         at_fewest = int(np.count_nonzero(counts == fewest))
-        # As long as somebody has the fewest, that number stays, and of each rack only so many
-        # members can get anything as there are partitions.
+        # While one member has the smallest count, that count stays, so of each rack at most as many
+        # members can get a partition as there are partitions.
         if at_fewest > len(partitions):
             places = self._some(topic, len(partitions), weights, counts, fewest, owners)
         else:
@@ -127,7 +129,7 @@ class TopicDealer:
         return places[chosen]
 
     def _some(self, topic: int, size: int, weights: Ints, counts: Ints, fewest: int, owners: Ints | None) -> Ints:
-        """The first `size` candidates of each rack, and of the owners those that are allowed to get more; places, ascending."""
+        """Return the first `size` candidates of each rack, and owners not excluded, ascending."""
         allowed = (
             None
             if int(counts.max()) - fewest < self.options.max_count_skew
@@ -145,7 +147,7 @@ class TopicDealer:
         return np.unique(np.concatenate(found))
 
     def _first(self, topic: int, size: int, places: Ints, weights: Ints, counts: Ints) -> Ints:
-        """The first `size` of some places by weight, count, and what decides between equals."""
+        """Return the first `size` positions by weight, count, and tie-breaker."""
         shift = int(counts.max()) + 1
         if int(weights.max()) > (1 << 62) // shift:
             turns = self.table.in_turn(topic, self.table.subscribers(topic)[places])
@@ -166,13 +168,13 @@ class TopicDealer:
         return 1 if self.options.locality is None else len(self.table.group.racks) + 1
 
     def _lanes_of(self, topic: int) -> list[Ints]:
-        """The places of subscribers by rack; those without one are the last."""
+        """Return the positions of subscribers by rack; those without one come last."""
         members = self.table.subscribers(topic)
         if id(members) not in self._places:  # the table keeps these arrays
-            everybody = np.arange(len(members))
+            positions = np.arange(len(members))
             racks = None if self.options.locality is None else self._rack_of[members]
             self._places[id(members)] = (
-                [everybody] if racks is None else [everybody[racks == lane] for lane in range(self._lanes)]
+                [positions] if racks is None else [positions[racks == lane] for lane in range(self._lanes)]
             )
         return self._places[id(members)]
 
@@ -185,7 +187,7 @@ class TopicDealer:
 
     @cached_property
     def _local_lanes(self) -> list[list[int]]:
-        """For each list of replica racks, the lanes of members that are local to it."""
+        """For each list of replica racks, the lanes of members for which it is local."""
         index = {rack: number for number, rack in enumerate(self.table.group.racks)}
         return [
             sorted(
@@ -196,7 +198,7 @@ class TopicDealer:
 
 
 def _renumbered(owners: Ints, places: Ints, size: int) -> list[int]:
-    """Owners as indexes of `places`; -1 for those that are not among them."""
+    """Convert owners to indexes of `places`; -1 for owners that are not among them."""
     index: Ints = np.full(size + 1, -1, np.int64)
     index[places] = np.arange(len(places))
     index[-1] = -1

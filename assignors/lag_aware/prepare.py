@@ -1,4 +1,4 @@
-"""What the dealing of partitions starts from: lags as one array, members in the order of their ids, and who subscribes to which topic."""
+"""Input of the lag-aware algorithms: lags as an array, members by id, topics' subscribers."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -18,21 +18,21 @@ from quorate.assignors.topology import Ints, Topology
 __all__ = ["GivenLags", "Missing", "Table", "first_in_turn", "lag_array"]
 
 GivenLags = Mapping[tuple[str, int], int | None] | Lags | npt.NDArray[np.integer] | Sequence[int]
-"""Topic and partition → lag, or one lag per partition as the topology numbers them. `None`, no
-entry, and -1 in an array: not known.
+"""Topic and partition → lag, or one lag per partition in the topology's numbers.
+
+`None`, no entry, and -1 in an array mean unknown.
 """
 
 Missing = Literal["zero", "median"]
-"""What a lag that is not known counts as."""
+"""What an unknown lag counts as."""
 
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64
 
 
 def lag_array(given: GivenLags, topology: Topology, missing: Missing) -> Ints:
-    """One lag per partition, in records.
+    """Return one lag per partition, in records, limited so that sums fit into 64 bits.
 
-    Sums of them fit into 64 bits: a lag counts as 2**62 / partitions at most. Raises
-    `AssignorError`.
+    The limit is 2⁶² / partitions. Raises `AssignorError` if an array does not match the topology.
     """
     size = int(topology.first[-1])
     most = (1 << 62) // max(1, size)
@@ -47,16 +47,16 @@ def lag_array(given: GivenLags, topology: Topology, missing: Missing) -> Ints:
         array = np.asarray(given)
         if array.shape != (size,) or (size and array.dtype.kind not in "iu"):
             raise AssignorError(
-                f"lags have the shape {array.shape} and the type {array.dtype}, but the topology has {size:,} partitions: give one whole number "
-                "per partition, -1 where it is not known, or a mapping of (topic, partition) to lag"
+                f"lags have shape {array.shape} and type {array.dtype}, but the topology has {size:,} partitions; "
+                "give one integer per partition, -1 if unknown, or a mapping of (topic, partition) to lag"
             )
         lags = np.minimum(array, most).astype(np.int64)
     unknown = lags < 0
     if missing == "median" and unknown.any():
         for topic in np.unique(topology.topic_of[unknown]).tolist():
             part = slice(int(topology.first[topic]), int(topology.first[topic + 1]))
-            told = np.sort(lags[part][~unknown[part]])
-            lags[part][unknown[part]] = told[(len(told) - 1) // 2] if len(told) else 0
+            known = np.sort(lags[part][~unknown[part]])
+            lags[part][unknown[part]] = known[(len(known) - 1) // 2] if len(known) else 0
     else:
         lags[unknown] = 0
     return lags
@@ -65,11 +65,9 @@ def lag_array(given: GivenLags, topology: Topology, missing: Missing) -> Ints:
 class Table:
     """A group and its lags.
 
-    Members are numbered in the order of their ids, as Java sorts strings; topics are taken in the
-    order of their names.
-
-    So nothing depends on the order in which members joined or metadata listed topics.
-    `number_of[m]` is the group's number of member `m`.
+    Members are numbered by id in Java's string order, and topics are taken by name, so the order of
+    members and of topics in the metadata does not matter. `number_of[m]` is the group's number of
+    member `m`.
     """
 
     def __init__(self, group: GroupSpec, lags: Ints, *, shuffle: bool) -> None:
@@ -102,14 +100,14 @@ class Table:
         """Topics with subscribers, by name."""
 
     def subscribers(self, topic: int) -> Ints:
-        """Who subscribes to a topic, in the order of ids.
+        """Return the subscribers of a topic in id order.
 
-        The same array for topics with the same subscribers.
+        Topics with the same subscribers share one array.
         """
         return self._subscribers[self._key_of[topic]]
 
     def in_turn(self, topic: int, members: Ints) -> npt.NDArray[np.uint64] | Ints:
-        """What members are sorted by where they are equal: their numbers, or, shuffled, a hash of topic and member."""
+        """Return sort keys that break ties: members' numbers, or with `shuffle` hashes."""
         if not self.shuffle:
             return members
         mixed = self._hashes[members]
@@ -121,7 +119,10 @@ class Table:
         return mixed
 
     def dealt_together(self) -> list[tuple[Ints, list[int]]]:
-        """Topics that have the same candidates in the same order, and these: as many as can get anything."""
+        """Return topics with their candidates, grouped by equal candidates in equal order.
+
+        Candidates that cannot get a partition are left out.
+        """
         together: dict[bytes, list[int]] = {}
         for topic in self.topics:
             together.setdefault(self._key_of[topic], []).append(topic)
@@ -140,7 +141,7 @@ class Table:
 
     @cached_property
     def _hashes(self) -> npt.NDArray[np.uint64]:
-        """A hash of each member: of its instance id if it has one, which outlives a restart, or else of its member id."""
+        """A hash of each member's instance id, or else of its member id."""
         members = list(self.group.members.items())
         return np.array(
             [_hash(members[at][1].instance_id or members[at][0]) for at in self.number_of.tolist()], np.uint64
@@ -148,12 +149,12 @@ class Table:
 
     @cached_property
     def by_lag(self) -> Ints:
-        """All partitions, topic after topic as the topology has them, within a topic by decreasing lag, then by number."""
+        """All partitions by topic, then by decreasing lag, then by number."""
         return np.lexsort((-self.lags, self.topology.topic_of))
 
     @cached_property
     def owners(self) -> Ints:
-        """The member that has a partition now; -1 if none does."""
+        """The previous owner of each partition; -1 without one."""
         place: Ints = np.empty(len(self.number_of) + 1, np.int64)
         place[self.number_of] = np.arange(len(self.number_of))
         place[-1] = -1
@@ -161,10 +162,10 @@ class Table:
 
 
 def first_in_turn(turns: npt.NDArray[np.uint64] | Ints, size: int) -> Ints:
-    """The places of the `size` smallest of some turns (`Table.in_turn`), in no order."""
+    """Return the positions of the `size` smallest keys of `Table.in_turn`, in no order."""
     share = (size + 8 * size**0.5 + 8) / len(turns)
     if turns.dtype == np.uint64 and share < 0.5:
-        # Hashes are spread evenly, so that hardly ever fewer are below this limit, and few more.
+        # Hashes are uniform, so it is rare that too few are below this limit, and few are too many.
         among = np.flatnonzero(turns < np.uint64(int(share * 2**64)))
         if len(among) >= size:
             return among[np.argpartition(turns[among], size - 1)[:size]]
@@ -172,5 +173,5 @@ def first_in_turn(turns: npt.NDArray[np.uint64] | Ints, size: int) -> Ints:
 
 
 def _hash(text: str) -> int:
-    """64 bits that are the same in every process, on every machine."""
+    """Return a 64-bit hash that is the same in every process and on every machine."""
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

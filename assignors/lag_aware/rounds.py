@@ -1,9 +1,8 @@
-"""The rule of KIP-169, many topics at a time.
+"""The rule of KIP-169 for many topics at once.
 
-A partition goes to a member that has the fewest partitions of the topic, so members are served in
-rounds: everybody gets one before anybody gets another. Nobody's lag changes between two turns of a
-round, so a round is: members in the order of their lags, partitions in decreasing order of theirs,
-side by side.
+A partition goes to a member with the fewest partitions of the topic, so members get partitions in
+rounds: each gets one before any gets a second. Lags do not change between two turns of one member.
+So a round matches members in order of increasing lag with partitions in order of decreasing lag.
 """
 
 import numpy as np
@@ -14,11 +13,11 @@ from quorate.assignors.topology import Ints
 __all__ = ["by_rounds"]
 
 _FEW = 96
-"""Members (of all topics dealt together) up to which a round is faster without NumPy."""
+"""Number of members (over all topics assigned together) up to which NumPy is slower."""
 
 
 def by_rounds(table: Table) -> Ints:
-    """The member of each partition; -1 where nobody subscribes."""
+    """Return the member of each partition; -1 without subscribers."""
     owner: Ints = np.full(len(table.lags), -1, np.int64)
     for members, topics in table.dealt_together():
         _deal(table, members, np.array(topics, np.int64), owner)
@@ -28,7 +27,7 @@ def by_rounds(table: Table) -> Ints:
 def _deal(table: Table, members: Ints, topics: Ints, owner: Ints) -> None:
     first = table.topology.first
     sizes = table.topology.sizes[topics]
-    # Longest first: those that still have partitions in a round are the first rows of everything.
+    # Longest first, so that topics with partitions left in a round are the first rows.
     order = np.argsort(-sizes, kind="stable")
     starts, sizes = first[topics[order]], sizes[order]
     number = len(members)
@@ -36,7 +35,7 @@ def _deal(table: Table, members: Ints, topics: Ints, owner: Ints) -> None:
     lags = table.lags[table.by_lag]
     last = np.array([np.count_nonzero(lags[a : a + b]) for a, b in zip(starts, sizes, strict=True)], np.int64)
 
-    # The first round is in the order of members, all being equal.
+    # The first round is in member order, because all are equal.
     begins = np.repeat(starts - np.append(0, np.cumsum(np.minimum(sizes, number))[:-1]), np.minimum(sizes, number))
     places = begins + np.arange(len(begins))
     ranks = places - np.repeat(starts, np.minimum(sizes, number))
@@ -52,7 +51,7 @@ def _deal(table: Table, members: Ints, topics: Ints, owner: Ints) -> None:
                 _deal_on(table, members, int(starts[row]), int(sizes[row]), done, totals[row].tolist(), owner)
             return
         ranking = np.argsort(totals[:rows], axis=1, kind="stable")
-        if done >= last[:rows].max():  # nothing but zeros is left, and the order of members stays
+        if done >= last[:rows].max():  # only zeros are left, so the order of members stays
             for row in range(rows):
                 rest = np.arange(done, sizes[row])
                 owner[table.by_lag[starts[row] + rest]] = members[ranking[row, rest % number]]
@@ -67,7 +66,7 @@ def _deal(table: Table, members: Ints, topics: Ints, owner: Ints) -> None:
 
 
 def _deal_on(table: Table, members: Ints, start: int, size: int, done: int, totals: list[int], owner: Ints) -> None:
-    """The remaining rounds of one topic."""
+    """Assign the remaining rounds of one topic."""
     partitions = table.by_lag[start + done : start + size]
     lags = table.lags[partitions].tolist()
     number = len(totals)

@@ -1,9 +1,8 @@
-"""`rack-aware-uniform`: a server-side assignor that Kafka lacks.
+"""`rack-aware-uniform`: a rack-aware server-side assignor, which Kafka lacks.
 
-Its own `uniform` has not looked at racks since 4.0 (KAFKA-16694).
-
-`kinds` makes a group small, `balance` finds how even it can be, `solve` the best flow in it (by
-`flow`), and `hand_out` makes an assignment of that.
+Kafka's `uniform` has ignored racks since 4.0 (KAFKA-16694). `kinds` reduces a group to a small
+problem, `balance` computes the best balance, `solve` the best flow (with `flow`), and `hand_out`
+converts it to an assignment.
 """
 
 from quorate.assignors.rack_aware_uniform.assignor import RackAwareUniformAssignor

@@ -1,4 +1,4 @@
-"""The assignor itself: the order of its goals, and the bound on moves."""
+"""The `rack-aware-uniform` assignor: the order of its goals, and the limit on moves."""
 
 from typing import ClassVar, Literal
 
@@ -16,28 +16,28 @@ __all__ = ["RackAwareUniformAssignor"]
 
 
 class RackAwareUniformAssignor(Assignor):
-    """For the server side: balanced, then local, then sticky, each as far as possible.
+    """A server-side assignor: balanced, then local, then sticky, each as far as possible.
 
-    Among all assignments of all partitions (with a subscriber) to subscribers, one that is best in
-    this order:
+    All partitions with a subscriber are assigned. Of all assignments, one that is best in this
+    order is chosen:
 
-    1. Numbers of partitions are as even as possible: sorted from the most to the fewest they are
-       the smallest possible in the order of words, so that neither one move nor any chain of moves
-       makes them more even. If all members subscribe to the same topics, they differ by one at
-       most.
-    2. `prefer="locality"`: the most partitions are local to their members, and among these
-       assignments, 3., the fewest move. `prefer="stickiness"`: the other way round.
+    1. Partition counts are as even as possible. Sorted from largest to smallest they are
+       lexicographically minimal, so no chain of moves makes them more even. With equal
+       subscriptions they differ by one at most.
+    2. With `prefer="locality"`, the most partitions are local to their members, and then the fewest
+       move. With `prefer="stickiness"`, the other way round.
 
-    Local is a partition with a replica in the member's rack, or, `locality="leader"`, with its
-    leader there; nothing is local to a member without a rack. A partition moves if a member that
-    has it (`Member.owned`: its previous target) still subscribes to its topic and does not get it.
+    A partition is local if the member's rack has a replica, or with `locality="leader"` the leader;
+    no partition is local to a member without a rack. A partition moves if its owner
+    (`Member.owned`: its previous target assignment) still subscribes to its topic and does not get
+    it.
 
-    `max_moved`, with `prefer="locality"`: at most so many partitions move, or as many as even
-    numbers need if that is more. If the most local assignment moves more, locality is bought where
-    it takes the fewest moves: the answer is then on the line between two assignments that are best
-    for some price of a move, as near to the bound as whole exchanges allow.
+    `max_moved`, with `prefer="locality"`: the maximum number of moves, or the number needed for
+    balance if that is larger. If the most local assignment needs more, moves are made where they
+    improve locality most: the result is between two assignments that are best for one price of a
+    move, as close to the limit as whole exchanges allow.
 
-    Neither the order of members nor that of topics counts.
+    The order of members and topics does not matter. Raises `ValueError` for invalid options.
     """
 
     name: ClassVar[str] = "rack-aware-uniform"
@@ -50,17 +50,17 @@ class RackAwareUniformAssignor(Assignor):
         max_moved: int | None = None,
     ) -> None:
         if locality not in ("replica", "leader"):
-            raise ValueError(f"locality {locality!r} is not known; use replica or leader")
+            raise ValueError(f"unknown locality {locality!r}; use replica or leader")
         if prefer not in ("locality", "stickiness"):
-            raise ValueError(f"prefer {prefer!r} is not known; use locality or stickiness")
+            raise ValueError(f"unknown value {prefer!r} of prefer; use locality or stickiness")
         if max_moved is not None and max_moved < 0:
-            raise ValueError(f"max_moved is {max_moved}: give the number of partitions that may move, 0 or more")
+            raise ValueError(f"max_moved is {max_moved}; give the number of partitions that may move, 0 or more")
         self.locality: Locality = locality
         self.prefer = prefer
         self.max_moved = max_moved
 
     def assign_group(self, group: GroupSpec) -> Assignment:
-        """The same for a group that is prepared."""
+        """Assign a prepared group; see `Assignor.assign`."""
         groups = Kinds(group, self.locality)
         partitions = np.bincount(groups.topics_of, groups.size_of, len(groups.subscribed)).astype(np.int64)
         subscribed = dict(enumerate(groups.subscribed))
@@ -77,14 +77,14 @@ class RackAwareUniformAssignor(Assignor):
         if self.prefer == "stickiness":
             return [problem.best(1, much) for problem in problems]
         local = [problem.best(much, 1) for problem in problems]
-        # What nobody has goes through a pool as well, but does not move.
+        # Partitions without an owner are pooled as well, but do not move.
         most = partitions if self.max_moved is None else self.max_moved + unowned
         if _pooled(local) <= most:
             return local
         kept = [problem.best(1, much) for problem in problems]
         if _pooled(kept) >= most:
             return kept
-        # Eisner and Severance (1976): the next price to ask for is that at which both ends cost the
+        # Eisner and Severance (1976): the next price to try is that at which both ends cost the
         # same.
         while True:
             remote, pooled = _pooled(local) - _pooled(kept), _remote(kept) - _remote(local)
@@ -95,12 +95,12 @@ class RackAwareUniformAssignor(Assignor):
                 kept = between
             else:
                 local = between
-        room = most - _pooled(kept)
-        answer = []
+        moves_left = most - _pooled(kept)
+        result = []
         for problem, fewer, more in zip(problems, kept, local, strict=True):
-            answer.append(problem.between(fewer, more, fewer.pooled + room))
-            room -= answer[-1].pooled - fewer.pooled
-        return answer
+            result.append(problem.between(fewer, more, fewer.pooled + moves_left))
+            moves_left -= result[-1].pooled - fewer.pooled
+        return result
 
 
 def _remote(flows: list[Flow]) -> int:

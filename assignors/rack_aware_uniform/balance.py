@@ -1,7 +1,7 @@
-"""How even the numbers of partitions can be: which members can be relieved by which others, and how many partitions each of them has to have.
+"""The best possible balance: divides a group into regions with their partition counts.
 
-Topics with the same subscribers, and members with the same subscription, are one node each, so that
-the networks are small.
+Topics with the same subscribers are one node, and so are members with the same subscription, so
+networks are small.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,10 @@ __all__ = ["Region", "regions"]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Topics (`topics`, by kind) whose partitions all go to certain members (`subscriptions`) in every most even assignment.
+    """Topics whose partitions go to the same members in every most balanced assignment.
 
-    Each of these members gets `least` partitions or, unless `exact`, one more.
+    `topics`: kinds of topics; `subscriptions`: those of the members. Each member gets `least`
+    partitions or, unless `exact`, one more.
     """
 
     topics: tuple[int, ...]
@@ -31,34 +32,34 @@ def regions(partitions: Sequence[int], members: Sequence[int], subscribed: Mappi
     `partitions`: of each kind of topic; `members`: of each subscription; `subscribed`: kind of
     topic → subscriptions.
 
-    Most even means that the numbers of partitions of all members, sorted from the most to the
-    fewest, are the smallest possible in the order of words; their sum of squares is then the least,
-    too. The division is that of a decomposition algorithm (Fujishige 1980): try to give everybody
-    the mean, rounded down and then up; where that fails, the smallest cut tells which members
-    cannot be relieved by the others, and these two parts are divided on their own. In the first
-    part nobody has less, in the second nobody has more than what was tried; so a partition that
-    went from the second to the first would make things less even, and none can go the other way.
+    The most balanced assignments are those whose partition counts, sorted from largest to smallest,
+    are lexicographically minimal; their sum of squares is minimal too. The division is a
+    decomposition algorithm (Fujishige 1980). It tries to give each member the mean, rounded down
+    and then up. If that fails, the minimum cut shows which members cannot give partitions to the
+    others, and both parts are divided separately. In the first part all members have at least the
+    mean, in the second part at most. So a move from the second to the first part would make the
+    balance worse, and no move in the other direction is possible.
     """
     found = []
     parts = [(list(range(len(partitions))), list(range(len(members))))]
     while parts:
         topics, subscriptions = parts.pop()
-        there = sum(partitions[topic] for topic in topics)
+        total = sum(partitions[topic] for topic in topics)
         number = sum(members[one] for one in subscriptions)
         if not number:
             continue
-        least = there // number
+        least = total // number
         if len(subscriptions) == 1:
-            found.append(Region(tuple(topics), tuple(subscriptions), least, there == least * number))
+            found.append(Region(tuple(topics), tuple(subscriptions), least, total == least * number))
             continue
         for limit in (least, least + 1):
             flow, cut = _try(partitions, members, subscribed, topics, subscriptions, limit)
-            if flow < min(there, limit * number):
+            if flow < min(total, limit * number):
                 parts.append(_side(topics, subscriptions, cut, here=True))
                 parts.append(_side(topics, subscriptions, cut, here=False))
                 break
-            if flow == there:
-                found.append(Region(tuple(topics), tuple(subscriptions), least, there == least * number))
+            if flow == total:
+                found.append(Region(tuple(topics), tuple(subscriptions), least, total == least * number))
                 break
     return sorted(found, key=lambda region: region.subscriptions)
 
@@ -71,7 +72,10 @@ def _try(
     subscriptions: Sequence[int],
     limit: int,
 ) -> tuple[int, list[bool]]:
-    """How many partitions find a place if nobody gets more than `limit`; and of topics, then subscriptions, which are beyond relief."""
+    """Return how many partitions can be assigned if no member gets more than `limit`, and the cut.
+
+    The cut marks topics, then subscriptions, that cannot give partitions to the others.
+    """
     source, sink = len(topics) + len(subscriptions), len(topics) + len(subscriptions) + 1
     network = Network(sink + 1)
     place = {one: len(topics) + number for number, one in enumerate(subscriptions)}

@@ -1,4 +1,4 @@
-"""Flows of least cost in small networks, in whole numbers: successive shortest paths, all those of one length at a time.
+"""Minimum-cost flows in small networks, with integers: successive shortest paths of equal length.
 
 Knows nothing of partitions.
 """
@@ -10,9 +10,9 @@ __all__ = ["Network"]
 
 
 class Network:
-    """Nodes 0, 1, … and arcs 0, 2, 4, …; an arc's number plus one is the same arc backwards.
+    """Nodes 0, 1, … and arcs 0, 2, 4, …; an arc's number plus one is the reverse arc.
 
-    Costs are not negative.
+    Costs must not be negative.
     """
 
     def __init__(self, nodes: int) -> None:
@@ -21,7 +21,7 @@ class Network:
         self.capacity: list[int] = []
 
     def add(self, tail: int, head: int, capacity: int) -> int:
-        """A new arc; its number."""
+        """Add an arc and return its number."""
         number = len(self.head)
         self.leaving[tail].append(number)
         self.leaving[head].append(number + 1)
@@ -30,12 +30,12 @@ class Network:
         return number
 
     def largest(self, source: int, sink: int, costs: Sequence[int] | None = None) -> tuple[list[int], list[bool]]:
-        """The largest flow from source to sink, and among these one of least cost.
+        """Compute a maximum flow from source to sink with the least cost.
 
-        `costs`: of the arcs 0, 2, 4, …; none: all 0.
+        `costs`: of the arcs 0, 2, 4, …; by default all 0.
 
-        Returns the flow of each arc 0, 2, 4, …, and for each node whether anything more could flow
-        to it (a smallest cut).
+        Returns the flow of each arc 0, 2, 4, …, and for each node whether more could flow to it (a
+        minimum cut).
         """
         left = self.capacity.copy()
         both = [0] * len(left) if costs is None else [cost for one in costs for cost in (one, -one)]
@@ -55,12 +55,15 @@ class Network:
     def _distances(
         self, source: int, sink: int, left: list[int], costs: list[int], potential: list[int]
     ) -> tuple[list[bool], list[int]]:
-        """Which nodes are nearer than the sink (or reached at all, if it is not), and how far they are, by reduced costs; -1: not known."""
+        """Return which nodes are closer than the sink, and their distances by reduced costs.
+
+        If the sink is not reached, these are all reached nodes. Distance -1 means unknown.
+        """
         head, leaving = self.head, self.leaving
         distance = [-1] * len(leaving)
         done = [False] * len(leaving)
         distance[source] = 0
-        # Most reduced costs are 0: those nodes need no queue.
+        # Most reduced costs are 0; such nodes need no queue.
         near, queue = [source], list[tuple[int, int]]()
         while near or queue:
             if near:
@@ -89,7 +92,7 @@ class Network:
         return done, [far if done[node] else -1 for node, far in enumerate(distance)]
 
     def _usable(self, left: list[int], costs: list[int], potential: list[int]) -> list[list[int]]:
-        """For each node the arcs on shortest paths, in either direction: these are where flow can go now."""
+        """Return for each node the arcs on shortest paths, in either direction."""
         head = self.head
         usable: list[list[int]] = []
         for node, leaving in enumerate(self.leaving):
@@ -100,7 +103,7 @@ class Network:
         return usable
 
     def _levels(self, source: int, sink: int, left: list[int], usable: list[list[int]]) -> list[int] | None:
-        """How many arcs each node is away from the source; `None` if the sink is not reached."""
+        """Return each node's number of arcs from the source; `None` if the sink is not reached."""
         head = self.head
         level = [-1] * len(usable)
         level[source] = 0
@@ -116,9 +119,9 @@ class Network:
         return level if level[sink] >= 0 else None
 
     def _augment(self, source: int, sink: int, left: list[int], usable: list[list[int]], level: list[int]) -> None:
-        """Fill all paths along the levels (Dinitz)."""
+        """Fill all paths along the levels (Dinitz's algorithm)."""
         head = self.head
-        at = [0] * len(usable)  # the arc to try next, of each node
+        at = [0] * len(usable)  # the next arc to try, by node
         path: list[int] = []
         node = source
         while True:
@@ -131,7 +134,7 @@ class Network:
                     left[arc ^ 1] += amount
                     if not left[arc]:
                         full = place
-                # On from where the first arc became full; the arcs before it may carry more.
+                # Resume where the first arc became full; the arcs before it may carry more.
                 node = head[path[full] ^ 1]
                 del path[full:]
             below = level[node] + 1

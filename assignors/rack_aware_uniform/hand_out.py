@@ -1,4 +1,4 @@
-"""From kinds back to members and partitions: who of each kind keeps which partitions, and who gets which of the others."""
+"""Converts flows of kinds to an assignment of members and partitions."""
 
 from collections.abc import Sequence
 
@@ -12,12 +12,13 @@ __all__ = ["hand_out"]
 
 
 def hand_out(groups: Kinds, problems: Sequence[Problem], flows: Sequence[Flow]) -> Ints:
-    """The member (by rank) of each of `groups.partitions`.
+    """Return the member (by rank) of each of `groups.partitions`.
 
-    What a kind of members keeps, cell after cell, and then what it gets is dealt to its members in
-    turn, each cell going on where the one before it ended. So members of a kind keep equally many
-    of each cell and have equally many altogether, or one more. Everybody keeps its first partitions
-    of a cell. The others are dealt in rounds, which spreads topics over members.
+    The partitions that a kind of members keeps, cell after cell, and then those that it gets, are
+    dealt to its members in turn; each cell continues where the previous one ended. So members of a
+    kind keep equally many of each cell, and have equally many in total, or one more. Each member
+    keeps its first partitions of a cell. The others are dealt in rounds, which spreads topics over
+    members.
     """
     begins = np.cumsum([0, *(len(kind.owned) for kind in groups.kinds)])  # where each kind's cells begin in `kept`
     kept: Ints = np.zeros(begins[-1], np.int64)
@@ -36,7 +37,7 @@ def hand_out(groups: Kinds, problems: Sequence[Problem], flows: Sequence[Flow]) 
                 entries.append((cell, subscription * (groups.racks + 1) + rack, amount))
         got[problem.exits] = flow.arcs[left : left + len(problem.exits)]
 
-    # Shares of the members of each kind.
+    # The shares of the members of each kind.
     members = len(groups.number_of)
     kind_of: Ints = np.empty(members, np.int64)
     turn: Ints = np.empty(members, np.int64)
@@ -64,7 +65,7 @@ def hand_out(groups: Kinds, problems: Sequence[Problem], flows: Sequence[Flow]) 
     if len(free):
         cells, pools, amounts = np.array(entries, np.int64).T
         by_cell = free[np.argsort(groups.cell_of[free], kind="stable")]
-        # A pool's share of a cell is taken from all of the cell, at equal distances.
+        # A pool's share of a cell is taken from the whole cell, at equal distances.
         number = np.arange(len(by_cell)) - np.repeat(np.cumsum(amounts) - amounts, amounts)
         distance = (number + 0.5) / np.repeat(amounts, amounts)
         pool = np.repeat(pools, amounts)
@@ -78,5 +79,5 @@ def hand_out(groups: Kinds, problems: Sequence[Problem], flows: Sequence[Flow]) 
 
 
 def _share(start: Ints, amount: Ints, turn: Ints, width: Ints) -> Ints:
-    """How many of the places `start` to `start + amount - 1`, dealt in turn to `width` members, the member number `turn` gets."""
+    """Return how many of `amount` positions from `start`, dealt in turn, member `turn` gets."""
     return -((turn - start - amount) // width) + ((turn - start) // width)

@@ -1,10 +1,9 @@
-"""A group in kinds: partitions that are interchangeable, and members that are.
-
-What is left is small, however large the group.
+"""Groups of interchangeable partitions and members, which make the problem small.
 
 Partitions are of one kind (a *cell*) if the same members subscribe to their topics and can read
-them locally. Members are of one kind if they have the same subscription, the same rack, and own as
-many partitions of each cell. Numbers follow member ids and names, so no order of the input counts.
+them locally. Members are of one kind if they have the same subscription, the same rack, and own the
+same number of partitions of each cell. Numbers follow member ids and names, so the order of the
+input does not matter.
 """
 
 from dataclasses import dataclass
@@ -20,12 +19,12 @@ from quorate.assignors.topology import Ints
 __all__ = ["Kinds", "Locality"]
 
 Locality = Literal["replica", "leader"]
-"""What makes a partition local to a member: a replica in the member's rack, or its leader."""
+"""What makes a partition local to a member: a replica, or the leader, in the member's rack."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberKind:
-    """Members (by rank) who are alike; `owned`: cell → how many of its partitions each of them has."""
+    """Interchangeable members (by rank); `owned`: cell → partitions that each of them owns."""
 
     members: list[int]
     subscription: int
@@ -34,14 +33,15 @@ class MemberKind:
 
 
 class Kinds:
-    """Members are numbered (ranked) by their ids: `number_of[rank]` is the group's number.
+    """The kinds of members and partitions of a group.
 
-    Racks are numbered by name, the last number is no rack.
+    Members are numbered (ranked) by id: `number_of[rank]` is the group's number. Racks are numbered
+    by name; the last number means no rack.
 
-    `partitions`: the topology's numbers of all partitions that have a subscriber, by topic name and
-    number; `cell_of` and `owner_of` (a rank, or -1) go with them. A cell has `topics_of[cell]`, a
-    kind of topic, `racks_of[cell]`, the member racks in which it is local, and `size_of[cell]`
-    partitions.
+    `partitions`: the topology's numbers of all partitions with a subscriber, by topic name and
+    partition; `cell_of` and `owner_of` (a rank, or -1) belong to them. A cell has
+    `topics_of[cell]`, a kind of topic, `racks_of[cell]`, the member racks in which it is local, and
+    `size_of[cell]` partitions.
     """
 
     def __init__(self, group: GroupSpec, locality: Locality) -> None:
@@ -52,7 +52,7 @@ class Kinds:
         rack_number = np.array([racks.index(rack) for rack in group.racks] + [len(racks)], np.int64)
         self.racks = len(racks)
         self.rack_of: Ints = rack_number[group.rack_of[self.number_of]]
-        # Subscriptions by their first member, so that their numbers, too, depend on ids only.
+        # Subscriptions by first member, so that their numbers depend on ids only.
         given = group.subscription_of[self.number_of]
         seen, first = np.unique(given, return_index=True)
         by_first = seen[np.argsort(first)]
@@ -85,7 +85,7 @@ class Kinds:
         self._members()
 
     def _topics(self, group: GroupSpec, by_first: Ints) -> Ints:
-        """The kind of each topic of the topology: by who subscribes; -1 if nobody does.
+        """Return the kind of each topic of the topology by its subscribers; -1 without subscribers.
 
         Kinds are numbered by their subscriptions.
         """
@@ -108,7 +108,7 @@ class Kinds:
 
     @staticmethod
     def _local(group: GroupSpec, racks: list[str], locality: Locality) -> tuple[list[frozenset[int]], Ints]:
-        """The different sets of member racks in which partitions are local, and which one each partition has."""
+        """Return the distinct sets of local member racks, and the set of each partition."""
         topology = group.topology
         number = {rack: index for index, rack in enumerate(racks)}
         sets = [
@@ -124,10 +124,10 @@ class Kinds:
         ]
 
     def _members(self) -> None:
-        """Kinds of members, numbered by their first member, and what each member owns of each cell."""
+        """Compute kinds of members, numbered by first member, and owned partitions by cell."""
         has = np.flatnonzero(self.owner_of >= 0)
         cells = max(1, len(self.size_of))
-        # Partitions that are owned by (member, cell, partition); `held[i]:held[i + 1]` are those of
+        # Owned partitions sorted by (member, cell, partition); `held[i]:held[i + 1]` are those of
         # pair i.
         self.owned_by_pair: Ints = has[np.argsort(self.owner_of[has] * cells + self.cell_of[has], kind="stable")]
         codes = self.owner_of[self.owned_by_pair] * cells + self.cell_of[self.owned_by_pair]
@@ -137,8 +137,8 @@ class Kinds:
         self.pair_cell: Ints = codes[starts] % cells
         bounds = np.searchsorted(self.pair_member, np.arange(len(self.number_of) + 1)).tolist()
         self.pairs_from: list[int] = bounds
-        told = np.stack([self.pair_cell, np.diff(self.held)], axis=1)
-        data, width = told.tobytes(), told.dtype.itemsize * 2
+        counts = np.stack([self.pair_cell, np.diff(self.held)], axis=1)
+        data, width = counts.tobytes(), counts.dtype.itemsize * 2
         found: dict[tuple[int, int, bytes], int] = {}
         self.kinds: list[MemberKind] = []
         places = zip(self.subscription_of.tolist(), self.rack_of.tolist(), bounds[:-1], bounds[1:], strict=True)
@@ -146,6 +146,6 @@ class Kinds:
             key = (subscription, rack, data[start * width : end * width])
             kind = found.setdefault(key, len(self.kinds))
             if kind == len(self.kinds):
-                owned = dict(told[start:end].tolist())
+                owned = dict(counts[start:end].tolist())
                 self.kinds.append(MemberKind([], subscription, rack, owned))
             self.kinds[kind].members.append(member)

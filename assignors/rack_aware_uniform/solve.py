@@ -1,8 +1,8 @@
-"""The best assignment of one region, in kinds: how many partitions of each cell stay with each kind of members, and how many go to whom.
+"""The best assignment of one region, in kinds, as a flow.
 
-Partitions flow from cells to members, either straight (they stay with members that own them) or
-through a *pool* (anything goes to members with a certain subscription and rack). A flow costs what
-is not local and what goes through a pool; the least cost is the best assignment.
+Partitions flow from cells to members, either directly (they stay with members that own them) or
+through a *pool* (any partitions go to members with a certain subscription and rack). A flow costs
+its remote partitions and its pooled partitions; the least cost is the best assignment.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,11 @@ __all__ = ["Flow", "Problem"]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """An assignment in kinds: the flow on each arc of its `Problem`, how many partitions are `remote`, and how many do not stay (`pooled`)."""
+    """An assignment in kinds.
+
+    `arcs`: the flow on each arc of its `Problem`; `remote`: remote partitions; `pooled`: partitions
+    that do not stay.
+    """
 
     arcs: list[int]
     remote: int
@@ -24,13 +28,11 @@ class Flow:
 
 
 class Problem:
-    """One region.
+    """One region as a flow network.
 
-    `cells`, `kinds` and `pools` (subscription, rack) are those of the region; arcs come in the
-    order of the lists below.
-
-    `keeps`: (cell, kind of members); `entries`: (cell, pool); `exits`: the kinds, each from its
-    pool.
+    `cells`, `kinds` and `pools` (subscription, rack) are those of the region. Arcs are in the order
+    of these lists: `keeps`: (cell, kind of members); `entries`: (cell, pool); `exits`: the kinds,
+    each from its pool.
     """
 
     def __init__(self, groups: Kinds, region: Region) -> None:
@@ -93,12 +95,11 @@ class Problem:
         self._heads, self._tails = network.head[0::2], network.head[1::2]
 
     def best(self, remote: int, pooled: int) -> Flow:
-        """An assignment of least cost.
+        """Return an assignment of least cost.
 
-        `remote`, `pooled`: what a partition costs that is remote, or that does not stay; not
-        negative.
+        `remote`, `pooled`: the cost of a partition that is remote, or does not stay; not negative.
         """
-        everything = self.size * (remote + pooled) + 1  # nobody gets one more before everybody has the least
+        everything = self.size * (remote + pooled) + 1  # all members get `least` before any gets one more
         costs = [
             remote * is_remote + pooled * is_pooled + everything * extra
             for is_remote, is_pooled, extra in zip(self._remote, self._pooled, self._extra, strict=True)
@@ -114,10 +115,11 @@ class Problem:
         )
 
     def between(self, fewer: Flow, more: Flow, most: int) -> Flow:
-        """Part of the way from `fewer` to `more`, which pools more partitions and has fewer remote ones: at most `most` are pooled.
+        """Return a flow on the way from `fewer` to `more`, with at most `most` partitions pooled.
 
-        Both have to be best for the same costs. Their difference is circles of exchanges; each
-        circle is worth the same per partition pooled, and as many are taken as there is room for.
+        `more` pools more partitions and has fewer remote ones; both must be best for the same
+        costs. Their difference consists of cycles of exchanges with the same benefit per pooled
+        partition, and as many are taken as possible.
         """
         head, tails = self._heads, self._tails
         change = [now - before for before, now in zip(fewer.arcs, more.arcs, strict=True)]
@@ -125,20 +127,20 @@ class Problem:
         for arc, amount in enumerate(change):
             if amount:
                 leaving.setdefault(tails[arc] if amount > 0 else head[arc], []).append(arc)
-        arcs, room = fewer.arcs.copy(), most - fewer.pooled
+        arcs, capacity = fewer.arcs.copy(), most - fewer.pooled
         for start in list(leaving):
-            while room and (circle := self._circle(start, change, leaving)):
-                amount = min(abs(change[arc]) for arc, _ in circle)
-                cost = sum(sign * self._pooled[arc] for arc, sign in circle)
-                times = min(amount, room // cost) if cost > 0 else 0
-                room -= times * cost
-                for arc, sign in circle:
+            while capacity and (cycle := self._cycle(start, change, leaving)):
+                amount = min(abs(change[arc]) for arc, _ in cycle)
+                cost = sum(sign * self._pooled[arc] for arc, sign in cycle)
+                times = min(amount, capacity // cost) if cost > 0 else 0
+                capacity -= times * cost
+                for arc, sign in cycle:
                     change[arc] -= sign * amount
                     arcs[arc] += sign * times
         return self._flow(arcs)
 
-    def _circle(self, start: int, change: list[int], leaving: dict[int, list[int]]) -> list[tuple[int, int]]:
-        """A circle of arcs that are still to change, each with its direction, without a node twice; none if nothing leaves `start` any more."""
+    def _cycle(self, start: int, change: list[int], leaving: dict[int, list[int]]) -> list[tuple[int, int]]:
+        """Return a simple cycle of changing arcs with directions; empty if `start` has none."""
         head, tails = self._heads, self._tails
         path: list[tuple[int, int]] = []
         at = {start: 0}

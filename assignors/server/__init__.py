@@ -1,8 +1,9 @@
-"""Assignors of the server side: `uniform` and `range` of KIP-848, and `simple` of KIP-932.
+"""Server-side assignors: `uniform` and `range` of KIP-848, and `simple` of KIP-932.
 
 ```python
 topology = Topology.of({"orders": 6}, ids={"orders": Uuid.parse("s3EzeZ2eYDCUdBwL6zrHEw")})
-target = UniformAssignor().target(Group({"m1": Member(topics=["orders"]), "m2": Member(topics=["orders"])}, topology))
+members = {"m1": Member(topics=["orders"]), "m2": Member(topics=["orders"])}
+target = UniformAssignor().target(GroupSpec(members, topology))
 target.assignment["m1"], target.changed
 ```
 """

@@ -1,13 +1,12 @@
-"""What the server-side assignors have in common (KIP-848, KIP-932): the kind of subscription, and a target that tells who has to be written.
+"""The base class of server-side assignors (KIP-848, KIP-932), and target assignments.
 
-**Order of members.** The broker puts the group's members into a HashMap before it assigns, so a
-`GroupSpec` has to hold them in the order in which the coordinator goes through its own members. A
-real group keeps these in a TimelineHashMap: `java_order.timeline_order` of the hashes of their ids,
-in the order in which they came into the map.
+**Order of members.** The broker puts members into a HashMap before it assigns. So a `GroupSpec`
+must have them in the coordinator's iteration order, which is that of a TimelineHashMap:
+`java_order.timeline_order` of the hashes of their ids, in insertion order.
 
-**What members own** is their previous target, in the order of its record (`Member.owned`); a
-partition number of -1 stands for a topic that the record names without partitions, which only
-`simple` ever writes.
+**Owned partitions** are the previous target assignment, in the order of its record
+(`Member.owned`). Partition -1 stands for a topic that the record lists without partitions; only
+`simple` writes such records.
 """
 
 from abc import abstractmethod
@@ -27,13 +26,13 @@ from quorate.codecs.releases import KafkaVersion
 __all__ = ["Record", "ServerAssignor", "SubscriptionType", "TargetAssignment"]
 
 Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
-"""A member's target assignment as the coordinator writes it: topic ids with partitions, in order."""
+"""A member's target assignment as the coordinator writes it: topic ids with partitions."""
 
 
 class SubscriptionType(Enum):
-    """What the coordinator found out about the group's subscriptions.
+    """Whether the subscriptions of a group are equal, as determined by the coordinator.
 
-    It decides how `uniform` and `simple` go about it.
+    `uniform` and `simple` have an algorithm for each.
     """
 
     HOMOGENEOUS = "HOMOGENEOUS"
@@ -43,51 +42,54 @@ class SubscriptionType(Enum):
 
     @classmethod
     def of(cls, group: GroupSpec) -> "SubscriptionType":
-        """As the coordinator tells it for a group without regular expressions (names that do not exist count as well)."""
+        """Return the type that the coordinator determines for a group without regex subscriptions.
+
+        Names of topics that do not exist count as well.
+        """
         return cls.HOMOGENEOUS if len(group.subscriptions) <= 1 else cls.HETEROGENEOUS
 
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignment:
-    """A new target assignment: `assignment` of all members, and `changed`, the numbers of those whose content is another than before.
+    """A new target assignment.
 
-    `changed` is in the order in which the coordinator writes the records; for a member that has had
-    no target at all it also writes an empty one. A changed member's partitions are in the order of
-    its record; the others' are as they were given.
+    `assignment`: that of all members. `changed`: the numbers of members whose target differs from
+    the previous one, in the order in which the coordinator writes their records. (For a member
+    without a previous target it writes an empty record too.) The partitions of changed members are
+    in record order, those of others in the order given.
     """
 
     group: GroupSpec
     assignment: Assignment
     changed: Ints
-    told: Mapping[int, Record] = field(default_factory=dict)
-    """The records that `assignment` cannot tell: those with topics that are gone or without
-    partitions.
-    """
+    special_records: Mapping[int, Record] = field(default_factory=dict)
+    """Records with deleted topics or topics without partitions, which `assignment` cannot hold."""
 
     def record(self, member: int) -> Record:
-        """A changed member's record; `member` is its number in the group."""
-        if member in self.told:
-            return self.told[member]
+        """Return the record of a changed member; `member` is its number in the group."""
+        if member in self.special_records:
+            return self.special_records[member]
         topology = self.group.topology
         numbers = self.assignment.partitions[self.assignment.offsets[member] : self.assignment.offsets[member + 1]]
         pairs = zip(topology.topic_of[numbers].tolist(), topology.partition_of[numbers].tolist(), strict=True)
         return tuple(
-            (_known(topology.topics[topic].id), tuple(partition for _, partition in partitions))
+            (_required(topology.topics[topic].id), tuple(partition for _, partition in partitions))
             for topic, partitions in groupby(pairs, key=itemgetter(0))
         )
 
 
-def _known(topic_id: Uuid | None) -> Uuid:
-    assert topic_id is not None  # what is assigned has an id
+def _required(topic_id: Uuid | None) -> Uuid:
+    assert topic_id is not None  # assigned topics have an id
     return topic_id
 
 
 class ServerAssignor(Assignor):
-    """A server-side assignor.
+    """Base class of server-side assignors.
 
-    `version`: the release to answer like. `jdk`: the broker's Java; in rare cases Kafka's answer
-    depends on it (a HashSet that is a copy has other buckets since 19). `subscription_type`: what
-    the coordinator found out; by default it is derived from the group.
+    - `version`: the Kafka release to follow.
+    - `jdk`: the broker's Java version, which matters in rare cases: since 19, copies of a HashSet
+      have another number of buckets.
+    - `subscription_type`: as determined by the coordinator; by default derived from the group.
     """
 
     def __init__(
@@ -107,18 +109,19 @@ class ServerAssignor(Assignor):
 
     @abstractmethod
     def target(self, group: GroupSpec) -> TargetAssignment:
-        """The same, with what the coordinator needs to write its records.
+        """Return the target assignment, with what the coordinator needs to write its records.
 
-        Raises `AssignorError`, for one if a subscribed topic has no id.
+        Raises `AssignorError`, for example if a subscribed topic has no id.
         """
 
     def _type_of(self, group: GroupSpec) -> SubscriptionType:
         return self.subscription_type or SubscriptionType.of(group)
 
-    def _need_at_least(self, *needed: KafkaVersion) -> None:
-        """Refuse a release whose answers are not known here."""
+    def _require_version(self, *needed: KafkaVersion) -> None:
+        """Raise `AssignorError` for a release that is older than all of `needed`."""
         oldest = min(needed)
         if self.version < oldest:
             raise AssignorError(
-                f"{self.name} answers like Kafka {oldest} to {KafkaVersion.NEWEST}, not like {self.version}: leave `version` out, or give a later one"
+                f"{self.name} supports Kafka {oldest} to {KafkaVersion.NEWEST}, not {self.version}; "
+                "leave `version` out, or give a later one"
             )

@@ -1,11 +1,10 @@
-"""Deals partitions with too few holders to members with too few partitions, in a share group.
+"""Assigns partitions with too few owners to members with too few partitions, in a share group.
 
-Partitions stand in the order of the broker's map, members in that of its set. Each partition takes
-as many members as it needs, one after the other, from where the last one stopped; who holds it
-already is passed over; who has his part leaves the row; at its end, it goes on from the start. The
-end comes when the row is empty, or when a whole round of it found nobody to take anything. A
-partition that was just dealt to a member may be dealt to it again, which changes nothing but
-counts.
+Partitions are in the order of the broker's map, members in that of its set. Each partition takes as
+many members as it needs, in turn, starting after the last one. Members that own it already are
+skipped, and members with their full share leave the queue. At its end, the queue starts again. The
+assignment ends when the queue is empty, or when no member took a partition in a whole round. A
+partition just assigned to a member may be assigned to it again, which changes only counts.
 """
 
 import numpy as np
@@ -13,41 +12,41 @@ import numpy as np
 from quorate.assignors.model import AssignorError
 from quorate.assignors.topology import Ints
 
-__all__ = ["dealt"]
+__all__ = ["deal"]
 
 
-def dealt(
+def deal(
     wanting: Ints, needs: Ints, row: Ints, left: Ints, holders: Ints, held: Ints, members: int
 ) -> tuple[Ints, Ints]:
-    """The places that take, and the partition numbers that they take, in time.
+    """Return the places that take partitions, and the partition numbers, in time order.
 
-    `wanting[i]` needs `needs[i]` more holders, at least one. Place `row[i]` may take `left[i]`, at
-    least one. `holders[i]` has `held[i]`, one of those that want. Raises `AssignorError` where
-    Kafka fails.
+    `wanting[i]` needs `needs[i]` more owners, at least one. Place `row[i]` may take `left[i]`, at
+    least one. `holders[i]` owns `held[i]`, one of `wanting`. Raises `AssignorError` where Kafka
+    fails.
     """
     rounds = np.arange(left.sum()) - np.repeat(np.cumsum(left) - left, left)
     takers = np.repeat(row, left)[np.argsort(rounds, kind="stable")]
     taken = np.repeat(wanting, needs)[: len(takers)]
     takers = takers[: len(taken)]
     enough = len(taken) == needs.sum() or bool((np.cumsum(needs) == len(taken)).any())
-    if enough and (_each_alone(needs, held) or _each_once(takers, taken, holders, held, members)):
+    if enough and (_each_without_owner(needs, held) or _each_once(takers, taken, holders, held, members)):
         return takers, taken
     return _one_by_one(wanting, needs, row, left, holders, held)
 
 
-def _each_alone(needs: Ints, held: Ints) -> bool:
+def _each_without_owner(needs: Ints, held: Ints) -> bool:
     return not len(held) and int(needs.max()) == 1
 
 
 def _each_once(takers: Ints, taken: Ints, holders: Ints, held: Ints, members: int) -> bool:
-    """Whether nobody takes a partition that he holds, or takes it twice."""
+    """Return whether no member takes a partition that it owns, or takes one twice."""
     keys = np.concatenate([held * members + holders, taken * members + takers])
     keys.sort()
     return bool((keys[1:] != keys[:-1]).all())
 
 
 def _one_by_one(wanting: Ints, needs: Ints, row: Ints, left: Ints, holders: Ints, held: Ints) -> tuple[Ints, Ints]:
-    """The same, step by step."""
+    """Return the same, computed step by step."""
     holds = set(zip(held.tolist(), holders.tolist(), strict=True))
     unfilled = dict(zip(row.tolist(), left.tolist(), strict=True))
     pairs: list[tuple[int, int]] = []
@@ -61,8 +60,9 @@ def _one_by_one(wanting: Ints, needs: Ints, row: Ints, left: Ints, holders: Ints
                 turn, at, some = list(unfilled), 0, False
                 if not turn:
                     raise AssignorError(
-                        "members have their parts before all partitions have their holders, where Kafka's assignor fails: "
-                        "some hold partitions that cannot be assigned; take these out of what they hold"
+                        "all members have their share before all partitions have enough owners, "
+                        "where Kafka's assignor fails: "
+                        "some own partitions that cannot be assigned; remove these from their owned partitions"
                     )
             place = turn[at]
             at += 1

@@ -1,8 +1,9 @@
-"""Moves partitions of one topic from the most to the least loaded of its subscribers, until their loads differ by one at most or nothing can be moved.
+"""Balances one topic: moves partitions from its most to its least loaded subscribers.
 
-The mirror image of filling: those with the most give one each, from the end of the sorted
-subscribers backwards; then the level sinks by one, and those who are at it join in front. Who has
-no partition of the topic (left) changes places with the last of those that give, and is out.
+It ends when loads differ by one at most, or nothing can move. Members with the most partitions give
+one each, from the end of the sorted subscribers backwards. Then the level falls by one, and members
+at that level join in front. A member without partitions of the topic is swapped with the last of
+those that give, and leaves.
 """
 
 from typing import NamedTuple
@@ -12,33 +13,32 @@ import numpy as np
 from quorate.assignors.server.filling import lowest_first
 from quorate.assignors.topology import Ints
 
-__all__ = ["Transfer", "drained"]
+__all__ = ["Transfer", "transfers"]
 
 
 class Transfer(NamedTuple):
-    """A partition (by its place in the topic) that goes from one member to another."""
+    """A partition (by its position in the topic) that moves from one member to another."""
 
     partition: int
     giver: int
     taker: int
 
 
-def drained(subscribers: Ints, loads: Ints, owners: Ints) -> list[Transfer]:
-    """The moves within one topic, in time.
+def transfers(subscribers: Ints, loads: Ints, owners: Ints) -> list[Transfer]:
+    """Return the moves within one topic, in time order; the arguments are not changed.
 
     `subscribers` ascending, `loads` per member of the group, `owners` of the topic's partitions.
-
-    Changes nothing. Every owner has to be a subscriber.
+    Every owner must be a subscriber.
     """
     sorted_members = lowest_first(subscribers, loads[subscribers])
     level = loads[sorted_members]
     if int(loads[owners].max(initial=0)) - int(level[0]) <= 1:
-        return []  # nobody who has some of the topic has too much
+        return []  # no owner has too many
     by_owner = np.argsort(owners, kind="stable")
     ordered = owners[by_owner]
     starts = np.searchsorted(ordered, sorted_members, side="left")
     ends = np.searchsorted(ordered, sorted_members, side="right")
-    # Before the first who gives, all are out: changing places with oneself changes nothing.
+    # Members after the first one that gives have left: swaps with itself change nothing.
     top = int(np.flatnonzero(ends > starts)[-1])
     return _moves(
         _Drain(sorted_members.tolist(), level.tolist(), starts.tolist(), ends.tolist(), top), by_owner.tolist()
@@ -46,7 +46,7 @@ def drained(subscribers: Ints, loads: Ints, owners: Ints) -> list[Transfer]:
 
 
 class _Drain:
-    """Subscribers by their place in the sorted row; `row[i]` is the place of who stands there now, after changes of places."""
+    """Subscribers by sorted place; `row[i]` is the place of the one at position `i` after swaps."""
 
     __slots__ = ("ends", "giver", "giving_end", "giving_level", "giving_start", "level", "member", "row", "starts")
 
@@ -70,7 +70,7 @@ class _Drain:
         self.giver = self.giving_end - 1
 
     def next_giver(self) -> int:
-        """The place of the next who gives a partition; -1 if there is nobody."""
+        """Return the place of the next member that gives a partition; -1 if there is none."""
         row, starts, ends = self.row, self.starts, self.ends
         while True:
             if self.giver < self.giving_start:

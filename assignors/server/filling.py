@@ -1,8 +1,8 @@
-"""Hands partitions of one topic after the other to the least loaded of its subscribers, as water fills a vessel.
+"""Assigns partitions of one topic after the other to the least loaded of its subscribers.
 
-Subscribers stand sorted by load. Those with the least get one partition each, in that order; then
-they are as many as those of the next level, who join them at the end, and it starts over from the
-first. Loads are of all topics; the next topic sorts anew.
+Subscribers are sorted by load. Those with the smallest load get one partition each, in that order.
+Then they have the load of the next level, whose members join them at the end, and the round starts
+again from the first. Loads are over all topics; each topic sorts again.
 """
 
 from collections.abc import Sequence
@@ -12,26 +12,25 @@ import numpy.typing as npt
 
 from quorate.assignors.topology import Ints
 
-__all__ = ["Vessel", "lowest_first", "poured", "vessels"]
+__all__ = ["Filler", "fillers", "lowest_first", "takers_in_order"]
 
 
 def lowest_first(subscribers: Ints, loads: Ints) -> Ints:
-    """The subscribers (ascending) by their loads."""
-    # Of 16-bit numbers NumPy's stable sort takes linear time.
+    """Return the subscribers (ascending) sorted by load."""
+    # NumPy's stable sort takes linear time for 16-bit numbers.
     least = int(loads.min())
     keys = (loads - least).astype(np.uint16) if int(loads.max()) - least < 1 << 16 else loads
     lowest: Ints = subscribers[np.argsort(keys, kind="stable")]
     return lowest
 
 
-def poured(lowest: Ints, loads: Ints, count: int) -> Ints:
-    """Who gets each of `count` partitions, of subscribers that are sorted by `loads`."""
+def takers_in_order(lowest: Ints, loads: Ints, count: int) -> Ints:
+    """Return the member of each of `count` partitions, for subscribers sorted by `loads`."""
     level = int(loads[0])
     first = int(np.searchsorted(loads, level, side="right"))
     if count <= first:
         return lowest[:count]
-    # One round per level, until all are at one level or nothing is left; then all of them again and
-    # again.
+    # One round per level, until all are at one level or no partition is left; then rounds of all.
     rounds = min(int(loads[-1]) - level + 1, count // first + 1)
     ends = np.searchsorted(loads, np.arange(level, level + rounds), side="right")
     given = np.cumsum(ends)
@@ -46,14 +45,12 @@ def poured(lowest: Ints, loads: Ints, count: int) -> Ints:
     return takers
 
 
-class Vessel:
-    """The subscribers of some topics.
+class Filler:
+    """Assigns partitions to the subscribers of some topics.
 
-    `alone`: no topic with other subscribers has any of them, so who is next is known without
-    sorting them each time.
-
-    `loads` (per member of the group) is shared by all vessels; that of those who stand alone is up
-    to date only after `settle`.
+    `alone`: these members subscribe to no topics of other fillers, so the next one is known without
+    sorting each time. `loads` (per member of the group) is shared by all fillers. Those of such
+    members are up to date only after `settle`.
     """
 
     __slots__ = ("_alone", "_flat", "_level", "_loads", "_next", "_row", "_row_members", "subscribers")
@@ -62,27 +59,27 @@ class Vessel:
         self.subscribers = subscribers
         self._loads = loads
         self._alone = alone
-        # Those of the lowest level, as places among the subscribers and as members; the first
-        # `_next` of them got theirs, and are one level higher.
+        # Members at the lowest level, as places among the subscribers and as members; the first
+        # `_next` of them have got a partition and are one level higher.
         self._row: Ints = subscribers[:0]
         self._row_members: Ints = subscribers[:0]
         self._next = 0
         self._level = 0
-        # All others are just one level higher.
+        # Whether all others are exactly one level higher.
         self._flat = False
 
-    def pour(self, count: int) -> Ints:
-        """Who gets the next `count` partitions, at least one, of a topic."""
+    def fill(self, count: int) -> Ints:
+        """Return the members of the next `count` partitions, at least one, of a topic."""
         end = self._next + count
         if end > len(self._row):
             if not self._alone:
-                return self._generally(count)
+                return self._fill_sorted(count)
             if not self._flat:
                 self.settle()
-                self._look()
+                self._find_lowest()
                 end = count
             if end > len(self._row):
-                return self._round_and_round(count) if self._flat else self._generally(count)
+                return self._fill_two_levels(count) if self._flat else self._fill_sorted(count)
         takers: Ints = self._row_members[self._next : end]
         self._next = end
         return takers
@@ -95,7 +92,7 @@ class Vessel:
             self._loads[self._row_members[self._next :]] = self._level
         self._row, self._row_members, self._next, self._flat = self._row[:0], self._row_members[:0], 0, False
 
-    def _look(self) -> None:
+    def _find_lowest(self) -> None:
         loads = self._loads[self.subscribers]
         self._level = int(loads.min())
         self._row = np.flatnonzero(loads == self._level)
@@ -103,8 +100,8 @@ class Vessel:
         self._next = 0
         self._flat = int(loads.max()) <= self._level + 1
 
-    def _round_and_round(self, count: int) -> Ints:
-        """All are at two levels: first what is left of the lower one, then all in the order in which they stand now, again and again."""
+    def _fill_two_levels(self, count: int) -> Ints:
+        """Return the members if all are at two levels: the rest of the lower, then all in turn."""
         low = self._row[self._next :]
         high = np.ones(len(self.subscribers), np.bool_)
         high[low] = False
@@ -117,10 +114,10 @@ class Vessel:
         self._level += 1 + rounds
         return takers
 
-    def _generally(self, count: int) -> Ints:
+    def _fill_sorted(self, count: int) -> Ints:
         loads = self._loads[self.subscribers]
         lowest = lowest_first(self.subscribers, loads)
-        takers = poured(lowest, self._loads[lowest], count)
+        takers = takers_in_order(lowest, self._loads[lowest], count)
         self._row, self._row_members, self._next = self._row[:0], self._row_members[:0], 0
         if count <= int((loads == loads.min()).sum()):
             self._loads[takers] += 1  # each once
@@ -129,8 +126,8 @@ class Vessel:
         return takers
 
 
-def vessels(places: Sequence[Ints], loads: Ints) -> list[Vessel]:
-    """One for each set of subscribers."""
+def fillers(places: Sequence[Ints], loads: Ints) -> list[Filler]:
+    """Return one filler for each set of subscribers."""
     cover = np.bincount(np.concatenate([np.empty(0, np.int64), *places]), minlength=len(loads))
     shared: npt.NDArray[np.bool_] = cover > 1
-    return [Vessel(one, loads, alone=not shared[one].any()) for one in places]
+    return [Filler(one, loads, alone=not shared[one].any()) for one in places]

@@ -1,10 +1,10 @@
-"""`uniform` where subscriptions differ (since 4.0, KAFKA-17710): topics are balanced one after the other among their subscribers.
+"""`uniform` for different subscriptions (since 4.0, KAFKA-17710): balances topic after topic.
 
-1. Members keep what they have of the topics that they subscribe to.
-2. What nobody has is handed out topic by topic to the least loaded subscribers (`filling`), topics
-   with the most partitions per subscriber first.
+1. Members keep owned partitions of subscribed topics.
+2. Partitions without an owner are assigned topic by topic to the least loaded subscribers
+   (`filling`), topics with the most partitions per subscriber first.
 3. Topic by topic, in the same order, partitions move from the most to the least loaded subscribers
-   (`draining`), until a whole round of the topics moved nothing, at most 16 times.
+   (`draining`), until no partition moved in a round of all topics, for 16 rounds at most.
 
 Members are numbered in the order of the broker's HashMap here ("places").
 """
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.server.assignor import TargetAssignment
-from quorate.assignors.server.draining import drained
-from quorate.assignors.server.filling import vessels
+from quorate.assignors.server.draining import transfers
+from quorate.assignors.server.filling import fillers
 from quorate.assignors.server.ids import need_ids
 from quorate.assignors.server.layout import Step, lay_out, replayed
 from quorate.assignors.server.old_targets import OldTargets, old_targets
@@ -31,11 +31,11 @@ __all__ = ["assign_heterogeneous"]
 Bools = npt.NDArray[np.bool_]
 
 MOST_ROUNDS = 16
-"""Rounds of balancing through all topics."""
+"""Maximum number of balancing rounds over all topics."""
 
 
 def assign_heterogeneous(group: GroupSpec, jdk: int) -> TargetAssignment:
-    """The new target. Raises `AssignorError` if a topic has no id."""
+    """Return the new target assignment. Raises `AssignorError` if a topic has no id."""
     topology = group.topology
     order = group.hash_order
     topics = group.subscribed_topics
@@ -54,16 +54,16 @@ def assign_heterogeneous(group: GroupSpec, jdk: int) -> TargetAssignment:
 
 
 def _topic_order(group: GroupSpec, topics: Ints, partitions: Ints, subscribers: Ints) -> Ints:
-    """Most partitions per subscriber first, then fewest subscribers, then by id."""
+    """Return topics by most partitions per subscriber, then fewest subscribers, then id."""
     most, least = group.topology.id_halves
     return np.lexsort((least[topics], most[topics], subscribers, -(partitions / subscribers)))
 
 
-# ---- 1. what is kept
+# ---- 1. kept partitions
 
 
 def _subscribes(group: GroupSpec, members: Ints, topics: Ints) -> Bools:
-    """Whether each of the members subscribes to the topic beside it."""
+    """Mark the pairs in which the member subscribes to the topic."""
     if len(group.subscriptions) == 1 or not len(members):
         named = np.zeros(len(group.topology), np.bool_)
         named[group.subscribed_topics] = True
@@ -83,26 +83,29 @@ def _subscribes(group: GroupSpec, members: Ints, topics: Ints) -> Bools:
 
 
 def _kept(group: GroupSpec) -> tuple[Bools, Ints, Ints]:
-    """Which owned partitions stay; the place of each partition's owner (-1: nobody); how many partitions each place has."""
+    """Return which owned partitions are kept, and the resulting owners and loads.
+
+    Owners are places, -1 for none; loads are the numbers of partitions of each place.
+    """
     owned = group.owned
     owners = np.full(group.topology.first[-1], -1, np.int64)
-    if not len(owned) or not len(owners):  # nobody has anything, or all topics are gone
+    if not len(owned) or not len(owners):  # no owned partitions, or all topics were deleted
         return np.zeros(len(owned), np.bool_), owners, np.zeros(len(group), np.int64)
     usable = _subscribes(group, group.owning, group.topology.topic_of[owned]) & (owned >= 0)
     numbers, places = owned[usable], group.hash_place[group.owning[usable]]
     owners[numbers] = places
-    if int((owners >= 0).sum()) != len(numbers):  # of several owners the last one counts
+    if int((owners >= 0).sum()) != len(numbers):  # of several owners the last one wins
         np.maximum.at(owners, numbers, places)
     return usable, owners, np.bincount(places, minlength=len(group))
 
 
-# ---- 2. what is handed out
+# ---- 2. partitions without an owner
 
 
 def _filled(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints, loads: Ints) -> tuple[Ints, Ints]:
-    """The partitions that nobody has, in the order in which they are handed out, and the places that get them.
+    """Return the partitions without an owner in assignment order, and the places that get them.
 
-    Counts them in `loads`.
+    Adds them to `loads`.
     """
     topology = group.topology
     free = np.flatnonzero(owners < 0)
@@ -113,20 +116,20 @@ def _filled(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints, 
         return free[:0], free[:0]
     counts = free_counts[free_counts > 0]
     numbers = free[runs(bounds[topics], counts)]
-    made = vessels(sets.places, loads)
+    made = fillers(sets.places, loads)
     takers = [
-        made[number].pour(count) for number, count in zip(sets.set_of[topics].tolist(), counts.tolist(), strict=True)
+        made[number].fill(count) for number, count in zip(sets.set_of[topics].tolist(), counts.tolist(), strict=True)
     ]
-    for vessel in made:
-        vessel.settle()
+    for filler in made:
+        filler.settle()
     return numbers, np.concatenate(takers)
 
 
-# ---- 3. what is moved
+# ---- 3. moves
 
 
 class _Moves(NamedTuple):
-    """Partition numbers that moved, in time, and the places between which they did."""
+    """Partition numbers that moved, in time order, and the places that gave and took them."""
 
     numbers: list[int]
     givers: list[int]
@@ -156,7 +159,7 @@ def _balanced(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints
                 if not _uneven(sets.places[number], loads):
                     even_at[number] = now
                 else:
-                    found = drained(sets.places[number], loads, owners[start:end])
+                    found = transfers(sets.places[number], loads, owners[start:end])
                     if not found:
                         quiet_at[index] = now
                     for partition, giver, taker in found:
@@ -176,11 +179,11 @@ def _uneven(places: Ints, loads: Ints) -> bool:
     return len(some) > 1 and int(some.max()) - int(some.min()) > 1
 
 
-# ---- the new target
+# ---- the new target assignment
 
 
 class _Changes(NamedTuple):
-    """What happened after `kept`, in time: partitions handed out to places, then moves."""
+    """Changes after step 1 in time order: partitions assigned to places, then moves."""
 
     handed: Ints
     takers: Ints
@@ -205,8 +208,8 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
         moved = np.zeros(group.topology.first[-1], np.bool_)
         moved[changes.moves.numbers] = True
         kept &= ~(moved[old.numbers] & gave[changing][old.slots])
-    # Of some members who both gave and got it counts in which order they did; for the others, it is
-    # enough what they have in the end.
+    # For some members that gave and got partitions the order of changes matters; for the others,
+    # only the result does.
     new_slots = slot_of[np.concatenate([changes.takers, np.array(changes.moves.takers, np.int64)])]
     new_numbers = np.concatenate([changes.handed, np.array(changes.moves.numbers, np.int64)])
     followed = np.zeros(len(group), np.bool_)
@@ -251,7 +254,7 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
     offsets = group.owned_offsets
     for slot, listed in lists.items():
         member = int(order[changing[slot]])
-        # What was given away may have come back.
+        # A partition that was given away may have returned.
         if sorted(listed) == sorted(group.owned[offsets[member] : offsets[member + 1]].tolist()):
             differ[slot] = False
     if not differ.all():
@@ -260,10 +263,10 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
 
 
 def _order_matters(group: GroupSpec, both: Bools, changes: _Changes) -> list[int]:
-    """The places that have to be followed step by step, out of those that gave and got.
+    """Return which of the places that gave and got must be replayed step by step.
 
-    A set or map has as many buckets as it needed at its fullest. So order does not matter as long
-    as nobody gives what he got or gets of a topic of which he gave, and the map of topics need not
+    A set or map keeps the number of buckets that it needed at its fullest. So order does not matter
+    if a member gives no partition of a topic of which it got one, and its map of topics does not
     grow for all new topics together.
     """
     topic_of, offsets, order = group.topology.topic_of, group.owned_offsets, group.hash_order
@@ -288,10 +291,10 @@ def _order_matters(group: GroupSpec, both: Bools, changes: _Changes) -> list[int
 
 
 def _owning_with_others(group: GroupSpec, usable: Bools, moves: _Moves) -> Ints:
-    """The places of members that shared the ownership of a partition that moved.
+    """Return the places of members that shared the ownership of a partition that moved.
 
-    A static member that takes another's place can leave a partition with two owners. Whoever gets
-    the partition may have it already, and the owner that did not give it keeps it.
+    A static member that replaces another can leave a partition with two owners. The taker may own
+    the partition already, and the owner that did not give it keeps it.
     """
     numbers = group.owned[usable]
     owners = np.bincount(numbers, minlength=group.topology.first[-1])
@@ -305,7 +308,7 @@ def _owning_with_others(group: GroupSpec, usable: Bools, moves: _Moves) -> Ints:
 def _steps(
     old: OldTargets, dropped: Bools, changes: _Changes, places: list[int], slots: list[int]
 ) -> dict[int, list[tuple[Step, int]]]:
-    """What happened to the members at these places, in time."""
+    """Return the changes of the members at these places, in time order."""
     steps: dict[int, list[tuple[Step, int]]] = {place: [] for place in places}
     for place, slot in zip(places, slots, strict=True):
         topics = old.topics[(old.slots == slot) & dropped]

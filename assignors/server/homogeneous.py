@@ -1,9 +1,9 @@
-"""`uniform` where all members subscribe to the same topics: everyone gets the same number of partitions, or one more, and keeps what it can.
+"""`uniform` for equal subscriptions: all members get the same number of partitions, or one more.
 
-Members are gone through in the order of the broker's HashMap. Each may keep its share of what it
-has; what is above that, and what nobody has, is handed out in one row to those that are below
-theirs. Those that get the one more: members that would have to give it up otherwise, and if they
-are too few, the last members (KAFKA-18688; in 4.0.0 the first members, whoever has it).
+Members are visited in the order of the broker's HashMap. Each may keep its share of owned
+partitions. Partitions above that, and those without an owner, are assigned in one row to members
+below their share. The extra partitions go to members that would lose one otherwise, and then to the
+last members (KAFKA-18688; in 4.0.0 to the first members, whatever they own).
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ __all__ = ["assign_homogeneous"]
 Bools = npt.NDArray[np.bool_]
 
 STABLE_SINCE = KafkaVersion(4, 0, 1)
-"""KAFKA-18688: who has one partition more than others keeps it."""
+"""KAFKA-18688: members keep their extra partition."""
 
 
 def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> TargetAssignment:
-    """The new target.
+    """Return the new target assignment.
 
-    Raises `AssignorError` if a topic has no id, or if partitions are left over (only when more
-    members own a partition than one).
+    Raises `AssignorError` if a topic has no id, or if partitions are left over, which happens only
+    if a partition has several owners.
     """
     topology = group.topology
     order = group.hash_order
@@ -47,18 +47,17 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     shares = _shares(has, total, stable=version >= STABLE_SINCE)
     keeps = np.minimum(has, shares)
     wanted = shares - keeps
-    # From here on only members whose target changes. A slot is one of them, in the order of the
-    # HashMap.
+    # From here on only members whose target changes. A slot is one of them, in HashMap order.
     changing = np.flatnonzero((keeps < lengths) | (wanted > 0))
     old = old_targets(group, order[changing], jdk)
     kept, revoked = _revoked(old, subscribed, keeps[changing])
     row = np.concatenate([row, revoked]) if len(revoked) else row
     if len(row) > wanted.sum():
         raise AssignorError(
-            "partitions would be left over: a partition of the previous target belongs to more than one member; give each to one"
+            "partitions would be left over: a partition of the previous target has several owners; give it one"
         )
     got = wanted[changing]
-    if len(row) < got.sum():  # partitions that several members own
+    if len(row) < got.sum():  # some partitions have several owners
         got = np.diff(np.minimum(np.cumsum(got), len(row)), prepend=0)
     new_slots = np.repeat(np.arange(len(changing)), got)
     numbers, crowded = lay_out(topology, old, kept, new_slots, row, None, jdk, each_once=not len(revoked))
@@ -73,22 +72,22 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
 
 
 def _unowned(group: GroupSpec, topics: Ints) -> Ints:
-    """The partitions of the topics, one topic after the other, that the broker takes for owned by nobody."""
+    """Return the partitions of the topics, topic after topic, that have no owner for the broker."""
     row = group.topology.partitions_of(topics)
     if not len(group.owned) and not len(group.withheld):
         return row
-    free = np.ones(group.topology.first[-1] + 1, np.bool_)  # the last one is that of -1, a partition that is gone
+    free = np.ones(group.topology.first[-1] + 1, np.bool_)  # the last one is that of -1, a deleted partition
     free[group.owned] = False
     free[group.withheld] = False
     return row[free[row]]
 
 
 def _owned_of(group: GroupSpec, subscribed: Bools) -> Ints:
-    """How many partitions of subscribed topics each member owns."""
+    """Return the number of owned partitions of subscribed topics for each member."""
     owned = group.owned
     if not len(owned) or (subscribed.all() and owned.min() >= 0):
         return group.owned_counts
-    if not len(group.topology.topic_of):  # all topics are gone, or have no partitions
+    if not len(group.topology.topic_of):  # all topics were deleted, or have no partitions
         return np.zeros(len(group), np.int64)
     counting = np.zeros(len(owned) + 1, np.int64)
     np.cumsum(subscribed[group.topology.topic_of[owned]] & (owned >= 0), out=counting[1:])
@@ -96,7 +95,7 @@ def _owned_of(group: GroupSpec, subscribed: Bools) -> Ints:
 
 
 def _shares(has: Ints, total: int, *, stable: bool) -> Ints:
-    """How many partitions each member gets, in the order of the HashMap."""
+    """Return the number of partitions of each member, in HashMap order."""
     members = len(has)
     least, extra = divmod(total, members)
     shares = np.full(members, least)
@@ -105,7 +104,7 @@ def _shares(has: Ints, total: int, *, stable: bool) -> Ints:
     elif extra:
         more = has > least
         left = np.maximum(extra - np.cumsum(more) + more, 0)
-        # Once there are no more members than extra partitions, all of them get one.
+        # Once members left are no more than extra partitions left, each of them gets one.
         rest = np.flatnonzero((np.arange(members, 0, -1) <= left) & (left > 0))
         shares += more & (left > 0)
         if len(rest):
@@ -114,7 +113,7 @@ def _shares(has: Ints, total: int, *, stable: bool) -> Ints:
 
 
 def _revoked(old: OldTargets, subscribed: Bools, keeps: Ints) -> tuple[Bools | None, Ints]:
-    """Which partitions the members keep (`None`: all of them), and those that they have above their share, in order."""
+    """Return which partitions members keep (`None`: all), and those above their share, in order."""
     if not len(old.numbers):
         return None, old.numbers
     wanted = subscribed[old.topics]
@@ -127,7 +126,7 @@ def _revoked(old: OldTargets, subscribed: Bools, keeps: Ints) -> tuple[Bools | N
 
 
 def _steps(old: OldTargets, kept: Bools | None, subscribed: Bools, slot: int, new: Ints) -> Iterator[tuple[Step, int]]:
-    """What happens to one member's target, in time."""
+    """Yield the changes of one member's target, in time order."""
     here = np.flatnonzero(old.slots == slot)
     dropped: set[int] = set()
     for place in here.tolist() if kept is not None else ():

@@ -1,4 +1,4 @@
-"""Topics by their ids, as server-side assignors go through them."""
+"""Topics by id, in the iteration orders of server-side assignors."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from quorate.assignors.java_order import UInts
 from quorate.assignors.model import AssignorError
 from quorate.assignors.topology import Ints, Topology
 
-__all__ = ["id_hashes", "need_ids", "subscribed_in_order", "subscribed_set", "tell_order"]
+__all__ = ["id_hashes", "need_ids", "set_subscription_order", "subscribed_in_order", "subscribed_set"]
 
 _MANY = 256
 
@@ -20,17 +20,20 @@ def need_ids(topology: Topology, topics: Ints) -> None:
     if len(topology.without_id) and len(missing := np.intersect1d(topics, topology.without_id)):
         name = topology.topics[int(missing[0])].name
         raise AssignorError(
-            f"topic {name} has no id: server-side assignors go by topic ids (`Topic.id`, or `ids` of `Topology.of`)"
+            f"topic {name} has no id, which server-side assignors need (`Topic.id`, or `ids` of `Topology.of`)"
         )
 
 
 def id_hashes(topology: Topology) -> UInts:
-    """The hash of each topic's id, as HashMap spreads it."""
+    """Return the hash of each topic's id, as spread by HashMap."""
     return java_order.spread(java_order.uuid_hashes(*topology.id_halves))
 
 
 def subscribed_in_order(group: GroupSpec, listing: int, jdk: int) -> Ints:
-    """The topics of a list of names as the broker goes through the subscription: it keeps the names in a HashSet, and leaves out what does not exist."""
+    """Return the topics of a list of names in the broker's iteration order of the subscription.
+
+    The broker keeps the names in a HashSet, and skips those that do not exist.
+    """
     made = group.from_subscriptions
     key = ("broker's order", listing, jdk)
     if key not in made:
@@ -38,7 +41,7 @@ def subscribed_in_order(group: GroupSpec, listing: int, jdk: int) -> Ints:
         index = group.topology.index
         known = dict.fromkeys(filter(index.__contains__, names))
         capacity = java_order.copied_set_capacity(len(names), jdk)
-        # Where many names do not exist, the others can be put into order without them.
+        # If many names do not exist, the others can be ordered without them.
         walk = java_order.placed(known, capacity) if 2 * len(known) < len(names) > _MANY else None
         if walk is None:
             walk = java_order.copied_set(names, jdk)
@@ -49,8 +52,11 @@ def subscribed_in_order(group: GroupSpec, listing: int, jdk: int) -> Ints:
     return found
 
 
-def tell_order(group: GroupSpec, listing: int, names: Sequence[str], jdk: int) -> None:
-    """The broker goes through this list of names in the order of `names`, as it keeps it in another set (a union of names and of what an expression matched)."""
+def set_subscription_order(group: GroupSpec, listing: int, names: Sequence[str], jdk: int) -> None:
+    """Set the broker's iteration order for a list of names to that of `names`.
+
+    Needed where the broker keeps them in another set: a union of names and regex matches.
+    """
     index = group.topology.index
     topics = np.array([index[name] for name in names if name in index], np.int64)
     need_ids(group.topology, topics)
@@ -58,11 +64,11 @@ def tell_order(group: GroupSpec, listing: int, names: Sequence[str], jdk: int) -
 
 
 def subscribed_set(group: GroupSpec, listing: int, jdk: int) -> Ints:
-    """The same topics in the order of a HashSet of their ids that is made of the subscription."""
+    """Return the same topics in the order of a HashSet of their ids."""
     topics = subscribed_in_order(group, listing, jdk)
     topology = group.topology
     most, least = topology.id_halves
-    # Sized by the names, whether they exist or not.
+    # The size is that of all names, whether they exist or not.
     capacity = java_order.copied_set_capacity(len(set(group.listings[listing])), jdk)
     keys = [topology.topics[topic].id for topic in topics.tolist()]
     return topics[java_order.hash_map_order(java_order.uuid_hashes(most[topics], least[topics]), capacity, keys=keys)]

@@ -1,8 +1,8 @@
-"""Puts the partitions of members whose target changed into the order of their records.
+"""Orders the partitions of members with a changed target as in their records.
 
 The broker copies the previous target of such a member: a HashMap sized by the number of topics,
-with copies of the sets. It takes out what the member loses, and puts in what it gets:
-`computeIfAbsent` for topics, `add` for partitions. The record lists what that iterates.
+with copies of the sets. It removes lost partitions and adds new ones: `computeIfAbsent` for topics,
+`add` for partitions. The record has the iteration order of the result.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,14 @@ from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.assignors.server.ids import id_hashes
-from quorate.assignors.server.old_targets import OldTargets, Segments, gone_topics, in_numbers, read_target, topic_map
+from quorate.assignors.server.old_targets import (
+    OldTargets,
+    Segments,
+    deleted_topics,
+    in_numbers,
+    read_target,
+    topic_map,
+)
 from quorate.assignors.topology import Ints, Topology
 
 __all__ = ["Step", "lay_out", "replayed"]
@@ -33,12 +40,12 @@ def lay_out(
     *,
     each_once: bool = False,
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """The partition numbers of all slots, slot after slot, each slot's as iterated; and which slots need `replayed` for their order.
+    """Return all slots' partition numbers in iteration order, and which slots need `replayed`.
 
-    `kept`: which partitions of `old` stay (`None`: all). `new_numbers`: what each of `new_slots`
-    (ascending) gets, in time. `new_set_capacities`: the buckets that a new set of partitions starts
-    with, per topic of the topology; 16 if not given. `each_once`: nobody gets partitions of a topic
-    in several pieces.
+    `kept`: which partitions of `old` are kept (`None`: all). `new_numbers`: partitions added to
+    `new_slots` (ascending), in time order. `new_set_capacities`: the initial buckets of a new set
+    of partitions, per topic of the topology; 16 by default. `each_once`: no slot gets partitions of
+    a topic in several pieces.
     """
     count = len(old.topic_counts)
     old_sizes = old.segments.sizes[old.segments.of]
@@ -75,7 +82,7 @@ def lay_out(
     )
     copies = java_order.table_sizes(old.topic_counts)
     crowded |= java_order.crowded_maps(hashes, copies, 8, sizes=np.bincount(found.slots, minlength=count))
-    if kept is not None:  # what goes was in the copy as well
+    if kept is not None:  # removed partitions were in the copy as well
         before = old.segments
         sizes = np.bincount(before.slots, minlength=count)
         crowded |= java_order.crowded_maps(id_hashes(topology)[before.topics], copies, 8, sizes=sizes)
@@ -89,14 +96,14 @@ def lay_out(
 
 
 def _map_capacities(old: OldTargets, found: Segments, copied: npt.NDArray[np.bool_], slots: Ints) -> Ints:
-    """Buckets of each slot's map of topics, in the end."""
+    """Return the final buckets of each slot's map of topics."""
     count = len(old.topic_counts)
     capacities = java_order.grown(java_order.table_sizes(old.topic_counts), old.topic_counts)
     if copied.all():
         return capacities
     topics = np.bincount(found.slots, minlength=count)
-    # `computeIfAbsent` grows a table that is too full before it looks a key up: a topic that only
-    # the last call brought is not yet counted.
+    # `computeIfAbsent` grows a full table before the lookup, so a topic that only the last call
+    # added is not counted.
     last_elements = np.flatnonzero(np.append(slots[1:] != slots[:-1], True))
     last_segments = found.of[last_elements]
     brought = (found.first[last_segments] == last_elements) & ~copied[last_segments]
@@ -105,27 +112,28 @@ def _map_capacities(old: OldTargets, found: Segments, copied: npt.NDArray[np.boo
 
 
 class Step(Enum):
-    """What happens to one member's target."""
+    """A change of one member's target."""
 
     DROP = auto()
-    """A topic goes, with all its partitions."""
+    """A topic is removed with all its partitions."""
     REMOVE = auto()
-    """A partition goes, and with its last one the topic."""
+    """A partition is removed, and with the last one its topic."""
     ADD = auto()
-    """A partition comes."""
+    """A partition is added."""
 
 
 def replayed(
     group: GroupSpec, member: int, steps: Iterable[tuple[Step, int]], new_set_capacities: Ints | None, jdk: int
 ) -> list[int]:
-    """One member's partition numbers in the order of its record, after steps in time: exact in every case, for one after the other.
+    """Return one member's partition numbers in record order after changes in time order.
 
-    A step is about a topic of the topology (`DROP`) or a partition number.
+    Exact in all cases, but for one member at a time. A step is about a topic of the topology
+    (`DROP`) or a partition number.
     """
     topology = group.topology
     old = read_target(group, member, jdk)
-    # Topics that are gone take part in the size of the copy, but they are taken out again.
-    count = len(old) + gone_topics(group, member)
+    # Deleted topics count for the size of the copy, but are removed again.
+    count = len(old) + deleted_topics(group, member)
     capacity = java_order.table_size(count)
     target: JavaHashMap[int, JavaHashSet[int]] = topic_map(
         topology, capacity if count == len(old) else java_order.hash_map_capacity(count, capacity)

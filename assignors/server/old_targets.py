@@ -1,8 +1,7 @@
-"""The previous targets of some members, in the order in which the broker iterates them.
+"""The previous targets of some members, in the broker's iteration order.
 
-The broker reads a record into a HashMap of topics, each with a HashSet made of the list of
-partitions. Only members whose target changes have to be looked at like this, so it is done for
-those, not for the group.
+The broker reads a record into a HashMap of topics, each with a HashSet created from the list of
+partitions. Only members whose target changes need this order, so it is computed for them only.
 """
 
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from quorate.assignors.topology import Ints, Topology, grouped, runs
 __all__ = [
     "OldTargets",
     "Segments",
-    "gone_topics",
+    "deleted_topics",
     "in_numbers",
     "iterated_target",
     "old_targets",
@@ -30,9 +29,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Elements (partitions) by member and topic: `of[e]` is the segment of element `e`; segments are numbered by slot, then by first appearance.
+    """Elements (partitions) grouped by member and topic.
 
-    `slots`, `topics`, `first` (its first element) and `sizes` are per segment.
+    `of[e]` is the segment of element `e`; segments are numbered by slot, then by first appearance.
+    `slots`, `topics`, `first` (the first element) and `sizes` are per segment.
     """
 
     of: Ints
@@ -43,9 +43,9 @@ class Segments:
 
     @classmethod
     def found(cls, slots: Ints, topics: Ints, topic_count: int, *, each_once: bool = False) -> "Segments":
-        """From the slot (ascending) and the topic of each element.
+        """Create segments from the slot (ascending) and the topic of each element.
 
-        `each_once`: no topic comes up again later in a slot.
+        `each_once`: no topic appears again later in a slot.
         """
         if not len(slots):
             return cls(slots, slots, slots, slots, slots)
@@ -56,7 +56,7 @@ class Segments:
         if each_once:
             return cls(np.repeat(np.arange(len(starts)), lengths), slots[starts], topics[starts], starts, lengths)
         run_keys = keys[starts]
-        # A topic that comes up again later goes on with the segment it had.
+        # A topic that appears again later continues its segment.
         order = np.argsort(run_keys, kind="stable")
         ordered = run_keys[order]
         new = np.empty(len(order), np.bool_)
@@ -78,12 +78,11 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class OldTargets:
-    """Partitions that the topology has, slot after slot, a slot's as the broker iterates them.
+    """Partitions of the topology, slot after slot, each in the broker's iteration order.
 
-    Slot `i` is the `i`-th of the members asked for.
-
-    `slots` and `topics` of each partition; `segments` of partitions by slot and topic;
-    `topic_counts`: topics of each slot, also those that are gone.
+    Slot `i` is the `i`-th of the requested members. `slots` and `topics` are per partition.
+    `segments`: partitions by slot and topic. `topic_counts`: topics of each slot, including deleted
+    ones.
     """
 
     numbers: Ints
@@ -94,22 +93,22 @@ class OldTargets:
 
 
 def old_targets(group: GroupSpec, members: Ints, jdk: int) -> OldTargets:
-    """The previous targets of these members."""
+    """Return the previous targets of these members."""
     topology = group.topology
     lengths = group.owned_counts[members]
     numbers = group.owned[runs(group.owned_offsets[members], lengths)]
     slots = np.repeat(np.arange(len(members)), lengths)
-    gone = np.zeros(len(members), np.int64)
+    deleted = np.zeros(len(members), np.int64)
     if (numbers < 0).any():
         for slot in np.unique(slots[numbers < 0]).tolist():
-            gone[slot] = gone_topics(group, int(members[slot]))
+            deleted[slot] = deleted_topics(group, int(members[slot]))
         slots, numbers = slots[numbers >= 0], numbers[numbers >= 0]
     topics = topology.topic_of[numbers]
     found = Segments.found(slots, topics, len(topology))
-    topic_counts = np.bincount(found.slots, minlength=len(members)) + gone
+    topic_counts = np.bincount(found.slots, minlength=len(members)) + deleted
     if not len(numbers):
         return OldTargets(numbers, slots, topics, found, topic_counts)
-    # Of partitions given in several pieces per topic, the pieces come together in the record.
+    # If a topic's partitions are given in several pieces, the record has them in one.
     if (found.of[1:] < found.of[:-1]).any():
         together = np.argsort(found.of, kind="stable")
         numbers, slots, topics = numbers[together], slots[together], topics[together]
@@ -133,7 +132,7 @@ def old_targets(group: GroupSpec, members: Ints, jdk: int) -> OldTargets:
 
 
 def topic_map(topology: Topology, capacity: int | None = None) -> JavaHashMap[int, Any]:
-    """`new HashMap(capacity)` from topics, by their numbers in the topology."""
+    """Create a `new HashMap(capacity)` whose keys are topic numbers in the topology."""
     most, least = topology.id_halves
     hashes = java_order.uuid_hashes(most, least)
     return JavaHashMap(
@@ -144,7 +143,7 @@ def topic_map(topology: Topology, capacity: int | None = None) -> JavaHashMap[in
 
 
 def read_target(group: GroupSpec, member: int, jdk: int) -> JavaHashMap[int, JavaHashSet[int]]:
-    """The previous target of one member as the broker holds it, without topics that are gone."""
+    """Return the previous target of one member as the broker holds it, without deleted topics."""
     topology = group.topology
     numbers = group.owned[group.owned_offsets[member] : group.owned_offsets[member + 1]]
     numbers = numbers[numbers >= 0]
@@ -157,12 +156,12 @@ def read_target(group: GroupSpec, member: int, jdk: int) -> JavaHashMap[int, Jav
 
 
 def iterated_target(group: GroupSpec, member: int, jdk: int) -> list[int]:
-    """The partition numbers of `read_target`, as it is iterated."""
+    """Return the partition numbers of `read_target`, in iteration order."""
     return in_numbers(group.topology, read_target(group, member, jdk))
 
 
 def in_numbers(topology: Topology, target: JavaHashMap[int, JavaHashSet[int]]) -> list[int]:
-    """Partition numbers of a map of topics and partitions, as it is iterated."""
+    """Return the partition numbers of a map of topics and partitions, in iteration order."""
     return [
         topology.number(topology.topics[topic].name, partition)
         for topic, partitions in target.items()
@@ -170,8 +169,11 @@ def in_numbers(topology: Topology, target: JavaHashMap[int, JavaHashSet[int]]) -
     ]
 
 
-def gone_topics(group: GroupSpec, member: int) -> int:
-    """How many topics of a member's previous target the topology does not have (or has none of the partitions of)."""
+def deleted_topics(group: GroupSpec, member: int) -> int:
+    """Return how many topics of a member's previous target were deleted.
+
+    Topics without any of the target's partitions count as deleted.
+    """
     numbers = group.owned[group.owned_offsets[member] : group.owned_offsets[member + 1]]
     if (numbers >= 0).all():
         return 0

@@ -1,9 +1,7 @@
-"""The server-side `range`: each topic is cut into ranges, one per subscriber, static members first.
+"""The server-side `range`: each topic is divided among its subscribers, static members first.
 
-What members had does not count.
-
-Who subscribes to topics with equally many partitions and subscribers gets the same partitions of
-each.
+Owned partitions are ignored. Topics with the same numbers of partitions and subscribers are
+co-partitioned.
 """
 
 from collections.abc import Sequence
@@ -17,7 +15,7 @@ from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, 
 from quorate.assignors.server.ids import id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.server.target import target_of_all
-from quorate.assignors.subscribers import cut_alike, subscriber_sets
+from quorate.assignors.subscribers import range_owners, subscriber_sets
 from quorate.assignors.topology import Ints, Topology, grouped
 from quorate.codecs.releases import KafkaVersion
 
@@ -25,26 +23,26 @@ __all__ = ["ServerRangeAssignor"]
 
 
 class ServerRangeAssignor(ServerAssignor):
-    """Kafka's `org.apache.kafka.coordinator.group.assignor.RangeAssignor`, with its answers in its order.
+    """Kafka's `org.apache.kafka.coordinator.group.assignor.RangeAssignor`, with its results.
 
-    `version` from 4.0.0 on: early-access releases looked at racks (until KAFKA-16694) or at what
-    members had, which is not known here.
+    `version` must be 4.0.0 or later. Early-access releases used racks (until KAFKA-16694) or owned
+    partitions, which is not implemented.
     """
 
     name: ClassVar[str] = "range"
 
     def target(self, group: GroupSpec) -> TargetAssignment:
-        """See `ServerAssignor.target`."""
-        self._need_at_least(KafkaVersion(4, 0, 0))
+        """Return the target assignment; see `ServerAssignor.target`."""
+        self._require_version(KafkaVersion(4, 0, 0))
         if not len(group):
             return target_of_all(group, np.empty(0, np.int64), np.empty(0, np.int64))
-        everyone = group.sorted_order
+        members = group.sorted_order
         if self._type_of(group) is SubscriptionType.HOMOGENEOUS:
-            # All get partitions of the topics that the one who sorts first subscribes to.
-            topics = subscribed_in_order(group, int(group.listing_of[everyone[0]]), self.jdk)
+            # All get partitions of the topics that the first member in sorted order subscribes to.
+            topics = subscribed_in_order(group, int(group.listing_of[members[0]]), self.jdk)
             maps = _TopicMaps(group.topology, [topics], [len(topics)], np.zeros(len(group), np.int64))
-            return _assigned(group, maps, topics, np.zeros(len(topics), np.int64), [everyone])
-        # A member's map is sized by the names that it subscribes to, known or not.
+            return _assigned(group, maps, topics, np.zeros(len(topics), np.int64), [members])
+        # A member's map is sized by the names in its subscription, known or not.
         maps = _TopicMaps(
             group.topology,
             [subscribed_in_order(group, listing, self.jdk) for listing in range(len(group.listings))],
@@ -57,9 +55,9 @@ class ServerRangeAssignor(ServerAssignor):
 
 
 class _TopicMaps:
-    """In which order members with the same list of names iterate their topics.
+    """The iteration order of topics of members with the same list of names.
 
-    `topics`: per list, in the order in which they are put into the map.
+    `topics`: per list, in insertion order.
     """
 
     def __init__(self, topology: Topology, topics: Sequence[Ints], sizes: Sequence[int], listing_of: Ints) -> None:
@@ -75,7 +73,10 @@ class _TopicMaps:
                 self.crowded.append(number)
 
     def ranks(self, topics: Ints, topic_count: int) -> Ints | None:
-        """The place of each topic in a common order that agrees with each list's; `None` if there is none that is easy to see."""
+        """Return the place of each topic in an order common to all lists.
+
+        `None` if no such order is obvious.
+        """
         ranks = np.full(topic_count, -1, np.int64)
         for order in self.orders:
             if (ranks[order] >= 0).any():
@@ -85,26 +86,29 @@ class _TopicMaps:
 
 
 def _assigned(group: GroupSpec, maps: _TopicMaps, topics: Ints, set_of: Ints, sets: Sequence[Ints]) -> TargetAssignment:
-    """`set_of[i]`: which of `sets` (members, sorted) subscribe to `topics[i]`."""
+    """Return the target assignment.
+
+    `set_of[i]`: the index in `sets` (sorted members) of the subscribers of `topics[i]`.
+    """
     topology = group.topology
     ranks = maps.ranks(topics, len(topology))
     if ranks is not None:
         order = np.argsort(ranks, kind="stable")
         topics, set_of = topics[order], set_of[order]
     numbers = topology.partitions_of(topics)
-    owners = np.concatenate([np.empty(0, np.int64), *cut_alike(sets, set_of, topology.sizes[topics])])
+    owners = np.concatenate([np.empty(0, np.int64), *range_owners(sets, set_of, topology.sizes[topics])])
     if ranks is None:
         by_rank = _by_rank(maps, topology, owners, numbers)
         numbers, owners = numbers[by_rank], owners[by_rank]
     order = np.argsort(owners.astype(np.uint16) if len(group) <= 1 << 16 else owners, kind="stable")
     numbers, lengths = numbers[order], np.bincount(owners, minlength=len(group))
     for listing in maps.crowded:
-        _follow(topology, maps, listing, numbers, lengths)
+        _reorder_crowded(topology, maps, listing, numbers, lengths)
     return target_of_all(group, numbers, lengths)
 
 
 def _by_rank(maps: _TopicMaps, topology: Topology, owners: Ints, numbers: Ints) -> Ints:
-    """Partitions sorted by their topic's place in the map of the member that gets them."""
+    """Sort partitions by their topic's place in the map of the member that gets them."""
     count = len(topology)
     lengths = [len(order) for order in maps.orders]
     keys = np.repeat(np.arange(len(lengths)), lengths) * count + np.concatenate(maps.orders)
@@ -120,8 +124,8 @@ def _by_rank(maps: _TopicMaps, topology: Topology, owners: Ints, numbers: Ints) 
     return np.argsort(ranks.astype(np.uint16) if count <= 1 << 16 else ranks, kind="stable")
 
 
-def _follow(topology: Topology, maps: _TopicMaps, listing: int, numbers: Ints, lengths: Ints) -> None:
-    """Put right the order of members in whose map a bucket is crowded, one member after the other."""
+def _reorder_crowded(topology: Topology, maps: _TopicMaps, listing: int, numbers: Ints, lengths: Ints) -> None:
+    """Correct the order of members whose map has a crowded bucket, one by one."""
     ends = np.cumsum(lengths)
     for member in np.flatnonzero(maps.listing_of == listing).tolist():
         mine = numbers[ends[member] - lengths[member] : ends[member]]

@@ -1,7 +1,7 @@
-"""Makes the new target of a share group out of what members gave up and what they were dealt, and the records of those whose target changed.
+"""Builds the target assignment of a share group from revoked and assigned partitions.
 
-As `layout` says of consumer groups, with two differences. A topic of which a member gives up
-everything stays in its map, without partitions. And topics that are gone may stay, too.
+It works as `layout` for consumer groups, with two differences: a topic whose partitions a member
+lost stays in its map without partitions, and deleted topics may stay too.
 """
 
 from collections.abc import Iterable
@@ -28,10 +28,10 @@ Bools = npt.NDArray[np.bool_]
 def share_target(
     group: GroupSpec, given: Held, places: Ints, numbers: Ints, subscribed: Bools | None, jdk: int
 ) -> TargetAssignment:
-    """The new target. `given`: what members gave up; `places` got `numbers`. Both in time.
+    """Return the target assignment.
 
-    `subscribed`: which topics of the topology the members subscribe to; they lose all others.
-    `None`: they lose none.
+    `given`: partitions that members lost; `places` got `numbers`. Both are in time order.
+    `subscribed`: the topics that members subscribe to, all others are removed; `None` removes none.
     """
     topology, order = group.topology, group.hash_order
     total = int(topology.first[-1])
@@ -44,12 +44,12 @@ def share_target(
     changing = np.flatnonzero(changed)
     slot_of = np.full(len(group), -1, np.int64)
     slot_of[changing] = np.arange(len(changing))
-    exact = _has_odd(group)[order[changing]]
+    exact = _has_unnumbered(group)[order[changing]]
     exact[slot_of[back // total][slot_of[back // total] >= 0]] = True
     again = np.ones(len(new_keys), np.bool_)
     again[np.unique(new_keys, return_index=True)[1]] = False
     if again.any():
-        exact[slot_of[places[again]]] = True  # looking up a topic once more may make the map grow
+        exact[slot_of[places[again]]] = True  # another lookup of a topic may make the map grow
     old = old_targets(group, order[changing], jdk)
     kept = ~np.isin(changing[old.slots] * total + old.numbers, lost_keys)
     stays = np.ones(len(kept), np.bool_) if subscribed is None else subscribed[old.topics]
@@ -78,19 +78,22 @@ def share_target(
             copy: JavaHashMap[Uuid, JavaHashSet[int]] = deep_copy(target, jdk)
             if dropped[place]:
                 _drop(group, copy, subscribed)
-            gone = given.numbers[given.places == place]
-            _move(group, copy, gone.tolist(), numbers[places == place].tolist())
+            lost = given.numbers[given.places == place]
+            _move(group, copy, lost.tolist(), numbers[places == place].tolist())
             records[member] = tuple((topic, tuple(partitions)) for topic, partitions in copy.items())
             listed = _numbers(group, records[member])
             pieces += [laid_out[start : ends[slot] - counts[slot]], np.array(listed, np.int64)]
             start, counts[slot] = int(ends[slot]), len(listed)
         laid_out = np.concatenate([*pieces, laid_out[start:]])
     made = target_of_changed(group, order[changing], laid_out, counts)
-    return TargetAssignment(group, _without_odd(made.assignment), made.changed, records)
+    return TargetAssignment(group, _without_unnumbered(made.assignment), made.changed, records)
 
 
 def held_target(group: GroupSpec, member: int, jdk: int) -> JavaHashMap[Uuid, JavaHashSet[int]]:
-    """The previous target of one member as the broker holds it, topics without partitions and topics that are gone included."""
+    """Return the previous target of one member as the broker holds it.
+
+    It includes topics without partitions and deleted topics.
+    """
     topology = group.topology
     numbers = group.owned[group.owned_offsets[member] : group.owned_offsets[member + 1]]
     lists: dict[Uuid, list[int]] = {}
@@ -109,7 +112,7 @@ def held_target(group: GroupSpec, member: int, jdk: int) -> JavaHashMap[Uuid, Ja
 
 
 def deep_copy(target: JavaHashMap[Uuid, JavaHashSet[int]], jdk: int) -> JavaHashMap[Uuid, JavaHashSet[int]]:
-    """A target as the broker copies it before it changes it."""
+    """Copy a target as the broker does before it changes it."""
     copy: JavaHashMap[Uuid, JavaHashSet[int]] = JavaHashMap(len(target))
     for topic, partitions in target.items():
         copy.put(topic, JavaHashSet.of(partitions, jdk=jdk))
@@ -141,7 +144,7 @@ def _id(group: GroupSpec, number: int) -> Uuid:
 
 
 def _id_of(group: GroupSpec, name: str) -> Uuid | None:
-    """The id of a topic by its name; of one that is gone, if the name is its id."""
+    """Return the id of a topic by its name, or of a deleted topic if the name is its id."""
     index = group.topology.index.get(name)
     if index is not None:
         return group.topology.topics[index].id
@@ -152,7 +155,7 @@ def _id_of(group: GroupSpec, name: str) -> Uuid | None:
 
 
 def _numbers(group: GroupSpec, record: Record) -> list[int]:
-    """The partition numbers of a record that the topology has."""
+    """Return the partition numbers of a record that the topology has."""
     names = {topic.id: topic.name for topic in group.topology.topics}
     return [
         group.topology.number(names[topic], partition)
@@ -163,16 +166,16 @@ def _numbers(group: GroupSpec, record: Record) -> list[int]:
     ]
 
 
-def _has_odd(group: GroupSpec) -> Bools:
-    """Which members have something that no partition number tells."""
-    odd = np.zeros(len(group), np.bool_)
+def _has_unnumbered(group: GroupSpec) -> Bools:
+    """Mark members with owned partitions or topics that have no partition number."""
+    unnumbered = np.zeros(len(group), np.bool_)
     if len(group.owned) and int(group.owned.min()) < 0:
-        odd[group.owning[group.owned < 0]] = True
-    return odd
+        unnumbered[group.owning[group.owned < 0]] = True
+    return unnumbered
 
 
 def _dropped(group: GroupSpec, subscribed: Bools | None) -> Bools:
-    """The places that have topics to which they do not subscribe (and therefore lose them)."""
+    """Mark the places that have topics to which they do not subscribe, and so lose them."""
     dropped = np.zeros(len(group), np.bool_)
     if subscribed is None or not len(group.owned):
         return dropped
@@ -180,19 +183,19 @@ def _dropped(group: GroupSpec, subscribed: Bools | None) -> Bools:
         foreign = (group.owned >= 0) & ~subscribed[group.topology.topic_of[group.owned]]
         dropped[group.owning[foreign]] = True
     index = group.topology.index
-    for member in np.flatnonzero(_has_odd(group)).tolist():
+    for member in np.flatnonzero(_has_unnumbered(group)).tolist():
         for topic, _ in group.members[group.member_ids[member]].owned:
             if topic not in index or not subscribed[index[topic]]:
                 dropped[member] = True
     return dropped[group.hash_order]
 
 
-def _without_odd(assignment: Assignment) -> Assignment:
+def _without_unnumbered(assignment: Assignment) -> Assignment:
     partitions = assignment.partitions
     if not len(partitions) or int(partitions.min()) >= 0:
         return assignment
-    there = np.zeros(len(partitions) + 1, np.int64)
-    np.cumsum(partitions >= 0, out=there[1:])
+    numbered = np.zeros(len(partitions) + 1, np.int64)
+    np.cumsum(partitions >= 0, out=numbered[1:])
     return Assignment(
-        assignment.topology, assignment.member_ids, there[assignment.offsets], partitions[partitions >= 0]
+        assignment.topology, assignment.member_ids, numbered[assignment.offsets], partitions[partitions >= 0]
     )

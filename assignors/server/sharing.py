@@ -1,12 +1,13 @@
-"""Shares out the partitions of a share group (KIP-932): each partition goes to as many members as it takes to give every member one.
+"""The algorithm of `simple` for share groups (KIP-932): several members may own a partition.
 
-What is shared out together is a pool: all topics where everybody subscribes to the same, otherwise
-each topic by itself. In a pool of `n` partitions and `m` subscribers each partition has `ceil(m /
-n)` holders, and the subscribers' parts differ by one at most.
+Each partition goes to as many members as needed to give every member one. Partitions are shared in
+pools: all topics if subscriptions are equal, otherwise each topic alone. In a pool of `n`
+partitions and `m` subscribers each partition has `ceil(m / n)` holders, and the subscribers' shares
+differ by one at most.
 
-1. Who holds more than his part gives partitions up, and who does not subscribe gives up all.
-2. Of a partition with too many holders the first ones give it up.
-3. Partitions with too few are dealt to members with too few, one each, round after round
+1. Members above their share lose partitions, and members that do not subscribe lose all.
+2. Partitions with too many holders lose the first of them.
+3. Partitions with too few holders are assigned to members with too few, one each, in rounds
    (`dealing`).
 
 Which ones these are follows from the order of the broker's hash sets. Members are numbered in the
@@ -22,7 +23,7 @@ import numpy.typing as npt
 
 from quorate.assignors import java_order
 from quorate.assignors.java_order import JavaHashSet, UInts
-from quorate.assignors.server.dealing import dealt
+from quorate.assignors.server.dealing import deal
 from quorate.assignors.topology import Ints
 
 __all__ = ["Held", "Pool", "share_out"]
@@ -31,37 +32,40 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Pool:
-    """`subscribers`: places, ascending.
+    """Subscribers and the partitions shared among them.
 
-    `partitions`: the numbers of those that can be assigned, in the order in which the broker lists
-    them.
+    `subscribers`: places, ascending. `partitions`: the numbers of assignable partitions, in the
+    order in which the broker lists them.
     """
 
     def __init__(self, subscribers: Ints, partitions: Ints) -> None:
         self.subscribers = subscribers
         self.partitions = partitions
         self.holders = -(-len(subscribers) // len(partitions)) if len(partitions) else 0
-        """How many members shall hold each partition."""
+        """The required number of holders of each partition."""
 
     @cached_property
     def parts(self) -> Ints:
-        """How many partitions each subscriber shall hold.
+        """The number of partitions of each subscriber.
 
-        As doubles, because Kafka's rounding shows.
+        Computed with doubles, to reproduce Kafka's rounding.
         """
         each = self.holders * len(self.partitions) / len(self.subscribers)
         sums: Ints = np.ceil(each * np.arange(len(self.subscribers) + 1)).astype(np.int64)
         return sums[1:] - sums[:-1]
 
     def parts_of(self, places: Ints) -> Ints:
-        """The same for some places, nothing for those that do not subscribe."""
+        """Return the same for some places; 0 for those that do not subscribe."""
         found = np.minimum(np.searchsorted(self.subscribers, places), len(self.subscribers) - 1)
         return np.where(self.subscribers[found] == places, self.parts[found], 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Who holds what: `pools[i]`, `places[i]`, `numbers[i]`, by pool, then by place, then as the broker iterates that member's partitions."""
+    """Held partitions: `pools[i]`, `places[i]`, `numbers[i]`.
+
+    Sorted by pool, then by place, then in the broker's iteration order of a member's partitions.
+    """
 
     pools: Ints
     places: Ints
@@ -69,12 +73,10 @@ class Held:
 
 
 def share_out(pools: Sequence[Pool], held: Held, hashes: UInts, members: int) -> tuple[Ints, Ints, Ints]:
-    """Which of `held` are given up (positions); and the places and numbers of what is dealt.
+    """Return which of `held` are lost (positions), and the places and numbers of new ones.
 
-    Both in time.
-
-    `hashes`: of each partition of the topology, as the key that it is in the broker's maps. Raises
-    `AssignorError` where Kafka fails.
+    Both are in time order. `hashes`: of each partition of the topology, as a key of the broker's
+    maps. Raises `AssignorError` where Kafka fails.
     """
     bounds = np.searchsorted(held.pools, np.arange(len(pools) + 1))
     kept = np.ones(len(held.places), np.bool_)
@@ -84,7 +86,7 @@ def share_out(pools: Sequence[Pool], held: Held, hashes: UInts, members: int) ->
     kept[too_many] = False
     places: list[Ints] = []
     numbers: list[Ints] = []
-    # Where nobody holds anything of two pools of the same size, they are dealt in the same way.
+    # Pools of the same size without held partitions are assigned in the same way.
     made: dict[tuple[int, bytes, bytes], tuple[Ints, Ints]] = {}
     for pool, start, end in zip(pools, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         if not len(pool.partitions):
@@ -106,7 +108,7 @@ def share_out(pools: Sequence[Pool], held: Held, hashes: UInts, members: int) ->
 
 
 def _above_part(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts) -> Ints:
-    """What members hold above their parts: of each the first partitions, as a HashSet of them is iterated."""
+    """Return partitions above members' shares: of each member the first in HashSet order."""
     starts = np.flatnonzero((np.diff(held.pools, prepend=-1) != 0) | (np.diff(held.places, prepend=-1) != 0))
     sizes = np.diff(starts, append=len(held.places))
     pool_bounds = np.searchsorted(starts, bounds)
@@ -126,7 +128,7 @@ def _above_part(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts) 
 
 
 def _too_many_holders(pools: Sequence[Pool], held: Held, kept: Bools) -> Ints:
-    """Of partitions that still have too many holders the first ones of these, as a HashSet of them is iterated."""
+    """Return the excess holders of partitions: of each partition the first in HashSet order."""
     if not len(held.numbers):
         return held.numbers
     limits = np.array([pool.holders for pool in pools])[held.pools]
@@ -134,12 +136,12 @@ def _too_many_holders(pools: Sequence[Pool], held: Held, kept: Bools) -> Ints:
     chosen = np.flatnonzero(counts[held.numbers] > limits)
     if not len(chosen):
         return chosen
-    # One partition after the other; holders went into its set in the order of their places.
+    # One partition after the other; its holders were added to the set in the order of their places.
     chosen = chosen[np.argsort(held.numbers[chosen], kind="stable")]
     starts = np.flatnonzero(np.diff(held.numbers[chosen], prepend=-1))
     sizes = np.diff(starts, append=len(chosen))
     alive = kept[chosen]
-    # Those who gave it up made the set grow, too.
+    # Holders that lost it have made the set grow, too.
     order = _iterated(held.places[chosen].astype(np.uint32), sizes, alive)
     excess = counts[held.numbers[chosen[starts]]] - limits[chosen[starts]]
     walked = chosen[order]
@@ -150,7 +152,7 @@ def _too_many_holders(pools: Sequence[Pool], held: Held, kept: Bools) -> Ints:
 
 
 def _in_map_order(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts, found: Ints) -> Ints:
-    """The same positions, by the place of their partitions in the broker's map, which has those that somebody holds."""
+    """Return the same positions in the order of the broker's map of held partitions."""
     out = [found[:0]]
     for number in np.unique(held.pools[found]).tolist():
         numbers = held.numbers[bounds[number] : bounds[number + 1]]
@@ -168,21 +170,21 @@ def _in_map_order(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts
 
 
 def _first_seen(numbers: Ints) -> tuple[Ints, Ints]:
-    """The different numbers in the order in which they first come, and where they do."""
+    """Return the distinct numbers in order of first appearance, and the positions of the first."""
     firsts = np.sort(np.unique(numbers, return_index=True)[1])
     return numbers[firsts], firsts
 
 
 def _buckets(pool: Pool) -> int:
-    """What the broker's map of the partitions of a pool starts with."""
+    """Return the initial buckets of the broker's map of a pool's partitions."""
     return java_order.table_size((len(pool.partitions) + 1) * 4 // 3 + 1)
 
 
 def _iterated(hashes: UInts, sizes: Ints, alive: Bools) -> Ints:
-    """The positions of the keys of default HashSets, `sizes[i]` in the `i`-th, set after set as they are iterated.
+    """Return the positions of the keys of default HashSets, set after set in iteration order.
 
-    Keys that are not `alive` are taken out again after all were added; where they come does not
-    count.
+    The `i`-th set has `sizes[i]` keys. Keys that are not `alive` were removed after all were added;
+    their position does not matter.
     """
     sets = np.repeat(np.arange(len(sizes)), sizes)
     sixteen = np.full(len(sizes), 16)
@@ -192,8 +194,8 @@ def _iterated(hashes: UInts, sizes: Ints, alive: Bools) -> Ints:
     for number in np.flatnonzero(java_order.crowded_maps(spreaded, sixteen, 9, sizes=sizes)).tolist():
         start, end = int(starts[number]), int(starts[number] + sizes[number])
         here = hashes[start:end].tolist()
-        # Numbers are compared as such where their hashes are; pairs of topic and partition cannot
-        # be.
+        # Numbers with equal hashes are compared as numbers; pairs of topic and partition cannot be
+        # compared.
         walked: JavaHashSet[int] = JavaHashSet(hash_of=here.__getitem__, order_of=here.__getitem__)
         for key in range(end - start):
             walked.add(key)
@@ -209,13 +211,13 @@ def _ranks(sizes: Ints) -> Ints:
 
 
 def _dealt(pool: Pool, held: Held, mine: slice, kept: Bools, hashes: UInts, members: int) -> tuple[Ints, Ints]:
-    """The places and numbers of what is dealt in one pool."""
+    """Return the places and numbers of the partitions assigned in one pool."""
     places, numbers = held.places[mine], held.numbers[mine]
     left = pool.parts - np.bincount(places[kept], minlength=members)[pool.subscribers]
     row = np.flatnonzero(left > 0)
     if not len(row):
         return places[:0], numbers[:0]
-    # The broker's map of partitions: those that somebody held, then those that it has not yet seen.
+    # The broker's map of partitions: those held before, then the others.
     known, _ = _first_seen(numbers)
     new = pool.partitions[~np.isin(pool.partitions, known)] if len(known) else pool.partitions
     keys = np.concatenate([known, new])
@@ -235,4 +237,4 @@ def _dealt(pool: Pool, held: Held, mine: slice, kept: Bools, hashes: UInts, memb
     if len(numbers):
         touched = np.isin(numbers, keys[order])
         places, numbers = places[touched], numbers[touched]
-    return dealt(keys[order], needs[order], pool.subscribers[by_bucket], left[by_bucket], places, numbers, members)
+    return deal(keys[order], needs[order], pool.subscribers[by_bucket], left[by_bucket], places, numbers, members)

@@ -1,6 +1,6 @@
-"""`simple` of KIP-932: share groups, where several members may have the same partition.
+"""`simple` of KIP-932, for share groups: balanced, and as sticky as balance allows.
 
-Balanced, and as sticky as balance allows.
+Several members may own the same partition.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,16 +25,16 @@ __all__ = ["SimpleAssignor", "assignable_partitions"]
 
 
 class SimpleAssignor(ServerAssignor):
-    """Kafka's `org.apache.kafka.coordinator.group.assignor.SimpleAssignor`, with its answers in its order.
+    """Kafka's `org.apache.kafka.coordinator.group.assignor.SimpleAssignor`, with its results.
 
-    `assignable`: by topic, the partitions that may be handed out; a topic that it does not name has
-    none. The coordinator hands out those whose share-group state is initialised (KIP-932). By
-    default all. `version` from 4.2.0 on, the first release with share groups for production.
+    `assignable`: topic → the partitions that may be assigned; topics not listed have none. The
+    coordinator assigns those whose share-group state is initialized (KIP-932). By default all.
+    `version` must be 4.2.0 or later, the first release with share groups for production.
 
-    What is odd is Kafka's: where subscriptions differ, members keep what they have of topics that
-    nobody subscribes to any more, deleted ones, too; and a record goes on naming topics of which
-    nothing is left. In `Member.owned`, -1 stands for a topic without partitions, and the text of a
-    topic's id for the name of a topic that is gone. `GroupSpec.with_owned` forgets both.
+    Two peculiarities are Kafka's. With different subscriptions, members keep partitions of topics
+    without any subscriber, even deleted ones. And a record still lists topics whose partitions were
+    all lost. In `Member.owned`, -1 stands for a topic without partitions, and the text of a topic
+    id for the name of a deleted topic. `GroupSpec.with_owned` drops both.
     """
 
     name: ClassVar[str] = "simple"
@@ -49,23 +49,23 @@ class SimpleAssignor(ServerAssignor):
     ) -> None:
         super().__init__(version=version, jdk=jdk, subscription_type=subscription_type)
         if assignable is not None and not isinstance(assignable, Mapping):
-            raise AssignorError(f"`assignable` maps topics to partitions, and is not {assignable!r}")
+            raise AssignorError(f"`assignable` must map topics to partitions, not be {assignable!r}")
         self.assignable = assignable
 
     def target(self, group: GroupSpec) -> TargetAssignment:
-        """See `ServerAssignor.target`.
+        """Return the target assignment; see `ServerAssignor.target`.
 
-        Raises `AssignorError` also where Kafka's assignor fails: if members hold partitions that
-        may not be handed out.
+        Raises `AssignorError` also where Kafka's assignor fails: if members own partitions that are
+        not assignable.
         """
-        self._need_at_least(KafkaVersion(4, 2, 0))
+        self._require_version(KafkaVersion(4, 2, 0))
         if not len(group):
-            return _nothing(group)
+            return _empty_target(group)
         homogeneous = self._type_of(group) is SubscriptionType.HOMOGENEOUS
         topology = group.topology
         topics = _of_the_first(group, self.jdk) if homogeneous else _of_all(group, self.jdk)
         if not len(topics):
-            return _nothing(group)
+            return _empty_target(group)
         pool_of = np.full(len(topology), -1, np.int64)
         if homogeneous:
             pool_of[topics] = 0
@@ -79,7 +79,11 @@ class SimpleAssignor(ServerAssignor):
         return share_target(group, given, places, numbers, pool_of >= 0 if homogeneous else None, self.jdk)
 
     def unchanged(self, group: GroupSpec, member: int) -> Record:
-        """What a member that `target` gives what it had has then, in the order of the broker's map: a copy, where all subscribe alike and it has its part."""
+        """Return the record of a member whose target `target` did not change.
+
+        It is in the order of the broker's map: a copy, if subscriptions are equal and the member
+        has its full share.
+        """
         held = held_target(group, member, self.jdk)
         topics = _of_the_first(group, self.jdk)
         if self._type_of(group) is SubscriptionType.HOMOGENEOUS and len(topics):
@@ -91,7 +95,7 @@ class SimpleAssignor(ServerAssignor):
 
 
 def assignable_partitions(topology: Topology, topics: Ints, assignable: Mapping[str, Collection[int]] | None) -> Ints:
-    """The partitions of these topics that may be handed out, topic after topic, ascending."""
+    """Return the assignable partitions of these topics, topic after topic, ascending."""
     numbers = topology.partitions_of(topics)
     if assignable is None:
         return numbers
@@ -101,12 +105,15 @@ def assignable_partitions(topology: Topology, topics: Ints, assignable: Mapping[
 
 
 def _of_the_first(group: GroupSpec, jdk: int) -> Ints:
-    """The topics of the first member, as the broker goes through its subscription."""
+    """Return the topics of the first member, in the broker's iteration order."""
     return subscribed_in_order(group, int(group.listing_of[group.hash_order[0]]), jdk)
 
 
 def _of_all(group: GroupSpec, jdk: int) -> Ints:
-    """The topics that some member subscribes to, in the order of the HashSet into which the broker adds their ids, member after member."""
+    """Return all subscribed topics in the order of the broker's HashSet of their ids.
+
+    The broker adds the ids member after member.
+    """
     topology = group.topology
     _, firsts = np.unique(group.listing_of[group.hash_order], return_index=True)
     listings = group.listing_of[group.hash_order[np.sort(firsts)]].tolist()
@@ -118,7 +125,7 @@ def _of_all(group: GroupSpec, jdk: int) -> Ints:
 
 
 def _pools(group: GroupSpec, topics: Ints, assignable: Mapping[str, Collection[int]] | None) -> list[Pool]:
-    """One for each topic."""
+    """Return one pool for each topic."""
     sets = subscriber_sets(group, group.hash_order)
     numbers = assignable_partitions(group.topology, topics, assignable)
     counts = np.bincount(group.topology.topic_of[numbers], minlength=len(group.topology))[topics]
@@ -135,7 +142,10 @@ def _held(group: GroupSpec, pool_of: Ints, jdk: int) -> Held:
 
 
 def _key_hashes(topology: Topology, homogeneous: bool) -> java_order.UInts:
-    """The hash of each partition as the key that the broker makes of it: `TopicIdPartition`, or within one topic the number."""
+    """Return the hash of each partition as the broker's map key.
+
+    The key is a `TopicIdPartition`, or within one topic the partition number.
+    """
     partitions = topology.partition_of.astype(np.uint32)
     if not homogeneous:
         return partitions
@@ -143,7 +153,7 @@ def _key_hashes(topology: Topology, homogeneous: bool) -> java_order.UInts:
     return hashes + partitions
 
 
-def _nothing(group: GroupSpec) -> TargetAssignment:
-    """Nobody gets anything."""
+def _empty_target(group: GroupSpec) -> TargetAssignment:
+    """Return a target assignment without partitions."""
     changed = group.hash_order[group.owned_counts[group.hash_order] > 0]
     return target_of_changed(group, changed, np.empty(0, np.int64), np.zeros(len(changed), np.int64))

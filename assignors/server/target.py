@@ -1,4 +1,4 @@
-"""Makes the new target of a group out of the new targets of those members whose target changed."""
+"""Builds the target assignment of a group from the new targets of changed members."""
 
 import numpy as np
 
@@ -11,9 +11,9 @@ __all__ = ["target_of_all", "target_of_changed"]
 
 
 def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: Ints) -> TargetAssignment:
-    """`numbers`: the partitions of the members `changed`, member after member, `counts[i]` of the `i`-th.
+    """Return the target assignment if only the members `changed` get new partitions.
 
-    All others keep what they own.
+    `numbers`: their partitions, member after member, `counts[i]` of the `i`-th.
     """
     lengths = group.owned_counts.copy()
     lengths[changed] = counts
@@ -30,16 +30,14 @@ def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: In
 
 
 def target_of_all(group: GroupSpec, numbers: Ints, counts: Ints) -> TargetAssignment:
-    """`numbers`: the partitions of all members, member after member in the group's order.
+    """Return the target assignment of partitions `numbers`, member after member in group order.
 
-    Finds out whose content is another than before.
+    Determines which members' targets differ from the previous ones.
     """
     ends = np.cumsum(counts)
     differ = counts != group.owned_counts
     if len(group.owned):
-        owner = np.full(
-            group.topology.first[-1] + 1, -1, np.int64
-        )  # the last one is that of -1, a partition that is gone
+        owner = np.full(group.topology.first[-1] + 1, -1, np.int64)  # the last one is that of -1, a deleted partition
         owner[numbers] = np.repeat(np.arange(len(group)), counts)
         owner[-1] = -1
         differ[group.owning[owner[group.owned] != group.owning]] = True

@@ -1,6 +1,6 @@
 """`uniform` of KIP-848: balanced, and as sticky as balance allows.
 
-Racks play no part (they were taken out in KAFKA-16694).
+Racks are ignored (KAFKA-16694).
 """
 
 from typing import ClassVar
@@ -18,17 +18,17 @@ __all__ = ["UniformAssignor"]
 
 
 class UniformAssignor(ServerAssignor):
-    """Kafka's `org.apache.kafka.coordinator.group.assignor.UniformAssignor`, with its answers in its order.
+    """Kafka's `org.apache.kafka.coordinator.group.assignor.UniformAssignor`, with its results.
 
-    `version` from 4.0.0 on: before, different subscriptions were assigned in another way
-    (KAFKA-17710), which is not known here.
+    `version` must be 4.0.0 or later. Before, different subscriptions were assigned by another
+    algorithm (KAFKA-17710), which is not implemented.
     """
 
     name: ClassVar[str] = "uniform"
 
     def target(self, group: GroupSpec) -> TargetAssignment:
-        """See `ServerAssignor.target`."""
-        self._need_at_least(KafkaVersion(4, 0, 0))
+        """Return the target assignment; see `ServerAssignor.target`."""
+        self._require_version(KafkaVersion(4, 0, 0))
         if not len(group):
             return target_of_changed(group, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
         if self._type_of(group) is SubscriptionType.HOMOGENEOUS:

@@ -9,7 +9,7 @@ from quorate.assignors import GroupSpec, Member, Topic, Topology
 from quorate.assignors.java_order import JavaHashMap, copied_map_capacity, copied_set
 from quorate.assignors.model import AssignorError
 from quorate.assignors.server import ServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
-from quorate.assignors.server.ids import tell_order
+from quorate.assignors.server.ids import set_subscription_order
 from quorate.assignors.topology import Ints
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
@@ -187,7 +187,7 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jd
     prepared = GroupSpec(members, topology)
     for number, member_id in enumerate(prepared.member_ids if unions else ()):
         if member_id in unions:
-            tell_order(prepared, int(prepared.listing_of[number]), unions[member_id], jdk)
+            set_subscription_order(prepared, int(prepared.listing_of[number]), unions[member_id], jdk)
     if replaced is not None:
         # Who is a member already and takes another's place goes on with that one's target. What it
         # had itself nobody gets: Kafka's map of owners still names it.

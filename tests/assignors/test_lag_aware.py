@@ -160,7 +160,7 @@ def test_lags_that_cannot_be_summed_in_64_bits_do_not_overflow():
 @pytest.mark.parametrize("lags", [[1, 2], [[1, 2, 3]], [1.0, 2.0, 3.0]])
 def test_lags_that_do_not_fit_are_refused(lags):
     members, topology, _ = two(1, 2, 3)
-    with pytest.raises(AssignorError, match=r"the topology has 3 partitions: give one whole number per partition"):
+    with pytest.raises(AssignorError, match=r"the topology has 3 partitions; give one integer per partition"):
         LagAwareAssignor().assign(members, topology, lags=lags)
 
 

@@ -389,12 +389,12 @@ def test_tolerance_trades_lag_for_locality():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_count_skew": 0}, "max_count_skew is 0: give 1"),
-        ({"max_moved": -1}, "max_moved is -1: give the number"),
-        ({"locality": "rack"}, "locality 'rack' is not known; use replica, leader or None"),
-        ({"locality": "leader", "local_tolerance": -0.1}, "local_tolerance is -0.1: give 0 or more"),
-        ({"local_tolerance": 0.1}, "local_tolerance without locality does nothing"),
-        ({"missing": "mean"}, "missing 'mean' is not known; use zero or median"),
+        ({"max_count_skew": 0}, "max_count_skew is 0; give 1"),
+        ({"max_moved": -1}, "max_moved is -1; give the number"),
+        ({"locality": "rack"}, "unknown locality 'rack'; use replica, leader or None"),
+        ({"locality": "leader", "local_tolerance": -0.1}, "local_tolerance is -0.1; give 0 or more"),
+        ({"local_tolerance": 0.1}, "local_tolerance has no effect without locality"),
+        ({"missing": "mean"}, "unknown value 'mean' of missing; use zero or median"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, message):

@@ -147,9 +147,9 @@ def test_local_to_the_leader():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"locality": "rack"}, "locality 'rack' is not known; use replica or leader"),
-        ({"prefer": "balance"}, "prefer 'balance' is not known; use locality or stickiness"),
-        ({"max_moved": -1}, "max_moved is -1: give the number"),
+        ({"locality": "rack"}, "unknown locality 'rack'; use replica or leader"),
+        ({"prefer": "balance"}, "unknown value 'balance' of prefer; use locality or stickiness"),
+        ({"max_moved": -1}, "max_moved is -1; give the number"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, message):

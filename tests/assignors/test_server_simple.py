@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.assignors import AssignorError, GroupSpec, Member
-from quorate.assignors.server import SimpleAssignor, SubscriptionType
-from quorate.assignors.server.dealing import dealt
+from quorate.assignors.server import SimpleAssignor, SubscriptionType, dealing
 from quorate.codecs.releases import KafkaVersion
 from tests.assignors.server_cases import read_server_case, server_case
 from tests.assignors.server_differential import kafka, ours
@@ -117,7 +116,7 @@ def test_partitions_that_are_held_and_may_no_longer_be_assigned_are_kept_and_eve
 def test_where_kafkas_assignor_fails_it_is_refused_with_the_reason() -> None:
     made = group("t1:4", m1="t1 | t1-3", m2="t1", m3="t1")
     with pytest.raises(
-        AssignorError, match="some hold partitions that cannot be assigned; take these out of what they hold"
+        AssignorError, match="some own partitions that cannot be assigned; remove these from their owned partitions"
     ):
         SimpleAssignor(assignable={"t1": [0, 1]}).assign_group(made)
 
@@ -134,7 +133,7 @@ def test_what_may_be_assigned_counts_as_in_kafka(oracle: Oracle) -> None:
 
 @pytest.mark.parametrize("wrong", [3, "t1", ["t1"]])
 def test_assignable_has_to_be_a_mapping(wrong: object) -> None:
-    with pytest.raises(AssignorError, match="`assignable` maps topics to partitions, and is not"):
+    with pytest.raises(AssignorError, match="`assignable` must map topics to partitions, not be"):
         SimpleAssignor(assignable=wrong)  # type: ignore[arg-type]
 
 
@@ -199,33 +198,33 @@ def _crowded(made: GroupSpec) -> bool:
 
 
 def deal(needs: dict[int, int], left: dict[int, int], held: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int]]:
-    """(place, partition) in time; `held` likewise."""
+    """Return (place, partition) pairs in time order; `held` has such pairs too."""
     holders, numbers = (np.array([pair[side] for pair in held], np.int64) for side in (0, 1))
     arrays = [np.array(list(one), np.int64) for one in (needs, needs.values(), left, left.values())]
-    places, partitions = dealt(*arrays, holders, numbers, 10)
+    places, partitions = dealing.deal(*arrays, holders, numbers, 10)
     return list(zip(places.tolist(), partitions.tolist(), strict=True))
 
 
-def test_partitions_are_dealt_round_after_round_to_those_who_have_room() -> None:
+def test_partitions_are_dealt_in_rounds_to_members_below_their_share() -> None:
     assert deal({7: 1, 5: 2, 6: 1}, {0: 1, 1: 3}) == [(0, 7), (1, 5), (1, 5), (1, 6)]
     assert deal({7: 1, 5: 2, 6: 1}, {0: 2, 1: 1, 3: 1}) == [(0, 7), (1, 5), (3, 5), (0, 6)]
 
 
-def test_who_holds_a_partition_is_passed_over() -> None:
+def test_members_that_own_a_partition_are_skipped() -> None:
     assert deal({7: 1, 5: 1}, {0: 1, 1: 1}, [(0, 7)]) == [(1, 7), (0, 5)]
 
 
-def test_dealing_ends_when_a_whole_round_finds_nobody() -> None:
+def test_dealing_ends_when_no_member_takes_a_partition_in_a_round() -> None:
     assert deal({7: 1, 5: 1}, {0: 1, 1: 1}, [(0, 7), (1, 7)]) == []
     assert deal({5: 1, 7: 1, 6: 1}, {0: 2}, [(0, 7)]) == [(0, 5)]
 
 
-def test_a_partition_that_is_dealt_to_a_member_twice_leaves_it_room_for_another() -> None:
+def test_a_partition_dealt_twice_to_a_member_counts_twice() -> None:
     assert deal({7: 2, 5: 1}, {0: 2}) == [(0, 7), (0, 7), (0, 5)]
 
 
-def test_partitions_that_want_more_than_there_is_room_for_are_refused() -> None:
-    with pytest.raises(AssignorError, match="have their parts before all partitions have their holders"):
+def test_more_owners_needed_than_shares_left_is_an_error() -> None:
+    with pytest.raises(AssignorError, match="have their share before all partitions have enough owners"):
         deal({7: 2}, {0: 1})
     assert deal({7: 1, 5: 1}, {0: 1}) == [(0, 7)]  # between two partitions it just ends
 
@@ -277,7 +276,7 @@ def _slowly(needs: dict[int, int], left: dict[int, int], held: list[tuple[int, i
 
 
 def test_releases_with_other_share_groups_are_refused() -> None:
-    with pytest.raises(AssignorError, match=r"simple answers like Kafka 4\.2\.0 to 4\.3\.1, not like 4\.1\.0"):
+    with pytest.raises(AssignorError, match=r"simple supports Kafka 4\.2\.0 to 4\.3\.1, not 4\.1\.0"):
         SimpleAssignor(version=KafkaVersion(4, 1)).assign_group(group("t1:3", m1="t1"))
     assert len(SimpleAssignor(version=KafkaVersion(4, 2)).assign_group(group("t1:3", m1="t1"))["m1"]) == 3
 
@@ -288,7 +287,7 @@ def test_an_empty_group_has_an_empty_target() -> None:
 
 @pytest.mark.parametrize("members", [{"m1": "t1"}, {"m1": "t1", "m2": ""}])
 def test_a_topic_without_an_id_is_refused_by_name(members: dict[str, str]) -> None:
-    with pytest.raises(AssignorError, match="topic t1 has no id: server-side assignors go by topic ids"):
+    with pytest.raises(AssignorError, match="topic t1 has no id, which server-side assignors need"):
         SimpleAssignor().target(group("t1:3", ids=False, **members))
 
 

@@ -56,9 +56,9 @@ def test_a_member_that_cannot_be_read_gets_nothing_and_is_named(client, damage, 
         answer = consumer.lead("range", {"m1": member(), "m2": ("i", damage)})
         assert answer == {"m1": [("t", number) for number in range(6)], "m2": []}
     [record] = [
-        record for record in caplog.records if record.levelno == logging.ERROR and "cannot be read" in record.message
+        record for record in caplog.records if record.levelno == logging.ERROR and "cannot be decoded" in record.message
     ]
-    assert f"group {GROUP}: the subscription of member m2 (instance i) cannot be read" in record.message
+    assert f"group {GROUP}: the subscription of member m2 (instance i) cannot be decoded" in record.message
 
 
 def test_topics_that_the_metadata_lacks_are_named_and_the_others_assigned(client, caplog):
@@ -148,7 +148,7 @@ class Doubling(Assignor):
 
 
 @pytest.mark.parametrize(
-    ("assignor", "why"), [(Failing(), "a mistake"), (Doubling(), "t-0 is given to more than one member")]
+    ("assignor", "why"), [(Failing(), "a mistake"), (Doubling(), "t-0 is assigned to more than one member")]
 )
 def test_an_assignor_that_fails_is_named_and_the_group_goes_on(client, assignor, why, caplog):
     with client.consumer(client.Adapter(assignor)) as consumer:

@@ -29,6 +29,6 @@ def test_the_adapter_of_one_client_needs_not_the_other():
 
 def test_a_missing_client_is_named_with_the_extra():
     ended = run("import sys; sys.modules['aiokafka'] = None; from quorate.assignors.adapters import aiokafka")
-    assert "ImportError: this needs aiokafka 0.14 or newer: pip install 'quorate[aiokafka]'" in ended.stderr
+    assert "ImportError: this adapter needs aiokafka 0.14 or newer: pip install 'quorate[aiokafka]'" in ended.stderr
     ended = run("import sys; sys.modules['kafka'] = None; from quorate.assignors.adapters import kafka_python")
-    assert "ImportError: this needs kafka-python 3.0 or newer" in ended.stderr
+    assert "ImportError: this adapter needs kafka-python 3.0 or newer" in ended.stderr

@@ -97,28 +97,28 @@ def test_a_failing_assignor_leaves_kept_partitions_where_they_are(cooperative):
     assert {who: [at.partition for at in answer[who]] for who in answer} == {"m1": [0, 1, 2], "m2": [3]}
 
 
-def test_what_an_assignor_refuses_is_told_in_one_line(caplog):
-    class Refuses(Assignor):
-        name = "refuses"
+def test_an_assignor_error_is_logged_in_one_line(caplog):
+    class Fails(Assignor):
+        name = "fails"
 
         def assign_group(self, group):
             raise AssignorError("topic t has no id: give it one")
 
-    answer = leader.assign(Refuses(), {"m": Member(topics=["t"])}, TOPOLOGY, group="g")
+    answer = leader.assign(Fails(), {"m": Member(topics=["t"])}, TOPOLOGY, group="g")
     assert len(answer["m"]) == 4
     [record] = caplog.records
-    assert "group g: assignor refuses" in record.message
-    assert "refuses: topic t has no id: give it one." in record.message
+    assert "group g: assignor fails" in record.message
+    assert "failed: topic t has no id: give it one." in record.message
     assert record.exc_info is None
 
 
 @pytest.mark.parametrize(
     ("lists", "fault"),
     [
-        ([[0, 1], [1, 2]], "t-1 is given to more than one member"),
+        ([[0, 1], [1, 2]], "t-1 is assigned to more than one member"),
         ([[0, 99], []], "it has a partition that does not exist"),
         ([[0, -1], []], "it has a partition that does not exist"),
-        ([[0], [4]], "u-0 is given to m2, which does not subscribe to it"),
+        ([[0], [4]], "u-0 is assigned to m2, which does not subscribe to it"),
         ([[0]], "it is for other members or another topology"),
     ],
 )

@@ -297,7 +297,7 @@ def test_kafka_python_is_given_the_rack_once(broker, to_consumer, to_assignor):
 
 
 def test_kafka_python_refuses_two_racks_for_one_consumer(broker):
-    with pytest.raises(KafkaConfigurationError, match="is given the racks 'b' and 'a': a consumer has one"):
+    with pytest.raises(KafkaConfigurationError, match="has the racks 'b' and 'a'; give one rack"):
         KafkaConsumer(
             bootstrap_servers=broker.bootstrap_servers,
             group_id="g",
@@ -328,7 +328,7 @@ def test_aiokafka_refuses_two_racks_for_one_consumer(broker, topic):
     with Aio(broker, topic, [topic], aiokafka.Range(client_rack="a"), client_rack="b") as member:
         wait_for(lambda: member.error)
     assert isinstance(member.error, AioConfigurationError)
-    assert "is given the racks 'b' and 'a': a consumer has one, give it once" in str(member.error)
+    assert "has the racks 'b' and 'a'; give one rack, once" in str(member.error)
 
 
 def test_leaders_rebalance_when_a_broker_moves_to_another_rack(caplog):
@@ -344,5 +344,5 @@ def test_leaders_rebalance_when_a_broker_moves_to_another_rack(caplog):
             own.change(broker_rack="b")
             own.start()
             for name in CLIENTS:
-                text = f"group {name}: the leader rejoins, because the racks of partitions changed (KIP-881): {name}-0 was in the racks a and is now in b"
+                text = f"group {name}: the leader rejoins because the racks of partitions changed (KIP-881): {name}-0 was in the racks a and is now in b"
                 wait_for(lambda text=text: text in caplog.text, *members, limit_s=60)

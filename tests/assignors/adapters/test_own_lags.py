@@ -159,7 +159,7 @@ def test_a_broker_that_does_not_answer_holds_up_the_rebalance_for_a_bounded_time
     with kind(plain, topic, [topic], adapters.LagAware(), **config) as one:
         wait_for(lambda: len(one.assigned) == 4, one)
     (said,) = warnings(caplog)
-    assert "TimeoutError: no answer within 2,000 ms" in said
+    assert "TimeoutError: no response within 2,000 ms" in said
 
 
 def test_without_a_running_consumer_the_assignor_says_that_it_knows_no_lags(caplog: pytest.LogCaptureFixture) -> None:

@@ -174,7 +174,7 @@ def test_older_releases_answer_as_they_did(outcomes, quorate, described):
     assert (sorted(moved["4.0.0"]), moved["4.0.1"]) == ([0, 1], [0, 0])
     refused = quorate("assign", path, "--assignor", "uniform", "--kafka-version", "3.0")
     assert refused.status == 1
-    assert "uniform answers like Kafka 4.0.0 to" in refused.err
+    assert "uniform supports Kafka 4.0.0 to" in refused.err
     assert refused.err.splitlines()[-1].strip() == "--kafka-version 3.0.0 was given"
     newer = quorate("assign", path, "--assignor", "uniform", "--kafka-version", "99.0")
     assert newer.status == 0

@@ -10,23 +10,23 @@ import pytest
 from quorate.assignors.adapters import (
     aiokafka,
     aiokafka_consumer,
-    aiokafka_needs,
     aiokafka_requests,
+    aiokafka_requirements,
     kafka_python,
     kafka_python_consumer,
-    kafka_python_needs,
+    kafka_python_requirements,
     shared,
 )
-from quorate.assignors.adapters.fits import Requirements, UnfitError, check
+from quorate.assignors.adapters.compatibility import Requirements, UnsupportedClientError, check
 
 CLIENTS = {
-    "kafka-python": (kafka_python_needs, kafka_python_consumer, kafka_python, shared),
-    "aiokafka": (aiokafka_needs, aiokafka_consumer, aiokafka, aiokafka_requests, shared),
+    "kafka-python": (kafka_python_requirements, kafka_python_consumer, kafka_python, shared),
+    "aiokafka": (aiokafka_requirements, aiokafka_consumer, aiokafka, aiokafka_requests, shared),
 }
 METHODS = [
     (client, need.kind, name)
     for client, modules in CLIENTS.items()
-    for need in modules[0].NEEDS
+    for need in modules[0].REQUIREMENTS
     for name in {**need.replaces, **need.calls}
 ]
 
@@ -64,8 +64,10 @@ class Client(Base):
         (Requirements(kind=Client, attributes=("_state", "_status")), "Client has no _status"),
     ],
 )
-def test_what_is_not_as_it_was_is_named(needs, fault):
-    with pytest.raises(UnfitError, match=f"does not fit aiokafka [0-9.]+: {fault}; it was made for 0.14"):
+def test_missing_or_changed_names_are_reported(needs, fault):
+    with pytest.raises(
+        UnsupportedClientError, match=f"does not support aiokafka [0-9.]+: {fault}; it was written for 0.14"
+    ):
         check("aiokafka", "0.14", [needs])
 
 
@@ -88,13 +90,15 @@ def test_a_renamed_method_is_noticed(client, kind, name, monkeypatch):
     rest = [cls for cls in kind.__mro__ if name in vars(cls)][1:]
     for cls in (owner, *rest):
         monkeypatch.delattr(cls, name)
-    with pytest.raises(UnfitError, match=f"{kind.__name__} has no method {name}"):
-        check(client, CLIENTS[client][0].KNOWN, CLIENTS[client][0].NEEDS)
+    with pytest.raises(UnsupportedClientError, match=f"{kind.__name__} has no method {name}"):
+        check(client, CLIENTS[client][0].SUPPORTED, CLIENTS[client][0].REQUIREMENTS)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_private_name_that_is_used_is_checked(client):
-    checked = {name for need in CLIENTS[client][0].NEEDS for name in (*need.replaces, *need.calls, *need.attributes)}
+    checked = {
+        name for need in CLIENTS[client][0].REQUIREMENTS for name in (*need.replaces, *need.calls, *need.attributes)
+    }
     ours = {
         name
         for module in CLIENTS[client]
@@ -130,12 +134,12 @@ def names_of(cls):
         (
             "kafka_python",
             "from kafka.coordinator.consumer import ConsumerCoordinator as C; C._assign = C._perform_assignment; del C._perform_assignment",
-            "does not fit kafka-python 3.",
+            "does not support kafka-python 3.",
         ),
         (
             "aiokafka",
             "from aiokafka.consumer.group_coordinator import GroupCoordinator as C; del C._send_req",
-            "does not fit aiokafka 0.",
+            "does not support aiokafka 0.",
         ),
         (
             "aiokafka",
@@ -145,15 +149,15 @@ def names_of(cls):
         (
             "kafka_python",
             "import sys, kafka; sys.modules['kafka.protocol.consumer.metadata'] = None",
-            "does not fit kafka-python 3.",
+            "does not support kafka-python 3.",
         ),
     ],
 )
-def test_importing_the_adapter_says_so(client, setup, told):
+def test_importing_the_adapter_of_an_unsupported_client_fails(client, setup, told):
     code = f"{setup}\nfrom quorate.assignors.adapters import {client}"
     ended = subprocess.run(
         [sys.executable, "-P", "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
     )
     last = ended.stderr.strip().splitlines()[-1]
     assert told in last
-    assert "; it was made for" in last
+    assert "; it was written for" in last

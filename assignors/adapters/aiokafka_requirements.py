@@ -1,4 +1,4 @@
-"""What aiokafka's adapter uses of aiokafka beyond its documentation, checked when this is imported."""
+"""The private API of aiokafka that its adapter uses, checked on import."""
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.cluster import ClusterMetadata
@@ -7,13 +7,13 @@ from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, Group
 from aiokafka.consumer.subscription_state import Assignment, SubscriptionState, TopicPartitionState
 from aiokafka.protocol.group import JoinGroupRequest
 
-from quorate.assignors.adapters.fits import Requirements, check
+from quorate.assignors.adapters.compatibility import Requirements, check
 
-__all__ = ["CLIENT", "KNOWN", "NEEDS"]
+__all__ = ["CLIENT", "REQUIREMENTS", "SUPPORTED"]
 
-CLIENT, KNOWN = "aiokafka", "0.14"
+CLIENT, SUPPORTED = "aiokafka", "0.14"
 
-NEEDS = (
+REQUIREMENTS = (
     Requirements(
         kind=GroupCoordinator,
         replaces={
@@ -72,7 +72,7 @@ NEEDS = (
     Requirements(
         kind=Fetcher,
         calls={
-            "_fetch_requests_routine": "",  # its task is looked for
+            "_fetch_requests_routine": "",  # the adapter finds the fetcher by its task
             "beginning_offsets": "partitions timeout_ms",
             "end_offsets": "partitions timeout_ms",
         },
@@ -88,4 +88,4 @@ NEEDS = (
     Requirements(kind=JoinGroupRequest, attributes=("_group_protocols",)),
 )
 
-check(CLIENT, KNOWN, NEEDS)
+check(CLIENT, SUPPORTED, REQUIREMENTS)

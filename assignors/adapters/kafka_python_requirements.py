@@ -1,4 +1,4 @@
-"""What kafka-python's adapter uses of kafka-python beyond its documentation, checked when this is imported."""
+"""The private API of kafka-python that its adapter uses, checked on import."""
 
 from kafka import KafkaConsumer
 from kafka.cluster import ClusterMetadata
@@ -8,13 +8,13 @@ from kafka.coordinator.base import Generation
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.protocol.consumer import JoinGroupRequest
 
-from quorate.assignors.adapters.fits import Requirements, check
+from quorate.assignors.adapters.compatibility import Requirements, check
 
-__all__ = ["CLIENT", "KNOWN", "NEEDS"]
+__all__ = ["CLIENT", "REQUIREMENTS", "SUPPORTED"]
 
-CLIENT, KNOWN = "kafka-python", "3.0"
+CLIENT, SUPPORTED = "kafka-python", "3.0"
 
-NEEDS = (
+REQUIREMENTS = (
     Requirements(
         kind=ConsumerCoordinator,
         replaces={
@@ -32,7 +32,7 @@ NEEDS = (
         calls={
             "request_rejoin": "",
             "_build_metadata_snapshot": "subscription cluster",
-            # These ask the adapters, and so begin it all.
+            # These call the adapters.
             "_validate_rebalance_protocol": "",
             "group_protocols": "",
             "_do_join_and_sync_async": "",
@@ -88,4 +88,4 @@ NEEDS = (
     Requirements(kind=KafkaConsumer, attributes=("_closed", "_coordinator", "_fetcher", "config")),
 )
 
-check(CLIENT, KNOWN, NEEDS)
+check(CLIENT, SUPPORTED, REQUIREMENTS)
