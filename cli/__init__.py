@@ -1,5 +1,5 @@
-"""The `quorate` command: decode, encode, records, demo.
+"""The `quorate` command.
 
-Thin: what it shows comes from the other rooms. One module per command; `main` loads them when they
-are called, so that `quorate --help` is quick.
+One module per command, which reads options and prints what the other packages compute. `main`
+imports a command when it is called, so that `quorate --help` is quick.
 """

@@ -1,7 +1,4 @@
-"""Options for reaching a cluster, named as kafka-python names its configuration.
-
-Nothing is connected here.
-"""
+"""Options for connecting to a cluster, named as kafka-python's configs. Opens no connection."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -22,41 +19,41 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PASSWORD = "Password. Better in the environment: other users can see command lines."
+_PASSWORD = "Password; prefer the environment variable, as other users can see command lines."
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--security-protocol": {
         "type": click.Choice(["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
-        "help": "How to talk to the brokers.  [default: PLAINTEXT]",
+        "help": "Security protocol of the brokers.  [default: PLAINTEXT]",
     },
-    "--ssl-cafile": {"metavar": "FILE", "help": "Certificates of the authorities to trust (PEM)."},
-    "--ssl-certfile": {"metavar": "FILE", "help": "Our certificate (PEM)."},
-    "--ssl-keyfile": {"metavar": "FILE", "help": "Our private key (PEM)."},
+    "--ssl-cafile": {"metavar": "FILE", "help": "CA certificates to trust (PEM)."},
+    "--ssl-certfile": {"metavar": "FILE", "help": "Client certificate (PEM)."},
+    "--ssl-keyfile": {"metavar": "FILE", "help": "Client private key (PEM)."},
     "--ssl-password": {"envvar": "QUORATE_SSL_PASSWORD", "help": "Password of the private key."},
     "--ssl-crlfile": {"metavar": "FILE", "help": "Certificate revocation list (PEM)."},
-    "--ssl-ciphers": {"metavar": "TEXT", "help": "Ciphers to offer, in OpenSSL's words."},
+    "--ssl-ciphers": {"metavar": "TEXT", "help": "Ciphers to offer, in OpenSSL's format."},
     "--ssl-check-hostname/--no-ssl-check-hostname": {
         "default": None,
-        "help": "Whether the certificate must name the broker's host.  [default: yes]",
+        "help": "Check that the certificate names the broker's host.  [default: yes]",
     },
     "--sasl-mechanism": {
         "type": click.Choice(["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"]),
-        "help": "How to log in.",
+        "help": "SASL mechanism.",
     },
-    "--sasl-plain-username": {"envvar": "QUORATE_SASL_USERNAME", "help": "User, for PLAIN and SCRAM."},
+    "--sasl-plain-username": {"envvar": "QUORATE_SASL_USERNAME", "help": "User name, for PLAIN and SCRAM."},
     "--sasl-plain-password": {"envvar": "QUORATE_SASL_PASSWORD", "help": _PASSWORD},
     "--sasl-kerberos-service-name": {"help": "Service name, for GSSAPI.  [default: kafka]"},
     "--sasl-kerberos-domain-name": {"help": "Kerberos domain, for GSSAPI."},
-    "--client-id": {"help": "Name to show to the brokers.  [default: quorate]"},
+    "--client-id": {"help": "Client id to send to the brokers.  [default: quorate]"},
 }
 
 CONNECTION_OPTIONS = tuple(flag.partition("/")[0].removeprefix("--").replace("-", "_") for flag in _OPTIONS)
 
 
 class WithConnection(click.Command):
-    """A command whose help lists the connection options apart."""
+    """A command whose help lists the connection options in a section of their own."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command's own options first."""
+        """Write the command's own options, then the connection options."""
         own: list[tuple[str, str]] = []
         connection: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
@@ -69,7 +66,7 @@ class WithConnection(click.Command):
 
 
 def connection_options(command: F) -> F:
-    """Give a command the options; they arrive as `CONNECTION_OPTIONS` and `connect_timeout_ms`."""
+    """Add the connection options: `CONNECTION_OPTIONS` and `connect_timeout_ms`."""
     for flag, how in reversed(list(_OPTIONS.items())):
         command = click.option(flag, show_envvar="envvar" in how, **how)(command)
     option: Callable[[F], F] = click.option(
@@ -78,18 +75,18 @@ def connection_options(command: F) -> F:
         metavar="N",
         default=10_000,
         show_default=True,
-        help="How long to try to reach a broker.",
+        help="Timeout for reaching a broker.",
     )
     return option(command)
 
 
 def servers_option(what: str = "Read from this cluster.") -> Callable[[F], F]:
-    """-b, which names a live cluster."""
+    """Return `-b`, the addresses of a live cluster."""
     return click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help=what)
 
 
 def check_one_source(ctx: click.Context | None, sources: Sequence[str], servers: str | None) -> None:
-    """Raises `UsageError` unless there is either a SOURCE or -b."""
+    """Raise `UsageError` unless exactly one of SOURCE and -b is given."""
     if servers is not None and sources:
         raise click.UsageError("give either -b or a SOURCE, not both", ctx)
     if servers is None and not sources:
@@ -97,22 +94,22 @@ def check_one_source(ctx: click.Context | None, sources: Sequence[str], servers:
 
 
 def refuse_connection_options(ctx: click.Context) -> None:
-    """Raises `UsageError` if one was given, for a command that reads no live cluster."""
+    """Raise `UsageError` for a connection option of a command that reads no live cluster."""
     for name in CONNECTION_OPTIONS:
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name.replace('_', '-')} is for a live cluster (-b)", ctx)
 
 
 def connection_config(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given, as kafka-python's configuration.
+    """Return the given options as kafka-python's configs.
 
-    Raises `UserError` for those that would have no effect.
+    Raises `UserError` for options that would have no effect.
     """
     given = {name: options[name] for name in CONNECTION_OPTIONS if options.get(name) is not None}
     protocol = given.get("security_protocol", "PLAINTEXT")
     for prefix, needed in (("ssl_", ("SSL", "SASL_SSL")), ("sasl_", ("SASL_PLAINTEXT", "SASL_SSL"))):
-        # kafka-python ignores them, and the failure that follows would not say why. What the
-        # environment holds may be for other clusters.
+        # kafka-python ignores them, and the failure that follows would not name the cause. Values
+        # from the environment may be meant for other clusters.
         pointless = [name for name in given if name.startswith(prefix) and not _from_environment(name)]
         if pointless and protocol not in needed:
             option = "--" + pointless[0].replace("_", "-")

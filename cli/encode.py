@@ -1,4 +1,4 @@
-"""`quorate encode`: JSON to the bytes that Kafka would write."""
+"""`quorate encode`: turn JSON into the bytes that Kafka writes."""
 
 import json
 import sys
@@ -35,13 +35,14 @@ PROTOCOL_MESSAGES: dict[str, type[Message]] = {
         CooperativeStickyAssignorUserData,
     )
 }
-"""What members of classic groups send: not records, but what stands in the bytes fields of some."""
+"""Messages that members of classic groups send; records hold them in bytes fields."""
 
 HELP = """Turn JSON into the bytes that Kafka writes.
 
-INPUT is JSON, a file of it, or - for standard input (also if it is left out): one object, or one a line. An object has the type of the
-record, its key and its value (null for a tombstone); a version if it shall not be the one that Kafka writes. What `quorate decode` prints, as
-jsonl or kafka, is accepted as it is. Fields that are left out get Kafka's default.
+INPUT is JSON, a file of JSON, or - for standard input (the default): one object, or one object per line. An object has
+the type of the record, its key and its value (null for a tombstone), and optionally a version other than the one that
+Kafka writes. The output of `quorate decode`, as jsonl or kafka, is accepted unchanged. Missing fields get Kafka's
+defaults.
 
 \b
 quorate encode '{"type": "OffsetCommit", "key": {"group": "g", "topic": "t", "partition": 0}, "value": {"offset": 7}}'
@@ -49,7 +50,8 @@ quorate decode kafka-logs | quorate encode                 all records, as bytes
 quorate encode record.json --format raw --part value > value.bin
 quorate encode --message ConsumerProtocolSubscription '{"topics": ["orders"], "rack_id": "a"}'
 
-Each record gives a line `key-hex value-hex`, which `quorate decode -` reads. `quorate records NAME` shows an example for every type.
+Each record becomes a line `key-hex value-hex`, which `quorate decode -` reads. `quorate records NAME` shows an example
+of each type.
 """
 
 
@@ -60,7 +62,7 @@ Each record gives a line `key-hex value-hex`, which `quorate decode -` reads. `q
     type=click.Choice(tuple(RECORD_TYPES)),
     default=CONSUMER_OFFSETS,
     show_default=True,
-    help="For objects that don't say it.",
+    help="Topic of objects that name none.",
 )
 @click.option(
     "--format",
@@ -68,22 +70,26 @@ Each record gives a line `key-hex value-hex`, which `quorate decode -` reads. `q
     type=click.Choice(["hex", "json", "raw"]),
     default="hex",
     show_default=True,
-    help="Lines of hex, objects with hex, or the bytes themselves.",
+    help="Lines of hex, JSON objects with hex, or raw bytes.",
 )
-@click.option("--part", type=click.Choice(["key", "value"]), help="Only this part of the record.")
-@click.option("--message", metavar="NAME", help=f"INPUT is not a record but one of {', '.join(PROTOCOL_MESSAGES)}.")
+@click.option("--part", type=click.Choice(["key", "value"]), help="Write only this part of the record.")
+@click.option(
+    "--message",
+    metavar="NAME",
+    help=f"Encode a message instead of a record; one of {', '.join(PROTOCOL_MESSAGES)}.",
+)
 @click.option(
     "--message-version",
     type=click.IntRange(0, 0x7FFF),
     metavar="N",
-    help="Version of the message.  [default: as INPUT says, else the newest]",
+    help="Version of the message.  [default: the version in INPUT, else the newest]",
 )
 def encode(
     source: str | None, topic: str, form: str, part: str | None, message: str | None, message_version: int | None
 ) -> None:
-    """Read the options, encode what is given."""
+    """Check the options, encode the input and write it."""
     if message_version is not None and message is None:
-        raise click.UsageError("--message-version needs --message; a record's version stands in its JSON")
+        raise click.UsageError("--message-version needs --message; set a record's version in its JSON")
     if message is None and form == "raw" and part is None:
         raise click.UsageError("--format raw needs --part key or --part value")
     if message is not None and part is not None:
@@ -104,10 +110,10 @@ def _opened(source: str | None) -> Iterator[tuple[Iterator[str], str]]:
         yield iter(source.splitlines(keepends=True)), "INPUT"
     else:
         try:
-            file = Path(source).open("rb")  # noqa: SIM115 - closed below; what fails there is not about opening
+            file = Path(source).open("rb")  # noqa: SIM115 - closed below, outside of this `try`
         except OSError as error:
             raise UserError(
-                f"{source}: cannot be read: {error.strerror}", "INPUT is JSON that begins with { or [, a file, or -"
+                f"{source}: cannot be read: {error.strerror}", "give JSON that begins with { or [, a file, or -"
             ) from None
         with file:
             yield text_lines(file, source), source
@@ -125,7 +131,7 @@ def _records(documents: Iterator[tuple[str, Any]], topic: str, part: str | None)
         key, value = record_bytes(document, place, topic)
         yield {"key": key, "value": value} if part is None else {part: key if part == "key" else value}
     if passed:
-        note(f"{passed:,} transaction markers or damaged batches in the input are not records: left out")
+        note(f"{passed:,} transaction markers or damaged batches in the input are not records: omitted")
 
 
 def _messages(documents: Iterator[tuple[str, Any]], name: str, version: int | None) -> Iterator[Encoded]:
@@ -133,7 +139,7 @@ def _messages(documents: Iterator[tuple[str, Any]], name: str, version: int | No
         (found for known, found in PROTOCOL_MESSAGES.items() if known.lower() == name.lower()), None
     )
     if cls is None:
-        raise UserError(f"--message {name}: there is no such message", f"use one of {', '.join(PROTOCOL_MESSAGES)}")
+        raise UserError(f"--message {name}: unknown message", f"use one of {', '.join(PROTOCOL_MESSAGES)}")
     for place, document in documents:
         try:
             yield {"message": _message_bytes(cls, document, version)}
@@ -150,12 +156,12 @@ def _message_bytes(cls: type[Message], document: Any, version: int | None) -> by
         version = said if version is None else version
     if not isinstance(version, int) or isinstance(version, bool) or version not in cls.spec.versions:
         raise EncodeError(
-            f"version: {version!r} is not one of {cls.spec.name}; it has {cls.spec.versions[0]} to {newest}"
+            f"version: {cls.spec.name} has no version {version!r}; use {cls.spec.versions[0]} to {newest}"
         )
     message = from_json(cls, fields, version)
     if isinstance(message, ConsumerProtocolSubscription | ConsumerProtocolAssignment):
         return encode_protocol(message, version)
-    return encode_message(message, version)  # the sticky assignors write no version
+    return encode_message(message, version)  # user data of sticky assignors has no version field
 
 
 def _write(encoded: Iterator[Encoded], form: str) -> None:

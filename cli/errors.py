@@ -1,7 +1,4 @@
-"""How the command fails: one line that says what and where, then what to do, and exit status 1.
-
-Nothing here knows what can go wrong; the place that finds out says so with `UserError`.
-"""
+"""Errors of the command: one line with what and where, then what to do, and exit status 1."""
 
 import sys
 from typing import IO, Any
@@ -12,7 +9,10 @@ __all__ = ["UserError", "note", "show_error"]
 
 
 class UserError(click.ClickException):
-    """Something that the user can put right: `message` says what and where, each line of `remedy` what to do about it."""
+    """An error that the user can fix.
+
+    `message` says what and where, the lines of `remedy` what to do.
+    """
 
     exit_code = 1
 
@@ -21,25 +21,25 @@ class UserError(click.ClickException):
         self.remedy = remedy
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print it to stderr."""
+        """Print the error to stderr."""
         show_error(self.message, *self.remedy)
 
 
 def show_error(message: str, *remedy: str) -> None:
-    """One error on stderr, in the house's form; without ending anything."""
+    """Print an error and its remedies to stderr, without ending the command."""
     click.echo(f"{click.style('error:', fg='red', bold=True)} {_safe(message)}", err=True)
     for line in remedy:
         click.echo(f"       {_safe(line)}", err=True)
 
 
 def note(message: str) -> None:
-    """Something worth knowing, on stderr, also in pipes."""
+    """Print a note to stderr, after what is buffered for stdout."""
     sys.stdout.flush()
     click.echo(_safe(message), err=True)
 
 
 def _safe(text: str) -> str:
-    """Text that may quote what a cluster, a file or a user named, for a terminal."""
+    """Escape control characters in a text that may quote a cluster, a file or the user."""
     from quorate.codecs.printable import printable
 
     return "\n".join(map(printable, text.split("\n")))

@@ -1,7 +1,7 @@
 """`quorate hash`: metadata hashes (KIP-1101) of topics and groups, and why a stored one differs.
 
-Only options and output are here; what is compared is in `quorate.coordinator.history.hash_rows`.
-Groups are read as by `quorate groups`.
+This module has options and output; `quorate.coordinator.history.hash_rows` compares hashes. Groups
+are read as by `quorate groups`.
 """
 
 import fnmatch
@@ -18,7 +18,7 @@ from quorate.cli.connection import (
     servers_option,
 )
 from quorate.cli.errors import UserError
-from quorate.cli.groups import print_rows, read_found, reading_options
+from quorate.cli.groups import print_rows, read_groups, reading_options
 from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 __all__ = ["hash"]
 
-HELP = """Compute metadata hashes (KIP-1101): of topics, and of groups, beside the one that is stored.
+HELP = """Compute metadata hashes (KIP-1101) of topics and groups, and compare them with stored ones.
 
-A group of Kafka 4.1 or later keeps a hash of its topics: their ids, partitions and racks. If it is not that of the topics as they are, this says which single
-change explains it, if one does. Topics come from a live cluster (-b) or from a description (--topology).
+Since Kafka 4.1, a group stores a hash of its topics: their ids, partitions and racks. If the stored hash differs from
+that of the current topics, the output names the single change that explains it, if there is one. Topics are read from
+a live cluster (-b) or from a description (--topology).
 
 \b
 quorate hash topic -b broker:9092 'order*'                         hashes of topics
-quorate hash group -b broker:9092 --group web                      a group's, stored and computed
-quorate hash group kafka-logs --topology topics.yaml --check       exit status 1 if one differs
+quorate hash group -b broker:9092 --group web                      stored and computed hash of a group
+quorate hash group kafka-logs --topology topics.yaml --check       exit status 1 if a hash differs
 """
 
 _FORM = click.option(
@@ -42,27 +43,27 @@ _FORM = click.option(
     type=click.Choice(["xxh3", "murmur3"]),
     default="xxh3",
     show_default=True,
-    help="The form of Kafka since 4.1, or that of the KIP's text.",
+    help="Algorithm: xxh3 as in Kafka since 4.1, or murmur3 as in the text of the KIP.",
 )
 
 
 @click.group(cls=Commands, help=HELP)
 def hash() -> None:  # noqa: A001 - the command's name
-    """The group of commands."""
+    """Define the group of commands."""
 
 
 @hash.command("topic", cls=WithConnection)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
-@servers_option("Read topics of this cluster.")
-@click.option("--topology", metavar="FILE", help="Topics with their ids, partitions and racks.")
+@servers_option("Read topics from this cluster.")
+@click.option("--topology", metavar="FILE", help="File of topics with their ids, partitions and racks.")
 @_FORM
-@click.option("--json", "as_json", is_flag=True, help="As JSON, with all there is.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all fields.")
 @connection_options
 @click.pass_context
 def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json: bool, **options: Any) -> None:
     """Show the hashes of topics.
 
-    A TOPIC may be a pattern, such as 'order*'; without one all are shown.
+    A TOPIC may be a glob, such as 'order*'. Without TOPIC, all topics are shown.
     """
     from quorate.codecs.printable import listed
     from quorate.coordinator.history.hash_rows import topic_hash_rows
@@ -74,8 +75,10 @@ def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json
     names = [name for name in sorted(image.topics) if not topics or _is_named(name, topics)]
     if not names:
         raise UserError(
-            f"there is no topic {', '.join(topics)}" if topics else "there are no topics",
-            f"there are {listed(sorted(image.topics))}" if image.topics else "or they may not be described",
+            f"no topic matches {', '.join(topics)}" if topics else "no topics found",
+            f"existing topics: {listed(sorted(image.topics))}"
+            if image.topics
+            else "the client may lack the permission to describe topics",
         )
     print_rows(
         ctx, None, topic_hash_rows(names, image, HashAlgorithm(form)), as_json, "topic id partitions metadata_hash"
@@ -85,17 +88,17 @@ def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json
 @hash.command("group", cls=WithConnection)
 @reading_options
 @_FORM
-@click.option("--check", is_flag=True, help="End with exit status 1 if a group's topics are not those that it stored.")
+@click.option("--check", is_flag=True, help="Exit with status 1 if a stored hash differs from the computed one.")
 @click.pass_context
 def of_groups(ctx: click.Context, /, form: str, check: bool, **options: Any) -> None:
-    """Show what groups stored, beside the hash of their topics as they are, and say what differs."""
+    """Compare the hashes that groups stored with those of their current topics."""
     from quorate.codecs.printable import counted, printable
     from quorate.coordinator.history.hash_rows import group_hash_rows
     from quorate.coordinator.metadata_hash import HashAlgorithm
 
     if options["bootstrap_servers"] is None and options["sources"] and options["topology"] is None:
-        raise click.UsageError("a log has no topics: give them with --topology FILE, or read a live cluster (-b)", ctx)
-    found = read_found(ctx, options)
+        raise click.UsageError("a log does not describe topics: add --topology FILE, or read a live cluster (-b)", ctx)
+    found = read_groups(ctx, options)
     rows = list(group_hash_rows(found, _image(options), HashAlgorithm(form)))
     as_json = options["as_json"]
     columns = "group type group_epoch stored computed verdict"
@@ -114,7 +117,7 @@ def _is_named(name: str, globs: tuple[str, ...]) -> bool:
 
 
 def _image(options: Mapping[str, Any]) -> "MetadataImage":
-    """Topics with their racks. Raises `UserError`."""
+    """Return topics with their racks. Raises `UserError`."""
     if options["bootstrap_servers"] is not None:
         from quorate.integration.live_groups import live_image, open_admin
 

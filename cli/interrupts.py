@@ -1,4 +1,4 @@
-"""Ctrl-C: it ends the process without a traceback while Python imports, and is `KeyboardInterrupt` once a command begins."""
+"""Ctrl-C: ends the process without a traceback during imports, then raises `KeyboardInterrupt`."""
 
 import _thread
 import os
@@ -7,39 +7,36 @@ import sys
 import time
 from types import FrameType
 
-__all__ = ["INTERRUPTED", "end_at_once", "ready"]
+__all__ = ["INTERRUPTED", "end_on_interrupt", "raise_interrupts"]
 
 INTERRUPTED = 130
-"""128 + SIGINT, as shells have it."""
+"""Exit status after Ctrl-C: 128 + SIGINT, as in shells."""
 
 _AGAIN_S = 0.01
 
 
 def _end(_: int, __: FrameType | None) -> None:
-    # Not an exception: in the middle of an import, some would be swallowed, or told as something
-    # else. Nothing has been printed that could get lost.
+    # Not an exception: code that is being imported may swallow or replace it. Nothing has been
+    # printed that could get lost.
     os._exit(INTERRUPTED)
 
 
-def end_at_once() -> None:
-    """Until `ready`, Ctrl-C ends the process. Nothing is changed for whoever ignores it."""
+def end_on_interrupt() -> None:
+    """End the process on Ctrl-C, until `raise_interrupts`. An ignored SIGINT stays ignored."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
 
-def ready() -> None:
-    """A command begins, and Ctrl-C is `KeyboardInterrupt` from now on, as in other programs.
-
-    Nothing is changed where it was already.
-    """
+def raise_interrupts() -> None:
+    """Raise `KeyboardInterrupt` on Ctrl-C from now on. Does nothing without `end_on_interrupt`."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.unraisablehook = _unraisable
 
 
 def _unraisable(lost: "sys.UnraisableHookArgs", /) -> None:
-    # Python drops what is raised in destructors and callbacks of weak references, of which imports
-    # have many: Ctrl-C comes again, once this one is over.
+    # Python drops exceptions in destructors and callbacks of weak references, of which imports
+    # have many. Send the signal again after the callback.
     if issubclass(lost.exc_type, KeyboardInterrupt):
         _thread.start_new_thread(_interrupt_again, (_thread.get_ident(),))
     else:
@@ -51,4 +48,4 @@ def _interrupt_again(thread: int) -> None:
     if sys.platform == "win32":
         _thread.interrupt_main()
     else:
-        signal.pthread_kill(thread, signal.SIGINT)  # which also ends what the thread waits for
+        signal.pthread_kill(thread, signal.SIGINT)  # also interrupts a blocking call of the thread

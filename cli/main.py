@@ -1,8 +1,8 @@
-"""The `quorate` command itself: which subcommands there are, and how it ends.
+"""The `quorate` command: its subcommands, and its exit status.
 
-Exit status: 0 when done, also when the reader of a pipe has had enough; 1 for a mistake of the user
-or input that cannot be read, said in one line on stderr; 130 after Ctrl-C. What the subcommands do
-is not known here: their modules are imported when they are called.
+Exit status: 0 for success, also if the reader of a pipe closes it; 1 for a wrong option or
+unreadable input, with an error on stderr; 130 after Ctrl-C. Modules of subcommands are imported
+when they are called.
 """
 
 import importlib
@@ -16,31 +16,29 @@ from typing import Any
 import click
 
 from quorate.cli.errors import UserError, show_error
-from quorate.cli.interrupts import INTERRUPTED, ready
-from quorate.cli.output import colour_asked_for
+from quorate.cli.interrupts import INTERRUPTED, raise_interrupts
+from quorate.cli.output import colour_choice
 from quorate.cli.subcommands import Commands
 
 __all__ = ["main"]
 
 COMMANDS = {
     "decode": "Show the records of logs, of a live cluster, or given as hex.",
-    "groups": "Show groups: members, offsets, epochs, and what happened to them.",
-    "hash": "Compute metadata hashes of topics and groups, and compare them with those stored.",
+    "groups": "Show groups: members, offsets, epochs and history.",
+    "hash": "Compute metadata hashes of topics and groups, and compare them with stored ones.",
     "encode": "Turn JSON into the bytes of records.",
-    "assign": "Try assignors on a group: who would get what, and why.",
-    "serve": "Run a Kafka for development in this process, without Java.",
-    "cluster": "Run a Kafka cluster with racks, which goes on until it is taken down.",
-    "pipeline": "Analyse months of logs with Spark: states, rebalances, lags, racks.",
+    "assign": "Compare what assignors would assign to the members of a group.",
+    "serve": "Run a Kafka cluster for development in this process, without Java.",
+    "cluster": "Run a Kafka cluster with racks until you remove it.",
+    "pipeline": "Analyse months of logs with Spark: group states, rebalances, lags, racks.",
     "records": "List the record types, or the fields of one.",
-    "demo": "See racks, rebalances and an upgrade, in a few seconds.",
+    "demo": "Show racks, rebalances and an upgrade in a few seconds.",
 }
-"""Subcommands in the order of the help text; each is the function of its name in the module of its
-name.
-"""
+"""Subcommands in the order of the help text. Each is a function in the module of the same name."""
 
 
 class _Quorate(Commands):
-    """A group that imports a subcommand when it is called, not when it is listed."""
+    """A group that imports a subcommand only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -49,7 +47,7 @@ class _Quorate(Commands):
         if cmd_name not in COMMANDS:
             return None
         command = getattr(importlib.import_module(f"quorate.cli.{cmd_name}"), cmd_name)
-        ready()
+        raise_interrupts()
         assert isinstance(command, click.Command)
         return command
 
@@ -94,7 +92,7 @@ class _Quorate(Commands):
             if not standalone_mode:
                 raise
             command = error.ctx.command_path if error.ctx else "quorate"
-            show_error(" ".join(error.format_message().splitlines()), f"`{command} --help` shows what there is")
+            show_error(" ".join(error.format_message().splitlines()), f"for help: {command} --help")
             status = 1
         except click.ClickException as error:
             if not standalone_mode:
@@ -111,7 +109,7 @@ class _Quorate(Commands):
 
 
 def _quorate_error() -> type[Exception]:
-    from quorate.codecs.errors import QuorateError  # not before something has failed: help is shown without it
+    from quorate.codecs.errors import QuorateError  # imported only after a failure, for quick help texts
 
     return QuorateError
 
@@ -121,11 +119,11 @@ def _output_may_fail(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # Whoever read our output has had enough, as `head` does. The interpreter flushes stdout
-        # once more at exit.
+        # The reader of our output has closed the pipe, as `head` does. The interpreter flushes
+        # stdout once more at exit.
         _discard_stdout()
         ctx.exit(0)
-    except OSError as error:  # a full disk, mostly: what cannot be read has been said by whoever reads it
+    except OSError as error:  # mostly a full disk: errors of reading are `UserError` already
         _discard_stdout()
         raise UserError(f"{error.filename or 'standard output'}: {error.strerror or error}") from error
 
@@ -134,7 +132,7 @@ def _discard_stdout() -> None:
     try:
         descriptor = sys.stdout.fileno()
     except OSError:
-        return  # not a file: there is nothing that would be flushed into a pipe
+        return  # not a file, so nothing is flushed into a pipe
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
@@ -146,15 +144,15 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-HELP = """Kafka consumer groups: what the brokers wrote of them, what happened and why, what would happen if; and a Kafka to try it on, without Java.
+HELP = """Inspect, analyse and test Kafka consumer groups.
 
 \b
 quorate demo                                   racks and rebalances, on a cluster in this process
-quorate decode kafka-logs/                     what is in __consumer_offsets
-quorate decode -b broker:9092 --group 'web-*'  the same from a live cluster
-quorate groups history kafka-logs --group web  what happened to a group
-quorate assign examples/three-racks            who would get what, with which assignor
-quorate serve --racks a,b,c                    a Kafka for your own clients
+quorate decode kafka-logs/                     records of __consumer_offsets
+quorate decode -b broker:9092 --group 'web-*'  records of a live cluster
+quorate groups history kafka-logs --group web  history of a group
+quorate assign examples/three-racks            assignments by several assignors
+quorate serve --racks a,b,c                    a Kafka cluster for your own clients
 """
 
 
@@ -169,18 +167,18 @@ quorate serve --racks a,b,c                    a Kafka for your own clients
 )
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Consumer groups of Kafka."""
-    ctx.color = colour_asked_for()
+    """Define the command and its global options."""
+    ctx.color = colour_choice()
 
 
 def _ready_streams() -> None:
-    """Make the three streams safe to use.
+    """Make the standard streams safe to use.
 
-    Python has `None` for a closed one. Instead, reading and writing it shall fail with the system's
-    own words (EBADF); what goes to a closed stderr is dropped. Characters that the encoding of
-    stdout lacks become question marks.
+    Python has `None` for a closed stream. Replace it with one that fails with EBADF on use; output
+    to a closed stderr is dropped. Characters that the encoding of stdout lacks become question
+    marks.
     """
-    # In this order: the stand-ins get the lowest free descriptors, and these are the closed ones.
+    # In this order: each replacement gets the lowest free descriptor, which is the closed one.
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY), "r")
     if sys.stdout is None:

@@ -1,4 +1,4 @@
-"""What commands print: small tables, JSON, what to try next, pages in HTML; and whether in colour."""
+"""Output of commands: tables, JSON, suggested commands, HTML pages, and colour."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 __all__ = [
-    "colour_asked_for",
+    "colour_choice",
     "columns",
     "echo_lines",
     "html_page",
@@ -22,30 +22,33 @@ __all__ = [
 ]
 
 
-def colour_asked_for() -> bool | None:
-    """What the environment asks for (https://no-color.org); `None` leaves it to each stream: terminals have colours."""
+def colour_choice() -> bool | None:
+    """Return whether the environment forces or forbids colour (https://no-color.org).
+
+    `None`: only terminals have colour.
+    """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return True if os.environ.get("FORCE_COLOR") else None
 
 
 def stdout_has_colour() -> bool:
-    """Whether to colour what goes to stdout."""
-    asked = colour_asked_for()
-    return sys.stdout.isatty() if asked is None else asked
+    """Return whether to colour output to stdout."""
+    forced = colour_choice()
+    return sys.stdout.isatty() if forced is None else forced
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal; `None` where stdout is none."""
+    """Return the number of columns of the terminal; `None` if stdout is not a terminal."""
     import shutil
 
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """A line for each row, two spaces between columns.
+    """Return a line for each row, with two spaces between columns.
 
-    Columns in `right` are set to the right; rows have equally many cells.
+    Columns in `right` are aligned to the right. All rows must have the same number of cells.
     """
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     return [
@@ -58,13 +61,16 @@ def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
 
 
 def table_lines(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """The same with the first row as a heading."""
+    """Return the same as `columns`, with the first row as a heading."""
     head, *lines = columns(rows, right)
     return [click.style(head, bold=True), *lines]
 
 
 def next_steps(commands: Sequence[tuple[str, str]], width: int | None = None) -> list[str]:
-    """Commands to try, each with a remark next to it, or above where not all lines fit; a command without a remark may be of any length."""
+    """Return a list of commands to try, with remarks next to them, or above if lines are too long.
+
+    A command without a remark may have any length.
+    """
     longest = max(len(command) for command, remark in commands if remark)
     fits = width is None or longest + max(len(remark) for _, remark in commands) + 6 <= width
     lines = [click.style("To try next", bold=True)]
@@ -80,20 +86,20 @@ def next_steps(commands: Sequence[tuple[str, str]], width: int | None = None) ->
 
 
 def json_text(plain: Any) -> str:
-    """JSON, on a terminal over several lines."""
+    """Return JSON, indented if stdout is a terminal."""
     return json.dumps(plain, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Print each."""
+    """Print each line."""
     for line in lines:
         click.echo(line)
 
 
 def html_page(title: str, style: str, body: Iterable[str]) -> str:
-    """A page in one file: no scripts, and nothing is fetched, which its policy forbids.
+    """Return a self-contained HTML page; its policy forbids scripts and external resources.
 
-    `body` is HTML; `title` is text.
+    `body` is HTML, `title` is text.
     """
     head = [
         "<!doctype html>",

@@ -1,4 +1,4 @@
-"""`quorate records`: the record types that there are, and the fields of one, straight from the declarations."""
+"""`quorate records`: list the record types, or the fields of one, from their declarations."""
 
 import json
 import re
@@ -19,7 +19,8 @@ __all__ = ["records"]
 
 HELP = """List the record types of Kafka's coordinators, or show the fields of one.
 
-NAME is a name or number of a record type, or a message of the consumer protocol. Kafka writes the versions shown as "written"; older ones are read.
+NAME is the name or id of a record type, or a message of the consumer protocol. Kafka writes the versions shown as
+"written", and reads older ones.
 
 \b
 quorate records
@@ -36,7 +37,7 @@ quorate records --json | jq -r '.[] | select(.since == "4.1").name'
     "--json",
     "as_json",
     is_flag=True,
-    help="JSON: an array of record types, or of those that NAME means with their fields.",
+    help="Print JSON: an array of record types; with NAME, including their fields.",
 )
 def records(name: str | None, topic: str | None, as_json: bool) -> None:
     """List the types or describe one."""
@@ -55,7 +56,7 @@ def records(name: str | None, topic: str | None, as_json: bool) -> None:
     found = [one for one in _all_types(topic) if _means(name, one)]
     if not found:
         where = f" in {topic}" if topic else ""
-        raise UserError(f"there is no record type {name!r}{where}", *close_types(name))
+        raise UserError(f"unknown record type {name!r}{where}", *close_types(name))
     described = [
         type_facts(one)
         | {"key": message_facts(one.key), "value": message_facts(one.value), "example": record_example(one)}
@@ -76,7 +77,7 @@ def _all_types(topic: str | None) -> Iterator[RecordType]:
 
 
 def _means(name: str, record_type: RecordType) -> bool:
-    """A number, the name of the type, or that of its key or value class."""
+    """Return whether `name` is the id of the type, its name, or that of its key or value."""
     if re.fullmatch(r"\d+", name):
         return int(name) == record_type.type_id
     return name.lower() in (record_type.name.lower(), record_type.key.name.lower(), record_type.value.name.lower())
@@ -90,7 +91,7 @@ def _versions(low: int, high: int) -> str:
     return f"version {low}" if low == high else f"versions {low}-{high}"
 
 
-# ---- for people
+# ---- text output
 
 
 def _print_types(types: list[RecordType]) -> None:
@@ -110,7 +111,7 @@ def _print_types(types: list[RecordType]) -> None:
 
 def _print_type(facts: dict[str, Any]) -> None:
     low, high = facts["versions"]
-    written = "not written any more" if facts["written"] is None else f"Kafka 4.3 writes {facts['written']}"
+    written = "no longer written" if facts["written"] is None else f"Kafka 4.3 writes {facts['written']}"
     click.secho(f"{facts['name']}, type {facts['type']} of {facts['topic']}", bold=True)
     click.echo(
         f"since Kafka {facts['since']}; value {_versions(low, high)}, {written}"
@@ -132,7 +133,7 @@ def _print_message(facts: dict[str, Any]) -> None:
 
 
 def _print_example(command: str, facts: dict[str, Any]) -> None:
-    click.secho(f"\nexample, as `{command}` takes it", bold=True)
+    click.secho(f"\nexample for `{command}`", bold=True)
     click.echo(json.dumps(facts["example"], ensure_ascii=False))
 
 
@@ -145,7 +146,7 @@ def _print_fields(part: str, message: dict[str, Any]) -> None:
 
 
 def _field_rows(fields: list[dict[str, Any]], around: list[int], depth: int) -> Iterator[tuple[str, str, str, str]]:
-    """Name, type, versions and what else there is to say; fields of structs indented below theirs."""
+    """Yield name, type, versions and remarks of each field; fields of structs are indented."""
     for field in fields:
         low, high = field["versions"]
         versions = "" if [low, high] == around else _versions(low, high)

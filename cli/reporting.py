@@ -1,4 +1,4 @@
-"""What goes to stderr beside the data: the progress bar, and what is wrong with the bytes of a log."""
+"""Progress and damage of a log, on stderr."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,24 +10,25 @@ from quorate.codecs.log.model import LogProblem
 
 __all__ = ["byte_progress", "show_damage"]
 
-_NEXT_BATCH = "use --skip-corrupt to go on with the next batch"
+_NEXT_BATCH = "use --skip-corrupt to continue with the next batch"
 _REMEDIES = {
     ProblemReason.CRC_MISMATCH: _NEXT_BATCH,
     ProblemReason.UNKNOWN_MAGIC: _NEXT_BATCH,
-    ProblemReason.NO_BEGINNING: "use --skip-corrupt to begin with the first whole batch",
-    ProblemReason.BAD_LENGTH: "use --skip-corrupt to look for the next whole batch and go on there",
+    ProblemReason.NO_BEGINNING: "use --skip-corrupt to start at the first complete batch",
+    ProblemReason.BAD_LENGTH: "use --skip-corrupt to continue at the next complete batch",
 }
 _REMEDIES_WITHOUT_RECORDS = {
-    ProblemReason.UNREADABLE: "what is in it was not decoded; other files are",
-    ProblemReason.NOT_A_LOG: "nothing in it was decoded; give the .log files of a partition, its folder, or a broker's log directory",
-    ProblemReason.CUT_OFF: "what was in it behind this place is not there; all other files were read",
+    ProblemReason.UNREADABLE: "its records were not decoded; other files are",
+    ProblemReason.NOT_A_LOG: "its content was not decoded; "
+    "give the .log files of a partition, its folder, or a broker's log directory",
+    ProblemReason.CUT_OFF: "data after this position is missing; all other files were read",
 }
 
 
 def show_damage(problem: LogProblem, *, skipped: bool = False) -> None:
-    """Say it in the form of an error; what comes after it is still read.
+    """Print a damaged batch or file as an error; reading continues.
 
-    `skipped`: also what comes after it in the file, without being asked for.
+    `skipped`: the command always continues after damage, also within a file.
     """
     show_error(str(problem), _remedy(problem, skipped=skipped))
 
@@ -37,21 +38,22 @@ def _remedy(problem: LogProblem, *, skipped: bool) -> str:
         return _REMEDIES_WITHOUT_RECORDS[problem.reason]
     before = "records before it were decoded; " if problem.position else ""
     if problem.rest_lost:
-        return f"{before}no whole batch was found behind it, the rest of the file is lost"
+        return f"{before}no complete batch follows, the rest of the file is lost"
     if skipped:
-        return "what else there is was read: what is shown may lack what was in there"
+        return "all other batches were read; the result may lack the records of this one"
     if problem.reason in _REMEDIES:
         return before + _REMEDIES[problem.reason]
     if problem.reason is ProblemReason.TOO_LARGE and problem.base_offset is None:
         return before + _REMEDIES[ProblemReason.BAD_LENGTH]
-    return "all other batches were decoded; --skip-corrupt takes that for good"
+    return "all other batches were decoded; with --skip-corrupt the exit status is 0"
 
 
 @contextmanager
 def byte_progress(total_bytes: int, wanted: bool) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar over `total_bytes`, told how many are behind.
+    """Yield a function that moves a progress bar to a number of bytes out of `total_bytes`.
 
-    Only where it does not get between the data: the data must go elsewhere.
+    Yields `None` unless stderr is a terminal and stdout is not, so that the bar does not mix with
+    data.
     """
     if not wanted or not sys.stderr.isatty() or sys.stdout.isatty():
         yield None
@@ -62,4 +64,4 @@ def byte_progress(total_bytes: int, wanted: bool) -> Iterator[Callable[[int], No
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total_bytes)
-        yield lambda behind: bar.update(task, completed=behind)
+        yield lambda completed: bar.update(task, completed=completed)

@@ -1,7 +1,7 @@
-"""`quorate serve`: the embedded cluster as a development Kafka, for clients in any language, until it is told to end.
+"""`quorate serve`: the embedded cluster as a Kafka for development, for clients in any language.
 
-Only options, what is printed, and signals are here; the brokers are `EmbeddedCluster`'s, what is
-said over HTTP is that of `quorate.integration.metrics`.
+This module handles options, output and signals. `EmbeddedCluster` runs the brokers,
+`quorate.integration.metrics` serves HTTP.
 """
 
 import errno
@@ -34,26 +34,29 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-EVERYWHERE = ("0.0.0.0", "::")
+ALL_ADDRESSES = ("0.0.0.0", "::")
 GRACE_MS = 5_000
 
-HELP = """Run a Kafka for development, in this process, without Java.
+HELP = """Run a Kafka cluster for development in this process, without Java.
 
-Brokers with racks that clients in any language connect to, until Ctrl-C or SIGTERM ends them; then answers that are there are still sent.
-Listens on 127.0.0.1 only, and keeps everything in memory, unless told otherwise.
+Clients in any language can connect. The cluster runs until Ctrl-C or SIGTERM; pending responses are still sent. By
+default it listens on 127.0.0.1 only, and keeps its data in memory.
 
 \b
 quorate serve                                    one broker at 127.0.0.1:9092
-quorate serve --racks a,b,c --data ./kafka       three, in racks; topics and offsets stay in ./kafka
+quorate serve --racks a,b,c --data ./kafka       three brokers in racks; topics and offsets are kept in ./kafka
 quorate serve --kafka-version 4.0.2 --port 0     an older release, on free ports
 quorate serve --metrics-port 9404                with /metrics, /health and /ready
 """
 
 
 @click.command(help=HELP)
-@click.option("--brokers", type=click.IntRange(min=1), metavar="N", help="How many.  [default: one per rack]")
+@click.option("--brokers", type=click.IntRange(min=1), metavar="N", help="Number of brokers.  [default: one per rack]")
 @click.option(
-    "--racks", default=NO_RACK, metavar="RACK,...", help=f"Racks that brokers are put in by turns; {NO_RACK} is none."
+    "--racks",
+    default=NO_RACK,
+    metavar="RACK,...",
+    help=f"Racks to distribute the brokers over; {NO_RACK} stands for no rack.  [default: no racks]",
 )
 @click.option(
     "--port",
@@ -61,45 +64,45 @@ quorate serve --metrics-port 9404                with /metrics, /health and /rea
     default=9092,
     show_default=True,
     metavar="N",
-    help="Of broker 1; the others follow. 0: free ones.",
+    help="Port of broker 1; other brokers use the ports that follow. 0 chooses free ports.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--advertise", metavar="HOST", help="What clients are told to connect to, if not where brokers listen.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
+@click.option("--advertise", metavar="HOST", help="Host to advertise to clients.  [default: the address of --host]")
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep everything there, in Kafka's own files; the next call goes on with it.  [default: in memory]",
+    help="Keep data in this directory, in Kafka's file formats; a later start reuses it.  [default: in memory]",
 )
 @click.option(
     "--accept-data-loss",
     is_flag=True,
-    help="Start although data in DIR is missing or damaged; what is damaged is kept in DIR/damaged-….",
+    help="Start even if data in DIR is missing or damaged; damaged files are kept in DIR/damaged-….",
 )
-@click.option("--kafka-version", metavar="X.Y.Z", help="The release to be.  [default: 4.3.1]")
+@click.option("--kafka-version", metavar="X.Y.Z", help="Release of Kafka to emulate.  [default: 4.3.1]")
 @properties_option
 @click.option(
     "--security",
     type=click.Choice(["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"]),
     default="PLAINTEXT",
     show_default=True,
-    help="What clients need: TLS (SSL), a password (SASL, SCRAM-SHA-512), both.",
+    help="Security protocol: TLS (SSL), a password (SASL, SCRAM-SHA-512), or both.",
 )
 @click.option(
     "--password",
     envvar="QUORATE_SERVE_PASSWORD",
     show_envvar=True,
     metavar="TEXT",
-    help="Of the user quorate.  [default: one is made up]",
+    help="Password of the user quorate.  [default: generated]",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
     metavar="N",
-    help="Serve /metrics, /health and /ready there. 0: a free one.",
+    help="Serve /metrics, /health and /ready on this port. 0 chooses a free port.",
 )
-@click.option("--verbose", is_flag=True, help="Say on stderr what brokers notice, such as connections they close.")
-@click.option("--json", "as_json", is_flag=True, help="Print where things are as one line of JSON.")
+@click.option("--verbose", is_flag=True, help="Log notes of the brokers to stderr, such as closed connections.")
+@click.option("--json", "as_json", is_flag=True, help="Print addresses and client configs as one line of JSON.")
 def serve(
     brokers: int | None,
     racks: str,
@@ -116,19 +119,19 @@ def serve(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Start, say where, wait for the end."""
+    """Start the cluster, print its addresses, and wait for a signal."""
     named = read_racks(racks)
     count = len(named) if brokers is None else brokers
     check_brokers(count, racks=len(named), port=port)
-    if host in EVERYWHERE and advertise is None:
+    if host in ALL_ADDRESSES and advertise is None:
         raise UserError(
-            f"--host {host}: clients cannot connect to that",
-            "name what they can connect to: --advertise HOST",
+            f"--host {host}: clients cannot connect to this address",
+            "name a host that they can connect to: --advertise HOST",
         )
     if password is not None and not security.startswith("SASL"):
-        raise UserError(f"--password: clients need none with --security {security}", "use SASL_SSL or SASL_PLAINTEXT")
+        raise UserError(f"--password has no effect with --security {security}", "use SASL_SSL or SASL_PLAINTEXT")
     if accept_data_loss and data is None:
-        raise UserError("--accept-data-loss works only with a data directory", "name it: --data DIR")
+        raise UserError("--accept-data-loss needs a data directory", "name it: --data DIR")
     from quorate.cluster.embedded import EmbeddedCluster
     from quorate.cluster.interface import TEST_PROPERTIES
     from quorate.cluster.turns import collect_rarely
@@ -155,7 +158,7 @@ def serve(
             stack.enter_context(kafka)
         stack.callback(kafka.close, grace_ms=GRACE_MS)
         kafka.wait_ready()
-        if not verbose:  # else it was said when it was noticed
+        if not verbose:  # otherwise they have been printed already
             for text in kafka.start_notes:
                 note(text)
         http = None
@@ -171,12 +174,12 @@ def serve(
         note("stopping")
     if kafka.failures:
         count, first = kafka.core.failure_count, kafka.failures[0]
-        raise UserError(f"{count} requests failed by a fault of quorate's own; the first:", *first.splitlines())
+        raise UserError(f"{count} requests failed because of a bug in quorate; the first:", *first.splitlines())
 
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and Ctrl-C set. The second one ends the process as usual."""
+    """Yield an event that SIGTERM and Ctrl-C set. A second signal ends the process."""
     ended = threading.Event()
     before: dict[int, Any] = {}
 
@@ -195,7 +198,7 @@ def _signals() -> Iterator[threading.Event]:
 
 @contextmanager
 def _remedies() -> Iterator[None]:
-    """Say what to do about an address that brokers cannot have, by the names of the options."""
+    """Replace the remedy of a "cannot listen" error by one that names the options."""
     from quorate.cluster.errors import ClusterError
 
     try:
@@ -204,8 +207,8 @@ def _remedies() -> Iterator[None]:
         if "cannot listen" not in error.message:
             raise
         port, host = (
-            "other ports: --port N; free ones: --port 0",
-            "--host is where to listen; what clients are told may be another: --advertise",
+            "choose other ports: --port N; or free ports: --port 0",
+            "--host is the address to listen on; use --advertise for the host that clients connect to",
         )
         raise UserError(error.message, port if "choose another" in error.message else host) from None
 
@@ -222,9 +225,9 @@ def _http(kafka: "EmbeddedCluster", host: str, port: int) -> Iterator[int]:
     try:
         found = server.__enter__()
     except OSError as error:
-        why = "it is taken" if error.errno == errno.EADDRINUSE else error.strerror
+        why = "port in use" if error.errno == errno.EADDRINUSE else error.strerror
         raise UserError(
-            f"--metrics-port {port} of {host}: {why}", "choose another, or a free one: --metrics-port 0"
+            f"--metrics-port {port} of {host}: {why}", "choose another port, or a free one: --metrics-port 0"
         ) from None
     try:
         yield found
@@ -263,22 +266,23 @@ def _lines(
         said = security
         if "sasl_mechanism" in config:
             options += f" --sasl-mechanism {config['sasl_mechanism']}"
-            said += f", {config['sasl_mechanism']}, user {config['sasl_plain_username']}, password {config['sasl_plain_password']}"
+            said += f", {config['sasl_mechanism']}, user {config['sasl_plain_username']}"
+            said += f", password {config['sasl_plain_password']}"
         if "ssl_cafile" in config:
             options += f" --ssl-cafile {config['ssl_cafile']}"
-            said += f"; to trust: {config['ssl_cafile']}"
+            said += f"; CA certificate: {config['ssl_cafile']}"
         yield f"security: {said}"
     if http is not None:
         yield f"metrics: {http}/metrics, also /health and /ready"
-    yield f"data: {data}" if data is not None else "data: in memory, gone when this ends; --data DIR keeps it"
+    yield f"data: {data}" if data is not None else "data: in memory, lost at the end; --data DIR keeps it"
     yield ""
     login = (f"export QUORATE_SASL_USERNAME={config.get('sasl_plain_username')} QUORATE_SASL_PASSWORD=…", "")
     yield from next_steps(
         [
             *([login] if "sasl_mechanism" in config else []),
             (f"quorate decode -b {brokers[0].address}{options} --follow", "what the group coordinators write"),
-            (f"quorate groups list -b {brokers[0].address}{options}", "groups, with their states"),
+            (f"quorate groups list -b {brokers[0].address}{options}", "groups and their states"),
         ]
     )
     yield f'In Python: KafkaConsumer("orders", bootstrap_servers="{brokers[0].address}", group_id="g")'
-    yield "Ctrl-C ends it."
+    yield "Press Ctrl-C to stop."

@@ -1,16 +1,16 @@
-"""Where the installed command begins.
+"""Entry point of the installed command.
 
-A module of its own: what the command needs is imported once Ctrl-C is looked after.
+It handles Ctrl-C before it imports the rest of the command.
 """
 
-from quorate.cli.interrupts import end_at_once
+from quorate.cli.interrupts import end_on_interrupt
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """The command `quorate`."""
-    end_at_once()
+    """Run the command `quorate`."""
+    end_on_interrupt()
     from quorate.cli.main import main as command
 
     command()

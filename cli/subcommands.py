@@ -1,4 +1,4 @@
-"""`Commands`: a group of commands that lists them in their order, each with the whole sentence it begins with, and that knows which one was meant."""
+"""`Commands`: a group of commands with a complete help list and suggestions for typing errors."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -8,18 +8,18 @@ import click
 __all__ = ["Commands"]
 
 LONGEST_SENTENCE = 200
-"""Characters; click cuts at the width of a line, where the formatter could wrap."""
+"""Longest description in a list, in characters: click would cut it at the width of a line."""
 
 
 class Commands(click.Group):
-    """Lists commands as they stand in the code."""
+    """A group that lists commands in the order of the code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
+        """Return the names of the commands."""
         return list(self.commands)
 
     def rows(self) -> list[tuple[str, str]]:
-        """What the help text lists: names, and what each does."""
+        """Return name and description of each command."""
         return [(name, one.get_short_help_str(LONGEST_SENTENCE)) for name, one in self.commands.items()]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -28,7 +28,10 @@ class Commands(click.Group):
             formatter.write_dl(self.rows())
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click has it; a `UsageError` says which command it is about, which click leaves out where an option lacks its argument."""
+        """Invoke the command, and add it to a `UsageError`.
+
+        Click omits it if an option lacks its argument.
+        """
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
@@ -41,7 +44,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click has it. Raises `UsageError` that names the likest command."""
+        """Find the command. Raises `UsageError` that suggests the closest match."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

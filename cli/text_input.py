@@ -1,7 +1,4 @@
-"""Lines of text from standard input or a file, one by one as they come.
-
-What they say is not looked at.
-"""
+"""Lines of text from standard input or a file, yielded as they arrive."""
 
 import sys
 from collections.abc import Iterator
@@ -9,19 +6,17 @@ from typing import BinaryIO
 
 from quorate.cli.errors import UserError
 
-__all__ = ["MOST_BYTES", "STDIN", "stdin_lines", "text_lines"]
+__all__ = ["MAX_LINE_BYTES", "STDIN", "stdin_lines", "text_lines"]
 
 STDIN = "standard input"
-MOST_BYTES = 64 << 20
-"""What a line may have, or a text that is read as a whole: a record has a megabyte unless brokers
-are told otherwise.
-"""
+MAX_LINE_BYTES = 64 << 20
+"""Longest line, or text that is read at once. Brokers limit records to 1 MiB by default."""
 
 
 def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of a file of UTF-8.
+    """Yield the lines of a UTF-8 file.
 
-    Raises `UserError` naming the line that is not, or why there are none.
+    Raises `UserError` for a line that is not UTF-8 or too long, and for a file that cannot be read.
     """
     number = 0
     while line := _next_line(file, name):
@@ -30,22 +25,22 @@ def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
             yield line.decode("utf-8")
         except UnicodeDecodeError:
             raise UserError(
-                f"{name}, line {number}: not text (UTF-8)", "a segment of a log is given by its path"
+                f"{name}, line {number}: not UTF-8 text", "to decode a segment of a log, give its path"
             ) from None
 
 
 def _next_line(file: BinaryIO, name: str) -> bytes:
     try:
-        line = file.readline(MOST_BYTES + 1)
+        line = file.readline(MAX_LINE_BYTES + 1)
     except OSError as error:  # a closed descriptor
         raise UserError(f"{name}: cannot be read: {error.strerror or error}") from None
-    if len(line) > MOST_BYTES:
+    if len(line) > MAX_LINE_BYTES:
         raise UserError(
-            f"{name}: a line is longer than {MOST_BYTES >> 20} MiB", "is that text? It takes an object or record a line"
+            f"{name}: a line is longer than {MAX_LINE_BYTES >> 20} MiB", "give text with one object or record per line"
         )
     return line
 
 
 def stdin_lines() -> Iterator[str]:
-    """The lines of standard input. Raises `UserError` if it is not text."""
+    """Return the lines of standard input. Raises `UserError` if it is not UTF-8 text."""
     return text_lines(sys.stdin.buffer, STDIN)

@@ -19,7 +19,6 @@ NOT_YET = (
     "CONTRIBUTING.md",
     "README.md",
     "bench/",
-    "cli/",
     "cluster/",
     "codecs/",
     "coordinator/",

@@ -1,7 +1,7 @@
-"""`quorate assign`: what an assignor would make of a group, without touching it.
+"""`quorate assign`: what assignors would assign to a group's members, without changing the group.
 
-The options are read here; where the group comes from, what is changed, run and shown is in the
-other modules here, imported when they are needed.
+This module reads the options. The other modules of the package read the group, apply changes, run
+assignors and format the result; they are imported when they are needed.
 """
 
 from pathlib import Path
@@ -21,30 +21,31 @@ from quorate.cli.output import columns, echo_lines, json_text, terminal_width
 from quorate.cli.text_input import STDIN
 
 if TYPE_CHECKING:
-    from quorate.cli.assign.facts import Comparison
+    from quorate.cli.assign.comparison import Comparison
 
 __all__ = ["assign"]
 
 EXAMPLES = Path(__file__).parent / "examples"
-"""Descriptions that come with quorate; `quorate assign examples` lists them, `quorate assign
-examples/NAME` takes one.
+"""Example groups that come with quorate. `quorate assign examples` lists them, and `quorate assign
+examples/NAME` runs one.
 """
 
 ROWS = 20
 ROWS_OF_PAGE = 200
 
-HELP = """Try assignors on a group: who would get what, how much of it is local, and what would move.
+HELP = """Compare what assignors would assign to each member, how much of it is local, and what would move.
 
-Nothing is changed: no group is joined, nothing is committed. The group is described by a FILE in YAML or JSON (- is standard input), read from a live
-cluster (-b), or from a copy of __consumer_offsets (--log). What members have now stands beside what assignors would give them.
+Nothing is changed: no group is joined, nothing is committed. The group is described by a FILE in YAML or JSON
+(- is standard input), read from a live cluster (-b), or read from a copy of __consumer_offsets (--log). The current
+assignment is shown next to those of the assignors.
 
 \b
 quorate assign group.yaml                                     the usual assignors, side by side
 quorate assign group.yaml --without worker-3 --add spare:b    who takes over?
 quorate assign -b broker:9092 --group web --explain           why is a partition remote?
-quorate assign --log kafka-logs --group web --topology t.yaml from a broker's disk
+quorate assign --log kafka-logs --group web --topology t.yaml a group from a broker's disk
 quorate assign group.yaml --assignor lag-aware --html page.html
-quorate assign examples                                       descriptions to begin with
+quorate assign examples                                       list the example groups
 """
 
 
@@ -54,41 +55,47 @@ quorate assign examples                                       descriptions to be
 @click.option(
     "--log", "log", metavar="PATH", help="Read the group from a segment, a partition's folder or a log directory."
 )
-@click.option("--group", "group_id", metavar="NAME", help="The group, with -b and --log.")
-@click.option("--until", metavar="TIME", help="With --log: the group as it was then (as in `quorate decode`).")
-@click.option("--topology", metavar="FILE", help="With --log: topics with their partitions, racks and ids.")
+@click.option("--group", "group_id", metavar="NAME", help="Group to read, with -b or --log.")
+@click.option("--until", metavar="TIME", help="With --log: the group as of this time (format as in `quorate decode`).")
+@click.option("--topology", metavar="FILE", help="With --log: file of topics with their partitions, racks and ids.")
 @click.option(
     "--assignor",
     "assignors",
     multiple=True,
     metavar="NAME[:OPTION=VALUE,...]",
-    help="Run this one; may be repeated.  [default: those that suit the group's protocol]",
+    help="Run this assignor; may be repeated.  [default: those that suit the group's protocol]",
 )
 @click.option(
-    "--side", type=click.Choice(["client", "server"]), help="Which one is meant where both sides have the name (range)."
+    "--side",
+    type=click.Choice(["client", "server"]),
+    help="Run the client's or the server's assignor where both have the name (range).",
 )
-@click.option("--without", multiple=True, metavar="MEMBER", help="As if this member had left.")
-@click.option("--add", multiple=True, metavar="MEMBER[:RACK[:TOPIC,...]]", help="As if this member had joined.")
-@click.option("--rack", "racks", multiple=True, metavar="MEMBER=RACK", help="As if this member were in that rack.")
+@click.option("--without", multiple=True, metavar="MEMBER", help="Assign without this member.")
+@click.option("--add", multiple=True, metavar="MEMBER[:RACK[:TOPIC,...]]", help="Assign with this additional member.")
+@click.option("--rack", "racks", multiple=True, metavar="MEMBER=RACK", help="Assign with this member in that rack.")
 @click.option(
-    "--add-partitions", "partitions", multiple=True, metavar="TOPIC=N", help="As if the topic had N more partitions."
+    "--add-partitions",
+    "partitions",
+    multiple=True,
+    metavar="TOPIC=N",
+    help="Assign with N more partitions of this topic.",
 )
 @click.option(
     "--kafka-version",
     metavar="X.Y.Z",
-    help="Answer as this release does, where it made a difference.  [default: the newest]",
+    help="Assign as this release of Kafka does.  [default: the newest]",
 )
-@click.option("--explain", "why", is_flag=True, help="Say why partitions are remote.")
-@click.option("--json", "as_json", is_flag=True, help="Everything as JSON, with the description of the group.")
-@click.option("--html", "page", metavar="FILE", help="Write a page with a picture of it, besides.")
+@click.option("--explain", "why", is_flag=True, help="Explain why partitions are remote.")
+@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON, with the description of the group.")
+@click.option("--html", "page", metavar="FILE", help="Also write an HTML page with a picture of the assignments.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help=f"Show this many members, 0 for all.  [default: {ROWS}; {ROWS_OF_PAGE} in pages]",
+    help=f"Show at most N members; 0 shows all.  [default: {ROWS}; {ROWS_OF_PAGE} in pages]",
 )
 @click.option(
-    "--width", type=click.IntRange(min=40), metavar="N", help="Columns to use.  [default: those of the terminal]"
+    "--width", type=click.IntRange(min=40), metavar="N", help="Columns to use.  [default: width of the terminal]"
 )
 @connection_options
 @click.pass_context
@@ -116,7 +123,7 @@ def assign(
     connect_timeout_ms: int,
     **connection: Any,
 ) -> None:
-    """Read the options, then the group; change it, run assignors, show what they made of it."""
+    """Read the group, apply the changes, run the assignors and print the comparison."""
     _check_sources(ctx, file, bootstrap_servers, log, group_id, until, topology)
     if file in ("examples", "examples/") and not Path(file).exists():
         _list_examples()
@@ -130,7 +137,7 @@ def assign(
     except ValueError as error:
         raise UserError(f"--kafka-version: {error}") from None
     if version > KafkaVersion.NEWEST:
-        note(f"note: Kafka {version} is newer than what is known here; answers are those of {KafkaVersion.NEWEST}")
+        note(f"note: Kafka {version} is newer than quorate supports; assignments are those of {KafkaVersion.NEWEST}")
     if bootstrap_servers is not None:
         from quorate.integration.live_groups import live_situation
 
@@ -154,7 +161,7 @@ def assign(
     now = outcome_now(before)
     found = outcomes(chosen, after, version)
 
-    from quorate.cli.assign.facts import Comparison
+    from quorate.cli.assign.comparison import Comparison
 
     comparison = Comparison(
         before=before, after=after, changes=changes.in_words, outcomes=found if now is None else [now, *found]
@@ -181,10 +188,10 @@ def _check_sources(
     given = [name for name, value in (("FILE", file), ("-b", bootstrap_servers), ("--log", log)) if value is not None]
     if not given:
         raise click.UsageError(
-            "no group: give a FILE that describes one, -b for a live cluster, or --log for a copy of its log", ctx
+            "no group given: name a FILE that describes it, -b for a live cluster, or --log for a copy of its log", ctx
         )
     if len(given) > 1:
-        raise click.UsageError(f"give one of {', '.join(given)}, not all", ctx)
+        raise click.UsageError(f"{' and '.join(given)} exclude each other", ctx)
     if file is None and group_id is None:
         raise click.UsageError(f"{given[0]} needs --group", ctx)
     for name, value, needs in (
@@ -193,22 +200,23 @@ def _check_sources(
         ("--topology", topology, "--log"),
     ):
         if value is not None and given[0] not in needs:
-            raise click.UsageError(f"{name} goes with {needs}", ctx)
+            raise click.UsageError(f"{name} works only with {needs}", ctx)
     if bootstrap_servers is None:
         refuse_connection_options(ctx)
 
 
 def _example(file: str) -> str:
-    """The path of a packaged example, if the name means one and no such file is here."""
+    """Return the path of a packaged example, or `file` if it exists or names no example.
+
+    Raises `UserError` for an unknown example.
+    """
     if file.startswith("examples/") and not Path(file).exists():
         name = file.removeprefix("examples/")
         for path in sorted(EXAMPLES.glob("*.yaml")):
             if name in (path.name, path.stem):
                 return str(path)
-        there = ", ".join(f"examples/{path.stem}" for path in sorted(EXAMPLES.glob("*.yaml")))
-        raise UserError(
-            f"{file}: there is no such file and no such example", f"examples that come with quorate: {there}"
-        )
+        names = ", ".join(f"examples/{path.stem}" for path in sorted(EXAMPLES.glob("*.yaml")))
+        raise UserError(f"{file}: no such file or example", f"examples that come with quorate: {names}")
     return file
 
 
@@ -221,7 +229,7 @@ def _list_examples() -> None:
 
 
 def _print_json(comparison: "Comparison", why: bool) -> None:
-    from quorate.cli.assign.facts import as_plain
+    from quorate.cli.assign.comparison import as_plain
 
     click.echo(json_text(as_plain(comparison, remote=why)))
 

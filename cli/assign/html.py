@@ -1,8 +1,8 @@
-"""The page of `quorate assign --html`: where members read from, as a picture of members by racks.
+"""The page of `quorate assign --html`: the racks that each member reads from.
 
-One file: no scripts, nothing fetched from elsewhere, light and dark as the reader has it. What is
-local and remote is told by words and by hatching as well as by colour. Names of groups, members,
-topics and racks are data: every text passes `_e`.
+One file without scripts or external resources, in light and dark mode. Local and remote partitions
+differ in words and hatching as well as in colour. Names of groups, members, topics and racks are
+data: `_e` escapes every text.
 """
 
 from collections import Counter
@@ -13,17 +13,17 @@ from importlib.resources import files
 
 from quorate.assignors.explain import WHY, MemberFacts, RemoteReason
 from quorate.assignors.what_if import Outcome
-from quorate.cli.assign.facts import Comparison, percent
+from quorate.cli.assign.comparison import Comparison, percent
 from quorate.cli.output import html_page
 from quorate.codecs.printable import printable
 
 __all__ = ["page"]
 
-MOST_CHIPS = 1_000
-"""Partitions up to which each gets a cell of its own."""
+MAX_CHIPS = 1_000
+"""Number of partitions up to which each is listed by name."""
 
 UNKNOWN = "?"
-"""The column of replicas in racks that are not known."""
+"""The column of replicas in unknown racks."""
 
 
 def _e(text: object) -> str:
@@ -32,7 +32,11 @@ def _e(text: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Partition:
-    """A partition of a member: `source` is the rack that it is read from, its own if there is a replica, else the leader's."""
+    """A partition of a member.
+
+    `source` is the rack that it is read from: the member's own if it has a replica, else the
+    leader's. `came` is whether the member did not own it before.
+    """
 
     name: str
     source: str
@@ -43,7 +47,7 @@ class _Partition:
 
 
 def page(comparison: Comparison, *, limit: int | None = None) -> str:
-    """The whole page. `limit` members at most in each picture, `None` for all."""
+    """Return the whole page, with at most `limit` members in each picture (`None`: all)."""
     title = comparison.before.group_id or comparison.before.source
     style = files("quorate.cli.assign").joinpath("page.css").read_text(encoding="utf-8")
     return html_page(f"{printable(title)}: assignments", style, _body(comparison, title, limit))
@@ -71,10 +75,13 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     yield '<ul class="legend">'
     if comparison.racks:
         yield '<li><span class="chip local">3 local</span> read in the member\'s own rack</li>'
-        yield '<li><span class="chip remote">3 remote</span> <span class="chip remote">orders-0 (b)</span> read from another rack, the leader\'s</li>'
-    yield '<li><span class="chip unknown">3</span> racks not known</li>'
+        yield (
+            '<li><span class="chip remote">3 remote</span> <span class="chip remote">orders-0 (b)</span> '
+            "read from the leader's rack</li>"
+        )
+    yield '<li><span class="chip unknown">3</span> racks unknown</li>'
     if comparison.moves:
-        yield '<li><span class="chip unknown came">+orders-0</span> the member did not have it before</li>'
+        yield '<li><span class="chip unknown came">+orders-0</span> the member did not own it before</li>'
     yield "</ul>"
 
 
@@ -95,7 +102,8 @@ def _overview(comparison: Comparison) -> Iterator[str]:
         if comparison.racks:
             share = facts.local_share or 0.0
             yield (
-                f'<td><span class="bar unknown"><span style="width:{100 * share:.1f}%"></span></span>{percent(facts.local_share)}</td>'
+                f'<td><span class="bar unknown"><span style="width:{100 * share:.1f}%"></span></span>'
+                f"{percent(facts.local_share)}</td>"
             )
         if comparison.lags:
             lag = facts.lag_balance
@@ -109,21 +117,21 @@ def _overview(comparison: Comparison) -> Iterator[str]:
 
 def _outcome(comparison: Comparison, outcome: Outcome, number: int, limit: int | None) -> Iterator[str]:
     facts = outcome.explanation
-    there = [one for one in comparison.members if one in facts.members]
-    shown = there if limit is None else there[:limit]
+    members = [one for one in comparison.members if one in facts.members]
+    shown = members if limit is None else members[:limit]
     reasons = _reasons_of(outcome)
     read = {
         member_id: list(_partitions(comparison, outcome, facts.members[member_id], reasons.get(member_id, {})))
-        for member_id in there
+        for member_id in members
     }
     racks = _columns(read)
-    chips = facts.partitions <= MOST_CHIPS
+    chips = facts.partitions <= MAX_CHIPS
     yield f'<section><h2 id="a{number}">{_e(outcome.label)}</h2>'
     yield f"<p>{_e(_sentence(comparison, outcome))}</p>"
     yield '<div class="scroll"><table>'
-    yield f"<caption>{'Where each member reads from' if racks else 'What each member has'}</caption>"
+    yield f"<caption>{'Where each member reads from' if racks else 'What each member owns'}</caption>"
     yield '<thead><tr><th scope="col">member</th><th scope="col">rack</th>'
-    yield from (f'<th scope="col">{"from rack " + _e(one) if one != UNKNOWN else "not known"}</th>' for one in racks)
+    yield from (f'<th scope="col">{"from rack " + _e(one) if one != UNKNOWN else "unknown"}</th>' for one in racks)
     heads = ["partitions" if one == "parts" else one for one in comparison.columns]
     yield from _figures(comparison, outcome, heads, 'th scope="col"')
     if chips:
@@ -131,7 +139,8 @@ def _outcome(comparison: Comparison, outcome: Outcome, number: int, limit: int |
     yield "</tr></thead><tbody>"
     for member_id in shown:
         one = facts.members[member_id]
-        yield f'<tr><th scope="row" title="{_e(member_id)}">{_e(comparison.name_of(member_id))}</th><td>{_e(one.rack or "–")}</td>'
+        yield f'<tr><th scope="row" title="{_e(member_id)}">{_e(comparison.name_of(member_id))}</th>'
+        yield f"<td>{_e(one.rack or '–')}</td>"
         yield from _cells(read[member_id], racks)
         yield from _figures(comparison, outcome, comparison.member_cells(outcome, member_id))
         if chips:
@@ -141,15 +150,16 @@ def _outcome(comparison: Comparison, outcome: Outcome, number: int, limit: int |
     if racks:
         yield "<tfoot>"
         for rack in facts.racks:
-            members = [one for one in there if facts.members[one].rack == rack.rack]
-            yield f'<tr><th scope="row">all {"without a rack" if rack.rack is None else "in " + _e(rack.rack)} ({rack.members:,})</th><td>{percent(rack.local_share)} local</td>'
-            yield from _cells([partition for member_id in members for partition in read[member_id]], racks)
+            where = "without a rack" if rack.rack is None else "in " + _e(rack.rack)
+            yield f'<tr><th scope="row">all {where} ({rack.members:,})</th><td>{percent(rack.local_share)} local</td>'
+            of_rack = [one for one in members if facts.members[one].rack == rack.rack]
+            yield from _cells([partition for member_id in of_rack for partition in read[member_id]], racks)
             yield from _figures(comparison, outcome, comparison.rack_cells(outcome, rack.rack))
             yield f"{'<td></td>' if chips else ''}</tr>"
         yield "</tfoot>"
     yield "</table></div>"
-    if len(shown) < len(there):
-        yield f'<p class="dim">{len(there) - len(shown):,} more members; --limit 0 shows all</p>'
+    if len(shown) < len(members):
+        yield f'<p class="dim">{len(members) - len(shown):,} more members; --limit 0 shows all</p>'
     yield from _reasons(comparison, outcome)
     yield "</section>"
 
@@ -195,7 +205,7 @@ def _partitions(
 
 
 def _reasons_of(outcome: Outcome) -> dict[str, dict[tuple[str, int], RemoteReason]]:
-    """Member → its remote partitions, with the reason."""
+    """Return member → its remote partitions → the reason."""
     found: dict[str, dict[tuple[str, int], RemoteReason]] = {}
     for one in outcome.explanation.remote:
         found.setdefault(one.member_id, {})[one.topic, one.partition] = one.reason
@@ -203,7 +213,7 @@ def _reasons_of(outcome: Outcome) -> dict[str, dict[tuple[str, int], RemoteReaso
 
 
 def _columns(read: dict[str, list[_Partition]]) -> list[str]:
-    """The racks that are read from, in order; none if no rack is known."""
+    """Return the racks that are read from, sorted; none if no rack is known."""
     sources = {partition.source for partitions in read.values() for partition in partitions}
     known = sorted(sources - {UNKNOWN})
     return [*known, UNKNOWN] if known and UNKNOWN in sources else known
@@ -223,15 +233,15 @@ def _cells(partitions: Sequence[_Partition], racks: Sequence[str]) -> Iterator[s
 
 
 def _figures(comparison: Comparison, outcome: Outcome, cells: Sequence[str], tag: str = "td") -> Iterator[str]:
-    """The cells but locality, which the columns before show."""
+    """Return the cells except locality, which the rack columns show."""
     for name, cell in zip(comparison.columns, cells, strict=True):
         if name != "local" and (name != "moved" or outcome.choice is not None):
             yield f'<{tag} class="n">{cell}</{tag.partition(" ")[0]}>'
 
 
 def _chip(partition: _Partition) -> str:
-    about = [f"{partition.name}: replicas in {partition.racks or 'racks that are not known'}"]
-    about.append(partition.kind if partition.kind != "unknown" else "locality not known")
+    about = [f"{partition.name}: replicas in {partition.racks or 'unknown racks'}"]
+    about.append(partition.kind if partition.kind != "unknown" else "locality unknown")
     if partition.came:
         about.append("new to this member")
     if partition.kind == "remote" and partition.reason is not None:

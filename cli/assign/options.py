@@ -1,7 +1,8 @@
-"""The options of `quorate assign` that name assignors and changes, from texts to what the library takes.
+"""Options of `quorate assign` that name assignors and changes, parsed for the library.
 
-`lag-aware:locality=replica,max_moved=3` becomes a `Choice`; which options a constructor takes is
-read from its annotations. `WhatIf` are `--without`, `--add`, `--rack` and `--add-partitions`.
+`lag-aware:locality=replica,max_moved=3` becomes a `Choice`; the annotations of the assignor's
+constructor define its options. `WhatIf` holds `--without`, `--add`, `--rack` and
+`--add-partitions`.
 """
 
 import difflib
@@ -33,15 +34,15 @@ from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["WhatIf", "choices"]
 
-MAX_PARTITIONS = 1_000_000
-"""Added at a time."""
+MAX_ADDED_PARTITIONS = 1_000_000
+"""Highest number of partitions to add at once."""
 
-_NOT_THESE = object()
+_NO_VALUE = object()
 
 
 @contextmanager
-def _about(option: str) -> Iterator[None]:
-    """An error of the library names the option that it is about."""
+def _errors_of(option: str) -> Iterator[None]:
+    """Turn an error of the library into a `UserError` that names the option."""
     try:
         yield
     except InputError as error:
@@ -53,7 +54,7 @@ def _about(option: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """The options, as given."""
+    """Texts of the options that change the group."""
 
     without: Sequence[str] = ()
     add: Sequence[str] = ()
@@ -62,7 +63,7 @@ class WhatIf:
 
     @property
     def in_words(self) -> list[str]:
-        """In words, for headings."""
+        """The changes as texts, for headings."""
         return [
             *(f"without {one}" for one in self.without),
             *(f"with {one}" for one in self.add),
@@ -71,43 +72,44 @@ class WhatIf:
         ]
 
     def applied(self, before: GroupSituation) -> GroupSituation:
-        """The situation after the changes: partitions first, then members leave, join and move.
+        """Return the situation after the changes: partitions first, then members.
 
         Raises `UserError`.
         """
         for text in self.partitions:
-            with _about(f"--add-partitions {text}"):
+            with _errors_of(f"--add-partitions {text}"):
                 before = with_partitions(before, *_more_partitions(text))
         after = before
         for text in self.without:
-            with _about(f"--without {text}"):
+            with _errors_of(f"--without {text}"):
                 after = without_members(after, matching_members(after, text))
         for text in self.add:
-            with _about(f"--add {text}"):
+            with _errors_of(f"--add {text}"):
                 after = with_member(after, *_new_member(text, before))
         for text in self.racks:
             name, equals, rack = text.rpartition("=")
-            with _about(f"--rack {text}"):
+            with _errors_of(f"--rack {text}"):
                 if not equals or not name:
                     raise InputError("is not MEMBER=RACK", "for no rack: MEMBER=")
-            with _about(f"--rack {name}"):
+            with _errors_of(f"--rack {name}"):
                 after = with_racks(after, matching_members(after, name), rack or None)
         if not after.members:
-            raise UserError(
-                "no member is left, so there is nothing to assign", "leave one out of --without, or --add one"
-            )
+            raise UserError("no member is left, so nothing can be assigned", "omit one from --without, or --add one")
         return after
 
 
 def _more_partitions(text: str) -> tuple[str, int]:
     name, equals, number = text.rpartition("=")
-    if not equals or not number.isascii() or not number.isdigit() or not 1 <= int(number[:9]) <= MAX_PARTITIONS:
-        raise InputError(f"is not TOPIC=N, with N from 1 to {MAX_PARTITIONS:,}", "N is how many more: orders=4")
+    if not equals or not number.isascii() or not number.isdigit() or not 1 <= int(number[:9]) <= MAX_ADDED_PARTITIONS:
+        raise InputError(f"is not TOPIC=N, with N from 1 to {MAX_ADDED_PARTITIONS:,}", "N is how many more: orders=4")
     return name, int(number)
 
 
 def _new_member(text: str, before: GroupSituation) -> tuple[str, str | None, Sequence[str]]:
-    """Id, rack and topics: those given, or what all members subscribe to."""
+    """Return id, rack and topics of a member to add; by default the topics of all other members.
+
+    Raises `InputError`.
+    """
     member_id, _, rest = text.partition(":")
     rack, _, names = rest.partition(":")
     if not member_id:
@@ -117,12 +119,12 @@ def _new_member(text: str, before: GroupSituation) -> tuple[str, str | None, Seq
         unknown = [name for name in topics if name not in before.topology]
         if unknown:
             known = [topic.name for topic in before.topology.topics]
-            raise InputError(f"there is no topic {unknown[0]}", f"there are {listed(known)}")
+            raise InputError(f"topic {unknown[0]} does not exist", f"existing topics: {listed(known)}")
     else:
         try:
             topics = common_topics(before)
         except InputError as error:
-            raise InputError(error.message, f"say to which: --add {member_id}:{rack}:TOPIC,TOPIC") from None
+            raise InputError(error.message, f"name the topics: --add {member_id}:{rack}:TOPIC,TOPIC") from None
     return member_id, rack or None, topics
 
 
@@ -130,7 +132,7 @@ def _new_member(text: str, before: GroupSituation) -> tuple[str, str | None, Seq
 
 
 def choices(names: Sequence[str], side: Side | None, situation: GroupSituation) -> list[Choice]:
-    """The assignors that the options name, or those that make sense for the situation, each once.
+    """Return the assignors that the options name, by default those for the group's protocol.
 
     Raises `UserError`.
     """
@@ -138,7 +140,7 @@ def choices(names: Sequence[str], side: Side | None, situation: GroupSituation) 
         return usual_choices(side, situation)
     chosen = []
     for text in names:
-        with _about(f"--assignor {text}"):
+        with _errors_of(f"--assignor {text}"):
             chosen.append(_choice(text, side, situation))
     return list({(choice.text, choice.side): choice for choice in chosen}.values())
 
@@ -148,9 +150,7 @@ def _choice(text: str, side: Side | None, situation: GroupSituation) -> Choice:
     if name not in CLIENT_ASSIGNORS and name not in SERVER_ASSIGNORS:
         known = list(dict.fromkeys([*CLIENT_ASSIGNORS, *SERVER_ASSIGNORS]))
         close = difflib.get_close_matches(name, known, 1)
-        raise InputError(
-            "there is no such assignor", f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}"
-        )
+        raise InputError("unknown assignor", f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}")
     if name not in CLIENT_ASSIGNORS or name not in SERVER_ASSIGNORS:
         side = "client" if name in CLIENT_ASSIGNORS else "server"
     elif side is None:
@@ -160,7 +160,7 @@ def _choice(text: str, side: Side | None, situation: GroupSituation) -> Choice:
 
 
 def _split(text: str) -> dict[str, str | None]:
-    """`a=1,b` as names and texts, `None` for a name alone."""
+    """Parse `a=1,b` into names and texts; the value of a name alone is `None`."""
     found: dict[str, str | None] = {}
     for one in text.split(","):
         name, equals, value = one.partition("=")
@@ -168,29 +168,29 @@ def _split(text: str) -> dict[str, str | None]:
         if not name.isidentifier() or (equals and not value):
             raise InputError(f"{one!r} is not OPTION=VALUE", "for instance lag-aware:locality=replica,max_moved=3")
         if name in found:
-            raise InputError(f"{name} is there twice")
+            raise InputError(f"{name} is given twice")
         found[name] = value if equals else None
     return found
 
 
 def _arguments(kind: type, options: Mapping[str, str | None], assignor: str) -> dict[str, Any]:
-    """The keyword arguments for `kind` that these texts stand for."""
-    there = _options_of(kind)
+    """Parse the options of an assignor into keyword arguments. Raises `InputError`."""
+    types = _options_of(kind)
     found = {}
     for name, text in options.items():
-        if name not in there:
-            known = f"it has {listed(sorted(there), 10)}" if there else "it has none"
+        if name not in types:
+            known = f"its options: {listed(sorted(types), 10)}" if types else "it has no options"
             raise InputError(f"{assignor} has no option {name}", known)
-        value = _read(text, there[name])
-        if value is _NOT_THESE:
+        value = _read(text, types[name])
+        if value is _NO_VALUE:
             given = "needs a value" if text is None else f"cannot be {text!r}"
-            raise InputError(f"{name} {given}", f"it takes {' or '.join(map(_told, there[name]))}")
+            raise InputError(f"{name} {given}", f"use {' or '.join(map(_type_name, types[name]))}")
         found[name] = value
     return found
 
 
 def _options_of(kind: type) -> dict[str, tuple[Any, ...]]:
-    """Name → the types that it takes, of those options that a text can stand for."""
+    """Return the constructor's parameters that can be parsed from text: name → types."""
     if not inspect.signature(kind).parameters:
         return {}
     hints = get_type_hints(kind.__init__)  # type: ignore[misc]  # of the class that was just looked up, not of an instance
@@ -212,33 +212,33 @@ def _can_be_read(kind: Any) -> bool:
 
 
 def _read(text: str | None, types: tuple[Any, ...]) -> Any:
-    """The value that a text stands for, of the first type that fits."""
+    """Parse a text as the first of `types` that accepts it, else return `_NO_VALUE`."""
     if text is None:
-        return True if bool in types else _NOT_THESE
+        return True if bool in types else _NO_VALUE
     for kind in types:
         value = _read_as(text, kind)
-        if value is not _NOT_THESE:
+        if value is not _NO_VALUE:
             return value
-    return _NOT_THESE
+    return _NO_VALUE
 
 
 def _read_as(text: str, kind: Any) -> Any:
     if kind is NoneType:
-        return None if text.lower() == "none" else _NOT_THESE
+        return None if text.lower() == "none" else _NO_VALUE
     if kind is bool:
-        return {"true": True, "false": False}.get(text.lower(), _NOT_THESE)
+        return {"true": True, "false": False}.get(text.lower(), _NO_VALUE)
     if get_origin(kind) is Literal:
-        return text if text in get_args(kind) else _NOT_THESE
+        return text if text in get_args(kind) else _NO_VALUE
     if issubclass(kind, Enum):
-        return next((one for one in kind if text.lower() in (one.name.lower(), str(one.value).lower())), _NOT_THESE)
+        return next((one for one in kind if text.lower() in (one.name.lower(), str(one.value).lower())), _NO_VALUE)
     try:
         return KafkaVersion.parse(text) if kind is KafkaVersion else kind(text)
     except ValueError:
-        return _NOT_THESE
+        return _NO_VALUE
 
 
-def _told(kind: Any) -> str:
-    """What a type is called in an error."""
+def _type_name(kind: Any) -> str:
+    """Return the name of a type for an error message."""
     if get_origin(kind) is Literal:
         return ", ".join(map(str, get_args(kind)))
     if issubclass(kind, Enum):

@@ -1,11 +1,11 @@
-"""A group from a copy of `__consumer_offsets`."""
+"""Read a group from a copy of `__consumer_offsets`."""
 
 from datetime import UTC, datetime
 
 from quorate.assignors.what_if.description import read_topology
 from quorate.assignors.what_if.situation import GroupSituation
-from quorate.cli.moments import read_time
 from quorate.cli.reporting import byte_progress, show_damage
+from quorate.cli.times import read_time
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
 from quorate.codecs.log.partitions import LogPartitions
 from quorate.codecs.records import CONSUMER_OFFSETS
@@ -15,9 +15,9 @@ __all__ = ["read_capture"]
 
 
 def read_capture(path: str, group_id: str, until: str | None, topology: str | None) -> GroupSituation:
-    """The group at the end of the log, or as it was at a time.
+    """Return the group as of the end of the log, or of the time `until`.
 
-    `topology`: a file that tells topics. Raises `UserError`.
+    `topology` is a file that describes topics. Raises `UserError`.
     """
     until_ms = None if until is None else read_time("--until", until, datetime.now(UTC))
     known = Known()
@@ -26,7 +26,7 @@ def read_capture(path: str, group_id: str, until: str | None, topology: str | No
         known = Known(topology=of_file, lags=lags)
     replay = SituationReplay(group_id, known)
     files = LogPartitions([path], topics=(CONSUMER_OFFSETS,))
-    # Transactions do not touch membership: only committed offsets are written in them.
+    # Only records of committed offsets are transactional, so isolation does not affect members.
     with byte_progress(files.size_bytes, wanted=True) as progress:
         for entry in files.entries(until_ms=until_ms, skip_corrupt=True, progress=progress):
             if isinstance(entry, LogProblem):

@@ -1,7 +1,8 @@
-"""The table of `quorate assign`: members in rows, a group of columns for each assignor, racks and the whole group below.
+"""The table of `quorate assign`: a row for each member, columns for each assignor.
 
-Where the terminal is too narrow for all assignors side by side, several tables follow each other;
-long member ids are cut in the middle. Where the output is not a terminal nothing is cut.
+Rows for racks and for the whole group follow. If the terminal is too narrow for all assignors,
+several tables follow each other, and long member ids are cut in the middle. If the output is not a
+terminal, nothing is cut.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ import click
 
 from quorate.assignors.explain import WHY, RemotePartition
 from quorate.assignors.what_if import Outcome
-from quorate.cli.assign.facts import Comparison
+from quorate.cli.assign.comparison import Comparison
 from quorate.cli.decode.table import cells_of, cut_end, cut_middle
 from quorate.codecs.printable import brief_id, printable
 
@@ -23,9 +24,9 @@ _NAME_AT_LEAST = 8
 
 
 def table_lines(comparison: Comparison, *, limit: int | None, width: int | None) -> Iterator[str]:
-    """Heading, table or tables, remarks.
+    """Return heading, tables and remarks.
 
-    `limit` rows of members at most, `None` for all; `width` in columns, `None` for any.
+    `limit` is the highest number of members (`None`: all), `width` that of columns (`None`: any).
     """
     for text in _wrapped(printable(comparison.heading), 2, width):
         yield click.style(text, bold=True)
@@ -65,7 +66,7 @@ class _Block:
         keep = len(self.columns)
 
         def cut(cells: list[str]) -> list[str]:
-            return cells[:keep]  # what the group has now did not move; that column is the last
+            return cells[:keep]  # the current assignment has no "moved", which is the last column
 
         self.title = printable(outcome.label)
         self.members = [cut(comparison.member_cells(outcome, one)) for one in shown]
@@ -76,7 +77,7 @@ class _Block:
         rows = [self.columns, *self.members, *self.racks, *self.sums]
         self.widths = [max(len(row[index]) for row in rows) for index in range(keep)]
         self.width = sum(self.widths) + len(_GAP) * (keep - 1)
-        if cells_of(self.title) > self.width:  # the first column takes what the title needs
+        if cells_of(self.title) > self.width:  # widen the first column to fit the title
             self.widths[0] += cells_of(self.title) - self.width
             self.width = cells_of(self.title)
 
@@ -85,7 +86,7 @@ class _Block:
 
 
 def _packed(blocks: Sequence[_Block], left: int, width: int | None) -> Iterator[list[_Block]]:
-    """As many blocks beside each other as fit."""
+    """Arrange blocks in lines, with as many side by side as fit."""
     line: list[_Block] = []
     used = left
     for block in blocks:
@@ -128,7 +129,7 @@ def _table(
 
 
 def _rack_words(comparison: Comparison, rack: str | None) -> str:
-    """A rack and how many members are in it, before and after where that differs."""
+    """Return a rack with its number of members; both numbers if the changes affect it."""
     found = [
         sum((member.rack or None) == rack for member in situation.members.values())
         for situation in (comparison.before, comparison.after)
@@ -138,10 +139,10 @@ def _rack_words(comparison: Comparison, rack: str | None) -> str:
 
 
 def reason_lines(comparison: Comparison, *, limit: int | None, width: int | None) -> Iterator[str]:
-    """Why partitions are remote, for each outcome: how many for which reason, and the partitions themselves."""
+    """Return for each outcome how many partitions are remote for which reason, and list them."""
     yield click.style("why partitions are remote", bold=True)
     if not comparison.racks:
-        yield "  nothing can be said: the racks of replicas, or of all members, are not known"
+        yield "  unknown: the racks of the replicas or of all members are missing"
         return
     for outcome in comparison.outcomes:
         facts = outcome.explanation
@@ -159,10 +160,11 @@ def reason_lines(comparison: Comparison, *, limit: int | None, width: int | None
 
 
 def _remote(comparison: Comparison, one: RemotePartition) -> str:
-    racks = ", ".join(dict.fromkeys(rack or "?" for rack in one.replica_racks)) or "not known"
+    racks = ", ".join(dict.fromkeys(rack or "?" for rack in one.replica_racks)) or "unknown"
     where = f" in {printable(one.rack)}" if one.rack else ""
-    name = brief_id(comparison.name_of(one.member_id))
-    return f"  {printable(one.topic)}-{one.partition} ({printable(racks)}) read by {printable(name)}{where}: {one.reason.replace('_', ' ')}"
+    reader = f"{printable(brief_id(comparison.name_of(one.member_id)))}{where}"
+    partition = f"{printable(one.topic)}-{one.partition} ({printable(racks)})"
+    return f"  {partition} read by {reader}: {one.reason.replace('_', ' ')}"
 
 
 def _wrapped(text: str, indent: int, width: int | None) -> list[str]:

@@ -1,7 +1,7 @@
-"""`quorate cluster`: a Kafka cluster with racks, for people: it goes on until it is taken down.
+"""`quorate cluster`: a Kafka cluster with racks that runs until you remove it.
 
-The options are read here. `EmbeddedLab` and `KafkaCluster` of quorate.integration do the work; what
-is shown is made in `show`. What there is say the labs' folders, and the labels of containers.
+This module reads the options. `EmbeddedLab` and `KafkaCluster` of quorate.integration run the
+cluster, `show` formats it. Existing labs are found by their folders and by labels of containers.
 """
 
 import time
@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from quorate.cli.cluster.brokers import COMMANDS
+from quorate.cli.cluster.labs import (
+    attached,
+    docker_labs,
+    has_docker,
+    no_such_lab,
+    run_action,
+    show_progress,
+    user_errors,
+)
 from quorate.cli.cluster.options import (
     NO_RACK,
     name_option,
@@ -20,15 +29,6 @@ from quorate.cli.cluster.options import (
     read_racks,
     version_option,
 )
-from quorate.cli.cluster.run import (
-    attached,
-    do,
-    docker_labs,
-    has_docker,
-    no_such_lab,
-    said_plainly,
-    telling,
-)
 from quorate.cli.cluster.show import list_json, list_lines, next_lines, status_json, status_lines
 from quorate.cli.errors import UserError, note
 from quorate.cli.output import echo_lines
@@ -36,19 +36,20 @@ from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
     from quorate.cli.cluster.options import Lab
-    from quorate.cli.cluster.start import Wanted
+    from quorate.cli.cluster.start import LabOptions
 
 __all__ = ["cluster"]
 
-HELP = """Run a lab: a Kafka cluster with racks, to try things on.
+HELP = """Run a lab: a Kafka cluster with racks, for experiments.
 
-A lab goes on until it is taken down, in a process of its own, or with real brokers in containers. Clients on this machine reach it at 127.0.0.1, nobody else does.
+A lab runs until you remove it with `quorate cluster down`: embedded in a background process, or as real brokers in
+containers. Only clients on this machine can connect, at 127.0.0.1.
 
 \b
 quorate cluster up                           three brokers in racks a, b, c
 quorate cluster up --racks eu,us --version 4.0.2 --name old
 quorate cluster up --runtime docker --name real
-quorate cluster status                       who leads, who coordinates, where to connect
+quorate cluster status                       leaders, group coordinators, addresses
 quorate cluster restart-broker 2 --rack c    move a broker to another rack
 quorate cluster stop-broker 3                and start-, kill-, pause-, resume-broker
 quorate cluster down                         remove it, with its data
@@ -59,10 +60,10 @@ Containers need Docker, and: pip install 'quorate[testcontainers]'
 
 @click.group(cls=Commands, help=HELP)
 def cluster() -> None:
-    """The group of commands."""
+    """Define the group of commands."""
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @cluster.command()
@@ -74,46 +75,46 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
     show_default=True,
     envvar="QUORATE_LAB_RUNTIME",
     show_envvar=True,
-    help="In a process without Java, or real brokers in containers.",
+    help="Run in a background process without Java, or as real brokers in containers.",
 )
-@click.option("--brokers", type=click.IntRange(min=1), metavar="N", help="How many.  [default: one per rack]")
+@click.option("--brokers", type=click.IntRange(min=1), metavar="N", help="Number of brokers.  [default: one per rack]")
 @click.option(
     "--racks",
     default="a,b,c",
     show_default=True,
     metavar="RACK,...",
-    help=f"Racks that brokers are put in by turns; {NO_RACK} is none.",
+    help=f"Racks to distribute the brokers over; {NO_RACK} stands for no rack.",
 )
 @version_option("Version of Kafka.  [default: 4.3.1]")
 @click.option(
     "--image",
     metavar="IMAGE",
-    help="Of containers: run Kafka from this image; {version} is replaced.  [default: QUORATE_KAFKA_IMAGE, or apache/kafka]",
+    help="Containers: image of Kafka, with {version} as placeholder.  [default: QUORATE_KAFKA_IMAGE, or apache/kafka]",
 )
 @click.option(
     "--controllers",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Of containers: so many controllers of their own.  [default: none, the first three brokers are]",
+    help="Containers: number of separate controllers.  [default: 0; the first three brokers are controllers]",
 )
 @properties_option
-@click.option("--sasl", is_flag=True, help="Clients need TLS and a password (SASL_SSL, SCRAM-SHA-512).")
+@click.option("--sasl", is_flag=True, help="Require TLS and a password of clients (SASL_SSL, SCRAM-SHA-512).")
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
     metavar="N",
-    help="Of 127.0.0.1 for broker 1; the others follow.  [default: free ports]",
+    help="Port of broker 1 on 127.0.0.1; other brokers use the ports that follow.  [default: free ports]",
 )
 @click.option(
     "--heap-mb",
     type=click.IntRange(min=128),
     metavar="N",
-    help="Of containers: largest Java heap of a broker.  [default: 384]",
+    help="Containers: maximum Java heap of a broker in MB.  [default: 384]",
 )
 @click.option(
     "--accept-data-loss",
     is_flag=True,
-    help="Embedded: start again although data of the lab is missing or damaged; what is damaged is kept.",
+    help="Embedded: start even if data of the lab is missing or damaged; damaged files are kept.",
 )
 @json_option
 @click.pass_context
@@ -134,12 +135,12 @@ def up(
     accept_data_loss: bool,
     as_json: bool,
 ) -> None:
-    """Start a lab, or what is stopped of it.
+    """Start a lab, or the stopped brokers of an existing one.
 
-    One that is up already is shown as it is. Topics come into being when they are written to: 6
-    partitions, 2 replicas; --property changes that.
+    A lab that is running is shown unchanged. Topics are created when a client first writes to them,
+    with 6 partitions and 2 replicas; --property changes that.
     """
-    from quorate.cli.cluster.start import Wanted, start, start_embedded
+    from quorate.cli.cluster.start import LabOptions, start, start_embedded
     from quorate.integration.embedded_lab import embedded_lab_names, is_alive
 
     given = {
@@ -147,7 +148,7 @@ def up(
         for parameter in ctx.command.params
         if parameter.name and ctx.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
     }
-    wanted = Wanted(
+    requested = LabOptions(
         brokers=brokers,
         racks=read_racks(racks),
         version=version,
@@ -159,60 +160,60 @@ def up(
         heap_mb=heap_mb,
         given=frozenset(given),
     )
-    wanted.check()
-    there = name in embedded_lab_names()
+    requested.check()
+    exists = name in embedded_lab_names()
     if runtime == "embedded":
-        wanted.check_embedded()
+        requested.check_embedded()
     elif accept_data_loss:
-        raise UserError("--accept-data-loss is for labs that are embedded", "add --runtime embedded")
-    elif there:
+        raise UserError("--accept-data-loss is for embedded labs", "add --runtime embedded")
+    elif exists:
         raise UserError(
-            f"{name} is there already, and embedded",
+            f"lab {name} already exists, and is embedded",
             "to replace it: quorate cluster down" + ("" if name == "lab" else f" --name {name}"),
-            "--name starts another beside it",
+            "to start another lab: --name NAME",
         )
     began = time.monotonic()
-    if runtime == "embedded" and not (there and is_alive(name)):
-        with start_embedded(name, wanted, there, accept_data_loss=accept_data_loss) as lab:
+    if runtime == "embedded" and not (exists and is_alive(name)):
+        with start_embedded(name, requested, exists, accept_data_loss=accept_data_loss) as lab:
             took_ms = (time.monotonic() - began) * 1000
             for text in lab.start_notes:
                 note(text)
-            lines = _shown(lab, as_json, news=f"up {'again ' if there else ''}in {took_ms:.0f} ms")
+            lines = _shown(lab, as_json, news=f"up {'again ' if exists else ''}in {took_ms:.0f} ms")
         echo_lines(lines)
         return
-    with said_plainly(name, there=False), telling() as tell:
+    with user_errors(name, exists=False), show_progress() as report:
         if runtime == "embedded":
-            with attached(name, tell) as lab:
-                lines = _again(lab, wanted, began, as_json)
+            with attached(name, report) as lab:
+                lines = _again(lab, requested, began, as_json)
             echo_lines(lines)
             return
         from quorate.integration.containers.lab import lab_names
 
         if name not in lab_names():
-            with start(name, wanted, tell) as lab:
+            with start(name, requested, report) as lab:
                 lines = _shown(lab, as_json, news=f"up in {time.monotonic() - began:.1f} s")
         else:
-            with attached(name, tell) as lab:
-                lines = _again(lab, wanted, began, as_json)
+            with attached(name, report) as lab:
+                lines = _again(lab, requested, began, as_json)
     echo_lines(lines)
 
 
-def _again(lab: "Lab", wanted: "Wanted", began: float, as_json: bool) -> list[str]:
-    """A lab that is there: what is stopped of it is started.
+def _again(lab: "Lab", requested: "LabOptions", began: float, as_json: bool) -> list[str]:
+    """Start the stopped brokers of an existing lab, and return the lines to print.
 
-    Raises `UserError` if it is not what is asked for.
+    Raises `UserError` if the lab differs from the options on the command line.
     """
     from quorate.cli.cluster.start import differences
 
     name = lab.lab_name
-    found = differences(wanted, lab)
+    found = differences(requested, lab)
     if found:
         raise UserError(
-            f"{name} is there already, with {found}",
-            f"to go on with it as it is, leave these options out; to replace it: quorate cluster down{option_for(lab)}",
-            "--name starts another beside it",
+            f"lab {name} already exists, with {found}",
+            f"to keep it, omit these options; to replace it: quorate cluster down{option_for(lab)}",
+            "to start another lab: --name NAME",
         )
-    news = "up already"
+    news = "already up"
     if any(broker.state != "running" for broker in lab.brokers):
         lab.start_all()
         news = f"up again after {time.monotonic() - began:.1f} s"
@@ -223,8 +224,8 @@ def _again(lab: "Lab", wanted: "Wanted", began: float, as_json: bool) -> list[st
 @name_option
 @json_option
 def status(name: str, as_json: bool) -> None:
-    """Show brokers, leaders, addresses."""
-    with said_plainly(name), attached(name) as lab:
+    """Show brokers, leaders and addresses."""
+    with user_errors(name), attached(name) as lab:
         lines = _shown(lab, as_json)
     echo_lines(lines)
 
@@ -240,22 +241,22 @@ def list_(as_json: bool) -> None:
     ended = [name for name in embedded_lab_names() if not is_alive(name)]
     with ExitStack() as stack:
         for name in sorted({*embedded_lab_names(), *docker_labs()}):
-            stack.enter_context(said_plainly(name))
+            stack.enter_context(user_errors(name))
             try:
                 labs[name] = stack.enter_context(attached(name))
             except ClusterError:
-                labs[name] = None  # remains of one, or of another version of quorate
+                labs[name] = None  # incomplete, or of another version of quorate
         shown = [list_json(labs)] if as_json else list_lines(labs, ended)
     echo_lines(shown)
     if not labs and not as_json:
-        note("there is no lab; start one: quorate cluster up")
+        note("no lab exists; start one: quorate cluster up")
 
 
 @cluster.command()
 @name_option
-@click.option("--all", "everything", is_flag=True, help="Every lab that `quorate cluster list` shows.")
+@click.option("--all", "everything", is_flag=True, help="Remove every lab that `quorate cluster list` shows.")
 def down(name: str, everything: bool) -> None:
-    """Remove a lab, with its data."""
+    """Remove a lab and its data."""
     from quorate.integration.embedded_lab import EmbeddedLab, embedded_lab_names
 
     chosen = sorted({*embedded_lab_names(), *docker_labs()}) if everything else [name]
@@ -263,7 +264,7 @@ def down(name: str, everything: bool) -> None:
         if one not in embedded_lab_names() and not has_docker():
             note(no_such_lab(one, embedded_lab_names()))
             continue
-        with said_plainly(one):
+        with user_errors(one):
             if EmbeddedLab.remove(one):
                 click.echo(f"{one}: removed, with its data")
                 continue
@@ -274,17 +275,17 @@ def down(name: str, everything: bool) -> None:
             else:
                 note(no_such_lab(one, sorted({*embedded_lab_names(), *lab_names()})))
     if not chosen:
-        note("there is no lab")
+        note("no lab exists")
 
 
 @cluster.command()
 @name_option
 @click.argument("version", metavar="X.Y.Z")
 def upgrade(name: str, version: str) -> None:
-    """Move to another version, broker by broker.
+    """Move to another version of Kafka, broker by broker.
 
-    On the same data. Feature levels (metadata.version) stay as they are, so that the way back is
-    open, as far as the version that the lab was started with.
+    The data is kept. Feature levels (metadata.version) do not change, so that a downgrade is
+    possible, down to the version that the lab was started with.
     """
     from quorate.cluster.errors import ClusterError
 
@@ -298,24 +299,25 @@ def upgrade(name: str, version: str) -> None:
             raise ClusterError(
                 error.message,
                 *error.remedy,
-                f"if {version} cannot read the data, as those of a lab that was started with a later version: quorate cluster upgrade {before}{option_for(lab)} goes back",
+                f"{version} may be unable to read the data, if the lab was started with a later version; "
+                f"to go back: quorate cluster upgrade {before}{option_for(lab)}",
             ) from None
         return f"{name}: all brokers run {version}"
 
-    do(name, move)
+    run_action(name, move)
 
 
 @cluster.command()
 @name_option
 def certificate(name: str) -> None:
-    """Print the certificate to trust (with --sasl).
+    """Print the CA certificate of a lab started with --sasl.
 
-    It is PEM, as --ssl-cafile of the other commands takes it.
+    The format is PEM, for --ssl-cafile of the other commands.
     """
-    with said_plainly(name), attached(name) as lab:
+    with user_errors(name), attached(name) as lab:
         pem = lab.certificate
     if pem is None:
-        raise UserError(f"{name} has no certificate: it was started without --sasl")
+        raise UserError(f"lab {name} has no certificate: it was started without --sasl")
     click.echo(pem, nl=False)
 
 

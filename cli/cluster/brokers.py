@@ -1,4 +1,4 @@
-"""The commands of `quorate cluster` for single brokers: stop, start elsewhere, crash, freeze, cut off, look at the log."""
+"""Commands of `quorate cluster` for brokers: start, stop, restart, kill, pause, cut off, logs."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quorate.cli.cluster.options import NO_RACK, name_option, option_for, version_option
-from quorate.cli.cluster.run import (
+from quorate.cli.cluster.labs import (
     attached,
+    check_exist,
     check_majority,
     check_paused,
     check_running,
     check_stopped,
-    check_there,
-    do,
     majority_note,
-    said_plainly,
+    run_action,
+    user_errors,
 )
+from quorate.cli.cluster.options import NO_RACK, name_option, option_for, version_option
 from quorate.cli.errors import note
 
 if TYPE_CHECKING:
@@ -29,34 +29,36 @@ Check = Callable[["Lab", Sequence[int]], Sequence[int]]
 
 brokers_argument = click.argument("brokers", nargs=-1, required=True, type=int, metavar="BROKER...")
 broker_argument = click.argument("broker", type=int)
-rack_option = click.option("--rack", metavar="RACK", help=f"In this rack; {NO_RACK} is none.  [default: where it was]")
+rack_option = click.option(
+    "--rack", metavar="RACK", help=f"Rack of the broker; {NO_RACK} stands for no rack.  [default: unchanged]"
+)
 
 
 @click.command()
 @name_option
 @broker_argument
 @rack_option
-@version_option("With this version of Kafka.  [default: the one it had]")
+@version_option("Version of Kafka.  [default: unchanged]")
 def restart_broker(name: str, broker: int, rack: str | None, version: str | None) -> None:
-    """Restart a broker, in another rack if asked to.
+    """Restart a broker, optionally in another rack.
 
-    Its address and its data stay.
+    It keeps its address and its data.
     """
 
     def restart(lab: "Lab") -> str:
         lab.restart_broker(broker, rack=_rack(rack), version=version)
         return _is_up(lab, broker)
 
-    do(name, restart)
+    run_action(name, restart)
 
 
 @click.command()
 @name_option
 @brokers_argument
 @rack_option
-@version_option("With this version of Kafka.  [default: the one it had]")
+@version_option("Version of Kafka.  [default: unchanged]")
 def start_broker(name: str, brokers: tuple[int, ...], rack: str | None, version: str | None) -> None:
-    """Start brokers that are stopped."""
+    """Start stopped brokers."""
 
     def start(lab: "Lab") -> str:
         check_stopped(lab, brokers)
@@ -64,13 +66,13 @@ def start_broker(name: str, brokers: tuple[int, ...], rack: str | None, version:
         lab.start_brokers(*brokers, rack=_rack(rack), version=version)
         return "\n".join(_is_up(lab, broker) for broker in brokers)
 
-    do(name, start)
+    run_action(name, start)
 
 
-def _for_each(verb: str, about: str, became: str, check: Check = check_there) -> click.Command:
-    """A command that does the same to several brokers at the same time.
+def _for_each(verb: str, about: str, became: str, check: Check = check_exist) -> click.Command:
+    """Return a command that acts on several brokers at the same time.
 
-    `check`: what says which of them are still to be done.
+    `check` returns those of the brokers that need the action.
     """
 
     @click.command(f"{verb}-broker", help=about)
@@ -86,7 +88,7 @@ def _for_each(verb: str, about: str, became: str, check: Check = check_there) ->
                 note(missing)
             return "\n".join(f"broker {broker} is {became}" for broker in brokers)
 
-        do(name, act)
+        run_action(name, act)
 
     return command
 
@@ -96,38 +98,39 @@ def _for_each(verb: str, about: str, became: str, check: Check = check_there) ->
 @broker_argument
 @click.argument("others", nargs=-1, type=int, metavar="[OTHER]...")
 def cut(name: str, broker: int, others: tuple[int, ...]) -> None:
-    """Cut a broker off from others.
+    """Cut a broker off from other brokers, or from clients.
 
-    All packets between it and them are dropped; without others, those between it and this machine.
+    All packets between the brokers are dropped. Without OTHER, those between the broker and this
+    machine are dropped.
     """
 
     def divide(lab: "Lab") -> str:
         lab.cut(broker, *others)
-        from_whom = f"broker {', '.join(map(str, others))}" if others else "clients on this machine"
-        return f"broker {broker} is cut off from {from_whom}; quorate cluster heal{option_for(lab)} undoes it"
+        peers = f"broker {', '.join(map(str, others))}" if others else "clients on this machine"
+        return f"broker {broker} is cut off from {peers}; quorate cluster heal{option_for(lab)} undoes it"
 
-    do(name, divide)
+    run_action(name, divide)
 
 
 @click.command()
 @name_option
 def heal(name: str) -> None:
-    """Undo every cut."""
+    """Undo all cuts."""
 
     def join(lab: "Lab") -> str:
         lab.heal()
-        return "no broker is cut off any more"
+        return "all brokers are connected again"
 
-    do(name, join)
+    run_action(name, join)
 
 
 @click.command()
 @name_option
 @broker_argument
-@click.option("--lines", type=click.IntRange(min=1), metavar="N", help="Only the last N.")
+@click.option("--lines", type=click.IntRange(min=1), metavar="N", help="Print only the last N lines.")
 def logs(name: str, broker: int, lines: int | None) -> None:
-    """Print what a broker has logged since its latest start."""
-    with said_plainly(name), attached(name) as lab:
+    """Print a broker's log since its latest start."""
+    with user_errors(name), attached(name) as lab:
         logged = lab.logs(broker)
     for line in logged.splitlines()[-lines if lines else 0 :]:
         click.echo(line)
@@ -140,19 +143,19 @@ def _is_up(lab: "Lab", number: int) -> str:
 
 
 def _rack(text: str | None) -> str | None:
-    """As `start_broker` takes it: "" is none, `None` leaves it as it was."""
+    """Convert to the form of `start_broker`: "" is no rack, `None` leaves it unchanged."""
     return "" if text == NO_RACK else text
 
 
 COMMANDS: tuple[click.Command, ...] = (
     restart_broker,
     start_broker,
-    _for_each("stop", "Shut brokers down; leaders move first.", "stopped"),
-    _for_each("kill", "End brokers at once, as a crash would.", "killed"),
-    _for_each("pause", "Freeze brokers; nothing answers.", "paused", check_running),
-    _for_each("resume", "Let frozen brokers go on.", "going on", check_paused),
+    _for_each("stop", "Shut brokers down cleanly, with their leaderships moved first.", "stopped"),
+    _for_each("kill", "Kill brokers, as in a crash.", "killed"),
+    _for_each("pause", "Freeze brokers, so that they stop responding.", "paused", check_running),
+    _for_each("resume", "Resume paused brokers.", "resumed", check_paused),
     cut,
     heal,
     logs,
 )
-"""In the order of the help text."""
+"""Commands in the order of the help text."""

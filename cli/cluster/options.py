@@ -1,4 +1,4 @@
-"""Options that commands of `quorate cluster` have in common."""
+"""Options that several commands of `quorate cluster` share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,7 +31,10 @@ NO_RACK = "-"
 
 
 def broker_properties(brokers: int, given: Mapping[str, str]) -> dict[str, str]:
-    """What people expect of a cluster to try things on, and what they gave: a topic that is written to is there, and has partitions to look at."""
+    """Return the brokers' configs: defaults suitable for experiments, overridden by `given`.
+
+    Topics are created on first use, with several partitions.
+    """
     return {
         "auto.create.topics.enable": "true",
         "num.partitions": "6",
@@ -41,7 +44,7 @@ def broker_properties(brokers: int, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def name_option(command: F) -> F:
-    """Which lab is meant."""
+    """Add `--name`, the lab to act on."""
     option: Callable[[F], F] = click.option(
         "--name",
         default="lab",
@@ -49,31 +52,35 @@ def name_option(command: F) -> F:
         metavar="NAME",
         envvar="QUORATE_LAB",
         show_envvar=True,
-        help="The lab; there may be several.",
+        help="Name of the lab; several can exist.",
     )
     return option(command)
 
 
 def version_option(what: str) -> Callable[[F], F]:
-    """A version of Kafka."""
+    """Return `--version`, a version of Kafka."""
     return click.option("--version", metavar="X.Y.Z", help=what)
 
 
 def option_for(lab: "Lab") -> str:
-    """What a command that is shown needs behind it to mean this lab."""
+    """Return the `--name` option to append to a suggested command."""
     return "" if lab.lab_name == "lab" else f" --name {lab.lab_name}"
 
 
 def properties_option(command: F) -> F:
-    """Settings of brokers."""
+    """Add `--property`, a config of all brokers."""
     option: Callable[[F], F] = click.option(
-        "--property", "properties", multiple=True, metavar="KEY=VALUE", help="For every broker, by Kafka's names."
+        "--property",
+        "properties",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Kafka config of every broker; may be repeated.",
     )
     return option(command)
 
 
 def read_properties(texts: Sequence[str]) -> dict[str, str]:
-    """What `properties_option` was given. Raises `UserError`."""
+    """Parse the values of `properties_option`. Raises `UserError`."""
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -84,15 +91,15 @@ def read_properties(texts: Sequence[str]) -> dict[str, str]:
 
 
 def check_brokers(count: int, *, racks: int, port: int | None) -> None:
-    """Raises `UserError` for fewer brokers than `racks` that were named, and for ports that there are not."""
+    """Raise `UserError` for fewer brokers than `racks`, and for ports above 65535."""
     if port and port + count > 65536:
-        raise UserError(f"--port {port}: there are no {count} ports from there on", "choose a lower one")
+        raise UserError(f"--port {port}: fewer than {count} ports from there up to 65535", "choose a lower port")
     if count < racks:
-        raise UserError(f"--brokers {count} are too few for {racks} racks", "name fewer racks")
+        raise UserError(f"--brokers {count}: too few for {racks} racks", "name fewer racks")
 
 
 def read_racks(text: str) -> list[str | None]:
-    """Racks as they are given with --racks. Raises `UserError`."""
+    """Parse the value of --racks. Raises `UserError`."""
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise UserError(f"--racks {text}: a name is missing", f"use {NO_RACK} for no rack: --racks a,b,{NO_RACK}")

@@ -1,12 +1,12 @@
-"""Clusters in containers, as lines for people and as JSON."""
+"""Format labs as text and as JSON."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from quorate.cli.cluster.labs import majority_note
 from quorate.cli.cluster.options import option_for
-from quorate.cli.cluster.run import majority_note
 from quorate.cli.output import json_text, next_steps, table_lines
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 __all__ = ["list_json", "list_lines", "next_lines", "status_json", "status_lines"]
 
 LONG = 60
-"""Commands from there on leave no room for a remark."""
+"""Commands of this many characters are shown without a remark."""
 
 _COLOURS = {"running": "green", "fenced": "red", "paused": "yellow", "stopped": "red"}
 
 
 def status_lines(lab: "Lab", found: "Survey | None", news: str = "") -> list[str]:
-    """A heading with `news`, a row for each broker, what is missing, where to connect.
+    """Return a heading with `news`, a row for each broker, missing replicas, and addresses.
 
-    `found`: what brokers say; `None` if none answers.
+    `found` is what the brokers report; `None` if none responds.
     """
     name = lab.lab_name
     lines = [click.style(f"{name}: {news or _in_short(lab, found)}; Kafka {lab.version} ({lab.image})", bold=True), ""]
@@ -55,11 +55,11 @@ def status_lines(lab: "Lab", found: "Survey | None", news: str = "") -> list[str
 
 def _in_short(lab: "Lab", found: "Survey | None") -> str:
     running = sum(broker.state == "running" for broker in lab.brokers)
-    return f"{running} of {len(lab.brokers)} brokers running" + ("" if found or not running else ", none answers")
+    return f"{running} of {len(lab.brokers)} brokers running" + ("" if found or not running else ", none responds")
 
 
 def _state(broker: "BrokerInfo", found: "Survey | None") -> str:
-    """Of a broker that runs but takes no part, "fenced"."""
+    """Return the state of a broker; "fenced" if it runs but the controller has fenced it."""
     fenced = found is not None and broker.state == "running" and broker.id not in found.unfenced
     return "fenced" if fenced else broker.state
 
@@ -77,11 +77,11 @@ def _health(lab: "Lab", found: "Survey | None") -> Iterator[str]:
         missing_majority = majority_note(lab)
         if missing_majority:
             yield missing_majority.removeprefix("note: ")
-        yield f"to start what is stopped: quorate cluster up{option_for(lab)}"
+        yield f"to start stopped brokers: quorate cluster up{option_for(lab)}"
 
 
 def next_lines(lab: "Lab") -> list[str]:
-    """What to try with a cluster that has come up."""
+    """Return suggestions for a lab that has just started."""
     name = option_for(lab)
     address = lab.brokers[0].address
     moved = lab.brokers[min(1, len(lab.brokers) - 1)]
@@ -92,29 +92,32 @@ def next_lines(lab: "Lab") -> list[str]:
     if lab.plan.secure:
         config = lab.client_config
         commands = [
-            (f"quorate cluster certificate{name} > ca.pem", "what clients have to trust"),
+            (f"quorate cluster certificate{name} > ca.pem", "the CA certificate for clients"),
             (
-                f"export QUORATE_SASL_USERNAME={config['sasl_plain_username']} QUORATE_SASL_PASSWORD={config['sasl_plain_password']}",
+                f"export QUORATE_SASL_USERNAME={config['sasl_plain_username']} "
+                f"QUORATE_SASL_PASSWORD={config['sasl_plain_password']}",
                 "",
             ),
         ]
         secure = f" --security-protocol SASL_SSL --sasl-mechanism {config['sasl_mechanism']} --ssl-cafile ca.pem"
     commands += [
         (f"quorate decode -b {address}{secure} --follow", "what the group coordinators write"),
-        (f"quorate cluster restart-broker {moved.id} --rack {rack}{name}", "a broker moves to another rack"),
-        (f"quorate cluster status{name}", "who leads, who coordinates"),
+        (f"quorate cluster restart-broker {moved.id} --rack {rack}{name}", "move a broker to another rack"),
+        (f"quorate cluster status{name}", "leaders and group coordinators"),
         (f"quorate cluster down{name}", "remove it, with its data"),
     ]
     lines = ["", *next_steps([(command, remark if len(command) < LONG else "") for command, remark in commands])]
-    client = f'KafkaConsumer("orders", bootstrap_servers="{address}", client_rack="{lab.brokers[0].rack or "a"}", group_id="g")'
-    lines.append(
-        f"In Python: {client if not lab.plan.secure else f'{type(lab).__name__}.attach({lab.lab_name!r}).client_config'}"
-    )
+    client_rack = lab.brokers[0].rack or "a"
+    arguments = f'"orders", bootstrap_servers="{address}", client_rack="{client_rack}", group_id="g"'
+    client = f"KafkaConsumer({arguments})"
+    if lab.plan.secure:
+        client = f"{type(lab).__name__}.attach({lab.lab_name!r}).client_config"
+    lines.append(f"In Python: {client}")
     return lines
 
 
 def status_json(lab: "Lab", found: "Survey | None") -> str:
-    """Everything as one object."""
+    """Return all facts about a lab as a JSON object."""
     security = {
         name: value for name, value in lab.client_config.items() if name not in ("bootstrap_servers", "ssl_cafile")
     }
@@ -148,9 +151,9 @@ def status_json(lab: "Lab", found: "Survey | None") -> str:
 
 
 def list_lines(labs: Mapping[str, "Lab | None"], ended: Collection[str] = ()) -> list[str]:
-    """A row for each cluster; of one that cannot be read, no more than the name.
+    """Return a row for each lab; only the name of one that cannot be read.
 
-    `ended`: embedded ones whose process is not there.
+    `ended` are the embedded labs whose process has ended.
     """
     if not labs:
         return []
@@ -167,7 +170,7 @@ def list_lines(labs: Mapping[str, "Lab | None"], ended: Collection[str] = ()) ->
 
 
 def list_json(labs: Mapping[str, "Lab | None"]) -> str:
-    """An array with an object for each cluster."""
+    """Return a JSON array with an object for each lab."""
     return json_text(
         [
             {

@@ -1,4 +1,4 @@
-"""`quorate cluster up`: a new cluster from the options, and whether one that is there is what they ask for."""
+"""`quorate cluster up`: start a lab from the options, and compare them with an existing lab."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from quorate.integration.containers import KafkaCluster
     from quorate.integration.embedded_lab import EmbeddedLab
 
-__all__ = ["Wanted", "differences", "start", "start_embedded"]
+__all__ = ["LabOptions", "differences", "start", "start_embedded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The options. `given`: the names of those that are on the command line."""
+class LabOptions:
+    """The options. `given` are the names of those on the command line."""
 
     brokers: int | None
     racks: Sequence[str | None]
@@ -33,84 +33,82 @@ class Wanted:
 
     @property
     def count(self) -> int:
-        """How many brokers."""
+        """Number of brokers."""
         return len(self.racks) if self.brokers is None else self.brokers
 
     def check(self) -> None:
-        """Raises `UserError` for options that do not go together."""
+        """Raise `UserError` for options that contradict each other."""
         check_brokers(self.count, racks=len(self.racks) if "racks" in self.given else 0, port=self.port)
 
     def check_embedded(self) -> None:
-        """Raises `UserError` for what only containers have."""
+        """Raise `UserError` for options that only apply to containers."""
         for option in ("image", "controllers", "heap_mb"):
             if option in self.given:
-                raise UserError(
-                    f"--{option.replace('_', '-')} is for labs that run in containers", "add --runtime docker"
-                )
+                raise UserError(f"--{option.replace('_', '-')} is for labs in containers", "add --runtime docker")
 
 
-def start(name: str, wanted: Wanted, tell: Callable[[str], None]) -> "KafkaCluster":
-    """Start a cluster that is not there.
+def start(name: str, requested: LabOptions, report: Callable[[str], None]) -> "KafkaCluster":
+    """Start a new lab in containers.
 
-    What was started goes again if it does not come up, or on Ctrl-C.
+    Containers are removed again if the start fails or is interrupted.
     """
     from quorate.integration.containers import DEFAULT_VERSION, KafkaCluster
 
-    options: dict[str, Any] = {"heap_mb": wanted.heap_mb} if wanted.heap_mb is not None else {}
+    options: dict[str, Any] = {"heap_mb": requested.heap_mb} if requested.heap_mb is not None else {}
     return KafkaCluster(
-        brokers=wanted.brokers,
-        racks=wanted.racks,
-        version=wanted.version or DEFAULT_VERSION,
-        image=wanted.image,
-        controllers=wanted.controllers or 0,
-        properties=broker_properties(wanted.count, wanted.properties),
-        security="SASL_SSL" if wanted.sasl else "PLAINTEXT",
-        ports=None if wanted.port is None else range(wanted.port, wanted.port + wanted.count),
+        brokers=requested.brokers,
+        racks=requested.racks,
+        version=requested.version or DEFAULT_VERSION,
+        image=requested.image,
+        controllers=requested.controllers or 0,
+        properties=broker_properties(requested.count, requested.properties),
+        security="SASL_SSL" if requested.sasl else "PLAINTEXT",
+        ports=None if requested.port is None else range(requested.port, requested.port + requested.count),
         lab=name,
-        on_progress=tell,
+        on_progress=report,
         **options,
     )
 
 
-def start_embedded(name: str, wanted: Wanted, there: bool, *, accept_data_loss: bool = False) -> "EmbeddedLab":
-    """Start an embedded cluster in a process of its own; one that was `there` goes on with what is in its folder, and as it was.
+def start_embedded(name: str, requested: LabOptions, exists: bool, *, accept_data_loss: bool = False) -> "EmbeddedLab":
+    """Start an embedded lab in a background process.
 
-    Raises `ClusterError`.
+    If the lab `exists`, use its own plan and data instead of `requested`. Raises `ClusterError`.
     """
     from quorate.integration.embedded_lab import EmbeddedLab, LabPlan
 
-    numbers = range(1, wanted.count + 1)
+    numbers = range(1, requested.count + 1)
     plan = LabPlan(
-        version=wanted.version or str(KafkaVersion.NEWEST),
-        racks={number: wanted.racks[(number - 1) % len(wanted.racks)] for number in numbers},
-        ports={} if wanted.port is None else {number: wanted.port + number - 1 for number in numbers},
-        properties=broker_properties(wanted.count, wanted.properties),
-        secure=wanted.sasl,
+        version=requested.version or str(KafkaVersion.NEWEST),
+        racks={number: requested.racks[(number - 1) % len(requested.racks)] for number in numbers},
+        ports={} if requested.port is None else {number: requested.port + number - 1 for number in numbers},
+        properties=broker_properties(requested.count, requested.properties),
+        secure=requested.sasl,
     )
-    return EmbeddedLab.start(name, None if there else plan, accept_data_loss=accept_data_loss)
+    return EmbeddedLab.start(name, None if exists else plan, accept_data_loss=accept_data_loss)
 
 
-def differences(wanted: Wanted, lab: "Lab") -> str:
-    """What the cluster has instead of what was asked for on the command line, in words; nothing if all is as it was asked for."""
+def differences(requested: LabOptions, lab: "Lab") -> str:
+    """Describe how a lab differs from the options on the command line; empty if it does not."""
     plan = lab.plan
     versions = {broker.version for broker in lab.brokers}
     ports = list(plan.ports.values())
     found = {
-        "brokers": (wanted.count != len(plan.ports), f"{len(plan.ports)} brokers"),
+        "brokers": (requested.count != len(plan.ports), f"{len(plan.ports)} brokers"),
         "racks": (
-            ("brokers" not in wanted.given and wanted.count != len(plan.racks))
-            or [wanted.racks[n % len(wanted.racks)] for n in range(len(plan.racks))] != list(plan.racks.values()),
+            ("brokers" not in requested.given and requested.count != len(plan.racks))
+            or [requested.racks[n % len(requested.racks)] for n in range(len(plan.racks))] != list(plan.racks.values()),
             f"racks {','.join(rack or '-' for rack in plan.racks.values())}",
         ),
-        "version": (versions != {wanted.version}, f"Kafka {', '.join(sorted(versions))}"),
-        "image": (wanted.image != plan.image, f"the image {lab.image}"),
-        "controllers": (wanted.controllers != len(plan.controllers), f"{len(plan.controllers)} controllers"),
+        "version": (versions != {requested.version}, f"Kafka {', '.join(sorted(versions))}"),
+        "image": (requested.image != plan.image, f"the image {lab.image}"),
+        "controllers": (requested.controllers != len(plan.controllers), f"{len(plan.controllers)} controllers"),
         "properties": (
-            any(plan.properties.get(key) != value for key, value in wanted.properties.items()),
+            any(plan.properties.get(key) != value for key, value in requested.properties.items()),
             "other properties",
         ),
-        "sasl": (wanted.sasl != plan.secure, "SASL" if plan.secure else "no SASL"),
-        "port": (wanted.port != ports[0], f"port {ports[0]} for broker 1"),
-        "heap_mb": (wanted.heap_mb != plan.heap_mb, f"a heap of {plan.heap_mb} MB"),
+        "sasl": (requested.sasl != plan.secure, "SASL" if plan.secure else "no SASL"),
+        "port": (requested.port != ports[0], f"port {ports[0]} for broker 1"),
+        "heap_mb": (requested.heap_mb != plan.heap_mb, f"a heap of {plan.heap_mb} MB"),
     }
-    return ", ".join(words for name, (differs, words) in found.items() if name in wanted.given and differs)
+    return ", ".join(words for name, (differs, words) in found.items() if name in requested.given and differs)

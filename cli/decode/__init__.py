@@ -1,4 +1,4 @@
-"""`quorate decode`: the records of logs, of a live cluster, or given as hex, through filters, to stdout."""
+"""`quorate decode`: filter records of logs, of a live cluster or given as hex, and print them."""
 
 import os
 import signal
@@ -23,10 +23,10 @@ from quorate.cli.connection import (
 from quorate.cli.decode.filters import Predicate, is_problem, predicate
 from quorate.cli.decode.output import Counts, Format, Writer, show_summary
 from quorate.cli.errors import UserError, note
-from quorate.cli.moments import read_time
 from quorate.cli.output import terminal_width
 from quorate.cli.reporting import byte_progress, show_damage
 from quorate.cli.text_input import STDIN, stdin_lines
+from quorate.cli.times import read_time
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.json_lines import Entry, hex_entries
 from quorate.codecs.log import IsolationLevel
@@ -39,26 +39,28 @@ __all__ = ["decode"]
 TOPICS = tuple(RECORD_TYPES)
 T = TypeVar("T")
 
-HELP = """Show what Kafka's coordinators wrote.
+HELP = """Show the records that Kafka's coordinators wrote.
 
-A SOURCE is a segment file, the folder of a partition, or a broker's log directory with all its __consumer_offsets-*, __share_group_state-*
-and __transaction_state-*; - reads lines of `key-hex value-hex`. With -b the records come from a live cluster.
+A SOURCE is a segment file, the folder of a partition, or a broker's log directory with all its __consumer_offsets-*,
+__share_group_state-* and __transaction_state-*; - reads lines of `key-hex value-hex` from standard input. With -b
+records are read from a live cluster.
 
 \b
 quorate decode kafka-logs/__consumer_offsets-17          one partition
-quorate decode kafka-logs --group 'web-*' --since 2h     what happened to these groups
+quorate decode kafka-logs --group 'web-*' --since 2h     these groups, in the last two hours
 quorate decode kafka-logs --type OffsetCommit --format kafka | jq .value.data.offset
-quorate decode kafka-logs --problems                     what is not understood
+quorate decode kafka-logs --problems                     records that cannot be decoded
 quorate decode -b broker:9092 --follow                   watch a live cluster
-echo 000100... 000300... | quorate decode -              bytes at hand
+echo 000100... 000300... | quorate decode -              a record given as hex
 
-Bytes that are not understood are shown as such, with the reason. Exit status is 1 if batches of a log are damaged (see --skip-corrupt).
+Records that cannot be decoded are shown as bytes, with the reason. Exit status is 1 if batches of a log are damaged
+(see --skip-corrupt).
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """What becomes of entries."""
+    """How entries are filtered and printed."""
 
     form: Format
     keep: Predicate | None
@@ -78,40 +80,45 @@ class Show:
     "topics",
     multiple=True,
     type=click.Choice(TOPICS),
-    help="Only this topic; for a live cluster __consumer_offsets unless given.",
+    help="Only this topic.  [default: all topics of a SOURCE; __consumer_offsets with -b]",
 )
 @click.option(
     "--partition", "partitions", multiple=True, type=click.IntRange(min=0), metavar="N", help="Only this partition."
 )
-@click.option("--follow", is_flag=True, help="Go on with what is written from now on (with -b).")
+@click.option("--follow", is_flag=True, help="Continue with new records until Ctrl-C (with -b).")
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_committed", "read_uncommitted"]),
-    help="Whether records of open and aborted transactions are shown.  [default: read_committed with -b, read_uncommitted for files]",
+    help="Omit or show records of open and aborted transactions.  "
+    "[default: read_committed with -b, read_uncommitted for files]",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["table", "jsonl", "kafka"]),
-    help="For people, for programs, or as Kafka's own formatters print it.  [default: table on a terminal, else jsonl]",
+    help="Table, JSON lines, or the output of Kafka's formatters.  [default: table on a terminal, else jsonl]",
 )
-@click.option("--group", "groups", multiple=True, metavar="GLOB", help="Only groups with such a name.")
+@click.option("--group", "groups", multiple=True, metavar="GLOB", help="Only groups whose name matches.")
 @click.option(
-    "--type", "types", multiple=True, metavar="NAME|ID", help="Only records of this type; * stands for anything."
+    "--type", "types", multiple=True, metavar="NAME|ID", help="Only records of this type; * matches any characters."
 )
-@click.option("--since", metavar="TIME", help="Only from then on: ISO time (UTC), ms since 1970, or an age such as 2h.")
-@click.option("--until", metavar="TIME", help="Only before then.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Only records from this time on: ISO time (UTC), ms since 1970, or an age such as 2h.",
+)
+@click.option("--until", metavar="TIME", help="Only records before this time.")
 @click.option("--tombstones/--no-tombstones", default=None, help="Only tombstones, or none.")
-@click.option("--problems", is_flag=True, help="Only what is not understood.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N.")
-@click.option("--strict", is_flag=True, help="Stop at the first thing that is not understood, with exit status 1.")
-@click.option("--skip-corrupt", is_flag=True, help="Go on behind damaged batches, and don't fail for them.")
+@click.option("--problems", is_flag=True, help="Only records that cannot be decoded.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
+@click.option("--strict", is_flag=True, help="Stop with exit status 1 at the first record that cannot be decoded.")
+@click.option("--skip-corrupt", is_flag=True, help="Skip damaged batches and exit with status 0.")
 @click.option(
     "--summary/--no-summary",
     default=None,
-    help="Numbers per type at the end, on stderr.  [default: if stderr is a terminal]",
+    help="Print the number of records per type to stderr at the end.  [default: if stderr is a terminal]",
 )
-@click.option("--wide", is_flag=True, help="One line for each row of the table, however wide the terminal.")
+@click.option("--wide", is_flag=True, help="Print each row in one line, even if it is wider than the terminal.")
 @connection_options
 @click.pass_context
 def decode(
@@ -138,18 +145,18 @@ def decode(
     connect_timeout_ms: int,
     **connection: Any,
 ) -> None:
-    """Read the options, find the entries, show them."""
+    """Check the options, read the entries and print them."""
     _check_sources(ctx, sources, bootstrap_servers, follow, connection)
     if "-" in sources and (since or until):
         raise UserError(
-            "--since and --until need times, which lines of hex do not have", "leave them out, or read a log"
+            "--since and --until do not apply to lines of hex, which have no timestamps", "omit them, or read a log"
         )
     now = datetime.now(UTC)
     since_ms = None if since is None else read_time("--since", since, now)
     until_ms = None if until is None else read_time("--until", until, now)
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
         raise UserError(
-            f"--since {since} is not before --until {until}: nothing can lie in between",
+            f"--since {since} is not before --until {until}",
             "give an earlier --since or a later --until",
         )
     show = Show(
@@ -158,7 +165,7 @@ def decode(
         limit=limit,
         strict=strict,
         skip_corrupt=skip_corrupt,
-        promptly=follow or ("-" in sources and _someone_types()),
+        promptly=follow or ("-" in sources and _is_interactive()),
         width=None if wide else terminal_width(),
         summary=sys.stderr.isatty() if summary is None else summary,
     )
@@ -178,7 +185,7 @@ def decode(
                 on_notice=note,
                 **connection_config(connection),
             )
-            live = _or_note(
+            live = _note_if_empty(
                 live,
                 f"nothing to show: {topics[0] if topics else CONSUMER_OFFSETS} on {bootstrap_servers} has no records"
                 + (f" since {since}" if since else "")
@@ -203,8 +210,8 @@ def decode(
         ctx.exit(1)
 
 
-def _or_note(entries: Iterator[T], text: str) -> Iterator[T]:
-    """The same entries; if there are none, a note says so."""
+def _note_if_empty(entries: Iterator[T], text: str) -> Iterator[T]:
+    """Yield the entries; print a note if there are none."""
     some = False
     for entry in entries:
         some = True
@@ -224,7 +231,8 @@ def _check_sources(
         return
     if not sources:
         raise click.UsageError(
-            "nothing to read: give a segment file, a log directory, - for hex on standard input, or -b for a live cluster",
+            "nothing to read: give a segment file, a log directory, - for hex on standard input, "
+            "or -b for a live cluster",
             ctx,
         )
     if "-" in sources and len(sources) > 1:
@@ -235,7 +243,7 @@ def _check_sources(
 
 
 def _show(entries: Iterator[Entry], show: Show) -> bool:
-    """Write everything that is wanted. Returns whether records were lost to damage."""
+    """Print the entries that pass the filters. Return whether records were lost to damage."""
     writer = Writer(show.form, promptly=show.promptly, width=show.width)
     counts = Counts()
     damaged = cut_off = finished = False
@@ -259,12 +267,12 @@ def _show(entries: Iterator[Entry], show: Show) -> bool:
             if counts.shown == show.limit:
                 cut_off = True
                 break
-        with _interrupt_held_back():
+        with _delayed_interrupt():
             _finish(writer, counts, show, cut_off)
             finished = True
     except KeyboardInterrupt:
         if not finished:
-            with _interrupt_held_back():
+            with _delayed_interrupt():
                 _finish(writer, counts, show, cut_off)
         raise
     except (UserError, QuorateError):
@@ -274,13 +282,14 @@ def _show(entries: Iterator[Entry], show: Show) -> bool:
 
 
 @contextmanager
-def _interrupt_held_back() -> Iterator[None]:
-    """Let the first Ctrl-C wait for the end of the block: it also ends who wrote into our pipe, so that its EOF and the signal come together.
+def _delayed_interrupt() -> Iterator[None]:
+    """Delay the first Ctrl-C until the end of the block.
 
-    A second one is not held back, as the reader of our output may never go on.
+    Ctrl-C also ends the program that writes into our pipe, so that EOF and signal arrive together.
+    A second one is not delayed, as the reader of our output may block forever.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals go to the main thread
+        yield  # only the main thread receives signals
         return
     held: list[int] = []
 
@@ -302,15 +311,15 @@ def _finish(writer: Writer, counts: Counts, show: Show, cut_off: bool) -> None:
     writer.finish()
     if writer.left_out:
         reasons = ", ".join(f"{reason} ({number:,})" for reason, number in writer.left_out.most_common())
-        note(f"not shown, because Kafka's formatters print nothing for them: {reasons}; --format jsonl shows them")
+        note(f"omitted, because Kafka's formatters print nothing for them: {reasons}; --format jsonl shows them")
     if show.summary:
         show_summary(counts, cut_off=cut_off)
 
 
 def _check(entry: Entry) -> None:
-    """For --strict. Raises `UserError` for whatever is not understood."""
+    """Raise `UserError` for an entry that cannot be decoded (--strict)."""
     if isinstance(entry, LogProblem):
-        raise UserError(str(entry), "without --strict it is shown in its place, and reading goes on where it can")
+        raise UserError(str(entry), "without --strict it is shown in its place, and reading continues if possible")
     if is_problem(entry):
         problem = (
             entry.record.problem
@@ -318,7 +327,7 @@ def _check(entry: Entry) -> None:
             else getattr(entry.record, "problem", None)
         )
         raise UserError(
-            f"{_place(entry)}: {problem}", "without --strict it is shown with its bytes, and reading goes on"
+            f"{_place(entry)}: {problem}", "without --strict it is shown with its bytes, and reading continues"
         )
 
 
@@ -328,8 +337,8 @@ def _place(entry: Any) -> str:
     return f"{entry.topic if entry.partition is None else f'{entry.topic}-{entry.partition}'}, offset {entry.offset:,}"
 
 
-def _someone_types() -> bool:
-    """Whether standard input may come line by line, from a terminal or a program."""
+def _is_interactive() -> bool:
+    """Return whether standard input may arrive line by line, from a terminal or a program."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except OSError:

@@ -1,4 +1,4 @@
-"""Which entries are shown: the filter options of `quorate decode`, from text to one function."""
+"""The filter options of `quorate decode`, combined into one predicate."""
 
 import fnmatch
 import re
@@ -14,15 +14,15 @@ from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRec
 __all__ = ["Predicate", "is_problem", "predicate"]
 
 Predicate: TypeAlias = Callable[[RecordEntry], bool]
-"""Damaged bytes of a log (`LogProblem`) are not asked: they may have held anything, and always
-pass.
+"""Returns whether to show a record. Damaged batches (`LogProblem`) are always shown, as they may
+have held any record.
 """
 
 
 def predicate(
     *, groups: Sequence[str], types: Sequence[str], tombstones: bool | None, problems: bool
 ) -> Predicate | None:
-    """All filters as one function, `None` if everything passes.
+    """Return all filters as one function, or `None` if there are no filters.
 
     Raises `UserError` for a type that does not exist.
     """
@@ -43,7 +43,7 @@ def predicate(
 
 
 def is_problem(entry: RecordEntry) -> bool:
-    """Whether something about the record was not understood: an unknown or malformed record, trailing bytes."""
+    """Return whether the record is unknown or malformed, or has trailing bytes."""
     record = entry.record
     if isinstance(record, CoordinatorRecord):
         return bool(record.key_trailing or record.value_trailing)
@@ -70,7 +70,7 @@ def _of_groups(globs: Sequence[str]) -> Predicate:
 
 def _of_types(names: Sequence[str]) -> Predicate:
     wanted = {pair for name in names for pair in _type_ids(name)}
-    anywhere = {int(name) for name in names if _is_number(name)}  # also numbers that no release knows
+    anywhere = {int(name) for name in names if _is_number(name)}  # including unknown types
 
     def test(entry: RecordEntry) -> bool:
         record = entry.record
@@ -86,9 +86,10 @@ def _is_number(text: str) -> bool:
 
 
 def _type_ids(name: str) -> list[tuple[str, int]]:
-    """The record types that a name means: in any case, and with `*` several.
+    """Return topic and id of the record types whose name matches a glob, ignoring case.
 
-    Numbers mean themselves, in every topic.
+    Returns nothing for a number, which means that id in every topic. Raises `UserError` if no type
+    matches.
     """
     if _is_number(name):
         return []
@@ -99,5 +100,5 @@ def _type_ids(name: str) -> list[tuple[str, int]]:
         if fnmatch.fnmatchcase(known_name.lower(), name.lower())
     ]
     if not found:
-        raise UserError(f"--type {name}: there is no such record type", *close_types(name))
+        raise UserError(f"--type {name}: unknown record type", *close_types(name))
     return found

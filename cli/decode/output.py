@@ -1,7 +1,7 @@
-"""Writing entries to stdout in one of the formats, counting them, and the summary.
+"""Write entries to stdout in one of the formats, count them, and print the summary.
 
-Data goes to stdout and everything else to stderr. Lines are written in bundles, except where
-someone waits for each.
+Data goes to stdout, everything else to stderr. Lines are written in bundles, except with --follow
+and with interactive input.
 """
 
 import sys
@@ -27,30 +27,30 @@ BUNDLE = 512
 
 
 class Writer:
-    """Entries out. `promptly` writes each line as soon as its entry has come.
+    """Writes entries to stdout; `promptly` writes each line at once.
 
-    `left_out` counts what the format has no line for, by reason. `learn` is to be given the entries
-    that are not to be written: they may tell names that others lack.
+    `left_out` counts entries that the format has no line for, by reason. Call `learn` with entries
+    that the filters omit: they may hold topic names that later entries lack.
     """
 
     def __init__(self, form: Format, *, promptly: bool, width: int | None) -> None:
         self.left_out: Counter[str] = Counter()
         self._bundle = 1 if promptly else BUNDLE
         self._waiting: list[str] = []
-        # JSON is UTF-8. A path that is not gets the escape that JSON has for it.
+        # JSON is UTF-8; bytes of a path that are not become JSON escapes.
         self._encoding, self._errors = "utf-8", "backslashreplace"
         self._rest: Callable[[], Iterable[str]] = tuple
         self.learn: Callable[[Entry], None] = lambda _: None
         self._lines = self._make_lines(form, promptly, width)
 
     def write(self, entry: Entry) -> None:
-        """Write what `entry` gives to write."""
+        """Write the lines of an entry, or buffer them."""
         self._waiting += self._lines(entry)
         if len(self._waiting) >= self._bundle:
             self._flush()
 
     def finish(self) -> None:
-        """Write what was held back."""
+        """Write the buffered lines."""
         self._waiting += self._rest()
         self._flush()
 
@@ -83,7 +83,7 @@ class Writer:
             text = line(entry)
             if text is not None:
                 return (text,)
-            if not isinstance(entry, LogProblem):  # those are reported on their own
+            if not isinstance(entry, LogProblem):  # reported separately
                 self.left_out[_why(entry.record)] += 1
             return ()
 
@@ -95,7 +95,7 @@ def _why(record: object) -> str:
 
 
 class Counts:
-    """How many entries of which kind were shown, and how many the filters kept back."""
+    """Numbers of entries shown, by kind, and of entries that the filters omitted."""
 
     def __init__(self) -> None:
         self.shown = 0
@@ -121,7 +121,7 @@ class Counts:
             self._problems[record.reason] += 1
 
     def rows(self) -> Iterator[tuple[str, int, int, bool]]:
-        """Name, number, how many of them are tombstones, whether it is a problem; types in the order of their numbers."""
+        """Yield name, number of records, number of tombstones, and whether it is a problem."""
         from quorate.codecs.records import RECORD_TYPES
 
         for types in RECORD_TYPES.values():
@@ -137,7 +137,7 @@ class Counts:
 
 
 def show_summary(counts: Counts, *, cut_off: bool) -> None:
-    """How many records of which type were shown, and what was not understood."""
+    """Print the numbers of records by type and of problems."""
     rows = [
         (name, f"{number:,}", f"{tombstones:,}" if tombstones else "", problem)
         for name, number, tombstones, problem in counts.rows()
@@ -149,7 +149,7 @@ def show_summary(counts: Counts, *, cut_off: bool) -> None:
             click.secho(line, fg="red" if row[3] else None, bold=row[3], err=True)
     said = [f"{counts.shown:,} shown"]
     if counts.filtered:
-        said.append(f"{counts.filtered:,} left out by filters")
+        said.append(f"{counts.filtered:,} omitted by filters")
     if cut_off:
         said.append("more may follow: --limit was reached")
     click.echo("; ".join(said), err=True)

@@ -1,10 +1,9 @@
-"""`--format table`: one row per entry, as wide as the terminal, written as it is read.
+"""`--format table`: one row per entry, fitted to the width of the terminal.
 
-The widths of columns come from the first rows; nothing else is held back. What happened matters
-most: where it does not fit it goes on in the next lines, and in a narrow terminal days move into
-the headings, the number of a type stands for its name, and member ids are abbreviated. Other text
-that does not fit is cut with a mark (…): identifiers in the middle, so that both ends can be told
-apart. Where the output is not a terminal nothing is cut.
+The first rows determine the widths of columns; later rows are written at once. The last column
+wraps onto further lines. In a narrow terminal, days move into headings, type ids replace type
+names, and member ids are abbreviated. Other text that does not fit is cut with a mark (…),
+identifiers in the middle. If the output is not a terminal, nothing is cut.
 """
 
 import textwrap
@@ -24,7 +23,7 @@ from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRec
 __all__ = ["Row", "TableLines"]
 
 SAMPLE = 200
-"""How many rows decide on the widths of columns."""
+"""Number of rows that determine the widths of columns."""
 
 STYLES = {
     "offsets": "",
@@ -38,8 +37,8 @@ STYLES = {
     "problem": "bold white on red",
     "heading": "bold",
 }
-"""Kind of row → style, in the words of rich. Families of record types colour the type alone, the
-others the whole row.
+"""Kind of row → style of rich. Families of record types colour the type only, other kinds the whole
+row.
 """
 
 _FAMILIES = {
@@ -55,17 +54,15 @@ _HEADER = ("part", "offset", "time (UTC)", "id", "type", "group", "what")
 _USUAL = (0, 9, 0, 2, max(len(t.name) for types in RECORD_TYPES.values() for t in types.values()), 20, 0)
 _RIGHT = (True, True, False, True, False, False, False)
 _ID, _TYPE, _GROUP, _WHAT = 3, 4, 5, 6
-_MOST_LINES = 4
-"""Of one row. Classic groups have all their members in one record, and who reads a table wants to
-see other rows, too.
-"""
+_MAX_LINES = 4
+"""Lines of one row: a record of a classic group holds all its members and would fill the screen."""
 _WIDE_ENOUGH_FOR_YEARS = 150
 _WIDE_ENOUGH_FOR_TYPES = 110
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The cells of an entry, ready to be printed, and what kind of entry it is."""
+    """The printable cells of an entry, and its kind."""
 
     topic: str
     kind: str
@@ -74,12 +71,12 @@ class Row:
 
 
 class TableLines:
-    """Entries to lines without their line ends.
+    """Formats entries as lines, without line ends.
 
-    `width` in columns of the terminal, `None` for no limit. `colour` writes the ANSI codes of
-    `STYLES`. With `hold=False` no row waits for others to find good widths. `one_group` is for rows
-    that all belong to one: without its column, days in headings, and however many lines what
-    happened takes. A row of several lines is given as one, with line ends in between.
+    `width` is in columns of the terminal, `None` for no limit. `colour` writes the ANSI codes of
+    `STYLES`. `hold=False` prints the first row at once, with estimated widths. `one_group` is for
+    rows of a single group: it omits the group's column, moves days into headings and does not limit
+    the lines of a row. A row of several lines is one string with line ends in between.
     """
 
     def __init__(self, *, width: int | None, colour: bool, hold: bool = True, one_group: bool = False) -> None:
@@ -89,7 +86,7 @@ class TableLines:
             i for i in range(len(_HEADER)) if not (i == _TYPE and narrow) and not (i == _GROUP and one_group)
         ]
         self._days_apart = narrow or one_group
-        self._most_lines = None if one_group else _MOST_LINES
+        self._max_lines = None if one_group else _MAX_LINES
         self._codes = _ansi_codes() if colour else {}
         self._sample = SAMPLE if hold else 1
         self._held: list[Row] | None = []
@@ -99,7 +96,7 @@ class TableLines:
         self._heading: tuple[str, str] | None = None
 
     def lines(self, entry: Entry) -> Iterator[str]:
-        """The lines that can be written now that `entry` has come."""
+        """Add an entry, and yield the lines that can be written."""
         row = self._row(entry)
         if self._held is None:
             yield from self._print(row)
@@ -109,12 +106,12 @@ class TableLines:
             yield from self.rest()
 
     def learn(self, entry: Entry) -> None:
-        """Take names of topics from an entry that is not shown."""
+        """Learn topic names from an entry that is not shown."""
         if not isinstance(entry, LogProblem):
             self._words.learn(entry.record)
 
     def rest(self) -> Iterator[str]:
-        """The rows that were held back."""
+        """Yield the buffered rows."""
         held, self._held = self._held or [], None
         if held:
             self._widths = _widths(held, self._columns, self._width, guess=self._sample == 1)
@@ -154,7 +151,7 @@ class TableLines:
         return self._named(Row(entry.topic, "problem" if is_problem(entry) else kind, cells, self._day))
 
     def _named(self, row: Row) -> Row:
-        """With the type's name in front of what happened, if no column has it and no number stands for it."""
+        """Put the type's name before the last cell if neither a column nor an id shows the type."""
         if _TYPE in self._columns or row.cells[_ID]:
             return row
         *cells, what = row.cells
@@ -189,14 +186,14 @@ class TableLines:
         return line if start < 0 else line[:start] + self._styled(row.kind, line[start:end]) + line[end:]
 
     def _wrapped(self, row: Row) -> list[str]:
-        """The first line of what happened, and the others in full."""
-        what, width, most = row.cells[_WHAT], self._widths[-1], self._most_lines
+        """Return the text of the last column: the first line as a cell, further lines in full."""
+        what, width, most = row.cells[_WHAT], self._widths[-1], self._max_lines
         if self._width is None or cells_of(what) <= width:
             return [what]
         if row.kind == "offsets" and cells_of(what.partition(METADATA)[0]) < width:
-            return [what]  # a client's note does not make two lines of every commit
+            return [what]  # a commit with metadata stays in one line
         lines = textwrap.wrap(
-            what if most is None else what[: (most + 1) * width],  # more cannot be shown
+            what if most is None else what[: (most + 1) * width],
             max(width, 8),
             subsequent_indent="  ",
             max_lines=most,
@@ -207,7 +204,7 @@ class TableLines:
         return [lines[0], *(cut_end(indent + line, self._width) for line in lines[1:])]
 
     def _fitted(self, cells: Sequence[str]) -> list[str]:
-        """Each cell that has a column as wide as that; what is longer is cut if the width is limited."""
+        """Pad each shown cell to the width of its column; cut it if the width is limited."""
         fitted = []
         for index, width in zip(self._columns, self._widths, strict=True):
             cell = cells[index]
@@ -219,18 +216,18 @@ class TableLines:
 
     def _line(self, fitted: Sequence[str]) -> str:
         line = _GAP.join(fitted).rstrip()
-        # Offsets and partitions may have grown since the widths were found.
+        # Later offsets and partitions may be longer than those that determined the widths.
         return line if self._width is None else cut_end(line, self._width)
 
 
 def _owner(entry: RecordEntry) -> str:
-    """The group, or for transactions their id."""
+    """Return the group, or the transactional id."""
     key = getattr(entry.record, "key", None)
     return group_of(entry) or (key.transactional_id if isinstance(key, TransactionLogKey) else "")
 
 
 def _kind(record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord) -> tuple[str, str, str]:
-    """Kind of row, type id and type name."""
+    """Return kind of row, type id and type name."""
     if isinstance(record, ControlRecord):
         return "control", "", "transaction marker"
     if record.type_id is None:
@@ -245,9 +242,9 @@ def _kind(record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlR
 
 
 def _widths(rows: Sequence[Row], columns: Sequence[int], limit: int | None, guess: bool) -> list[int]:
-    """Widths of the columns: as wide as these rows need, and type, group and what happened shrunk into what the terminal has.
+    """Return widths of columns for these rows; the last columns shrink to the terminal's width.
 
-    `guess`: there are too few rows to go by, so that usual widths are the least.
+    `guess` applies usual widths as minimum, for a sample that is too small.
     """
     natural = [max(cells_of(row.cells[i]) for row in rows) for i in range(len(_HEADER))]
     needed = [max(*found) for found in zip(natural, map(len, _HEADER), _USUAL if guess else natural, strict=True)]
@@ -265,19 +262,19 @@ def _widths(rows: Sequence[Row], columns: Sequence[int], limit: int | None, gues
 
 
 def cells_of(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Return the number of terminal columns that a text takes."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def cut_end(text: str, width: int) -> str:
-    """At most `width` columns, with a mark where something is missing."""
+    """Cut a text at its end to `width` columns, with a mark."""
     return text if cells_of(text) <= width else _head(text, width - 1) + "…"
 
 
 def cut_middle(text: str, width: int) -> str:
-    """At most `width` columns, both ends kept: what tells identifiers apart may be at either."""
+    """Cut a text in the middle to `width` columns, as identifiers may differ at either end."""
     if cells_of(text) <= width:
         return text
     tail = (width - 1) // 3
@@ -285,7 +282,7 @@ def cut_middle(text: str, width: int) -> str:
 
 
 def _head(text: str, width: int) -> str:
-    """As many of the first characters as fit."""
+    """Return the first characters that fit into `width` columns."""
     if text.isascii():
         return text[:width]
     used = 0

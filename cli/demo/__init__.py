@@ -1,7 +1,7 @@
-"""`quorate demo`: an embedded cluster with racks, real consumers, and what happens to them; then what an upgrade of real brokers wrote.
+"""`quorate demo`: consumers on an embedded cluster with racks, then a recorded upgrade of brokers.
 
-Nothing is made up: what is told was seen while it happened (`quorate.integration.play`), or is
-computed from a recorded log (`recording`).
+All output is observed while the demo runs (`quorate.integration.play`) or computed from a recorded
+log (`recording`).
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quorate.cli.demo.recording import called, comparison, decode, packaged
+from quorate.cli.demo.recording import command_name, comparison, decode, packaged
 from quorate.cli.errors import UserError
 from quorate.cli.output import echo_lines, next_steps
 from quorate.cli.subcommands import Commands
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-HELP = """See what quorate is about, in a few seconds, without Java.
+HELP = """Show racks, rebalances and an upgrade in a few seconds, without Java.
 
-A Kafka cluster with three racks runs in this process, with consumers in each of them; then a broker moves to another rack, the topic grows, a consumer ends.
-Shown is who owns which partition and from which rack it is read. Last comes what an upgrade of real brokers wrote.
+A Kafka cluster with three racks runs in this process, with a consumer in each rack. Then a broker moves to another
+rack, the topic gets more partitions, and a consumer leaves. The output shows which consumer owns which partition, and
+from which rack it reads. The last part is what a recorded upgrade of real brokers wrote.
 
 \b
-quorate demo           as above; a page with the timeline is written, too
+quorate demo           as above; also writes a page with the timeline
 quorate demo decode    the recorded upgrade, record by record
 """
 
@@ -41,38 +42,38 @@ quorate demo decode    the recorded upgrade, record by record
     default="quorate-demo.html",
     show_default=True,
     metavar="FILE",
-    help="Write the timeline to this page.",
+    help="Write the timeline to this HTML page.",
 )
 @click.pass_context
 def demo(ctx: click.Context, html: Path) -> None:
-    """Play, tell, write the page."""
+    """Run the demo, print the summary and write the page."""
     if ctx.invoked_subcommand is not None:
         return
     from kafka.errors import KafkaError
 
     from quorate.cli.demo.html import page
-    from quorate.cli.demo.show import showing
+    from quorate.cli.demo.show import live_output
     from quorate.integration.play import Play
 
     if not html.parent.is_dir():
-        raise UserError(f"--html {html}: there is no folder {html.parent}", "name a file in a folder that is there")
-    with showing() as show, _quiet():
+        raise UserError(f"--html {html}: folder {html.parent} does not exist", "name a file in an existing folder")
+    with live_output() as show, _quiet():
         play = Play(show)
         try:
             play.run()
         except (TimeoutError, KafkaError) as error:
-            told = str(error) or type(error).__name__
-            raise UserError(f"the demo got stuck: {told}", "on a machine that is very busy, try again") from None
+            cause = str(error) or type(error).__name__
+            raise UserError(f"the demo failed: {cause}", "if the machine was very busy, try again") from None
     echo_lines(_upgrade(len(play.chapters) + 1))
     summary = _summary(play)
     html.write_text(page(play, summary), encoding="utf-8")
     click.secho(summary, bold=True)
     click.echo(f"timeline: {html}")
     click.echo()
-    name = called()
+    name = command_name()
     commands = (
         (f"{name} demo decode", "the recorded upgrade, record by record"),
-        (f"{name} serve --racks a,b,c", "such a cluster for your own clients, in any language"),
+        (f"{name} serve --racks a,b,c", "a cluster with racks for your own clients, in any language"),
         (f"{name} groups list -b localhost:9092", "the groups of any cluster"),
     )
     echo_lines(next_steps(commands))
@@ -82,7 +83,7 @@ def demo(ctx: click.Context, html: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """kafka-python logs that brokers restart, which is what is shown here."""
+    """Silence kafka-python's log, which reports the restarts of brokers during the demo."""
     logger = logging.getLogger("kafka")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -97,26 +98,27 @@ def _summary(play: "Play") -> str:
     moves = len(list(play.moves()))
     return (
         f"{play.sent:,} messages were sent and {len(play.seen):,} consumed{twice}; "
-        f"{moves} partitions changed hands; {play.now_s:.1f} s, all in this process"
+        f"{moves} partitions moved to another consumer; {play.now_s:.1f} s, all in this process"
     )
 
 
 def _upgrade(number: int) -> Iterator[str]:
-    """What the recorded upgrade did to groups, in short."""
+    """Return how the recorded upgrade affected groups, in a few lines."""
     about, entries = packaged()
     releases = about["kafka_versions"]
     before, after = releases[:2]
     yield click.style(
         f"{number}. What an upgrade does to groups: Kafka {' → '.join(releases)}, recorded on real brokers", bold=True
     )
-    told = list(stories(entries))
-    for line in comparison(told, before, after):
+    found = list(stories(entries))
+    for line in comparison(found, before, after):
         yield f"   {line}"
     moved = [
-        story.group_id for story in told if story.up.reassigned or (story.down is not None and story.down.reassigned)
+        story.group_id for story in found if story.up.reassigned or (story.down is not None and story.down.reassigned)
     ]
-    who = f"{', '.join(moved)} were given other partitions" if moved else "no member was given other partitions"
-    yield f"   {click.style('→', fg='cyan', bold=True)} {len(entries):,} records of __consumer_offsets decoded; epochs go up, and {who}"
+    effect = f"members of {', '.join(moved)} got other partitions" if moved else "no partition was reassigned"
+    arrow = click.style("→", fg="cyan", bold=True)
+    yield f"   {arrow} {len(entries):,} records of __consumer_offsets decoded; epochs increase, and {effect}"
     yield ""
 
 

@@ -1,4 +1,7 @@
-"""The timeline of a play as one HTML page that needs nothing else: a row for each partition, coloured by its owner; hatched where it is read in another rack."""
+"""The timeline of the demo as a self-contained HTML page.
+
+A row for each partition, coloured by its owner, and hatched while it is read from another rack.
+"""
 
 from collections.abc import Iterator
 from html import escape
@@ -21,32 +24,37 @@ COLOURS = ("#2f6fb0", "#c8662b", "#3c8d5a", "#8a5bb0", "#b0902f")
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1e21; --dim: #5c6470; --page: #fff; --line: #c9ced6; }
 @media (prefers-color-scheme: dark) { :root { --text: #e6e8eb; --dim: #9aa3af; --page: #16181c; --line: #3a3f47; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 1060px; margin: 2rem auto; padding: 0 1rem; }
-svg { width: 100%; height: auto; } svg text { fill: var(--text); font-size: 13px; } svg .dim { fill: var(--dim); font-size: 12px; }
-svg .mark { stroke: var(--line); } td, th { text-align: left; padding: .2rem 1rem .2rem 0; vertical-align: top; } .dim { color: var(--dim); }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); }
+body { max-width: 1060px; margin: 2rem auto; padding: 0 1rem; }
+svg { width: 100%; height: auto; } svg text { fill: var(--text); font-size: 13px; }
+svg .dim { fill: var(--dim); font-size: 12px; } svg .mark { stroke: var(--line); } .dim { color: var(--dim); }
+td, th { text-align: left; padding: .2rem 1rem .2rem 0; vertical-align: top; }
 .name { white-space: nowrap; } .key { display: inline-block; width: 1.1em; height: .8em; margin: 0 .3em 0 1em; }
 """
 
 
 def page(play: "Play", summary: str) -> str:
-    """The whole page."""
+    """Return the whole page."""
     members = list(play.snapshots[-1].member_racks) if play.snapshots else []
     colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(members)}
     racks = play.snapshots[-1].member_racks if play.snapshots else {}
     keys = "".join(
-        f'<span class="name"><span class="key" style="background:{colours[name]}"></span>{escape(name)} (rack {escape(racks[name])})</span> '
+        f'<span class="name"><span class="key" style="background:{colours[name]}"></span>'
+        f"{escape(name)} (rack {escape(racks[name])})</span> "
         for name in members
     )
     rows = "".join(
-        f"<tr><td>{number}</td><td>{chapter.began_s:.1f} s</td><td>{escape(chapter.title)}</td><td>{escape(chapter.said)}</td></tr>"
+        f"<tr><td>{number}</td><td>{chapter.began_s:.1f} s</td>"
+        f"<td>{escape(chapter.title)}</td><td>{escape(chapter.said)}</td></tr>"
         for number, chapter in enumerate(play.chapters, 1)
     )
     body = (
-        "<h1>Who reads which partition, and in which rack</h1>",
+        "<h1>Owners of partitions, and the racks they read from</h1>",
         f"<p>{escape(summary)}</p>",
-        f'<p class="dim">A row is a partition, its colour the consumer that owns it; hatched: read in another rack than the consumer\'s.{keys}</p>',
+        '<p class="dim">A row is a partition, its colour the consumer that owns it; '
+        f"hatched: read from another rack than the consumer's.{keys}</p>",
         _picture(play, colours),
-        f"<table><tr><th></th><th>from</th><th>what happened</th><th>what it came to</th></tr>{rows}</table>",
+        f"<table><tr><th></th><th>from</th><th>event</th><th>result</th></tr>{rows}</table>",
     )
     return html_page("quorate demo", STYLE, body)
 
@@ -83,9 +91,9 @@ def _picture(play: "Play", colours: dict[str, str]) -> str:
 
 
 def _spans(play: "Play", partition: int) -> Iterator[tuple[float, float, str, str, bool]]:
-    """From, to, owner, rack that is read, and whether that is the owner's, as long as these stay the same.
+    """Yield periods with the same owner and source: from, to, owner, source rack, whether local.
 
-    Times without an owner, or before it has read, are left out.
+    Times without an owner, or before the owner has read, are omitted.
     """
     times = [snapshot.at_s for snapshot in play.snapshots]
     states = [

@@ -1,7 +1,6 @@
-"""`quorate demo decode`: what real brokers wrote into `__consumer_offsets` during an upgrade, with the lines that matter pointed out.
+"""`quorate demo decode`: records that real brokers wrote during an upgrade, with remarks.
 
-Everything that is said about the records is computed from them; only which releases took part is
-known beforehand.
+The remarks are computed from the records. Only the versions of Kafka are known in advance.
 """
 
 import json
@@ -25,83 +24,81 @@ from quorate.codecs.printable import hash_text
 from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.takeovers import Story, stories
 
-__all__ = ["DATA", "called", "comparison", "decode", "packaged"]
+__all__ = ["DATA", "command_name", "comparison", "decode", "packaged"]
 
 DATA = Path(__file__).parent / "data"
 
 PRINTED_BY_KAFKA = (0, 1, 2, *range(10, 16))
 """Types of `__consumer_offsets` that one of Kafka's console formatters prints."""
 
-HELP = """See what an upgrade of real brokers wrote, record by record.
+HELP = """Show what an upgrade of real brokers wrote, record by record.
 
-The log comes with quorate. Three brokers went from Kafka 4.0 to 4.3 and back while consumers were running. Shown are the records of one
-group; the lines that matter are explained.
+The log comes with quorate. Three brokers were upgraded from Kafka 4.0 to 4.3 and downgraded again while consumers were
+running. The output shows the records of one group, with remarks.
 """
 
 
 @click.command("decode", help=HELP)
 @click.option("--group", "group_id", metavar="NAME", help="Show this group.  [default: the first one]")
 @click.option(
-    "--width", type=click.IntRange(min=60), metavar="N", help="Columns to use.  [default: those of the terminal]"
+    "--width", type=click.IntRange(min=60), metavar="N", help="Columns to use.  [default: width of the terminal]"
 )
 def decode(group_id: str | None, width: int | None) -> None:
-    """Read the packaged log, tell its story."""
+    """Read the packaged log and print the records of a group, with remarks."""
     about, entries = packaged()
-    told = {story.group_id: story for story in stories(entries)}
-    story = told.get(group_id) if group_id is not None else next(iter(told.values()))
+    found = {story.group_id: story for story in stories(entries)}
+    story = found.get(group_id) if group_id is not None else next(iter(found.values()))
     if story is None:
-        there = group_id in {group_of(entry) for entry in entries}
-        why = "the upgrade did nothing to it" if there else "there is no such group in the log"
-        raise UserError(f"--group {group_id}: {why}", f"use one of {', '.join(told)}")
+        exists = group_id in {group_of(entry) for entry in entries}
+        why = "the upgrade did not affect it" if exists else "the log has no such group"
+        raise UserError(f"--group {group_id}: {why}", f"use one of {', '.join(found)}")
     width = width or terminal_width()
     releases = " → ".join(about["kafka_versions"])
     before, after = about["kafka_versions"][:2]
-    _say(f"{about['about']}: Kafka {releases}.", width)
-    _say(
-        f"{len(entries):,} records in {len({entry.partition for entry in entries})} partitions. Those of the group {story.group_id}:",
-        width,
-    )
+    _echo_wrapped(f"{about['about']}: Kafka {releases}.", width)
+    partitions = len({entry.partition for entry in entries})
+    _echo_wrapped(f"{len(entries):,} records in {partitions} partitions. Those of the group {story.group_id}:", width)
     click.echo()
     echo_lines(_group_lines(entries, story, width, before, after))
     click.echo()
-    echo_lines(comparison(list(told.values()), before, after))
-    _say(_what_kafka_prints(entries), width)
+    echo_lines(comparison(list(found.values()), before, after))
+    _echo_wrapped(_formatter_summary(entries), width)
     click.echo()
     place = _short(DATA / about["log"])
-    name = called()
+    name = command_name()
     commands = (
         (
             f"{name} decode {place} --group 'legacy-*' --format table",
             "the groups of the classic protocol in the same log",
         ),
         (f"{name} decode {place} --type OffsetCommit --limit 3", "JSON for jq and programs"),
-        (f"{name} records ConsumerGroupMetadata", "what a record consists of, and since when"),
+        (f"{name} records ConsumerGroupMetadata", "the fields of a record, and since when"),
         (f"{name} decode -b localhost:9092 --follow", "your own cluster"),
     )
     echo_lines(next_steps(commands, width))
 
 
 def packaged() -> tuple[dict[str, Any], list[LogEntry]]:
-    """The log that comes with quorate: what is known of it beforehand, and its records."""
+    """Return the description and the records of the log that comes with quorate."""
     about: dict[str, Any] = json.loads((DATA / "about.json").read_text(encoding="utf-8"))
     files = LogPartitions([str(DATA / about["log"])])
     return about, [entry for entry in files.entries() if isinstance(entry, LogEntry)]
 
 
-def called() -> str:
-    """What to type for this command: `make demo` installs it where the shell does not look."""
-    called = Path(sys.argv[0])
-    return _short(called) if called.name == "quorate" and shutil.which("quorate") is None else "quorate"
+def command_name() -> str:
+    """Return the command to type: a path if `quorate` is not on PATH, as after `make demo`."""
+    path = Path(sys.argv[0])
+    return _short(path) if path.name == "quorate" and shutil.which("quorate") is None else "quorate"
 
 
-def _say(text: str, width: int | None) -> None:
+def _echo_wrapped(text: str, width: int | None) -> None:
     click.echo(click.wrap_text(text, width=width or 120))
 
 
 def _group_lines(
     entries: Sequence[LogEntry], story: Story, width: int | None, before: str, after: str
 ) -> Iterator[str]:
-    """The group's records as a table, commits that follow each other in one line, the lines that matter with a remark below."""
+    """Return the group's records as a table, with consecutive commits in one line, and remarks."""
     table = TableLines(width=width, colour=stdout_has_colour(), one_group=True)
     of_group = [entry for entry in entries if group_of(entry) == story.group_id]
     rows = [entry for entry in of_group if not _is_commit(entry)]
@@ -143,29 +140,32 @@ def _commits(offsets: Sequence[int]) -> Iterator[str]:
 
 
 def _remarks(story: Story, before: str, after: str) -> dict[int, str]:
-    """Offset → what to notice there."""
+    """Return offset → remark on the record at this offset."""
     up, down = story.up, story.down
-    targets = "its members were given other partitions" if up.reassigned else "no member was given other partitions"
+    targets = "members got other partitions" if up.reassigned else "no partition was reassigned"
     said = {
-        story.before.offset: f"Kafka {before} writes out the partitions of the group's topics: ConsumerGroupPartitionMetadata",
-        up.group.offset: f"Kafka {after} has taken over: a hash of the topics instead (KIP-1101), so epoch {up.epoch_before} becomes {up.epoch}; {targets}",
-        up.partition_metadata.offset: "and with its tombstone the ConsumerGroupPartitionMetadata is gone",
+        story.before.offset: f"Kafka {before} stores the partitions of the group's topics: "
+        "ConsumerGroupPartitionMetadata",
+        up.group.offset: f"Kafka {after} is the coordinator: it stores a hash of the topics instead (KIP-1101), "
+        f"so epoch {up.epoch_before} becomes {up.epoch}; {targets}",
+        up.partition_metadata.offset: "its tombstone removes the ConsumerGroupPartitionMetadata",
     }
     if down is not None:
         said[down.partition_metadata.offset] = (
-            f"Kafka {before} again: it does not know the hash, and writes ConsumerGroupPartitionMetadata anew"
+            f"Kafka {before} is the coordinator again: "
+            "it does not know the hash, and writes ConsumerGroupPartitionMetadata"
         )
-        lost = "the hash is gone, and" if down.metadata_hash == 0 else "and"
+        lost = "the hash is removed, and" if down.metadata_hash == 0 else "and"
         said[down.group.offset] = (
-            f"{lost} epoch {down.epoch_before} becomes {down.epoch}: the way back has its bump, too"
+            f"{lost} epoch {down.epoch_before} becomes {down.epoch}: the downgrade bumps the epoch, too"
         )
     return said
 
 
-def comparison(told: Sequence[Story], before: str, after: str) -> Iterator[str]:
-    """What the upgrade did to each group, in a few columns."""
+def comparison(found: Sequence[Story], before: str, after: str) -> Iterator[str]:
+    """Return a table of how the upgrade affected each group."""
     rows = [("group", f"epoch {before} → {after}", "metadata hash", "and back", "reassigned")]
-    for story in told:
+    for story in found:
         down = story.down
         rows.append(
             (
@@ -179,13 +179,16 @@ def comparison(told: Sequence[Story], before: str, after: str) -> Iterator[str]:
     yield from table_lines(rows)
 
 
-def _what_kafka_prints(entries: Sequence[LogEntry]) -> str:
+def _formatter_summary(entries: Sequence[LogEntry]) -> str:
     types = [entry.record.type_id for entry in entries if isinstance(entry.record, CoordinatorRecord)]
     hidden = [type_id for type_id in types if type_id not in PRINTED_BY_KAFKA]
-    return f"Kafka's console formatters print {len(types) - len(hidden):,} of the {len(types):,} records; the other {len(hidden):,} are of types that none of them knows."
+    return (
+        f"Kafka's console formatters print {len(types) - len(hidden):,} of the {len(types):,} records; "
+        f"the other {len(hidden):,} are of types that none of them supports."
+    )
 
 
 def _short(path: Path) -> str:
-    """The path, as it can be typed here."""
+    """Return the path, relative to the working directory if possible, quoted for the shell."""
     here = Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))

@@ -1,6 +1,6 @@
-"""What `quorate demo` shows of a play: live on a terminal, chapter by chapter elsewhere.
+"""The output of `quorate demo`: live on a terminal, otherwise chapter by chapter.
 
-What happens is `play`'s.
+`quorate.integration.play` runs the demo.
 """
 
 import sys
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from quorate.integration.play import Chapter, Play, Snapshot
 
-__all__ = ["chapter_lines", "showing", "table_lines"]
+__all__ = ["chapter_lines", "live_output", "table_lines"]
 
 
 def table_lines(snapshot: "Snapshot") -> list[str]:
-    """A row for each member: what it owns, and from which racks it reads that."""
+    """Return a row for each member: the partitions that it owns, and the racks it reads from."""
     rows = [("member", "rack", "owns", "reads from rack", "consumed")]
     for name, rack in snapshot.member_racks.items():
         owned = sorted(partition for partition, owner in snapshot.owners.items() if owner == name)
@@ -55,7 +55,7 @@ def _coloured(line: str) -> str:
 
 
 def chapter_lines(number: int, chapter: "Chapter", snapshot: "Snapshot | None") -> Iterator[str]:
-    """A chapter that is over: its title, who has what now, and what it came to."""
+    """Return a finished chapter: its title, the owners of partitions, and the result."""
     yield click.style(f"{number}. {chapter.title}", bold=True)
     if snapshot is not None and snapshot.owners:
         for line in table_lines(snapshot):
@@ -65,8 +65,8 @@ def chapter_lines(number: int, chapter: "Chapter", snapshot: "Snapshot | None") 
 
 
 @contextmanager
-def showing() -> Iterator["Callable[[Play], None]"]:
-    """A function that shows a play as it goes on; what is over is printed once and stays."""
+def live_output() -> Iterator["Callable[[Play], None]"]:
+    """Yield a function that shows the progress of the demo; finished chapters stay visible."""
     printed = 0
 
     def over(play: "Play") -> list[str]:

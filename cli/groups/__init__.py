@@ -1,9 +1,7 @@
-"""`quorate groups`: groups as `__consumer_offsets` tells them, from files or a live cluster, now or earlier.
+"""`quorate groups`: groups in `__consumer_offsets`, from files or a live cluster, now or earlier.
 
-No group is joined.
-
-The options are read here; what is read and shown is in the other modules here, imported when they
-are needed.
+No group is joined. This module reads the options; other modules of the package read and format
+groups, and are imported when they are needed.
 """
 
 import functools
@@ -32,42 +30,42 @@ if TYPE_CHECKING:
     from quorate.codecs.releases import KafkaVersion
     from quorate.coordinator.history.reading import ReplayedGroups
 
-__all__ = ["groups", "print_rows", "read_found", "reading_options"]
+__all__ = ["groups", "print_rows", "read_groups", "reading_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 LIVE = f"{__name__}.live"
-"""Where the context of a command keeps what it reads of a cluster, so that --watch goes on with it."""
+"""Key in the context of a command for the reader of a live cluster, so that --watch reuses it."""
 
-HELP = """Show groups: what kafka-consumer-groups.sh shows, racks, epochs, and what happened to them, now or at any earlier time.
+HELP = """Show groups, now or at an earlier time: the output of kafka-consumer-groups.sh, racks, epochs and history.
 
-A SOURCE is a segment file, the folder of a partition, or a broker's log directory, as for `quorate decode`. With -b the records come from a live
-cluster. Nothing is joined, committed or written.
+A SOURCE is a segment file, the folder of a partition, or a broker's log directory, as for `quorate decode`. With -b
+records are read from a live cluster. No group is joined, and nothing is committed or written.
 
 \b
 quorate groups list kafka-logs                             every group
-quorate groups describe -b broker:9092 --group web         its epochs, and why the last one
+quorate groups describe -b broker:9092 --group web         its epochs, and the cause of the last bump
 quorate groups members kafka-logs --group web --at 2h      its members, two hours ago
 quorate groups offsets -b broker:9092 --group 'web-*'      offsets, lags, racks of partitions
-quorate groups history kafka-logs --group web              what happened, in sentences
-quorate groups upgrade-check -b broker:9092                before the brokers are upgraded
+quorate groups history kafka-logs --group web              its events, as sentences
+quorate groups upgrade-check -b broker:9092                before you upgrade the brokers
 """
 
 
 @click.group(cls=Commands, help=HELP)
 def groups() -> None:
-    """The group of commands."""
+    """Define the group of commands."""
 
 
 def reading_options(command: F) -> F:
-    """What all of the commands take. With --watch they are called again and again."""
+    """Add the options of all commands. With --watch the command runs repeatedly."""
 
     @functools.wraps(command)
     def watched(*arguments: Any, watch: float | None, **options: Any) -> None:
         if watch is not None and options["bootstrap_servers"] is None:
             raise click.UsageError("--watch needs a live cluster (-b)")
         if watch is not None and options["at"] is not None:
-            raise click.UsageError("--watch shows what is now, --at what was")
+            raise click.UsageError("--watch and --at exclude each other")
         while True:
             if watch is not None and sys.stdout.isatty():
                 click.clear()
@@ -82,22 +80,23 @@ def reading_options(command: F) -> F:
         (
             click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
             servers_option(),
-            click.option("--group", "globs", multiple=True, metavar="GLOB", help="Only groups with such a name."),
+            click.option("--group", "globs", multiple=True, metavar="GLOB", help="Only groups whose name matches."),
             click.option(
                 "--at",
                 metavar="TIME|[PARTITION:]OFFSET",
-                help="As it was then: ISO time (UTC), ms since 1970, an age such as 2h; or after the record at an offset (0:5,1:6: of several partitions).",
+                help="State at a time: ISO time (UTC), ms since 1970, or an age such as 2h; "
+                "or after the record at an offset, such as 5 or 0:5,1:6.",
             ),
             click.option(
-                "--topology", metavar="FILE", help="Of a SOURCE: topics with their partitions, racks and ids."
+                "--topology", metavar="FILE", help="With a SOURCE: file of topics with their partitions, racks and ids."
             ),
             click.option(
                 "--watch",
                 type=click.FloatRange(min=1),
                 metavar="SECONDS",
-                help="Show it again after so many seconds, until Ctrl-C (with -b).",
+                help="Repeat every SECONDS until Ctrl-C (with -b).",
             ),
-            click.option("--json", "as_json", is_flag=True, help="As JSON, with all there is."),
+            click.option("--json", "as_json", is_flag=True, help="Print JSON, with all fields."),
             connection_options,
         )
     ):
@@ -106,16 +105,16 @@ def reading_options(command: F) -> F:
     return option_taker
 
 
-def read_found(
+def read_groups(
     ctx: click.Context, options: Mapping[str, Any], *, history: bool = False, committed: bool = False
 ) -> "ReplayedGroups":
-    """Read what the options ask for. Raises `UserError` and `UsageError`."""
+    """Read the groups that the options select. Raises `UserError` and `UsageError`."""
     sources, servers = options["sources"], options["bootstrap_servers"]
     check_one_source(ctx, sources, servers)
     if servers is not None and options["topology"]:
-        raise click.UsageError("--topology is for a SOURCE; a live cluster tells its topics", ctx)
+        raise click.UsageError("--topology is for a SOURCE; topics of a live cluster are read from it", ctx)
     from quorate.cli.groups.read import read_files
-    from quorate.cli.moments import read_moment
+    from quorate.cli.times import read_moment
 
     connection = {name: options[name] for name in CONNECTION_OPTIONS}
     moment = read_moment(options["at"])
@@ -138,17 +137,17 @@ def read_found(
         refuse_connection_options(ctx)
         found = read_files(sources, options["globs"], moment, options["topology"], history=history)
     if not found.groups and not found.events:
-        told = ", ".join(glob or "''" for glob in options["globs"])
+        globs = ", ".join(glob or "''" for glob in options["globs"])
         raise UserError(
-            f"there is no group {told}" if told else "there are no groups",
-            *(["--at is before the first of them, or they are deleted"] if options["at"] else []),
-            *([_there(options["globs"], found.there)] if told else []),
+            f"no group matches {globs}" if globs else "no groups found",
+            *(["--at may be before they were created, or after they were deleted"] if options["at"] else []),
+            *([_existing(options["globs"], found.there)] if globs else []),
         )
     return found
 
 
-def _there(globs: Iterable[str], names: Iterable[str]) -> str:
-    """The names that there are, those first that are like the ones asked for."""
+def _existing(globs: Iterable[str], names: Iterable[str]) -> str:
+    """List the existing names, the closest matches first."""
     import difflib
 
     from quorate.codecs.printable import cut, listed, printable
@@ -157,9 +156,7 @@ def _there(globs: Iterable[str], names: Iterable[str]) -> str:
         return max(difflib.SequenceMatcher(None, name.lower(), glob.lower()).ratio() for glob in globs)
 
     found = sorted(names, key=lambda name: (-likeness(name), name))
-    return (
-        f"there are {listed([cut(printable(name), 60) for name in found])}" if found else "there are no groups at all"
-    )
+    return f"existing groups: {listed([cut(printable(name), 60) for name in found])}" if found else "no groups exist"
 
 
 def print_rows(
@@ -171,9 +168,9 @@ def print_rows(
     optional: str = "",
     nothing: str = "nothing to show",
 ) -> None:
-    """Print a table of these `columns`, or JSON; `nothing` on stderr in place of an empty table.
+    """Print a table of these `columns`, or JSON; for an empty table print `nothing` to stderr.
 
-    Where records were lost (`found`), the exit status is 1.
+    Exits with status 1 if `found` lacks damaged records.
     """
     rows = list(rows)
     if as_json:
@@ -192,10 +189,10 @@ def print_rows(
 @reading_options
 @click.pass_context
 def list_(ctx: click.Context, /, **options: Any) -> None:
-    """Name the groups, with type, state and number of members."""
+    """List groups with type, state and number of members."""
     from quorate.coordinator.history.group_rows import listed_rows
 
-    found = read_found(ctx, options)
+    found = read_groups(ctx, options)
     columns = "group type protocol state members log_partition"
     print_rows(ctx, found, listed_rows(found), options["as_json"], columns)
 
@@ -204,15 +201,17 @@ def list_(ctx: click.Context, /, **options: Any) -> None:
 @reading_options
 @click.pass_context
 def describe(ctx: click.Context, /, **options: Any) -> None:
-    """Show states and epochs, and why each group's epoch went up last."""
+    """Show states and epochs, and the cause of each group's last epoch bump."""
     from quorate.codecs.printable import printable, time_text
     from quorate.coordinator.history.group_rows import group_rows
 
-    found = read_found(ctx, options, history=True)
+    found = read_groups(ctx, options, history=True)
     rows = list(group_rows(found))
+    # plain: a field that users see, in the table and in JSON
     columns = "group type coordinator assignment_strategy state group_epoch target_epoch members behind metadata_hash"
     counted = rows if options["as_json"] else [row | {"behind": str(len(row["behind"]) or "")} for row in rows]
-    print_rows(ctx, found, counted, options["as_json"], columns, optional="coordinator behind metadata_hash")
+    optional = "coordinator behind metadata_hash"  # plain: the same field
+    print_rows(ctx, found, counted, options["as_json"], columns, optional)
     if not options["as_json"]:
         for row in rows:
             if (bump := row["last_bump"]) is not None:
@@ -226,10 +225,10 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
 @reading_options
 @click.pass_context
 def members(ctx: click.Context, /, **options: Any) -> None:
-    """Show members: racks, epochs, what they have and what they are to have."""
+    """Show members with racks, epochs, current and target assignments."""
     from quorate.coordinator.history.group_rows import member_rows
 
-    found = read_found(ctx, options)
+    found = read_groups(ctx, options)
     columns = (
         "group consumer_id group_instance_id host client_id rack protocol partitions local remote "
         "member_epoch assignment to_give_up target_epoch target_assignment state"
@@ -245,7 +244,7 @@ def offsets(ctx: click.Context, /, **options: Any) -> None:
     """Show committed offsets, lags, and racks of partitions."""
     from quorate.coordinator.history.group_rows import offset_rows
 
-    found = read_found(ctx, options, committed=True)
+    found = read_groups(ctx, options, committed=True)
     columns = (
         "group topic partition leader_epoch current_offset log_end_offset lag committed_ms pending "
         "consumer_id host client_id rack racks locality"
@@ -256,14 +255,14 @@ def offsets(ctx: click.Context, /, **options: Any) -> None:
 
 @groups.command(cls=WithConnection)
 @reading_options
-@click.option("--no-offsets", is_flag=True, help="Leave out events of nothing but offsets.")
+@click.option("--no-offsets", is_flag=True, help="Omit events that only commit offsets.")
 @click.pass_context
 def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
-    """Say what happened to groups, in sentences."""
+    """Show the history of groups as sentences."""
     from quorate.codecs.printable import printable, time_text
     from quorate.coordinator.history.group_rows import event_rows
 
-    found = read_found(ctx, options, history=True, committed=True)
+    found = read_groups(ctx, options, history=True, committed=True)
     events = [
         event
         for event in found.events
@@ -288,37 +287,37 @@ def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
     "--to",
     "version",
     metavar="VERSION",
-    help="The release that the brokers are to have, from 4.0 on; also an older one than they have.  [default: the newest that is known]",
+    help="Release to upgrade or downgrade the brokers to, 4.0 or later.  [default: the newest supported]",
 )
 @click.option(
     "--migration-policy",
     type=click.Choice(["bidirectional", "upgrade", "downgrade", "disabled"]),
     default="bidirectional",
     show_default=True,
-    help="The brokers' group.consumer.migration.policy.",
+    help="Value of group.consumer.migration.policy on the brokers.",
 )
 @click.option(
     "--max-size",
     type=click.IntRange(min=1),
     metavar="N",
-    help="The brokers' group.consumer.max.size.  [default: no limit]",
+    help="Value of group.consumer.max.size on the brokers.  [default: no limit]",
 )
 @click.pass_context
 def upgrade_check(
     ctx: click.Context, /, version: str | None, migration_policy: str, max_size: int | None, **options: Any
 ) -> None:
-    """Say what an upgrade of the brokers would do to groups, or a downgrade (--to).
+    """Report how upgrading or downgrading (--to) the brokers would affect groups.
 
-    Which get another epoch, which still have records of type 4, whose hash is not that of their
-    topics (where these are known: -b, --topology), and which classic groups cannot become consumer
-    groups, and why. With --to 4.0, also which are not there any more, and which keep that release
-    from loading other groups.
+    Lists groups whose epoch would be bumped, groups with records of type 4, groups whose hash
+    differs from that of their topics (with -b or --topology), and classic groups that cannot be
+    converted to consumer groups, with the reason. With --to 4.0, also lists groups that would be
+    lost, and groups that would prevent others from loading.
     """
     from quorate.codecs.printable import counted
     from quorate.coordinator.history.group_rows import finding_rows
 
     to = _release(version)
-    found = read_found(ctx, options)
+    found = read_groups(ctx, options)
     rows = finding_rows(found, to, migration_policy, max_size)
     columns = "group type finding what"
     print_rows(
@@ -327,12 +326,12 @@ def upgrade_check(
         rows,
         options["as_json"],
         columns,
-        nothing=f"Kafka {to} changes nothing about {counted(len(found.groups), 'group')}",
+        nothing=f"Kafka {to} affects none of {counted(len(found.groups), 'group')}",
     )
 
 
 def _release(text: str | None) -> "KafkaVersion":
-    """Raises `UserError`."""
+    """Parse the value of --to. Raises `UserError`."""
     from quorate.codecs.releases import KafkaVersion
 
     if text is None:
@@ -342,5 +341,5 @@ def _release(text: str | None) -> "KafkaVersion":
     except ValueError as error:
         raise UserError(f"--to {error}") from None
     if not KafkaVersion(4, 0) <= version <= KafkaVersion.NEWEST:
-        raise UserError(f"--to {text}: what Kafka before 4.0 or after {KafkaVersion.NEWEST} does is not known here")
+        raise UserError(f"--to {text}: only releases from 4.0 to {KafkaVersion.NEWEST} are supported")
     return version

@@ -1,4 +1,4 @@
-"""What `quorate groups` looks at: groups from files or a live cluster, up to a moment."""
+"""Read groups from log files, up to a moment, for `quorate groups`."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
@@ -21,9 +21,9 @@ __all__ = ["read_files"]
 def read_files(
     paths: Sequence[str], globs: Sequence[str], moment: Moment, topology: str | None, *, history: bool
 ) -> ReplayedGroups:
-    """Groups from a log.
+    """Return the groups of a log.
 
-    `topology`: a file that tells topics; `history`: collect events. Raises `UserError`.
+    `topology` is a file that describes topics; `history` collects events. Raises `UserError`.
     """
     found = ReplayedGroups()
     if topology is not None:
@@ -49,10 +49,10 @@ def _log_entries(entries: Iterable[Any], found: ReplayedGroups) -> Iterator[LogE
         if isinstance(entry, LogEntry):
             yield entry
         elif isinstance(entry, LogProblem):
-            _tell(entry, found)
+            _report(entry, found)
 
 
-def _tell(problem: LogProblem, found: ReplayedGroups) -> None:
+def _report(problem: LogProblem, found: ReplayedGroups) -> None:
     if is_damage(problem, skip_corrupt=False):
         found.damaged = True
         show_damage(problem, skipped=True)
@@ -61,7 +61,7 @@ def _tell(problem: LogProblem, found: ReplayedGroups) -> None:
 def _blocks(
     files: LogPartitions, found: ReplayedGroups, progress: Callable[[int], None] | None
 ) -> Iterator[tuple[int | None, Iterator["RawBlock"]]]:
-    """Each partition with its blocks, their damage reported."""
+    """Yield each partition with its blocks, and report damage."""
     from quorate.codecs.log.raw import read_raw
 
     done = 0
@@ -70,7 +70,7 @@ def _blocks(
         at = done
         for block in read_raw(partition, skip_corrupt=True):
             for problem in block.problems:
-                _tell(problem, found)
+                _report(problem, found)
             yield block
             if progress is not None:
                 at += block.size_bytes + BATCH_OVERHEAD_BYTES * len(block)

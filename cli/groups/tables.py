@@ -20,24 +20,23 @@ _HEADINGS = {
     "racks": "PARTITION-RACKS",
     "remote": "#REMOTE",
 }
-"""Where they are not the names of the columns."""
+"""Headings that differ from the names of the columns."""
 
 _RIGHT = {
-    "members", "group_epoch", "target_epoch", "member_epoch", "partitions", "local", "remote", "partition", "current_offset", "log_end_offset", "lag",
-    "log_partition", "leader_epoch",
+    "members", "group_epoch", "target_epoch", "member_epoch", "partitions", "local", "remote", "partition",
+    "current_offset", "log_end_offset", "lag", "log_partition", "leader_epoch",
 }  # fmt: skip
 
 
 _NAMES = {"group", "consumer_id", "group_instance_id", "host", "client_id", "topic"}
 LONGEST_NAME = 150
-"""Characters of a name in a table: a single longer one would make every row as wide. JSON has all."""
+"""Longest name in a table, in characters, as one name widens all rows. JSON has the whole name."""
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: str, *, optional: str = "") -> list[str]:
-    """Lines under a heading.
+    """Return a heading and a line for each row.
 
-    `columns`: names of members of the rows; `optional` ones are left out where they are empty in
-    all rows.
+    `columns` are keys of the rows; `optional` columns are omitted if they are empty in all rows.
     """
     may_be_missing = optional.split()
     shown = [

@@ -1,7 +1,7 @@
-"""`quorate pipeline`: the jobs of `quorate.pipeline` from the command line, on Spark in this process or under spark-submit.
+"""`quorate pipeline`: the jobs of `quorate.pipeline`, on local Spark or under spark-submit.
 
-The options are read here; Spark is started, and results are written, by `quorate.pipeline.session`;
-what the terminal shows is in `output`.
+This module reads the options. `quorate.pipeline.session` starts Spark and writes results; `output`
+prints them.
 """
 
 import functools
@@ -21,10 +21,11 @@ __all__ = ["pipeline"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-HELP = """Analyse months of __consumer_offsets with Spark: states, rebalances, lags, locality, upgrades, and a page with pictures.
+HELP = """Analyse months of __consumer_offsets with Spark: group states, rebalances, lags, locality and upgrades.
 
-A SOURCE is a segment file, the folder of a partition, or a broker's log directory, or with --from the place of rows that were decoded before. With -b
-the records come from a live cluster. Results go to the terminal, or with --output where Spark writes to.
+A SOURCE is a segment file, the folder of a partition, or a broker's log directory; with --from, the location of
+previously decoded rows. With -b records are read from a live cluster. Results are printed, or written by Spark with
+--output.
 
 \b
 quorate pipeline state kafka-logs --table members
@@ -41,7 +42,7 @@ STATE_TABLES = ("groups", "members", "targets", "assignments", "offsets", "skipp
 
 @click.group(cls=Commands, help=HELP)
 def pipeline() -> None:
-    """The group of commands."""
+    """Define the group of commands."""
 
 
 _INPUT = (
@@ -52,33 +53,56 @@ _INPUT = (
         "options",
         multiple=True,
         metavar="NAME=VALUE",
-        help="An option of the source, such as partitions=0-9, isolation.level=read_uncommitted or kafka.security.protocol=SSL.",
+        help="Option of the Spark source, such as partitions=0-9, isolation.level=read_uncommitted "
+        "or kafka.security.protocol=SSL; may be repeated.",
     ),
     click.option(
         "--from",
         "input_format",
         metavar="FORMAT",
         default="consumer-offsets",
-        help="What Spark reads the SOURCEs as, such as parquet, delta or iceberg: decoded rows that were written before.",
+        help="Spark format of the SOURCEs, such as parquet, delta or iceberg for previously decoded rows.  "
+        "[default: consumer-offsets]",
     ),
     click.option(
         "--as-of",
         metavar="TIME|PARTITION:OFFSET[,...]",
-        help="As it was then: ISO time (UTC), ms since 1970, an age such as 2h; or these partitions, each after the record at an offset.",
+        help="State at a time: ISO time (UTC), ms since 1970, or an age such as 2h; "
+        "or after the records at these offsets of partitions.",
     ),
-    click.option("--master", metavar="URL", help="Where Spark runs. [default: what spark-submit says, else local[*]]"),
-    click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."),
+    click.option(
+        "--master", metavar="URL", help="Master URL of Spark.  [default: that of spark-submit, else local[*]]"
+    ),
+    click.option("--conf", multiple=True, metavar="NAME=VALUE", help="Spark config; may be repeated."),
 )
 _OUTPUT = (
-    click.option("--output", metavar="PLACE", help="Write it there instead of showing it; of several tables each into a folder of its own."),
-    click.option("--format", "output_format", type=click.Choice(FORMATS), default="parquet", show_default=True, help="How to write it; what is nested is JSON in CSV."),
-    click.option("--overwrite", is_flag=True, help="Replace what is there."),
-    click.option("--json", "as_json", is_flag=True, help="Show it as JSON, with all there is."),
-    click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True, metavar="N", help="Rows to show at most."),
-)  # fmt: skip
+    click.option(
+        "--output",
+        metavar="PLACE",
+        help="Write the result here instead of printing it; several tables get a folder each.",
+    ),
+    click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(FORMATS),
+        default="parquet",
+        show_default=True,
+        help="Format of the output; in CSV, nested values are JSON.",
+    ),
+    click.option("--overwrite", is_flag=True, help="Replace existing output."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON, with all fields."),
+    click.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        default=1000,
+        show_default=True,
+        metavar="N",
+        help="Print at most N rows.",
+    ),
+)
 
 
-def _taking(*options: Any) -> Callable[[F], F]:
+def _with_options(*options: Any) -> Callable[[F], F]:
     def with_options(command: F) -> F:
         return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
@@ -86,10 +110,10 @@ def _taking(*options: Any) -> Callable[[F], F]:
 
 
 class _Job:
-    """Spark, the rows, and the options that all commands take."""
+    """The Spark session, the input rows, and the options of all commands."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        from quorate.cli.moments import read_moment
+        from quorate.cli.times import read_moment
         from quorate.pipeline.session import check_source, check_table, read_rows, started
 
         self.options = options
@@ -98,7 +122,7 @@ class _Job:
         check_one_source(None, sources, servers)
         moment = read_moment(options["as_of"], "--as-of")
         if moment.offset is not None:
-            raise UserError(f"--as-of {moment.offset}: say of which partition, as in --as-of 17:{moment.offset}")
+            raise UserError(f"--as-of {moment.offset}: name the partition, as in --as-of 17:{moment.offset}")
         offsets = moment.offsets
         self.as_of: Any = (
             moment.timestamp_ms if offsets is None else {one: at for one, at in offsets.items() if one is not None}
@@ -112,7 +136,7 @@ class _Job:
         self.rows: DataFrame = read_rows(self.spark, options["input_format"], sources, given)
 
     def deliver(self, tables: Mapping[str, "DataFrame"], shown: str) -> None:
-        """Write the tables, or show one of them."""
+        """Write the tables, or print one of them."""
         from quorate.cli.pipeline.output import show
         from quorate.pipeline.session import write
 
@@ -133,7 +157,7 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 def _run(options: Mapping[str, Any], run: Callable[[_Job], None]) -> None:
-    """Start, run, and say what went wrong in a line."""
+    """Start Spark and run a job; report errors in one line."""
     try:
         from quorate.pipeline.session import in_one_line
     except ImportError as error:
@@ -152,9 +176,15 @@ def _topology(path: str) -> Any:
 
 
 @pipeline.command()
-@_taking(*_INPUT, click.option("--table", type=click.Choice(STATE_TABLES), default="groups", show_default=True, help="Which one to show."), *_OUTPUT)  # fmt: skip
+@_with_options(
+    *_INPUT,
+    click.option(
+        "--table", type=click.Choice(STATE_TABLES), default="groups", show_default=True, help="Table to print."
+    ),
+    *_OUTPUT,
+)
 def state(**options: Any) -> None:
-    """Groups, members, assignments and offsets, now or at any earlier time."""
+    """Show groups, members, assignments and offsets, now or at an earlier time."""
 
     def run(job: _Job) -> None:
         from quorate.pipeline import group_state
@@ -168,15 +198,34 @@ def state(**options: Any) -> None:
 
 
 @pipeline.command()
-@_taking(
+@_with_options(
     *_INPUT,
-    click.option("--storms", "only_storms", is_flag=True, help="Only where there were many in a short time."),
-    click.option("--window", metavar="SECONDS", type=click.IntRange(min=1), default=300, show_default=True, help="What is a short time."),
-    click.option("--at-least", metavar="N", type=click.IntRange(min=2), default=5, show_default=True, help="What is many."),
+    click.option(
+        "--storms",
+        "only_storms",
+        is_flag=True,
+        help="Only rebalance storms: many rebalances of a group in a short time.",
+    ),
+    click.option(
+        "--window",
+        metavar="SECONDS",
+        type=click.IntRange(min=1),
+        default=300,
+        show_default=True,
+        help="Length of time in which rebalances count as a storm.",
+    ),
+    click.option(
+        "--at-least",
+        metavar="N",
+        type=click.IntRange(min=2),
+        default=5,
+        show_default=True,
+        help="Number of rebalances that make a storm.",
+    ),
     *_OUTPUT,
-)  # fmt: skip
+)
 def rebalances(**options: Any) -> None:
-    """Every epoch and generation: why, how long, and what moved."""
+    """Show each epoch and generation, with cause, duration and moved partitions."""
 
     def run(job: _Job) -> None:
         from quorate.pipeline import rebalances, storms
@@ -189,16 +238,31 @@ def rebalances(**options: Any) -> None:
     _run(options, run)
 
 
-_END_OFFSETS = click.option("--end-offsets", metavar="FILE", help="End offsets over time, as CSV, JSON lines or Parquet: topic, partition, timestamp, end_offset.")  # fmt: skip
-_TOPOLOGY = click.option("--topology", metavar="FILE", help="Topics with their partitions, racks and ids, as `quorate assign` reads them.")  # fmt: skip
-_THROUGHPUT = click.option("--throughput", metavar="FILE", help="What is read, as CSV, JSON lines or Parquet: topic, partition, bytes_per_second.")  # fmt: skip
-_PRICE = click.option("--price-per-gb", metavar="PRICE", type=click.FloatRange(min=0), help="Of what crosses racks.")
+_END_OFFSETS = click.option(
+    "--end-offsets",
+    metavar="FILE",
+    help="End offsets over time as CSV, JSON lines or Parquet: topic, partition, timestamp, end_offset.",
+)
+_TOPOLOGY = click.option(
+    "--topology", metavar="FILE", help="File of topics with their partitions, racks and ids, as for `quorate assign`."
+)
+_THROUGHPUT = click.option(
+    "--throughput",
+    metavar="FILE",
+    help="Throughput of partitions as CSV, JSON lines or Parquet: topic, partition, bytes_per_second.",
+)
+_PRICE = click.option(
+    "--price-per-gb",
+    metavar="PRICE",
+    type=click.FloatRange(min=0),
+    help="Price per GB of traffic between racks.",
+)
 
 
 @pipeline.command()
-@_taking(*_INPUT, _END_OFFSETS, *_OUTPUT)
+@_with_options(*_INPUT, _END_OFFSETS, *_OUTPUT)
 def lag(**options: Any) -> None:
-    """Lags over time, rates, and how long until groups have caught up."""
+    """Show lags over time, rates, and the time until groups catch up."""
     _needed(options, "end_offsets")
 
     def run(job: _Job) -> None:
@@ -214,18 +278,28 @@ def lag(**options: Any) -> None:
 
 
 @pipeline.command()
-@_taking(
+@_with_options(
     *_INPUT,
     _TOPOLOGY,
     _THROUGHPUT,
     _PRICE,
-    click.option("--assignor", "assignors", multiple=True, metavar="NAME", help="What to compare with; may be repeated."),
-    click.option("--leaders-only", is_flag=True, help="Members read from leaders only (no replica.selector.class on the brokers)."),
-    click.option("--table", type=click.Choice(["summary", "pairs"]), default="summary", show_default=True, help="Which one to show."),
+    click.option(
+        "--assignor", "assignors", multiple=True, metavar="NAME", help="Assignor to compare with; may be repeated."
+    ),
+    click.option(
+        "--leaders-only", is_flag=True, help="Assume that members fetch from leaders only (no replica.selector.class)."
+    ),
+    click.option(
+        "--table",
+        type=click.Choice(["summary", "pairs"]),
+        default="summary",
+        show_default=True,
+        help="Table to print.",
+    ),
     *_OUTPUT,
-)  # fmt: skip
+)
 def locality(**options: Any) -> None:
-    """What crosses racks, what it costs, and what other assignors would save."""
+    """Show traffic between racks, its cost, and what other assignors would save."""
     _needed(options, "topology")
     topology = _topology(options["topology"])
 
@@ -255,9 +329,9 @@ def _locality(job: _Job, topology: Any, options: Mapping[str, Any]) -> Any:
 
 
 @pipeline.command()
-@_taking(*_INPUT, _TOPOLOGY, *_OUTPUT)
+@_with_options(*_INPUT, _TOPOLOGY, *_OUTPUT)
 def audit(**options: Any) -> None:
-    """What upgrades did to groups, and what the next one would do."""
+    """Show how past upgrades affected groups, and how the next one would."""
     topology = None if options["topology"] is None else _topology(options["topology"])
 
     def run(job: _Job) -> None:
@@ -270,17 +344,17 @@ def audit(**options: Any) -> None:
 
 
 @pipeline.command()
-@_taking(
+@_with_options(
     *_INPUT,
     _END_OFFSETS,
     _TOPOLOGY,
     _THROUGHPUT,
     _PRICE,
-    click.option("--title", default="Consumer groups", show_default=True, metavar="TEXT", help="What the page is called."),
-    click.option("--output", required=True, metavar="FILE", help="The page, one file with everything in it."),
-)  # fmt: skip
+    click.option("--title", default="Consumer groups", show_default=True, metavar="TEXT", help="Title of the page."),
+    click.option("--output", required=True, metavar="FILE", help="File for the page, which is self-contained."),
+)
 def report(**options: Any) -> None:
-    """A page with pictures: lag over time, rebalances, racks, upgrades."""
+    """Write an HTML page with charts of lags, rebalances, racks and upgrades."""
     topology = None if options["topology"] is None else _topology(options["topology"])
 
     def run(job: _Job) -> None:
@@ -305,4 +379,4 @@ def report(**options: Any) -> None:
 def _needed(options: Mapping[str, Any], *names: str) -> None:
     for name in names:
         if options[name] is None:
-            raise click.UsageError(f"--{name.replace('_', '-')} is needed: what it tells is not in __consumer_offsets")
+            raise click.UsageError(f"--{name.replace('_', '-')} is required: __consumer_offsets lacks this data")

@@ -1,4 +1,4 @@
-"""A job's result on the terminal, as a table or JSON, and pages in files."""
+"""Print the result of a job as a table or JSON, and write pages to files."""
 
 import json
 from datetime import UTC, datetime
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["show", "write_text"]
 
-MOST_LETTERS = 60
-"""Of a cell on the terminal; JSON has the whole text."""
+MAX_CELL_LENGTH = 60
+"""Longest cell on the terminal, in characters; JSON has the whole text."""
 
 
 def write_text(path: str, text: str) -> None:
-    """Raises `UserError` for a place that cannot be written."""
+    """Write a report to a file. Raises `UserError` if it cannot be written."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -30,9 +30,9 @@ def write_text(path: str, text: str) -> None:
 
 
 def show(table: "DataFrame", *, as_json: bool, limit: int) -> None:
-    """The rows on the terminal.
+    """Print the rows.
 
-    Columns that are empty in all rows are left out of the table, but not of the JSON.
+    The table omits columns that are empty in all rows; JSON has them.
     """
     names = table.columns
     rows = table.limit(limit + 1).toArrow().to_pylist()
@@ -51,7 +51,7 @@ def show(table: "DataFrame", *, as_json: bool, limit: int) -> None:
     else:
         note("nothing to show")
     if more:
-        note(f"there is more: --limit {limit} was reached")
+        note(f"more rows exist: --limit {limit} was reached")
 
 
 def _cell(name: str, value: Any) -> str:
@@ -77,11 +77,11 @@ def _cell(name: str, value: Any) -> str:
         case _:
             text = str(value)
     text = printable(text)
-    return text if name == "sentence" else cut(text, MOST_LETTERS)
+    return text if name == "sentence" else cut(text, MAX_CELL_LENGTH)
 
 
 def _plain(value: Any) -> Any:
-    """For JSON: times in ISO 8601, UTC."""
+    """Convert a value for JSON; times become ISO 8601 in UTC."""
     match value:
         case dict():
             return {name: _plain(one) for name, one in value.items()}

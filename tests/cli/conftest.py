@@ -1,4 +1,4 @@
-"""Running the command, in this process where nothing depends on a real one."""
+"""Fixtures that run the command, in this process where possible."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ COMMAND = str(Path(sysconfig.get_path("scripts")) / "quorate")
 
 @dataclass(frozen=True)
 class Ended:
-    """How the command ended and what it printed."""
+    """Exit status and output of the command."""
 
     status: int
     out: str
@@ -28,14 +28,13 @@ class Ended:
 
     @property
     def lines(self) -> list[str]:
-        return (
-            self.out.removesuffix("\n").split("\n") if self.out else []
-        )  # not splitlines: U+2028 ends no line of JSON
+        # Not splitlines: U+2028 ends no line of JSON.
+        return self.out.removesuffix("\n").split("\n") if self.out else []
 
 
 @pytest.fixture
 def quorate() -> Callable[..., Ended]:
-    """Call the command with these arguments; whatever it raises past its own error handling fails the test."""
+    """Call the command with these arguments; unhandled exceptions fail the test."""
 
     def call(*arguments: object, stdin: str | bytes | None = None) -> Ended:
         result = CliRunner(catch_exceptions=False).invoke(main, [str(one) for one in arguments], input=stdin, env=PLAIN)
@@ -46,7 +45,7 @@ def quorate() -> Callable[..., Ended]:
 
 @pytest.fixture
 def start() -> Callable[..., "subprocess.Popen[bytes]"]:
-    """Start the installed command as a process of its own."""
+    """Start the installed command in a process."""
 
     def call(*arguments: object, **how: object) -> "subprocess.Popen[bytes]":
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | how
@@ -57,7 +56,7 @@ def start() -> Callable[..., "subprocess.Popen[bytes]"]:
 
 @pytest.fixture
 def upgrade() -> Path:
-    """A log directory: what brokers wrote during an upgrade."""
+    """A log directory that brokers wrote during an upgrade."""
     return CAPTURES / "upgrade-4.0-to-4.3-and-back"
 
 

@@ -1,4 +1,4 @@
-"""The command in a pseudo-terminal: what someone at a screen would see."""
+"""Run the command in a pseudo-terminal."""
 
 import os
 import pty
@@ -18,10 +18,10 @@ def in_terminal(
     columns: int = 100,
     stdin: IO[bytes] | None = None,
 ) -> tuple[int, str, str, str]:
-    """Exit status, what the terminal got, and what went to stdout and stderr where these are not in `streams`."""
+    """Return exit status, output to the terminal, and stdout and stderr if not in `streams`."""
     screen, tty = pty.openpty()
     ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # pipes would fill while the screen is read
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # pipes could fill up
         process = Popen(
             command,
             env=env,
@@ -34,7 +34,7 @@ def in_terminal(
         while True:
             try:
                 more = os.read(screen, 65536)
-            except OSError:  # Linux: nobody is left on the other side
+            except OSError:  # Linux: the other end is closed
                 break
             if not more:
                 break

@@ -1,4 +1,4 @@
-"""`quorate encode`: what it takes, what it gives, and what it says about mistakes."""
+"""`quorate encode`: input, output and errors."""
 
 import json
 
@@ -15,7 +15,7 @@ OFFSET_KEY = "0001" + "000167" + "000174" + "00000001"
 OFFSET_VALUE = "0004" + "0000000000000007" + "ffffffff" + "01" + "00" * 8 + "00"
 
 
-def test_fields_that_are_left_out_get_kafkas_defaults_in_the_version_that_kafka_writes(quorate):
+def test_missing_fields_get_kafkas_defaults_in_the_version_that_kafka_writes(quorate):
     assert quorate("encode", json.dumps(OFFSET)).out == f"{OFFSET_KEY} {OFFSET_VALUE}\n"
 
 
@@ -30,11 +30,11 @@ def test_fields_that_are_left_out_get_kafkas_defaults_in_the_version_that_kafka_
         {"value": {"offset": 7, "leaderEpoch": -1}},
     ],
 )
-def test_ways_to_say_the_same(quorate, change):
+def test_equivalent_documents_give_the_same_bytes(quorate, change):
     assert quorate("encode", json.dumps(OFFSET | change)).out == f"{OFFSET_KEY} {OFFSET_VALUE}\n"
 
 
-def test_kafkas_formatter_form_of_old_and_new_releases(quorate):
+def test_output_of_kafkas_formatters_is_accepted(quorate):
     value = {"version": 4, "data": {"offset": 7}}
     for name in ("type", "version"):
         form = {"key": {name: 1, "data": OFFSET["key"]}, "value": value}
@@ -54,10 +54,10 @@ def test_an_older_version(quorate):
 def test_input_from_an_argument_a_file_and_a_pipe(quorate, tmp_path):
     path = tmp_path / "record.json"
     path.write_text(json.dumps(OFFSET, indent=2))
-    wanted = f"{OFFSET_KEY} {OFFSET_VALUE}\n"
-    assert quorate("encode", path).out == wanted
-    assert quorate("encode", "-", stdin=path.read_text()).out == wanted
-    assert quorate("encode", stdin=path.read_text()).out == wanted
+    expected = f"{OFFSET_KEY} {OFFSET_VALUE}\n"
+    assert quorate("encode", path).out == expected
+    assert quorate("encode", "-", stdin=path.read_text()).out == expected
+    assert quorate("encode", stdin=path.read_text()).out == expected
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_several_records_in_any_layout(quorate, text):
     assert quorate("encode", stdin=text).out == f"{OFFSET_KEY} {OFFSET_VALUE}\n" * 2
 
 
-def test_other_topics_by_name_by_member_and_by_option(quorate):
+def test_the_topic_follows_from_type_field_or_option(quorate):
     snapshot = {"type": "ShareSnapshot", "key": {"group_id": "g", "topic_id": "A" * 22, "partition": 0}, "value": None}
     by_name = quorate("encode", json.dumps(snapshot)).out
     assert by_name == "0000" + "000167" + "00" * 16 + "00000000" + " null\n"
@@ -93,14 +93,14 @@ def test_other_topics_by_name_by_member_and_by_option(quorate):
         (["--format", "json", "--part", "key"], f'{{"key_hex": "{OFFSET_KEY}"}}\n'),
     ],
 )
-def test_forms_of_output(quorate, options, printed):
+def test_output_formats(quorate, options, printed):
     assert quorate("encode", json.dumps(OFFSET), *options).out == printed
 
 
 def test_raw_bytes(start):
-    for part, wanted in (("key", OFFSET_KEY), ("value", OFFSET_VALUE)):
+    for part, expected in (("key", OFFSET_KEY), ("value", OFFSET_VALUE)):
         done = start("encode", json.dumps(OFFSET), "--format", "raw", "--part", part).communicate()
-        assert done == (bytes.fromhex(wanted), b"")
+        assert done == (bytes.fromhex(expected), b"")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_raw_bytes(start):
         ({"key": {}, "type": 1, "error": {"key_hex": "zz"}}, "INPUT, line 1: error.key_hex: hex is expected"),
     ],
 )
-def test_mistakes_in_the_input_name_line_and_field(quorate, document, complaint):
+def test_errors_in_the_input_name_line_and_field(quorate, document, complaint):
     ended = quorate("encode", document if isinstance(document, str) else json.dumps(document))
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.splitlines()[0].startswith(f"error: {complaint}")
@@ -163,9 +163,9 @@ def test_mistakes_in_the_input_name_line_and_field(quorate, document, complaint)
         ("objects", "are not an object a line"),
     ],
 )
-def test_input_without_end_is_refused(quorate, monkeypatch, tmp_path, source, complaint):
-    """`quorate encode < /dev/zero` took all the memory that there was (issue 14)."""
-    monkeypatch.setattr(text_input, "MOST_BYTES", 1_000)
+def test_unlimited_input_is_refused(quorate, monkeypatch, tmp_path, source, complaint):
+    """Issue 14: `quorate encode < /dev/zero` used all memory."""
+    monkeypatch.setattr(text_input, "MAX_LINE_BYTES", 1_000)
     monkeypatch.setattr(encode_input, "MOST_BYTES", 1_000)
     if source == "objects":
         source = tmp_path / source
@@ -176,7 +176,7 @@ def test_input_without_end_is_refused(quorate, monkeypatch, tmp_path, source, co
     assert complaint in ended.err
 
 
-def test_mistakes_name_the_line_of_a_pipe(quorate):
+def test_errors_name_the_line_of_a_pipe(quorate):
     good, bad = json.dumps(OFFSET), json.dumps(OFFSET | {"value": {"offse": 1}})
     ended = quorate("encode", stdin=f"{good}\n\n{bad}\n")
     assert len(ended.lines) == 1
@@ -186,7 +186,7 @@ def test_mistakes_name_the_line_of_a_pipe(quorate):
     ended = quorate("encode", stdin=f"{json.dumps(OFFSET, indent=1)}\n{bad}")
     assert "standard input, line 12: " in ended.err
     assert "standard input, line 2: not JSON" in quorate("encode", stdin=f"{good}\nnonsense\n").err
-    assert "standard input, line 1: not text (UTF-8)" in quorate("encode", stdin=b"\xff\xfe").err
+    assert "standard input, line 1: not UTF-8 text" in quorate("encode", stdin=b"\xff\xfe").err
     assert "standard input: holds no JSON" in quorate("encode", stdin="\n").err
 
 
@@ -196,11 +196,11 @@ def test_mistakes_name_the_line_of_a_pipe(quorate):
         (["no/such.json"], "no/such.json: cannot be read: No such file or directory"),
         (["{}", "--format", "raw"], "--format raw needs --part"),
         (["{}", "--message-version", "1"], "--message-version needs --message"),
-        (["{}", "--message", "Foo"], "--message Foo: there is no such message"),
+        (["{}", "--message", "Foo"], "--message Foo: unknown message"),
         (["{}", "--message", "ConsumerProtocolSubscription", "--part", "key"], "--part is for records"),
         (
             ["{}", "--message", "ConsumerProtocolSubscription", "--message-version", "4"],
-            "INPUT, line 1: version: 4 is not one",
+            "INPUT, line 1: version: ConsumerProtocolSubscription has no version 4",
         ),
         (
             ['{"topic": ""}', "--message", "consumerprotocolassignment"],
@@ -208,7 +208,7 @@ def test_mistakes_name_the_line_of_a_pipe(quorate):
         ),
     ],
 )
-def test_mistakes_in_the_options(quorate, arguments, complaint):
+def test_errors_in_the_options(quorate, arguments, complaint):
     ended = quorate("encode", *arguments)
     assert ended.status == 1
     assert ended.err.startswith(f"error: {complaint}")
@@ -244,7 +244,7 @@ def test_the_example_of_every_message_can_be_encoded(quorate, name):
 
 
 @pytest.mark.parametrize("topic", RECORD_TYPES)
-def test_the_example_of_every_type_comes_back_as_it_is(quorate, topic):
+def test_the_example_of_every_type_is_decoded_to_the_same(quorate, topic):
     for type_id, record_type in RECORD_TYPES[topic].items():
         (facts,) = json.loads(quorate("records", type_id, "--topic", topic, "--json").out)
         example = facts["example"]

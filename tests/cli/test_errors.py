@@ -1,10 +1,10 @@
-"""What the command prints on stderr."""
+"""Output of the command to stderr."""
 
 from quorate.cli.errors import UserError, note
 
 
-def test_what_others_named_does_not_act_on_the_terminal(capsys):
-    """Messages quote names of topics, groups and files, which others chose (issue 14)."""
+def test_control_characters_in_messages_are_escaped(capsys):
+    """Issue 14: messages quote names of topics, groups and files."""
     UserError("topic a\x1b[2J is missing", "remove \x07b\nor rename it").show()
     note("group \x1b]0;title\x07")
     out, err = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The command as a process: what it imports, how it ends, pipes, terminals, Ctrl-C."""
+"""The command as a process: imports, exit status, pipes, terminals, Ctrl-C."""
 
 import json
 import os
@@ -21,7 +21,7 @@ HEAVY = {"construct", "cramjam", "kafka", "numpy", "pyarrow", "quorate.codecs", 
 
 
 def imported_by(*arguments):
-    """Top-level modules, and rooms of ours, that the command imports."""
+    """Return the modules that the command imports."""
     code = (
         "import sys; sys.argv = ['quorate', *sys.argv[1:]]\n"
         "from quorate.cli.main import main\n"
@@ -35,7 +35,7 @@ def imported_by(*arguments):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"]])
-def test_help_and_version_import_next_to_nothing(arguments):
+def test_help_and_version_import_no_heavy_module(arguments):
     assert imported_by(*arguments) & HEAVY == set()
 
 
@@ -50,7 +50,7 @@ def test_help_and_version_import_next_to_nothing(arguments):
         ["records", "--help"],
     ],
 )
-def test_examples_in_help_stand_on_lines_of_their_own(arguments, quorate):
+def test_examples_in_help_have_their_own_lines(arguments, quorate):
     shown = quorate(*arguments).out
     assert "\b" not in shown
     assert "\\b" not in shown
@@ -58,18 +58,18 @@ def test_examples_in_help_stand_on_lines_of_their_own(arguments, quorate):
 
 
 @pytest.mark.parametrize("command", ["decode", "groups", "encode", "assign", "serve", "cluster", "records", "demo"])
-def test_help_of_a_command_imports_nothing_heavy(command):
+def test_help_of_a_command_imports_no_heavy_module(command):
     assert imported_by(command, "--help") & (HEAVY - {"quorate.codecs"}) == set()
 
 
-def test_jsonl_of_a_healthy_log_needs_no_heavy_library(upgrade):
+def test_jsonl_of_an_undamaged_log_needs_no_heavy_module(upgrade):
     assert (
         imported_by("decode", upgrade, "--format", "jsonl") & {"construct", "kafka", "numpy", "pyarrow", "rich"}
         == set()
     )
 
 
-def test_the_demo_needs_the_core_only():
+def test_the_demo_needs_no_extra():
     assert imported_by("demo", "decode") & {"construct", "kafka", "numpy", "pyarrow"} == set()
     code = (
         "import sys; from quorate.cli.demo import html, show; from quorate.integration import play\nprint(*sys.modules)"
@@ -84,7 +84,7 @@ def test_version_is_that_of_the_package(quorate):
     assert quorate("--version").out == f"quorate {version('quorate')}\n"
 
 
-def test_the_list_of_commands_is_that_of_the_modules(quorate):
+def test_every_command_is_listed_and_has_help(quorate):
     shown = quorate("--help").out
     for command in ("decode", "groups", "encode", "assign", "serve", "cluster", "records", "demo"):
         assert f"  {command} " in shown
@@ -97,7 +97,8 @@ def test_usage_errors_end_with_status_1(quorate, arguments):
     assert (ended.status, ended.out) == (1, "")
     first, second = ended.err.splitlines()
     assert first.startswith("error: No such ")
-    assert second.endswith("--help` shows what there is")
+    assert second.startswith("       for help: ")
+    assert second.endswith(" --help")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_usage_errors_end_with_status_1(quorate, arguments):
         ["demo", "decode"],
     ],
 )
-def test_a_reader_that_has_had_enough_gets_no_complaint(start, upgrade, command):
+def test_a_closed_pipe_is_not_an_error(start, upgrade, command):
     arguments = [part.format(log=upgrade) for part in command]
     reader, writer = os.pipe()
     os.close(reader)
@@ -122,14 +123,14 @@ def test_a_reader_that_has_had_enough_gets_no_complaint(start, upgrade, command)
     assert b"rror" not in err
 
 
-def test_head_gets_its_lines(upgrade):
+def test_a_pipe_into_head_exits_with_0(upgrade):
     line = f"set -o pipefail; {COMMAND} decode {upgrade} | head -2"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=os.environ | PLAIN, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == 2
 
 
-def test_lines_of_a_pipe_are_answered_as_they_come_and_ctrl_c_ends_it(start):
+def test_lines_of_a_pipe_are_decoded_as_they_arrive_until_ctrl_c(start):
     process = start("decode", "-", "--summary", stdin=subprocess.PIPE)
     for offset in range(3):
         process.stdin.write(b"0002000167 null\n")
@@ -154,8 +155,8 @@ def test_ctrl_c_while_waiting_for_input(start):
 
 
 @pytest.mark.parametrize("imported", ["click", "quorate.cli.main", "quorate.cli.output", "quorate.cli.decode"])
-def test_ctrl_c_while_the_command_is_still_being_imported(imported):
-    """As if it came just then: the first import of that module sends it."""
+def test_ctrl_c_during_imports(imported):
+    """The first import of the module sends the signal."""
     code = (
         "import signal, sys\n"
         "from quorate.cli.start import main\n"
@@ -170,13 +171,13 @@ def test_ctrl_c_while_the_command_is_still_being_imported(imported):
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-def test_ctrl_c_that_python_drops_comes_again():
-    """In callbacks of weak references, as imports have them, and in destructors no exception ends anything."""
+def test_a_dropped_ctrl_c_is_sent_again():
+    """Python drops exceptions in destructors and callbacks of weak references."""
     code = (
         "import signal, sys, time, weakref\n"
         "from quorate.cli import interrupts\n"
         "signal.signal(signal.SIGINT, interrupts._end)\n"
-        "interrupts.ready()\n"
+        "interrupts.raise_interrupts()\n"
         "class Module: pass\n"
         "module = Module()\n"
         "noticed = weakref.ref(module, lambda _: signal.raise_signal(signal.SIGINT))\n"
@@ -190,12 +191,12 @@ def test_ctrl_c_that_python_drops_comes_again():
     assert (done.stdout, done.stderr) == ("ended\n", "")
 
 
-def test_the_command_begins_where_ctrl_c_is_taken_care_of():
+def test_the_entry_point_is_cli_start():
     (command,) = entry_points(group="console_scripts", name="quorate")
     assert command.value == "quorate.cli.start:main"
 
 
-def test_ctrl_c_stays_ignored_where_whoever_starts_the_command_wants_that():
+def test_an_ignored_ctrl_c_stays_ignored():
     code = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "from quorate.cli.start import main; sys.argv = ['quorate', '--version']\n"
@@ -206,7 +207,7 @@ def test_ctrl_c_stays_ignored_where_whoever_starts_the_command_wants_that():
 
 
 @pytest.mark.parametrize("closed", ["at once", "later"])
-def test_ctrl_c_and_the_end_of_input_may_come_together(start, closed):
+def test_ctrl_c_together_with_the_end_of_input(start, closed):
     """Ctrl-C also ends the program that writes into our standard input."""
     with start("decode", "-", "--summary", stdin=subprocess.PIPE) as process:
         process.stdin.write(b"0002000167 null\n")
@@ -221,7 +222,7 @@ def test_ctrl_c_and_the_end_of_input_may_come_together(start, closed):
     assert b"Traceback" not in err
 
 
-def test_ctrl_c_behind_the_last_record_does_not_cost_the_summary(quorate, monkeypatch):
+def test_ctrl_c_after_the_last_record_still_prints_the_summary(quorate, monkeypatch):
     def interrupted(*arguments, **how):
         signal.raise_signal(signal.SIGINT)
         show_summary(*arguments, **how)
@@ -266,7 +267,7 @@ def test_closed_streams(line, status, out, err):
 
 
 @pytest.mark.parametrize("command", [["demo"], ["records"], ["records", "OffsetCommit"], ["decode", "--help"]])
-def test_characters_that_the_encoding_lacks_are_question_marks(start, monkeypatch, command):
+def test_characters_that_the_encoding_lacks_become_question_marks(start, monkeypatch, command):
     encodings = ["latin-1", "cp1252", "cp437"]
     started = []
     for encoding in encodings:  # all at once, as the demo takes seconds
@@ -280,7 +281,7 @@ def test_characters_that_the_encoding_lacks_are_question_marks(start, monkeypatc
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
 @pytest.mark.parametrize("command", [["decode", "{log}"], ["records"], ["demo"], ["--help"], ["--version"]])
-def test_a_full_disk_is_one_line(start, upgrade, command):
+def test_a_full_disk_is_an_error_of_one_line(start, upgrade, command):
     with Path("/dev/full").open("wb") as full:
         process = start(*(part.format(log=upgrade) for part in command), stdout=full)
         _, err = process.communicate(timeout=300)
@@ -301,7 +302,7 @@ def plain(text):
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 130, 200])
-def test_a_terminal_gets_a_table_that_fits(upgrade, columns):
+def test_the_table_fits_the_terminal(upgrade, columns):
     status, shown, _, err = screen("decode", upgrade, columns=columns)
     assert (status, err) == (0, "")
     lines = plain(shown).splitlines()
@@ -315,7 +316,7 @@ def test_a_terminal_gets_a_table_that_fits(upgrade, columns):
     assert "\x1b[31m" in shown  # a tombstone
 
 
-def test_what_happened_goes_on_in_the_next_lines(upgrade):
+def test_the_last_column_wraps(upgrade):
     said = "xfgFzHx6…: epoch 1, unrevoked, has orders 3-5, clicks.eu 2, must give up orders 0-2, clicks.eu 0-1"
     _, shown, _, _ = screen("decode", upgrade, "--group", "bill-orders", columns=80)
     lines = plain(shown).splitlines()
@@ -327,7 +328,7 @@ def test_what_happened_goes_on_in_the_next_lines(upgrade):
 
 def test_text_that_is_cut_has_a_mark(upgrade):
     _, shown, _, _ = screen("decode", upgrade, "--group", "bill-orders", "--type", "OffsetCommit", columns=80)
-    assert 'clicks.eu-2 → 3, metadata "on 4.3.1\\…\n' in plain(shown)  # a client's note is not worth a line
+    assert 'clicks.eu-2 → 3, metadata "on 4.3.1\\…\n' in plain(shown)  # metadata of a commit does not wrap
     assert len(plain(shown).splitlines()) == 2 + 54
     _, shown, _, _ = screen("decode", upgrade, "--type", "GroupMetadata", columns=60)
     lines = plain(shown).splitlines()
@@ -341,12 +342,12 @@ def test_a_terminal_without_colour(upgrade, environment):
     assert "\x1b" not in shown
 
 
-def test_format_wins_over_the_terminal(upgrade):
+def test_format_overrides_the_default_for_terminals(upgrade):
     _, shown, _, _ = screen("decode", upgrade, "--format", "jsonl", "--limit", "1", "--type", "3")
     assert json.loads(plain(shown).replace("\n", ""))["name"] == "ConsumerGroupMetadata"
 
 
-def test_a_summary_on_terminals_only_and_no_bar_between_rows(upgrade):
+def test_a_terminal_shows_a_summary_and_no_progress_bar_between_rows(upgrade):
     _, shown, _, _ = screen("decode", upgrade, streams=("stdout", "stderr"))
     assert "672 shown" in shown
     assert "━" not in shown
@@ -354,7 +355,7 @@ def test_a_summary_on_terminals_only_and_no_bar_between_rows(upgrade):
     assert "shown" not in shown
 
 
-def test_a_progress_bar_if_the_data_goes_elsewhere(upgrade):
+def test_a_progress_bar_is_shown_if_stdout_is_not_the_terminal(upgrade):
     status, shown, out, _ = screen("decode", upgrade, streams=("stderr",))
     assert status == 0
     assert "━" in shown
@@ -362,13 +363,13 @@ def test_a_progress_bar_if_the_data_goes_elsewhere(upgrade):
     assert "672 shown" in shown
 
 
-def test_nothing_to_do_for_a_terminal_on_standard_input(upgrade):
+def test_encode_does_not_read_from_a_terminal(upgrade):
     status, shown, _, _ = screen("encode", streams=("stdin", "stdout", "stderr"))
     assert status == 1
     assert "error: nothing to encode" in plain(shown)
 
 
-def test_control_characters_do_not_reach_the_terminal():
+def test_control_characters_in_records_are_escaped():
     group = b"\x1b[31mred\x07\xc2\x9b".hex()
     line = f"0002{len(group) // 2:04x}{group} null".encode()
     with subprocess.Popen(["printf", line.decode()], stdout=subprocess.PIPE) as source:

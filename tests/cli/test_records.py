@@ -1,4 +1,4 @@
-"""`quorate records`: everything that is declared, as it is declared."""
+"""`quorate records`: the declared record types and fields."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_every_field_is_described(quorate, record_type):
         assert quorate("records", name).out == shown
 
 
-def test_what_is_special_about_a_field_stands_beside_it(quorate):
+def test_fields_are_shown_with_versions_tags_and_defaults(quorate):
     def words(name):
         return {
             line.split()[0]: " ".join(line.split()[1:])
@@ -87,7 +87,7 @@ def test_fields_of_structs_are_indented_below_theirs(quorate):
     assert [f["name"] for f in topics["fields"][-1]["fields"]] == ["partition", "racks"]
 
 
-def test_a_number_means_that_type_in_every_topic(quorate):
+def test_an_id_selects_that_type_of_every_topic(quorate):
     assert [one["name"] for one in json.loads(quorate("records", "0", "--json").out)] == [
         "LegacyOffsetCommit",
         "ShareSnapshot",
@@ -102,10 +102,10 @@ def test_protocol_messages(quorate, name):
     assert all(f"  {field.name} " in ended.out for field in PROTOCOL_MESSAGES[name].spec.fields)
 
 
-def test_a_name_that_does_not_exist(quorate):
+def test_an_unknown_name_suggests_the_closest_match(quorate):
     ended = quorate("records", "ConsumerGroupMetadat")
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.startswith(
-        "error: there is no record type 'ConsumerGroupMetadat'\n       did you mean ConsumerGroupMetadata"
+        "error: unknown record type 'ConsumerGroupMetadat'\n       did you mean ConsumerGroupMetadata"
     )
     assert "in __transaction_state" in quorate("records", "OffsetCommit", "--topic", "__transaction_state").err

@@ -1,4 +1,4 @@
-"""`quorate serve`: real clients reach it, Prometheus reads it, signals end it, and what cannot be is said in one line."""
+"""`quorate serve`: real clients, metrics, signals, and errors in options."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.integration.over_http import got
 
 @contextmanager
 def served(start, *arguments: object) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The process and what it prints with --json."""
+    """Yield the process and its output with --json."""
     process = start("serve", "--port", 0, "--json", *arguments)
     try:
         yield process, json.loads(process.stdout.readline() or process.stderr.read().decode())
@@ -26,7 +26,7 @@ def served(start, *arguments: object) -> Iterator[tuple[Any, dict[str, Any]]]:
         process.communicate()
 
 
-def test_clients_use_it_prometheus_reads_it_and_sigterm_ends_it(start):
+def test_clients_connect_metrics_are_served_and_sigterm_ends_it(start):
     with served(start, "--racks", "a,b,c", "--metrics-port", 0, "--kafka-version", "4.0.2") as (process, where):
         assert [(one["id"], one["rack"]) for one in where["brokers"]] == [(1, "a"), (2, "b"), (3, "c")]
         assert where["version"] == "4.0.2"
@@ -65,7 +65,7 @@ def test_clients_use_it_prometheus_reads_it_and_sigterm_ends_it(start):
         consumer.close(autocommit=False)
 
 
-def test_ctrl_c_ends_it_too_and_logins_are_asked_for(start):
+def test_ctrl_c_ends_a_cluster_with_sasl(start):
     with served(start, "--security", "SASL_SSL", "--password", "secret") as (process, where):
         config = where["client_config"]
         producer = KafkaProducer(**config)
@@ -77,7 +77,7 @@ def test_ctrl_c_ends_it_too_and_logins_are_asked_for(start):
         assert process.returncode == 0
 
 
-def test_what_is_in_a_directory_is_there_the_next_time(start, tmp_path):
+def test_records_in_a_data_directory_are_kept(start, tmp_path):
     with served(start, "--racks", "a,b", "--data", tmp_path / "kafka") as (process, where):
         producer = KafkaProducer(**where["client_config"])
         producer.send("orders", b"kept", partition=3).get(300)
@@ -93,8 +93,8 @@ def test_what_is_in_a_directory_is_there_the_next_time(start, tmp_path):
         consumer.close()
 
 
-def test_damaged_data_refuses_the_start_until_the_loss_is_accepted(start, quorate, tmp_path):
-    """Issue 14: a start said "ready", and nothing else."""
+def test_a_start_with_damaged_data_needs_accept_data_loss(start, quorate, tmp_path):
+    """Issue 14: the cluster started without an error."""
     data = tmp_path / "data"
     with served(start, "--data", data) as (process, where):
         producer = KafkaProducer(bootstrap_servers=where["bootstrap_servers"])
@@ -129,31 +129,31 @@ def test_a_directory_that_another_process_uses_is_refused(start, quorate, tmp_pa
         assert ended.err.startswith(f"error: {tmp_path / 'kafka'}")
 
 
-# ---- what cannot be
+# ---- errors
 
 
 @pytest.fixture
-def taken() -> Iterator[int]:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        held.listen()
-        yield held.getsockname()[1]
+def used_port() -> Iterator[int]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
 
 
-def test_a_port_that_is_taken(quorate, taken):
-    ended = quorate("serve", "--port", taken)
+def test_a_port_in_use_is_an_error(quorate, used_port):
+    ended = quorate("serve", "--port", used_port)
     assert ended.status == 1
     first, remedy = ended.err.splitlines()
-    assert first == f"error: broker 1 cannot listen on 127.0.0.1:{taken}: that port is taken; choose another"
-    assert remedy == "       other ports: --port N; free ones: --port 0"
+    assert first == f"error: broker 1 cannot listen on 127.0.0.1:{used_port}: that port is taken; choose another"
+    assert remedy == "       choose other ports: --port N; or free ports: --port 0"
 
 
-def test_a_port_for_metrics_that_is_taken(quorate, taken):
-    ended = quorate("serve", "--port", 0, "--metrics-port", taken)
+def test_a_metrics_port_in_use_is_an_error(quorate, used_port):
+    ended = quorate("serve", "--port", 0, "--metrics-port", used_port)
     assert ended.status == 1
     assert ended.err.splitlines()[:2] == [
-        f"error: --metrics-port {taken} of 127.0.0.1: it is taken",
-        "       choose another, or a free one: --metrics-port 0",
+        f"error: --metrics-port {used_port} of 127.0.0.1: port in use",
+        "       choose another port, or a free one: --metrics-port 0",
     ]
 
 
@@ -163,7 +163,7 @@ def test_a_port_for_metrics_that_is_taken(quorate, taken):
         (["--kafka-version", "2.8.0"], "an embedded cluster cannot be Kafka 2.8.0: use 4.3.1, or another of 3.9, 4.0"),
         (["--kafka-version", "new"], "kafka.version cannot be 'new'"),
         (["--racks", "a,,b"], "--racks a,,b: a name is missing"),
-        (["--brokers", "2", "--racks", "a,b,c"], "--brokers 2 are too few for 3 racks"),
+        (["--brokers", "2", "--racks", "a,b,c"], "--brokers 2: too few for 3 racks"),
         (["--property", "x"], "--property x: is not KEY=VALUE"),
         (
             ["--property", "group.max.size=many"],
@@ -173,19 +173,19 @@ def test_a_port_for_metrics_that_is_taken(quorate, taken):
             ["--property", "connections.max.idle.ms=long"],
             "Invalid value long for configuration connections.max.idle.ms",
         ),
-        (["--host", "0.0.0.0"], "--host 0.0.0.0: clients cannot connect to that"),
+        (["--host", "0.0.0.0"], "--host 0.0.0.0: clients cannot connect to this address"),
         (["--host", "192.0.2.1"], "broker 1 cannot listen on 192.0.2.1:9092: that is no address of this machine"),
         (["--data", "/proc/x"], "/proc/x: No such file or directory"),
-        (["--password", "x"], "--password: clients need none with --security PLAINTEXT"),
+        (["--password", "x"], "--password has no effect with --security PLAINTEXT"),
         (
             ["--port", "0", "--property", "offsets.topic.num.partitions=0"],
             "Invalid value 0 for configuration offsets.topic.num.partitions: Value must be at least 1",
         ),
-        (["--port", "65535", "--brokers", "3"], "--port 65535: there are no 3 ports from there on"),
+        (["--port", "65535", "--brokers", "3"], "--port 65535: fewer than 3 ports from there up to 65535"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(quorate, arguments, said):
-    before = set(threading.enumerate())  # the clusters that tests of this session share are among them
+def test_wrong_options_are_an_error(quorate, arguments, said):
+    before = set(threading.enumerate())  # includes clusters that tests of this session share
     ended = quorate("serve", *arguments)
     assert ended.status == 1
     assert ended.err.splitlines()[0].startswith(f"error: {said}")

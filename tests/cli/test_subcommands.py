@@ -1,10 +1,10 @@
-"""Groups of commands: how they list these, and what they say of one that is not there."""
+"""Groups of commands: the list in the help, and suggestions for unknown commands."""
 
 import pytest
 
 
 @pytest.mark.parametrize("group", ["cluster", "demo", "groups", "hash", "pipeline"])
-def test_every_command_is_listed_with_a_whole_sentence(quorate, group):
+def test_commands_are_listed_with_complete_sentences(quorate, group):
     shown = quorate(group, "--help").out.partition("\nCommands:\n")[2]
     assert shown
     assert "..." not in shown
@@ -22,13 +22,14 @@ def test_every_command_is_listed_with_a_whole_sentence(quorate, group):
     ],
     ids=str,
 )
-def test_a_command_that_is_not_there_is_answered_with_the_likest(quorate, arguments, said):
+def test_an_unknown_command_suggests_the_closest_match(quorate, arguments, said):
     ended = quorate(*arguments)
     assert (ended.status, ended.out) == (1, "")
     where = " ".join([*arguments[:-1], "--help"])
     error, remedy = ended.err.splitlines()
     assert error == f"error: {said}"
-    assert remedy.endswith(f" {where}` shows what there is")
+    assert remedy.startswith("       for help: ")
+    assert remedy.endswith(f" {where}")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_command_that_is_not_there_is_answered_with_the_likest(quorate, argume
     ],
     ids=str,
 )
-def test_mistakes_in_options_point_at_the_help_of_their_command(quorate, arguments, command):
+def test_wrong_options_refer_to_the_help_of_their_command(quorate, arguments, command):
     ended = quorate(*arguments)
     assert ended.status == 1
-    assert ended.err.splitlines()[1].endswith(f" {command} --help` shows what there is")
+    assert ended.err.splitlines()[1].endswith(f" {command} --help")

@@ -1,4 +1,4 @@
-"""`quorate assign`: what is shown of a described group, what the what-if options change, and how mistakes are told."""
+"""`quorate assign`: output for a described group, and errors."""
 
 import json
 import re
@@ -8,15 +8,15 @@ import pytest
 import yaml
 
 from quorate.cli.assign import EXAMPLES
-from quorate.cli.assign.facts import percent
-from tests.cli.assign.scene import described as described
-from tests.cli.assign.scene import figures
-from tests.cli.assign.scene import outcomes as outcomes
+from quorate.cli.assign.comparison import percent
+from tests.cli.assign.fixtures import described as described
+from tests.cli.assign.fixtures import figures
+from tests.cli.assign.fixtures import outcomes as outcomes
 from tests.cli.conftest import COMMAND, PLAIN
 from tests.cli.terminal import in_terminal
 
 
-def test_assignors_stand_side_by_side_with_what_there_is(quorate, described):
+def test_assignors_are_shown_next_to_the_current_assignment(quorate, described):
     ended = quorate("assign", described(), "--assignor", "range", "--assignor", "roundrobin")
     assert (ended.status, ended.err) == (0, "")
     assert ended.lines[0] == "web: 2 members in 2 racks; 4 partitions of 1 topic"
@@ -32,10 +32,10 @@ def test_assignors_stand_side_by_side_with_what_there_is(quorate, described):
     assert figures(ended.lines, "sum") == [["4", "50%", "12"], ["4", "100%", "12", "2"], ["4", "50%", "12", "0"]]
     assert figures(ended.lines, "least") == [["2", "0"], ["2", "5"], ["2", "0"]]
     assert figures(ended.lines, "most") == [["2", "12"], ["2", "7"], ["2", "12"]]
-    assert ended.lines[-1] == "lag: that of 1 partition is not known and not in the sums"
+    assert ended.lines[-1] == "lag: that of 1 partition is unknown and not in the sums"
 
 
-def test_columns_without_facts_are_left_out(quorate, described):
+def test_columns_without_figures_are_omitted(quorate, described):
     ended = quorate("assign", described(topics={"t": 4}, members={"m1": {}, "m2": {}}), "--assignor", "range")
     assert figures(ended.lines, "member") == [["parts"]]
     assert figures(ended.lines, "m1") == [["2"]]
@@ -44,21 +44,21 @@ def test_columns_without_facts_are_left_out(quorate, described):
     assert "rack" not in next(line for line in ended.lines if line.startswith("member"))
 
 
-def test_json_has_the_facts_the_assignment_and_the_group_as_input(quorate, described, outcomes, tmp_path):
-    told = outcomes(described(), "--assignor", "range", "--without", "m2")
-    assert set(told) == {"current", "range", "told"}
-    assert told["told"]["changes"] == ["without m2"]
-    assert told["range"]["assignment"] == {"m1": {"t": [0, 1, 2, 3]}}
-    assert (told["range"]["moved"], told["range"]["side"], told["current"]["side"]) == (2, "client", None)
-    assert "remote" not in told["range"]
-    # The input is the group before the changes, and reads as what it was.
+def test_json_has_figures_assignments_and_the_input(quorate, described, outcomes, tmp_path):
+    result = outcomes(described(), "--assignor", "range", "--without", "m2")
+    assert set(result) == {"current", "range", "result"}
+    assert result["result"]["changes"] == ["without m2"]
+    assert result["range"]["assignment"] == {"m1": {"t": [0, 1, 2, 3]}}
+    assert (result["range"]["moved"], result["range"]["side"], result["current"]["side"]) == (2, "client", None)
+    assert "remote" not in result["range"]
+    # The input is the group before the changes, in a form that the command reads.
     again = tmp_path / "again.json"
-    again.write_text(json.dumps(told["told"]["input"]))
-    assert outcomes(again, "--assignor", "range", "--without", "m2")["range"]["members"] == told["range"]["members"]
+    again.write_text(json.dumps(result["result"]["input"]))
+    assert outcomes(again, "--assignor", "range", "--without", "m2")["range"]["members"] == result["range"]["members"]
     assert outcomes(again)["current"]["members"] == outcomes(described())["current"]["members"]
 
 
-def test_explain_tells_why(quorate, described, outcomes):
+def test_explain_lists_remote_partitions_with_reasons(quorate, described, outcomes):
     ended = quorate("assign", described(), "--assignor", "roundrobin", "--explain")
     after = ended.lines[ended.lines.index("why partitions are remote") :]
     assert "roundrobin: 2 of 4" in after
@@ -73,9 +73,9 @@ def test_explain_tells_why(quorate, described, outcomes):
     }
 
 
-def test_explain_without_racks_says_so(quorate, described):
+def test_explain_without_racks_reports_that_racks_are_missing(quorate, described):
     ended = quorate("assign", described(topics={"t": 4}, members={"m1": {}}), "--assignor", "range", "--explain")
-    assert "nothing can be said" in ended.lines[-1]
+    assert "unknown: the racks of the replicas" in ended.lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_explain_without_racks_says_so(quorate, described):
         (None, "server", ["uniform", "range", "rack-aware-uniform"]),
     ],
 )
-def test_usual_assignors_are_those_of_the_protocol(described, protocol, side, expected):
+def test_default_assignors_are_those_of_the_protocol(described, protocol, side, expected):
     from quorate.assignors.what_if.description import read_description
     from quorate.cli.assign.options import choices
 
@@ -96,7 +96,7 @@ def test_usual_assignors_are_those_of_the_protocol(described, protocol, side, ex
     assert [choice.name for choice in choices([], side, situation)] == expected
 
 
-def test_the_assignor_that_the_group_has_comes_first(described):
+def test_the_current_assignor_comes_first(described):
     from quorate.assignors.what_if.description import read_description
     from quorate.cli.assign.options import choices
 
@@ -113,11 +113,11 @@ def test_the_assignor_that_the_group_has_comes_first(described):
         ("cooperative-lag-aware", ("lag-aware", "client")),
         ("cooperative-rack-aware-uniform", ("rack-aware-uniform", "server")),
         ("rack-aware-uniform", ("rack-aware-uniform", "server")),
-        ("cooperative-range", ("range", "client")),  # no such thing: the usual ones
+        ("cooperative-range", ("range", "client")),  # unknown: the defaults
         ("cooperative-uniform", ("range", "client")),
     ],
 )
-def test_assignors_of_our_adapters_are_known_by_the_names_that_groups_have(described, assignor, first):
+def test_names_of_quorate_adapters_are_recognised(described, assignor, first):
     from quorate.assignors.what_if.description import read_description
     from quorate.cli.assign.options import choices
 
@@ -127,12 +127,12 @@ def test_assignors_of_our_adapters_are_known_by_the_names_that_groups_have(descr
     assert len(chosen) == len(set(chosen))
 
 
-def test_range_is_that_of_the_protocol_unless_a_side_is_given(described):
+def test_range_is_that_of_the_protocol_unless_side_is_given(described):
     from quorate.assignors.what_if.description import read_description
     from quorate.cli.assign.options import choices
 
-    def side(protocol, asked):
-        (choice,) = choices(["range"], asked, read_description(str(described(protocol=protocol))))
+    def side(protocol, requested):
+        (choice,) = choices(["range"], requested, read_description(str(described(protocol=protocol))))
         return choice.label
 
     assert side("consumer", None) == "range (server)"
@@ -140,7 +140,7 @@ def test_range_is_that_of_the_protocol_unless_a_side_is_given(described):
     assert side("classic", "server") == "range (server)"
 
 
-def test_server_side_assignors_stand_side_by_side(quorate):
+def test_server_side_assignors_are_shown_side_by_side(quorate):
     ended = quorate("assign", "examples/uneven")
     assert (ended.status, ended.err) == (0, "")
     titles = ["current", "uniform", "range (server)", "rack-aware-uniform"]
@@ -150,12 +150,12 @@ def test_server_side_assignors_stand_side_by_side(quorate):
     assert int(rack_aware[1].rstrip("%")) > int(uniform[1].rstrip("%"))
 
 
-def test_balance_is_told_as_the_reason_where_it_is(outcomes):
-    told = outcomes("examples/uneven", "--assignor", "rack-aware-uniform", "--explain")
-    assert told["rack-aware-uniform"]["reasons"] == {"local_members_full": 1}
+def test_balance_is_reported_as_the_reason_for_remote_partitions(outcomes):
+    result = outcomes("examples/uneven", "--assignor", "rack-aware-uniform", "--explain")
+    assert result["rack-aware-uniform"]["reasons"] == {"local_members_full": 1}
 
 
-def test_topics_without_ids_give_the_same_answer_each_time(outcomes, described):
+def test_topics_without_ids_give_the_same_assignment_each_time(outcomes, described):
     topics = dict.fromkeys("abcdef", 5)
     path = described(topics=topics, members={f"m{number}": {} for number in range(4)})
     first, again = (outcomes(path, "--assignor", "uniform")["uniform"]["assignment"] for _ in range(2))
@@ -163,8 +163,11 @@ def test_topics_without_ids_give_the_same_answer_each_time(outcomes, described):
     assert sorted(sum(len(numbers) for numbers in one.values()) for one in first.values()) == [7, 7, 8, 8]
 
 
-def test_older_releases_answer_as_they_did(outcomes, quorate, described):
-    """KAFKA-18688: since 4.0.1 who has one partition more than others keeps it; before, the first member in the coordinator's order got it."""
+def test_kafka_version_selects_the_assignment_of_that_release(outcomes, quorate, described):
+    """KAFKA-18688: since 4.0.1 a member with one partition more than others keeps it.
+
+    Before, the first member in the coordinator's order got it.
+    """
     moved = {"4.0.0": [], "4.0.1": []}
     for first in (6, 7):
         members = {"m1": {"owned": {"t": [*range(first)]}}, "m2": {"owned": {"t": [*range(first, 13)]}}}
@@ -178,10 +181,10 @@ def test_older_releases_answer_as_they_did(outcomes, quorate, described):
     assert refused.err.splitlines()[-1].strip() == "--kafka-version 3.0.0 was given"
     newer = quorate("assign", path, "--assignor", "uniform", "--kafka-version", "99.0")
     assert newer.status == 0
-    assert newer.err.startswith("note: Kafka 99.0.0 is newer than what is known here")
+    assert newer.err.startswith("note: Kafka 99.0.0 is newer than quorate supports")
 
 
-def test_large_groups_are_cut_short(quorate, described):
+def test_the_table_of_a_large_group_is_limited(quorate, described):
     members = {f"m{number:03}": {} for number in range(300)}
     path = described(topics={"t": 600}, members=members)
     short = quorate("assign", path, "--assignor", "range")
@@ -196,7 +199,7 @@ def test_large_groups_are_cut_short(quorate, described):
     assert "more members" not in everything.out
 
 
-def test_narrow_terminals_get_the_assignors_below_each_other(quorate, described):
+def test_a_narrow_terminal_shows_assignors_below_each_other(quorate, described):
     ended = quorate("assign", described(), "--width", 64, "--assignor", "range", "--assignor", "roundrobin")
     assert max(map(len, ended.lines)) <= 64
     assert [line.strip().split("│")[1:] for line in ended.lines if "roundrobin" in line] == [[" roundrobin"]]
@@ -214,7 +217,7 @@ def test_long_member_ids_are_cut_in_the_middle_on_terminals(described):
     assert "the-end" in line.split("│")[0]
 
 
-def test_names_cannot_act_upon_the_terminal(quorate, described):
+def test_control_characters_in_names_are_escaped(quorate, described):
     evil = "m\x1b[31m1"
     topics = {"t\x1b]0;x\x07": {"racks": [["a\x1b[2J"]]}}
     ended = quorate(
@@ -234,10 +237,10 @@ def test_examples_are_listed_and_run(quorate):
         ended = quorate("assign", f"examples/{name}", "--assignor", "range", "--side", "client")
         assert (ended.status, ended.err) == (0, "")
         assert "── racks ──" in ended.out
-    assert "no such example" in quorate("assign", "examples/none").err
+    assert "no such file or example" in quorate("assign", "examples/none").err
 
 
-def test_a_file_of_that_name_goes_before_the_example(quorate, tmp_path, monkeypatch):
+def test_a_file_takes_precedence_over_an_example_of_the_same_name(quorate, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "three-racks").write_text("group: mine\ntopics: {t: 1}\nmembers: {m1: }\n")
@@ -247,13 +250,13 @@ def test_a_file_of_that_name_goes_before_the_example(quorate, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "no group: give a FILE"),
-        (["FILE", "-b", "x:1", "--group", "g"], "give one of FILE, -b, not all"),
+        ([], "no group given: name a FILE"),
+        (["FILE", "-b", "x:1", "--group", "g"], "FILE and -b exclude each other"),
         (["-b", "x:1"], "-b needs --group"),
         (["--log", "x"], "--log needs --group"),
-        (["FILE", "--group", "g"], "--group goes with -b or --log"),
-        (["FILE", "--topology", "x"], "--topology goes with --log"),
-        (["-b", "x:1", "--group", "g", "--until", "2h"], "--until goes with --log"),
+        (["FILE", "--group", "g"], "--group works only with -b or --log"),
+        (["FILE", "--topology", "x"], "--topology works only with --log"),
+        (["-b", "x:1", "--group", "g", "--until", "2h"], "--until works only with --log"),
         (["FILE", "--ssl-cafile", "x"], "--ssl-cafile is for a live cluster"),
         (["FILE", "--assignor", "rnage"], "did you mean range?"),
         (["FILE", "--assignor", "zzz"], "use one of range, roundrobin"),
@@ -267,7 +270,7 @@ def test_a_file_of_that_name_goes_before_the_example(quorate, tmp_path, monkeypa
         (["FILE", "--without", "m1", "--without", "m2"], "no member is left"),
         (["FILE", "--add", ":a"], "has no member id"),
         (["FILE", "--add", "m1"], "member m1 exists already"),
-        (["FILE", "--add", "m9:a:zz"], "there is no topic zz"),
+        (["FILE", "--add", "m9:a:zz"], "topic zz does not exist"),
         (["FILE", "--rack", "m1"], "is not MEMBER=RACK"),
         (["FILE", "--add-partitions", "t"], "is not TOPIC=N"),
         (["FILE", "--add-partitions", "t=0"], "is not TOPIC=N"),
@@ -282,7 +285,7 @@ def test_a_file_of_that_name_goes_before_the_example(quorate, tmp_path, monkeypa
         (["."], ".: is a directory, not a description"),
     ],
 )
-def test_mistakes_are_one_error_with_a_remedy(quorate, described, arguments, complaint):
+def test_wrong_options_are_one_error_with_a_remedy(quorate, described, arguments, complaint):
     ended = quorate("assign", *[described() if one == "FILE" else one for one in arguments])
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.startswith("error: ")
@@ -290,28 +293,28 @@ def test_mistakes_are_one_error_with_a_remedy(quorate, described, arguments, com
     assert complaint in ended.err
 
 
-def test_adding_to_a_group_of_different_subscriptions_needs_topics(quorate, described):
+def test_adding_to_a_group_with_different_subscriptions_needs_topics(quorate, described):
     members = {"m1": {"topics": ["t"]}, "m2": {"topics": ["u"]}}
     ended = quorate("assign", described(topics={"t": 1, "u": 1}, members=members), "--add", "m3:a")
     assert "have different subscriptions" in ended.err
     assert "--add m3:a:TOPIC,TOPIC" in ended.err
 
 
-def test_topics_that_are_not_there_are_told(quorate, described):
+def test_subscribed_topics_that_are_missing_are_reported(quorate, described):
     members = {"m1": {"topics": ["t", "elsewhere"]}}
     ended = quorate("assign", described(members=members), "--assignor", "range")
-    assert "not among the topics, so nothing of it is assigned: elsewhere" in ended.lines
+    assert "subscribed but not among the topics, so not assigned: elsewhere" in ended.lines
 
 
 @pytest.mark.parametrize(
     ("share", "text"), [(None, "–"), (0.0, "0%"), (0.001, "1%"), (0.5, "50%"), (0.999, "99%"), (1.0, "100%")]
 )
-def test_percentages_do_not_round_to_all_or_nothing(share, text):
+def test_percentages_do_not_round_to_0_or_100(share, text):
     assert percent(share) == text
 
 
 def test_ten_thousand_members_take_seconds(outcomes, described):
-    """Racks, lags, owned partitions, and everything in JSON: bounded generously, to notice what is quadratic."""
+    """Racks, lags, owned partitions, JSON output; the generous limit detects quadratic time."""
     import time
 
     racks = [[a, b] for a, b in ("ab", "bc", "ca")]
@@ -326,13 +329,13 @@ def test_ten_thousand_members_take_seconds(outcomes, described):
     topics = {"t": {"partitions": 50_000, "racks": racks, "lag": 3}}
     path = described(topics=topics, members=members)
     began = time.process_time()
-    told = outcomes(path, "--assignor", "roundrobin", "--without", "m00007", "--explain")
-    assert told["roundrobin"]["partitions"] == 50_000
-    assert sum(told["roundrobin"]["reasons"].values()) == len(told["roundrobin"]["remote"])
+    result = outcomes(path, "--assignor", "roundrobin", "--without", "m00007", "--explain")
+    assert result["roundrobin"]["partitions"] == 50_000
+    assert sum(result["roundrobin"]["reasons"].values()) == len(result["roundrobin"]["remote"])
     assert time.process_time() - began < 60
 
 
-def test_standard_input_is_a_file_too(quorate):
+def test_a_description_is_read_from_standard_input(quorate):
     group = {"group": "web", "topics": {"t": 4}, "members": {"m1": {"rack": "a"}, "m2": {"rack": "b"}}}
     for text in (yaml.safe_dump(group), json.dumps(group)):
         ended = quorate("assign", "-", "--assignor", "range", "--side", "client", stdin=text)
@@ -342,7 +345,7 @@ def test_standard_input_is_a_file_too(quorate):
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000])
 def test_yaml_that_is_nested_too_deeply_is_refused(tmp_path, text):
-    """libyaml ended the process with a segmentation fault (issue 14), so the command runs in one of its own."""
+    """Issue 14: libyaml crashed with a segmentation fault, so the command runs in a process."""
     path = tmp_path / "group.yaml"
     path.write_text(text)
     done = subprocess.run([COMMAND, "assign", str(path)], capture_output=True, text=True, check=False, timeout=60)

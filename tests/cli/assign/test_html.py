@@ -1,4 +1,4 @@
-"""The page of `quorate assign --html`: well-formed, self-contained, nothing that a name could break, and the numbers of the outcomes."""
+"""The page of `quorate assign --html`: well-formed, self-contained, escaped, correct figures."""
 
 import json
 import re
@@ -31,7 +31,7 @@ TAGS = {
 
 
 class Page(HTMLParser):
-    """Checks that every element is closed in its order, and keeps tables, texts and attributes."""
+    """Checks that elements are closed in order; collects tables, texts and attributes."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -71,7 +71,7 @@ class Page(HTMLParser):
             self.titles[data] = (attributes["class"], attributes["title"])
 
     def rows(self, table):
-        """Rows of a table as texts, after its heading."""
+        """Return the rows of a table as texts."""
         return [[text.strip() for text, _ in row] for row in self.tables[table]]
 
     def classes(self, table, row):
@@ -131,7 +131,7 @@ def test_the_picture_shows_where_each_member_reads_from(page):
     assert "What if: without m3" in shown.text
 
 
-def test_nothing_is_fetched_and_nothing_runs(page):
+def test_the_page_has_no_scripts_and_no_external_resources(page):
     shown = page(GROUP, "--assignor", "range")
     assert shown.tags <= TAGS
     names = {name for name, _ in shown.attributes}
@@ -141,8 +141,8 @@ def test_nothing_is_fetched_and_nothing_runs(page):
     assert not re.search(r"url\(|@import|https?:", shown.text)
 
 
-def test_both_colour_schemes_are_there_and_contrast(page):
-    """WCAG 2.2, 1.4.3: text has at least 4.5 times the luminance of what is behind it, or the other way round."""
+def test_both_colour_schemes_have_enough_contrast(page):
+    """WCAG 2.2, 1.4.3: text and background have a contrast ratio of at least 4.5."""
     style = page(GROUP, "--assignor", "range").text
     light, dark = (
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
@@ -156,9 +156,9 @@ def test_both_colour_schemes_are_there_and_contrast(page):
             ("fg", "soft"),
             *((f"on-{one}", one) for one in ("local", "remote", "unknown")),
         ]
-        for text, behind in [*pairs, ("on-remote", "hatch")]:
-            low, high = sorted((luminance(colours[text]), luminance(colours[behind])))
-            assert (high + 0.05) / (low + 0.05) >= 4.5, (text, behind)
+        for text, background in [*pairs, ("on-remote", "hatch")]:
+            low, high = sorted((luminance(colours[text]), luminance(colours[background])))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (text, background)
 
 
 def luminance(colour):
@@ -167,8 +167,8 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_names_are_data(page):
-    """Groups, topics, members, instance ids and racks that are HTML, quotes, control and bidirectional characters."""
+def test_names_are_escaped(page):
+    """Names may hold HTML, quotes, control and bidirectional characters."""
     evil = "<script>alert('x')</script>\"' onload=x & </title></style> \x07\u202e"
     group = {
         "group": evil,
@@ -192,19 +192,19 @@ def test_without_racks_there_is_no_picture_of_racks(page):
     shown = page({"topics": {"t": 2}, "members": {"m1": {}}}, "--assignor", "range")
     assert shown.rows(0) == [["assignor", "partitions of a member"], ["range (client)", "2 to 2"]]
     assert shown.rows(1) == [["member", "rack", "partitions", "which"], ["m1", "–", "2", "t-0t-1"]]
-    assert shown.titles["t-0"] == ("chip unknown", "t-0: replicas in racks that are not known; locality not known")
+    assert shown.titles["t-0"] == ("chip unknown", "t-0: replicas in unknown racks; locality unknown")
 
 
 def test_unknown_racks_have_a_column(page):
     group = {"topics": {"t": {"racks": [["a"], []]}}, "members": {"m1": {"rack": "a"}}}
     shown = page(group, "--assignor", "range")
     assert shown.rows(1)[:2] == [
-        ["member", "rack", "from rack a", "not known", "partitions", "which"],
+        ["member", "rack", "from rack a", "unknown", "partitions", "which"],
         ["m1", "a", "1 local", "1", "2", "t-0t-1"],
     ]
 
 
-def test_large_groups_are_cut_short_but_counted_in_full(page):
+def test_rows_of_a_large_group_are_limited_but_sums_are_complete(page):
     members = {f"m{number:04}": {"rack": "ab"[number % 2]} for number in range(1_000)}
     group = {"topics": {"t": {"partitions": 2_000, "racks": [["a"], ["b"]]}}, "members": members}
     shown = page(group, "--assignor", "range")

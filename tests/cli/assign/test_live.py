@@ -1,4 +1,4 @@
-"""`quorate assign -b`: a group on a real broker, of either protocol, and brokers that are not there."""
+"""`quorate assign -b`: groups of both protocols on a real broker, and unreachable brokers."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ PATIENCE_S = 300
 
 @pytest.fixture(scope="module")
 def racked():
-    """A broker in a rack, with topics of this module."""
+    """A broker in a rack, with the topics of this module."""
     need_broker()
     from kafka.admin import KafkaAdminClient, NewTopic
 
@@ -29,7 +29,10 @@ def racked():
 
 @contextmanager
 def classic_member(broker, group):
-    """A kafka-python consumer that has got its partitions, and has committed offset 4 of the 10 records in partition 0."""
+    """A kafka-python consumer with assigned partitions.
+
+    It has committed offset 4 of the 10 records in partition 0.
+    """
     from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 
     at = TopicPartition("orders", 0)
@@ -42,12 +45,10 @@ def classic_member(broker, group):
     )
     with closing(consumer):
         until = time.monotonic() + PATIENCE_S
-        for topic in (
-            "orders",
-            "stock",
-        ):  # as a leader that has heard of no topic, kafka-python assigns nothing, and stays with it
+        # A kafka-python leader without metadata of the topics assigns nothing, and does not retry.
+        for topic in ("orders", "stock"):
             while not consumer.partitions_for_topic(topic):
-                assert time.monotonic() < until, f"the broker does not tell of {topic}"
+                assert time.monotonic() < until, f"the broker returns no metadata of {topic}"
         while len(consumer.assignment()) < 6:
             assert time.monotonic() < until, "the consumer got no partitions"
             consumer.poll(timeout_ms=200)
@@ -57,7 +58,7 @@ def classic_member(broker, group):
 
 @contextmanager
 def consumer_members(broker, group, count):
-    """Members of a KIP-848 group: Kafka's console consumer, as no Python client speaks that protocol here."""
+    """Members of a KIP-848 group: Kafka's console consumer, as kafka-python lacks that protocol."""
     options = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "orders", "--group", group)
     properties = ("group.protocol=consumer", f"client.rack={RACK}")
     command = [
@@ -83,27 +84,27 @@ def test_a_classic_group_with_its_lag_and_the_racks_of_replicas(quorate, racked)
         ended = quorate("assign", "-b", racked.bootstrap_servers, "--group", "web", "--rack", "kafka*=rack-a", "--json")
         shown = quorate("assign", "-b", racked.bootstrap_servers, "--group", "web")
     assert (ended.status, ended.err) == (0, "")
-    told = json.loads(ended.out)
-    assert (told["input"]["protocol"], told["input"]["assignor"]) == ("classic", "range")
-    assert told["input"]["topics"]["orders"]["racks"] == [[RACK]] * 4
-    assert len(told["input"]["topics"]["orders"]["id"]) == 22
-    now, *others = told["outcomes"]
+    result = json.loads(ended.out)
+    assert (result["input"]["protocol"], result["input"]["assignor"]) == ("classic", "range")
+    assert result["input"]["topics"]["orders"]["racks"] == [[RACK]] * 4
+    assert len(result["input"]["topics"]["orders"]["id"]) == 22
+    now, *others = result["outcomes"]
     assert (now["partitions"], now["lag"], now["lag_unknown"]) == (6, 6, 5)
     assert [one["name"] for one in others] == ["range", "cooperative-sticky", "lag-aware"]
     assert all((one["moved"], one["local_share"]) == (0, 1.0) for one in others)
-    # kafka-python's own subscription tells no rack, whatever client_rack says.
-    assert any(line.startswith("no member tells a rack") for line in shown.lines)
+    # kafka-python's own subscription contains no rack, even with client_rack.
+    assert any(line.startswith("no member has a rack") for line in shown.lines)
 
 
 @pytest.mark.oracle
-def test_a_saved_group_can_be_tried_without_the_cluster(quorate, racked, tmp_path):
+def test_saved_json_can_be_used_without_the_cluster(quorate, racked, tmp_path):
     with classic_member(racked, "saved"):
-        told = json.loads(quorate("assign", "-b", racked.bootstrap_servers, "--group", "saved", "--json").out)
+        result = json.loads(quorate("assign", "-b", racked.bootstrap_servers, "--group", "saved", "--json").out)
     path = tmp_path / "saved.json"
-    path.write_text(json.dumps(told["input"]))
+    path.write_text(json.dumps(result["input"]))
     ended = quorate("assign", path, "--add", "spare", "--json")
     outcomes = json.loads(ended.out)["outcomes"]
-    assert outcomes[0]["members"] == told["outcomes"][0]["members"]
+    assert outcomes[0]["members"] == result["outcomes"][0]["members"]
     assert outcomes[1]["members"]["spare"]["partitions"] == 3
 
 
@@ -114,20 +115,20 @@ def test_a_consumer_group_is_read_from_its_records(quorate, racked):
         while True:
             options = ("--assignor", "range", "--side", "client", "--json")
             ended = quorate("assign", "-b", racked.bootstrap_servers, "--group", "reports", *options)
-            told = json.loads(ended.out) if ended.status == 0 else None
-            if told and len(told["input"]["members"]) == 2 and told["outcomes"][0]["balance"]["min"] == 2:
+            result = json.loads(ended.out) if ended.status == 0 else None
+            if result and len(result["input"]["members"]) == 2 and result["outcomes"][0]["balance"]["min"] == 2:
                 break
             assert time.monotonic() < until, ended
             time.sleep(0.5)
-    assert (told["input"]["protocol"], told["input"]["assignor"]) == ("consumer", "uniform")
-    now = told["outcomes"][0]
+    assert (result["input"]["protocol"], result["input"]["assignor"]) == ("consumer", "uniform")
+    now = result["outcomes"][0]
     assert (now["partitions"], now["local"], now["unassigned"]) == (4, 4, 0)
     assert {member["rack"] for member in now["members"].values()} == {RACK}
-    assert list(told["input"]["topics"]) == ["orders"]
+    assert list(result["input"]["topics"]) == ["orders"]
 
 
 @pytest.mark.oracle
-def test_groups_that_cannot_be_tried(quorate, racked):
+def test_missing_and_empty_groups_are_errors(quorate, racked):
     with classic_member(racked, "left"):
         pass
     for group, complaint in (("lefd", "did you mean left?"), ("left", "left has no members (Empty)")):
@@ -137,7 +138,7 @@ def test_groups_that_cannot_be_tried(quorate, racked):
         assert sum(line.startswith("error: ") for line in ended.err.splitlines()) == 1
 
 
-def test_an_unreachable_broker_is_one_line(quorate):
+def test_an_unreachable_broker_is_an_error_of_one_line(quorate):
     server = f"127.0.0.1:{free_ports(1)[0]}"
     ended = quorate("assign", "-b", server, "--group", "g", "--connect-timeout-ms", 1000)
     assert (ended.status, ended.out) == (1, "")

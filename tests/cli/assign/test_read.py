@@ -1,4 +1,4 @@
-"""`quorate assign --log`: the newest state of a group, from what real brokers wrote."""
+"""`quorate assign --log`: the latest state of a group in logs of real brokers."""
 
 import json
 
@@ -25,7 +25,7 @@ CLASSIC = CAPTURES / "classic-3.9"
 
 
 def last_values(log, group, key):
-    """Value of the last record of each key of a type, for one group; tombstoned ones are gone."""
+    """Return the last value of each key of a type, for one group, without tombstoned keys."""
     found = {}
     for entry in read_log(log):
         record = entry.record
@@ -39,7 +39,7 @@ def last_values(log, group, key):
 
 
 @pytest.mark.parametrize("group", ["bill-orders", "ship-orders", "click-stream"])
-def test_a_consumer_group_is_what_its_last_records_say(upgrade, group):
+def test_a_consumer_group_matches_its_last_records(upgrade, group):
     found = read_capture(str(upgrade), group, None, None)
     members = last_values(upgrade, group, ConsumerGroupMemberMetadataKey)
     targets = last_values(upgrade, group, ConsumerGroupTargetAssignmentMemberKey)
@@ -58,7 +58,7 @@ def test_a_consumer_group_is_what_its_last_records_say(upgrade, group):
     assert found.protocol == "consumer"
 
 
-def test_what_a_regular_expression_matched_is_subscribed_to(upgrade):
+def test_topics_that_match_a_regex_are_subscribed(upgrade):
     found = read_capture(str(upgrade), "click-stream", None, None)
     assert {tuple(member.topics) for member in found.members.values()} == {
         ("clicks.eu", "clicks.us", "clicks.us2")
@@ -66,7 +66,7 @@ def test_what_a_regular_expression_matched_is_subscribed_to(upgrade):
     assert all(member.topics for member in found.members.values())
 
 
-def test_a_classic_group_is_what_its_leader_sent():
+def test_a_classic_group_matches_what_its_leader_sent():
     found = read_capture(str(CLASSIC), "c-java-rack", None, None)
     assert (found.protocol, found.assignor) == ("classic", "range")
     assert sorted(member.rack for member in found.members.values()) == ["rack-a", "rack-b", "rack-c"]
@@ -77,7 +77,7 @@ def test_a_classic_group_is_what_its_leader_sent():
     assert len(found.notes) == 2
 
 
-def test_static_members_keep_their_names(quorate):
+def test_static_members_are_shown_by_instance_id(quorate):
     ended = quorate("assign", "--log", CLASSIC, "--group", "c-static", "--assignor", "sticky")
     assert ended.status == 0
     rows = [line.split()[0] for line in ended.lines[4:6]]
@@ -85,7 +85,7 @@ def test_static_members_keep_their_names(quorate):
     assert next(line for line in ended.lines if line.startswith("sum")).split()[-1] == "0"
 
 
-def test_the_group_as_it_was_earlier(quorate):
+def test_until_shows_the_group_at_an_earlier_time(quorate):
     ended = quorate("assign", "--log", CONSUMER, "--group", "cg-expires")
     assert ended.status == 1
     assert "cg-expires has no members at the end" in ended.err
@@ -107,7 +107,7 @@ def test_the_group_as_it_was_earlier(quorate):
     assert earlier.lines[0].startswith("cg-expires: 1 member")
 
 
-def test_a_topology_file_tells_names_partitions_and_racks(quorate, tmp_path):
+def test_a_topology_file_provides_names_partitions_and_racks(quorate, tmp_path):
     without = quorate("assign", "--log", CONSUMER, "--group", "cg-uniform", "--assignor", "range", "--side", "client")
     assert without.status == 1
     assert "only by their ids, such as" in without.err
@@ -122,9 +122,9 @@ def test_a_topology_file_tells_names_partitions_and_racks(quorate, tmp_path):
     ended = quorate("assign", *arguments, "--side", "client")
     assert ended.status == 0
     assert ended.err == "note: 1 of the partitions that members have is not in the topology, and left out\n"
-    told = json.loads(ended.out)
-    assert told["input"]["topics"]["t-alpha"]["racks"][:2] == [["rack-a"], ["rack-b"]]
-    now = told["outcomes"][0]
+    result = json.loads(ended.out)
+    assert result["input"]["topics"]["t-alpha"]["racks"][:2] == [["rack-a"], ["rack-b"]]
+    now = result["outcomes"][0]
     assert (now["partitions"], now["lag"], now["lag_unknown"]) == (10, 2, 6)
     assert {tuple(by_topic) for by_topic in now["assignment"].values()} == {("t-beta", "t-alpha"), ("t-gamma",)}
 
@@ -137,14 +137,14 @@ def test_a_topology_file_tells_names_partitions_and_racks(quorate, tmp_path):
         ("adm-legacy", "adm-legacy never had members, only committed offsets"),
     ],
 )
-def test_groups_that_cannot_be_had(quorate, group, complaint):
+def test_missing_groups_are_errors(quorate, group, complaint):
     ended = quorate("assign", "--log", CONSUMER, "--group", group)
     assert (ended.status, ended.out) == (1, "")
     assert complaint in ended.err
 
 
 @pytest.mark.parametrize(("capture", "kind"), [("share-4.3", "a share group"), ("streams-4.3", "a streams group")])
-def test_groups_of_others_are_refused(quorate, capture, kind):
+def test_share_and_streams_groups_are_refused(quorate, capture, kind):
     groups = {
         entry.record.key.group_id
         for entry in read_log(CAPTURES / capture)
@@ -157,7 +157,10 @@ def test_groups_of_others_are_refused(quorate, capture, kind):
 
 
 def test_a_deleted_group_has_no_members(upgrade):
-    """Tombstones count, in the order in which brokers write them: a group that was upgraded from the classic protocol is not a classic one any more."""
+    """Tombstones are applied in the order in which brokers write them.
+
+    A group that was converted from the classic protocol is no longer a classic one.
+    """
     entries = [entry for entry in read_log(upgrade) if isinstance(entry.record, CoordinatorRecord)]
     replay = SituationReplay("ship-orders", Known())
     for entry in entries:
@@ -179,15 +182,15 @@ def test_a_deleted_group_has_no_members(upgrade):
 
 
 def tombstone(entries, key):
-    """The tombstone of a key, made from a record that has it."""
+    """Return the tombstone of a key, made from a record with that key."""
     from dataclasses import replace
 
     record = next(entry.record for entry in entries if entry.record.key == key)
     return replace(record, value=None)
 
 
-def test_the_last_write_wins(upgrade):
-    """Every earlier state of a classic group is another one; the log's end is what counts."""
+def test_the_last_record_wins(upgrade):
+    """Earlier records of the classic group differ; only the last one counts."""
     values = [
         entry.record.value
         for entry in read_log(upgrade)
@@ -199,7 +202,7 @@ def test_the_last_write_wins(upgrade):
     assert len({tuple(m.member_id for m in value.members) for value in values if value is not None}) > 1
 
 
-def test_damage_is_told_and_what_is_left_is_used(quorate, tmp_path):
+def test_damage_is_reported_and_the_rest_is_used(quorate, tmp_path):
     groups = {}
     for path in (CAPTURES / "classic-3.9").glob("__consumer_offsets-*/*.log"):
         for entry in read_log(path):

@@ -1,4 +1,4 @@
-"""`quorate cluster` without containers: options, what is shown, and what is said where something is missing.
+"""`quorate cluster` without containers: options, output, and errors about missing dependencies.
 
 Real labs: tests/integration/test_lab.py.
 """
@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from quorate.cli.cluster.run import check_majority, check_stopped, majority_note
+from quorate.cli.cluster.labs import check_majority, check_stopped, majority_note
 from quorate.cli.cluster.show import list_json, list_lines, next_lines, status_json, status_lines
-from quorate.cli.cluster.start import Wanted, differences
+from quorate.cli.cluster.start import LabOptions, differences
 from quorate.cli.errors import UserError
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.interface import BrokerInfo
@@ -40,7 +40,7 @@ def plan(**changed):
 
 
 def lab(states=("running", "running", "running"), name="lab", **changed):
-    """What the commands see of a `KafkaCluster`."""
+    """A stand-in for a `KafkaCluster`, as the commands use it."""
     planned = plan(**changed)
     return SimpleNamespace(
         lab_name=name,
@@ -75,7 +75,7 @@ HEALTHY = Survey(
 )
 
 
-# ---- what is missing
+# ---- missing dependencies
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def no_engine(monkeypatch):
     [["up", "--runtime", "docker"], ["status"], ["down"], ["restart-broker", "2"], ["heal"], ["logs", "1"]],
     ids=str,
 )
-def test_no_engine_is_one_line_with_the_remedy(quorate, no_engine, command):
+def test_a_missing_engine_is_an_error_with_a_remedy(quorate, no_engine, command):
     ended = quorate("cluster", *command)
     assert (ended.status, ended.out) == (1, "")
     error, remedy = ended.err.splitlines()
@@ -99,7 +99,7 @@ def test_no_engine_is_one_line_with_the_remedy(quorate, no_engine, command):
     assert "start Docker" in remedy
 
 
-def test_labs_in_containers_are_missing_from_the_list_where_no_engine_answers_and_that_is_said(
+def test_the_list_notes_that_labs_in_containers_are_missing_without_an_engine(
     quorate, no_engine, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("QUORATE_LABS", str(tmp_path))
@@ -107,17 +107,17 @@ def test_labs_in_containers_are_missing_from_the_list_where_no_engine_answers_an
     assert (ended.status, ended.out) == (0, "")
     assert ended.err.splitlines() == [
         "labs in containers are not shown: no container engine answers: its socket is not there",
-        "there is no lab; start one: quorate cluster up",
+        "no lab exists; start one: quorate cluster up",
     ]
 
 
-def test_an_engine_that_refuses_is_named_by_its_address(quorate, no_engine, monkeypatch):
+def test_an_unreachable_engine_is_named_by_its_address(quorate, no_engine, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     ended = quorate("cluster", "status")
     assert ended.err.splitlines()[0] == "error: no container engine answers: tcp://127.0.0.1:9: Connection refused"
 
 
-def test_a_cluster_in_python_names_the_missing_extra(monkeypatch):
+def test_the_python_api_names_the_missing_extra(monkeypatch):
     engine.cache_clear()
     monkeypatch.setitem(sys.modules, "docker", None)
     monkeypatch.setitem(sys.modules, "docker.errors", None)
@@ -127,7 +127,7 @@ def test_a_cluster_in_python_names_the_missing_extra(monkeypatch):
 
 
 @pytest.mark.parametrize("missing", ["docker", "testcontainers"])
-def test_a_missing_extra_is_named_with_what_installs_it(quorate, monkeypatch, missing):
+def test_a_missing_extra_is_an_error_with_the_command_to_install_it(quorate, monkeypatch, missing):
     engine.cache_clear()
     monkeypatch.setitem(sys.modules, missing, None)
     ended = quorate("cluster", "up", "--runtime", "docker")
@@ -140,7 +140,7 @@ def test_a_missing_extra_is_named_with_what_installs_it(quorate, monkeypatch, mi
 
 
 @pytest.mark.parametrize("arguments", [["cluster", "--help"], ["cluster", "up", "--help"]])
-def test_help_does_not_wait_for_docker(arguments):
+def test_help_imports_neither_docker_nor_kafka(arguments):
     assert imported_by(*arguments) & {"docker", "kafka", "numpy", "quorate.integration", "testcontainers"} == set()
 
 
@@ -160,21 +160,21 @@ def test_without_a_command_the_help_is_shown(quorate, arguments):
     [
         (["up", "--racks", "a,,b"], "--racks a,,b: a name is missing"),
         (["up", "--property", "log.retention.ms"], "--property log.retention.ms: is not KEY=VALUE"),
-        (["up", "--port", "65534"], "--port 65534: there are no 3 ports from there on"),
-        (["up", "--brokers", "2", "--racks", "a,b,c"], "--brokers 2 are too few for 3 racks"),
+        (["up", "--port", "65534"], "--port 65534: fewer than 3 ports from there up to 65535"),
+        (["up", "--brokers", "2", "--racks", "a,b,c"], "--brokers 2: too few for 3 racks"),
         (["up", "--brokers", "0"], "Invalid value for '--brokers'"),
         (["restart-broker"], "Missing argument"),
         (["stop-broker", "one"], "'one' is not a valid integer"),
     ],
     ids=str,
 )
-def test_options_are_checked_before_the_engine_is_asked(quorate, no_engine, arguments, complaint):
+def test_options_are_checked_before_the_engine_is_used(quorate, no_engine, arguments, complaint):
     ended = quorate("cluster", *arguments)
     assert (ended.status, ended.out) == (1, "")
     assert complaint in ended.err
 
 
-def wanted(**given):
+def lab_options(**given):
     plain = {
         "brokers": None,
         "racks": ["a", "b", "c"],
@@ -186,13 +186,13 @@ def wanted(**given):
         "port": None,
         "heap_mb": None,
     }
-    return Wanted(**plain | given, given=frozenset(given))
+    return LabOptions(**plain | given, given=frozenset(given))
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, ""),  # what is not on the command line does not matter: the lab has racks a, b, none
+        ({}, ""),  # defaults are not compared: the lab has racks a, b, none
         ({"brokers": 3, "racks": ["a", "b", None], "version": "4.3.1", "port": 9092}, ""),
         ({"properties": {"num.partitions": "6"}}, ""),
         ({"brokers": 5}, "3 brokers"),
@@ -203,8 +203,8 @@ def wanted(**given):
     ],
     ids=str,
 )
-def test_a_lab_that_is_there_is_held_to_the_options_that_were_given(options, said):
-    assert differences(wanted(**options), lab()) == said
+def test_an_existing_lab_is_compared_with_the_given_options(options, said):
+    assert differences(lab_options(**options), lab()) == said
 
 
 # ---- majorities
@@ -222,7 +222,7 @@ def test_one_of_three_brokers_cannot_be_started_alone():
     check_majority(lab(("running", "stopped", "stopped")), [3])
 
 
-def test_controllers_of_their_own_leave_brokers_alone():
+def test_separate_controllers_need_no_majority_of_brokers():
     apart = lab(("stopped", "stopped", "stopped"), controllers=(101,))
     check_majority(apart, [3])
     assert majority_note(apart) == ""
@@ -232,8 +232,8 @@ def test_controllers_of_their_own_leave_brokers_alone():
     ("states", "said"),
     [
         (("running", "running", "stopped"), ""),
-        (("running", "paused", "stopped"), "note: 1 of 3 controllers run"),
-        (("stopped", "stopped", "stopped"), ""),  # goes without saying
+        (("running", "paused", "stopped"), "note: only 1 of 3 controllers running"),
+        (("stopped", "stopped", "stopped"), ""),
     ],
 )
 def test_a_lost_majority_is_noted(states, said):
@@ -242,15 +242,19 @@ def test_a_lost_majority_is_noted(states, said):
     assert bool(noted) == bool(said)
 
 
-def test_only_brokers_that_are_stopped_are_started():
-    there = lab(("running", "paused", "stopped"))
-    for broker, complaint in ((1, "broker 1 is running"), (2, "broker 2 is paused"), (9, "no broker 9, only 1, 2, 3")):
+def test_only_stopped_brokers_can_be_started():
+    mixed = lab(("running", "paused", "stopped"))
+    for broker, complaint in (
+        (1, "broker 1 is running"),
+        (2, "broker 2 is paused"),
+        (9, "broker 9 does not exist; brokers of this lab: 1, 2, 3"),
+    ):
         with pytest.raises(UserError, match=complaint):
-            check_stopped(there, [3, broker])
-    check_stopped(there, [3])
+            check_stopped(mixed, [3, broker])
+    check_stopped(mixed, [3])
 
 
-# ---- what is shown
+# ---- output
 
 
 def test_status_of_a_healthy_lab():
@@ -267,27 +271,27 @@ def test_status_of_a_healthy_lab():
     ]
 
 
-def test_status_says_what_is_wrong():
+def test_status_of_an_unhealthy_lab():
     found = replace(HEALTHY, unfenced=frozenset({1}), without_leader=1, not_in_sync=7)
     text = "\n".join(status_lines(lab(("running", "running", "paused")), found))
     assert "2 of 3 brokers running" in text
     assert "fenced, active controller" in text
     assert "paused" in text
     assert "10 partitions of 2 topics: 1 without a leader, 7 with replicas that are not in sync" in text
-    assert "to start what is stopped: quorate cluster up\n" in text
+    assert "to start stopped brokers: quorate cluster up\n" in text
 
 
-def test_status_of_brokers_that_do_not_answer():
+def test_status_of_brokers_that_do_not_respond():
     lines = status_lines(lab(), None)
-    assert "3 of 3 brokers running, none answers" in lines[0]
+    assert "3 of 3 brokers running, none responds" in lines[0]
     assert not any("partitions" in line for line in lines)
-    told = json.loads(status_json(lab(), None))
-    assert (told["answers"], told["controller"], told["partitions"]) == (False, None, None)
+    result = json.loads(status_json(lab(), None))
+    assert (result["answers"], result["controller"], result["partitions"]) == (False, None, None)
 
 
 def test_json_has_what_the_table_has():
-    told = json.loads(status_json(lab(), HEALTHY))
-    assert told["brokers"][1] == {
+    result = json.loads(status_json(lab(), HEALTHY))
+    assert result["brokers"][1] == {
         "id": 2,
         "rack": "b",
         "address": "127.0.0.1:9093",
@@ -296,19 +300,19 @@ def test_json_has_what_the_table_has():
         "leads": 3,
         "coordinates": 1,
     }
-    assert (told["bootstrap_servers"], told["controller"]) == (lab().bootstrap_servers, 2)
-    assert (told["topics"], told["partitions"], told["security"]) == (2, 10, None)
+    assert (result["bootstrap_servers"], result["controller"]) == (lab().bootstrap_servers, 2)
+    assert (result["topics"], result["partitions"], result["security"]) == (2, 10, None)
 
 
-def test_what_to_try_next_names_the_lab_that_is_meant():
+def test_suggested_commands_name_the_lab():
     text = "\n".join(next_lines(lab(name="other")))
     assert "quorate decode -b 127.0.0.1:9092 --follow" in text
-    assert "restart-broker 2 --rack a --name other" in text  # not the rack that it is in
+    assert "restart-broker 2 --rack a --name other" in text  # not its present rack
     assert "quorate cluster down --name other" in text
     assert "--name" not in "\n".join(next_lines(lab()))
 
 
-def test_a_secure_lab_shows_how_to_log_in():
+def test_suggested_commands_of_a_secure_lab_have_credentials():
     secure = lab(secure=True)
     text = "\n".join(next_lines(secure))
     assert "export QUORATE_SASL_USERNAME=quorate QUORATE_SASL_PASSWORD=secret" in text
@@ -323,7 +327,7 @@ def test_a_secure_lab_shows_how_to_log_in():
     }
 
 
-def test_the_list_has_labs_and_what_is_left_of_some():
+def test_the_list_has_complete_and_incomplete_labs():
     labs = {"lab": lab(("running", "stopped", "running")), "torn": None}
     _, first, second = list_lines(labs)
     assert first.split() == ["lab", "4.3.1", "2", "of", "3", "running", lab().bootstrap_servers]
@@ -333,6 +337,6 @@ def test_the_list_has_labs_and_what_is_left_of_some():
     assert torn == {"name": "torn", "version": None, "brokers": None, "bootstrap_servers": None}
 
 
-def test_a_plan_survives_being_a_label():
+def test_a_plan_is_the_same_after_conversion_to_json():
     made = plan(controllers=(101, 102), image="my/kafka:{version}", secure=True)
     assert ContainersPlan.from_json(json.loads(json.dumps(made.to_json()))) == made

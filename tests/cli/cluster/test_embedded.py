@@ -1,4 +1,4 @@
-"""`quorate cluster` on embedded labs: a process that outlives the command, found again by every later one.
+"""`quorate cluster` on embedded labs, which run in a background process.
 
 Labs in containers: tests/integration/test_lab.py.
 """
@@ -23,16 +23,16 @@ from quorate.integration.embedded_lab import LabPlan, embedded_lab_names, is_ali
 
 @pytest.fixture
 def labs(tmp_path, monkeypatch, quorate):
-    """A folder for labs; those that a test leaves are ended."""
+    """The command, with a folder for labs, which are removed after the test."""
     monkeypatch.setenv("QUORATE_LABS", str(tmp_path / "labs"))
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nobody is asked who is not there
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # no container engine
     yield quorate
     for name in embedded_lab_names():
         EmbeddedLab.remove(name)
 
 
-def _heed_interrupts():
-    """Also where the tests are run in the background of a shell, which has them ignore Ctrl-C."""
+def _enable_interrupts():
+    """Restore Ctrl-C, which a shell ignores for tests in the background."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -40,7 +40,7 @@ def fields(status):
     return [(one["id"], one["rack"], one["version"], one["state"]) for one in status["brokers"]]
 
 
-def test_a_lab_goes_on_from_command_to_command_and_what_is_in_it_outlives_its_process(labs):
+def test_a_lab_runs_between_commands_and_its_data_outlives_its_process(labs):
     up = json.loads(labs("cluster", "up", "--racks", "a,b", "--version", "4.0.2", "--json").out)
     assert (up["image"], fields(up)) == ("embedded", [(1, "a", "4.0.2", "running"), (2, "b", "4.0.2", "running")])
     producer = KafkaProducer(bootstrap_servers=up["bootstrap_servers"])
@@ -83,7 +83,7 @@ def test_a_lab_goes_on_from_command_to_command_and_what_is_in_it_outlives_its_pr
     assert not lab_folder("lab").exists()
 
 
-def test_a_lab_with_damaged_data_starts_again_once_the_loss_is_accepted(labs):
+def test_a_lab_with_damaged_data_starts_with_accept_data_loss(labs):
     up = json.loads(labs("cluster", "up", "--racks", "a", "--json").out)
     with closing(KafkaProducer(bootstrap_servers=up["bootstrap_servers"])) as producer:
         producer.send("orders", b"lost", partition=0).get(10)
@@ -109,37 +109,40 @@ def test_clients_of_a_secure_lab_need_its_certificate_and_password(labs):
         assert lab_folder("lab").stat().st_mode & 0o077 == 0 or path.stat().st_mode & 0o077 == 0
 
 
-def test_a_lab_that_is_there_is_not_replaced(labs):
+def test_an_existing_lab_is_not_replaced(labs):
     labs("cluster", "up", "--racks", "a")
     ended = labs("cluster", "up", "--racks", "a,b")
-    assert ended.err.splitlines()[0] == "error: lab is there already, with racks a"
+    assert ended.err.splitlines()[0] == "error: lab lab already exists, with racks a"
     ended = labs("cluster", "up", "--runtime", "docker")
-    assert ended.err.splitlines()[0] == "error: lab is there already, and embedded"
+    assert ended.err.splitlines()[0] == "error: lab lab already exists, and is embedded"
     ended = labs("cluster", "restart-broker", "1", "--version", "4.0.2")
     assert ended.err.splitlines()[0] == "error: all brokers of an embedded cluster are of one release"
     ended = labs("cluster", "restart-broker", "1", "--version", "new")
     assert ended.err.splitlines() == ["error: 'new' is not a version of Kafka: write it as 4.3.1"]
-    for command in ("stop-broker", "logs"):
-        ended = labs("cluster", command, "7")
-        assert (ended.status, ended.err.splitlines()[0]) == (1, "error: there is no broker 7, only 1")
+    ended = labs("cluster", "stop-broker", "7")
+    assert (ended.status, ended.err) == (1, "error: broker 7 does not exist; brokers of this lab: 1\n")
+    ended = labs("cluster", "logs", "7")
+    assert ended.status == 1
+    assert "broker 7" in ended.err.splitlines()[0]
     ended = labs("cluster", "cut", "1", "2", "3")
     assert ended.err.splitlines() == [
         "error: brokers 1 and 2, 3 of an embedded cluster exchange nothing that could be cut",
-        "       cut a broker off from all others, or, without naming others, from clients; real brokers (--runtime docker) can be cut off from each other",
+        "       cut a broker off from all others, or, without naming others, from clients; "
+        "real brokers (--runtime docker) can be cut off from each other",
     ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--image", "x"], "--image is for labs that run in containers"),
-        (["--heap-mb", "512"], "--heap-mb is for labs that run in containers"),
+        (["--image", "x"], "--image is for labs in containers"),
+        (["--heap-mb", "512"], "--heap-mb is for labs in containers"),
         (["--version", "2.0.0"], "an embedded cluster cannot be Kafka 2.0.0: use 4.3.1"),
         (["--name", "A B"], "a lab cannot be named 'A B'"),
         (["--property", "num.partitions=x"], "Invalid value x for configuration num.partitions"),
     ],
 )
-def test_what_cannot_be_leaves_nothing_behind(labs, arguments, said):
+def test_a_failed_start_leaves_no_files(labs, arguments, said):
     ended = labs("cluster", "up", *arguments)
     assert ended.status == 1
     assert ended.err.splitlines()[0].startswith(f"error: {said}")
@@ -147,17 +150,14 @@ def test_what_cannot_be_leaves_nothing_behind(labs, arguments, said):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-def test_a_lab_whose_start_is_not_waited_for_is_there_or_gone(labs, number):
-    """Killed, `up` can do nothing: the lab is there as if it had not been.
-
-    Interrupted, it takes back what it began.
-    """
+def test_a_lab_starts_if_up_is_killed_and_is_removed_if_up_is_interrupted(labs, number):
+    """A killed `up` cannot remove the lab, so the lab starts; an interrupted one removes it."""
     starting = "import sys; from quorate.cli.main import main; main(sys.argv[1:])"
     up = subprocess.Popen(
         [sys.executable, "-P", "-c", starting, "cluster", "up"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        preexec_fn=_heed_interrupts,
+        preexec_fn=_enable_interrupts,
     )
     folder = lab_folder("lab")
     wait_for("a lab is being started", (folder / "plan.json").exists, 20_000)
@@ -166,35 +166,35 @@ def test_a_lab_whose_start_is_not_waited_for_is_there_or_gone(labs, number):
     if number == signal.SIGINT:
         assert not folder.exists()
         return
-    wait_for("the lab is there", lambda: "lab" in embedded_lab_names(), 20_000)
+    wait_for("the lab exists", lambda: "lab" in embedded_lab_names(), 20_000)
     status = json.loads(labs("cluster", "status", "--json").out)
     assert {one["state"] for one in status["brokers"]} == {"running"}
     assert "Traceback" not in (folder / "log").read_text()
 
 
-def test_without_labs_and_without_docker_the_list_says_how_to_start_one(labs):
+def test_an_empty_list_suggests_how_to_start_a_lab(labs):
     ended = labs("cluster", "list")
     assert (ended.status, ended.out) == (0, "")
-    assert ended.err.splitlines()[-1] == "there is no lab; start one: quorate cluster up"
+    assert ended.err.splitlines()[-1] == "no lab exists; start one: quorate cluster up"
 
 
-def test_without_dockers_package_it_is_the_lab_that_is_missing(labs, monkeypatch):
-    monkeypatch.setattr("quorate.cli.cluster.run.find_spec", lambda _: None)
+def test_without_dockers_package_the_error_is_a_missing_lab(labs, monkeypatch):
+    monkeypatch.setattr("quorate.cli.cluster.labs.find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "docker", None)
     engine.cache_clear()
     for command in (["status"], ["restart-broker", "2"], ["logs", "1"]):
         ended = labs("cluster", *command)
         assert (ended.status, ended.out) == (1, "")
         assert ended.err.splitlines() == [
-            "error: there is no lab named lab",
+            "error: lab lab does not exist",
             "       start it: quorate cluster up --name lab",
         ]
     ended = labs("cluster", "down")
-    assert (ended.status, ended.out, ended.err) == (0, "", "there is no lab named lab\n")
+    assert (ended.status, ended.out, ended.err) == (0, "", "lab lab does not exist\n")
     engine.cache_clear()
 
 
-def test_a_lab_of_another_version_of_quorate_is_named_with_the_remedy(labs):
+def test_a_lab_of_another_version_of_quorate_is_an_error(labs):
     lab_folder("old").mkdir(parents=True)
     (lab_folder("old") / "lab.json").write_text("{}")
     with pytest.raises(ClusterError, match="the lab old was started by another version of quorate"):
@@ -202,7 +202,7 @@ def test_a_lab_of_another_version_of_quorate_is_named_with_the_remedy(labs):
 
 
 @pytest.mark.parametrize("name", ["../other", "", ".", "..", "/", "a/../../other"])
-def test_what_is_no_name_of_a_lab_removes_nothing(labs, tmp_path, name):
+def test_an_invalid_name_removes_nothing(labs, tmp_path, name):
     other = tmp_path / "other"
     other.mkdir()
     lab_folder("there").mkdir(parents=True)
@@ -213,26 +213,26 @@ def test_what_is_no_name_of_a_lab_removes_nothing(labs, tmp_path, name):
     assert lab_folder("there").is_dir()
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["the first has its lock", "both have begun"])
-def test_a_start_that_comes_second_leaves_the_first_alone(labs, monkeypatch, late):
+@pytest.mark.parametrize("late", [False, True], ids=["the first holds the lock", "both are starting"])
+def test_a_second_start_does_not_disturb_the_first(labs, monkeypatch, late):
     folder = lab_folder("lab")
     folder.mkdir(parents=True)
-    asked = []
+    calls = []
 
     def seen(name):
-        asked.append(name)
-        return is_alive(name) if len(asked) > late else False
+        calls.append(name)
+        return is_alive(name) if len(calls) > late else False
 
     monkeypatch.setattr(embedded_lab, "is_alive", seen)
-    with (folder / "lock").open("wb") as lock:  # as the process of the first has it
+    with (folder / "lock").open("wb") as lock:  # as the process of the first start does
         fcntl.flock(lock, fcntl.LOCK_EX)
         ended = labs("cluster", "up")
         assert (ended.status, ended.err.splitlines()[0]) == (1, "error: a lab of this name is being started")
     assert (folder / "lock").exists()
 
 
-def test_two_starts_at_one_instant_are_one_lab_as_the_first_wants_it(labs, monkeypatch):
-    """The second comes when the first has written its plan, and nobody has read it."""
+def test_two_simultaneous_starts_create_the_lab_of_the_first(labs, monkeypatch):
+    """The second starts after the first has written its plan, and before the plan is read."""
     seconds = []
 
     def start(*arguments, **options):
@@ -250,31 +250,31 @@ def test_two_starts_at_one_instant_are_one_lab_as_the_first_wants_it(labs, monke
     )
     assert lab.brokers[0].rack == "a"
     assert EmbeddedLab.remove("lab")
-    with ExitStack() as stack:  # a file that is there, and nobody holds, keeps nobody away
+    with ExitStack() as stack:  # an existing lock file that no process holds does not block a start
         assert stack.enter_context(embedded_lab._only_starter(lab_folder("lab"))) > 0
 
 
-def test_what_a_lab_calls_in_its_process_is_what_that_takes():
+def test_the_lab_process_accepts_exactly_the_calls_of_embedded_lab():
     own = vars(EmbeddedLab).items()
     called = {name for name, found in own if isinstance(found, FunctionType) and hasattr(found, "__wrapped__")}
     assert called | {"brokers", "copy_segments"} == embedded_lab_process._READ | embedded_lab_process._CHANGE
 
 
-def test_who_asks_whether_a_lab_lives_is_not_taken_for_it(labs):
+def test_a_shared_lock_does_not_make_a_lab_alive(labs):
     lab_folder("lab").mkdir(parents=True)
     with (lab_folder("lab") / "lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         assert not is_alive("lab")
 
 
-def test_what_a_lab_has_to_say_does_not_grow_without_end(tmp_path, monkeypatch):
-    """Tracebacks of the process go to the file that is written to, also after it was begun anew."""
+def test_the_log_of_a_lab_is_limited_in_size(tmp_path, monkeypatch):
+    """Tracebacks of the process go to the current log file, also after it was rotated."""
     standard = []
     monkeypatch.setattr(embedded_lab_process.os, "dup2", lambda new, _: standard.append(os.fstat(new).st_ino))
     log = embedded_lab_process._Log(tmp_path / "log")
     with closing(log):
         for number in range(30_000):
-            log.say(f"broker 1: closed a connection of 127.0.0.1: {number} 100 % of it is of no use, and will be again")
+            log.say(f"broker 1: closed a connection of 127.0.0.1: {number} {'x' * 50}")
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     assert sizes.keys() == {"log", "log.1"}
     assert max(sizes.values()) <= 1 << 20

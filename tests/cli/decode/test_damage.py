@@ -1,4 +1,4 @@
-"""Damaged logs: what is shown, what is said, and how it ends."""
+"""Damaged logs: output, errors and exit status."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from quorate.codecs.batches import read_batches
 
 @pytest.fixture
 def partition(upgrade, tmp_path):
-    """A copy that may be damaged."""
+    """A copy of a partition, to be damaged by tests."""
     return shutil.copytree(upgrade / "__consumer_offsets-1", tmp_path / "__consumer_offsets-1")
 
 
@@ -39,7 +39,7 @@ def test_a_damaged_batch_ends_its_file_with_an_error_and_status_1(quorate, parti
     assert ended.status == 1
     first, second = ended.err.splitlines()
     assert first.startswith(f"error: {segment}, position {bad.position:,}: the batch has CRC ")
-    assert second == "       records before it were decoded; use --skip-corrupt to go on with the next batch"
+    assert second == "       records before it were decoded; use --skip-corrupt to continue with the next batch"
     *records, problem = ended.lines
     assert records == [line for line in whole if json.loads(line)["offset"] < bad.base_offset]
     shown = json.loads(problem)
@@ -52,7 +52,7 @@ def test_a_damaged_batch_ends_its_file_with_an_error_and_status_1(quorate, parti
     )
 
 
-def test_skip_corrupt_goes_on_and_does_not_fail(quorate, partition, segment):
+def test_skip_corrupt_skips_the_batch_and_exits_with_0(quorate, partition, segment):
     whole = quorate("decode", partition).lines
     bad = batches(segment)[10]
     flip(segment, bad.position + 80)
@@ -64,7 +64,7 @@ def test_skip_corrupt_goes_on_and_does_not_fail(quorate, partition, segment):
     assert len(ended.lines) == len(records) + 1
 
 
-def test_other_files_are_read_behind_a_damaged_one(quorate, upgrade, segment, partition):
+def test_other_files_are_read_after_a_damaged_one(quorate, upgrade, segment, partition):
     flip(segment, batches(segment)[0].position + 80)
     other = upgrade / "__consumer_offsets-0"
     ended = quorate("decode", partition, other)
@@ -72,7 +72,7 @@ def test_other_files_are_read_behind_a_damaged_one(quorate, upgrade, segment, pa
     assert ended.lines[1:] == quorate("decode", other).lines
 
 
-def test_a_torn_tail_is_shown_and_is_no_failure(quorate, partition, segment):
+def test_a_torn_tail_is_shown_with_exit_status_0(quorate, partition, segment):
     last = batches(segment)[-1]
     segment.write_bytes(segment.read_bytes()[:-5])
     ended = quorate("decode", partition, "--summary")
@@ -85,7 +85,7 @@ def test_a_torn_tail_is_shown_and_is_no_failure(quorate, partition, segment):
     assert "path" not in in_kafkas_form.out
 
 
-def test_a_file_that_is_no_log_fails_and_says_what_to_give(quorate, tmp_path):
+def test_a_file_that_is_not_a_log_is_an_error_with_a_remedy(quorate, tmp_path):
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(gzip.compress(bytes(range(256))))
     ended = quorate("decode", path)
@@ -94,42 +94,43 @@ def test_a_file_that_is_no_log_fails_and_says_what_to_give(quorate, tmp_path):
     assert first.startswith(
         f"error: {path}, position 0: this is not a log segment, or its beginning is damaged: it is gzip"
     )
-    assert (
-        second
-        == "       nothing in it was decoded; give the .log files of a partition, its folder, or a broker's log directory"
-    )
+    remedy = "its content was not decoded; give the .log files of a partition, its folder, or a broker's log directory"
+    assert second.strip() == remedy
 
 
-def test_a_segment_without_its_beginning_says_where_batches_begin(quorate, partition, segment):
+def test_a_segment_without_its_beginning_reports_the_first_complete_batch(quorate, partition, segment):
     _, second = batches(segment)[:2]
     segment.write_bytes(segment.read_bytes()[70:])
     ended = quorate("decode", partition)
     assert ended.status == 1
     assert ended.err.splitlines() == [
-        f"error: {segment}, position 0: the file does not begin with a batch, its first bytes are missing or overwritten; "
+        f"error: {segment}, position 0: the file does not begin with a batch, "
+        "its first bytes are missing or overwritten; "
         f"the first whole batch begins at {second.position - 70:,}, with offset {second.base_offset:,}",
-        "       use --skip-corrupt to begin with the first whole batch",
+        "       use --skip-corrupt to start at the first complete batch",
     ]
     assert quorate("decode", partition, "--skip-corrupt").status == 0
 
 
-def test_damage_at_the_beginning_says_nothing_of_records_before_it(quorate, partition, segment):
+def test_damage_at_the_beginning_does_not_mention_records_before_it(quorate, partition, segment):
     flip(segment, 80)
-    assert quorate("decode", partition).err.splitlines()[1] == "       use --skip-corrupt to go on with the next batch"
+    assert (
+        quorate("decode", partition).err.splitlines()[1] == "       use --skip-corrupt to continue with the next batch"
+    )
 
 
-@pytest.mark.parametrize("behind", [True, False])
-def test_skip_corrupt_fails_only_if_the_rest_is_lost(quorate, partition, segment, behind):
+@pytest.mark.parametrize("batch_follows", [True, False])
+def test_skip_corrupt_fails_only_if_the_rest_is_lost(quorate, partition, segment, batch_follows):
     bad, following = batches(segment)[10:12]
     data = bytearray(segment.read_bytes())
     data[bad.position + 8] = 0xFF
-    segment.write_bytes(data if behind else data[: following.position])
+    segment.write_bytes(data if batch_follows else data[: following.position])
     ended = quorate("decode", partition, "--skip-corrupt")
-    assert ended.status == (0 if behind else 1)
-    assert ended.err.endswith("" if behind else "no whole batch was found behind it, the rest of the file is lost\n")
+    assert ended.status == (0 if batch_follows else 1)
+    assert ended.err.endswith("" if batch_follows else "no complete batch follows, the rest of the file is lost\n")
 
 
-def test_a_segment_that_another_follows_and_ends_inside_a_batch_is_damage(quorate, partition, segment):
+def test_an_incomplete_batch_before_a_later_segment_is_damage(quorate, partition, segment):
     shutil.copy(segment, segment.with_name(f"{10**9:020}.log"))
     segment.write_bytes(segment.read_bytes()[:-5])
     ended = quorate("decode", partition)
@@ -151,12 +152,12 @@ def test_damage_is_a_row_of_the_table(quorate, partition, segment):
     assert f"{segment.name} position {bad.position:,}: the batch has CRC" in ended.lines[-1]
 
 
-def test_encode_leaves_out_what_is_no_record_and_says_so(quorate, partition, segment):
+def test_encode_omits_damaged_batches_with_a_note(quorate, partition, segment):
     flip(segment, batches(segment)[10].position + 80)
     ended = quorate("decode", partition)
     encoded = quorate("encode", stdin=ended.out)
     assert len(encoded.lines) == len(ended.lines) - 1
-    assert encoded.err == "1 transaction markers or damaged batches in the input are not records: left out\n"
+    assert encoded.err == "1 transaction markers or damaged batches in the input are not records: omitted\n"
 
 
 @pytest.mark.parametrize(
@@ -168,13 +169,13 @@ def test_encode_leaves_out_what_is_no_record_and_says_so(quorate, partition, seg
         ("null 00", "standard input, line 2: null key at byte 0 of the key"),
     ],
 )
-def test_strict_stops_at_the_first_thing_that_is_not_understood(quorate, lines, complaint):
+def test_strict_stops_at_the_first_record_that_cannot_be_decoded(quorate, lines, complaint):
     ended = quorate("decode", "-", "--strict", stdin=f"0002000167 null\n{lines}\n0002000167 null\n")
     assert (ended.status, len(ended.lines)) == (1, 1)
     assert ended.err.splitlines()[0] == f"error: {complaint}"
 
 
-def test_strict_does_not_care_for_filters(quorate):
+def test_strict_applies_before_filters(quorate):
     assert quorate("decode", "-", "--strict", "--type", "2", stdin="0063 00\n").status == 1
 
 
@@ -186,12 +187,12 @@ def test_strict_names_the_place_in_a_log(quorate, partition, segment):
     assert ended.err.startswith(f"error: {segment}, position {last.position:,}: ")
 
 
-def test_strict_has_nothing_against_a_healthy_log(quorate, transactions):
+def test_strict_accepts_an_undamaged_log(quorate, transactions):
     assert quorate("decode", transactions, "--strict").out == quorate("decode", transactions).out
 
 
 def test_damage_that_kafka_ignores_is_an_error_with_the_value_that_kafka_reads(quorate):
-    """Issue 14: the tag says 77 bytes, 8 are there."""
+    """Issue 14: the size of the tagged field is 77 bytes, its content has 8."""
     record = "0003000167 00000000000401004df4c0d617a910f4f9"
     (line,) = quorate("decode", "-", stdin=record).lines
     found = json.loads(line)
@@ -209,7 +210,7 @@ def test_damage_that_kafka_ignores_is_an_error_with_the_value_that_kafka_reads(q
     assert "tag 0 has size 77" in row
 
 
-def test_a_value_in_other_bytes_than_kafkas_is_written_back_until_it_is_changed(quorate):
+def test_encode_keeps_the_bytes_of_a_value_until_it_is_changed(quorate):
     record = "0003000167 0000000000048000"
     (line,) = quorate("decode", "-", stdin=record).lines
     found = json.loads(line)

@@ -1,4 +1,4 @@
-"""Which records `quorate decode` shows."""
+"""The filters of `quorate decode`."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quorate.cli.errors import UserError
-from quorate.cli.moments import read_time
+from quorate.cli.times import read_time
 from quorate.codecs import RECORD_TYPES
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -15,7 +15,7 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 @pytest.fixture
 def shown(quorate, upgrade):
-    """The objects that these options leave of the upgrade."""
+    """The records of the upgrade that these options show."""
 
     def call(*options):
         ended = quorate("decode", upgrade, "--format", "jsonl", *options)
@@ -29,7 +29,7 @@ def group_of(shown):
     return shown["key"].get("group") or shown["key"].get("group_id")
 
 
-def test_group_takes_globs_and_several(shown):
+def test_group_accepts_globs_and_may_be_repeated(shown):
     everything = shown()
     assert {group_of(o) for o in shown("--group", "legacy-*")} == {
         "legacy-rr",
@@ -53,12 +53,12 @@ def test_group_takes_globs_and_several(shown):
         (["ConsumerGroup*Member*"], {5, 7, 8}),
     ],
 )
-def test_type_takes_names_and_numbers(shown, types, ids):
+def test_type_accepts_names_and_ids(shown, types, ids):
     options = [option for one in types for option in ("--type", one)]
     assert shown(*options) == [o for o in shown() if o["type"] in ids] != []
 
 
-def test_records_that_are_kept_back_tell_names_of_topics_all_the_same(quorate, upgrade):
+def test_topic_names_are_learnt_from_filtered_records(quorate, upgrade):
     def assignments(*options):
         table = quorate("decode", upgrade, "--format", "table", *options)
         rows = [re.split(" {2,}", line.strip()) for line in table.lines]
@@ -69,17 +69,17 @@ def test_records_that_are_kept_back_tell_names_of_topics_all_the_same(quorate, u
     assert any("has orders 0-5, clicks.eu 0-2" in row[-1] for row in alone)
 
 
-def test_a_type_that_does_not_exist_names_those_that_are_close(quorate, upgrade):
+def test_an_unknown_type_suggests_close_matches(quorate, upgrade):
     ended = quorate("decode", upgrade, "--type", "OffsetCommits")
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.splitlines() == [
-        "error: --type OffsetCommits: there is no such record type",
+        "error: --type OffsetCommits: unknown record type",
         "       did you mean OffsetCommit, LegacyOffsetCommit?",
         "       `quorate records` lists them all",
     ]
 
 
-def test_a_name_means_one_topic_and_a_number_every_topic(quorate):
+def test_a_type_name_matches_one_topic_and_an_id_every_topic(quorate):
     lines = "0000000167" + "00" * 20 + "\n"  # type 0 in each of the topics
     for topic in RECORD_TYPES:
         by_number = quorate("decode", "-", "--topic", topic, "--type", "0", stdin=lines)
@@ -88,11 +88,11 @@ def test_a_name_means_one_topic_and_a_number_every_topic(quorate):
         assert len(by_name.lines) == (topic == "__share_group_state")
 
 
-def test_types_that_no_release_knows_can_be_asked_for(quorate):
+def test_type_accepts_ids_that_no_release_knows(quorate):
     assert len(quorate("decode", "-", "--type", "99", stdin="0063 00\n0002000167\n").lines) == 1
 
 
-def test_since_is_included_and_until_is_not(shown):
+def test_since_is_inclusive_and_until_is_exclusive(shown):
     everything = shown()
     middle = everything[len(everything) // 2]["timestamp_ms"]
     assert shown("--since", middle) == [o for o in everything if o["timestamp_ms"] >= middle]
@@ -125,7 +125,7 @@ def test_times(text, ms_before_now):
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2 hours", "2026-13-01", "12", "-2h", "99999999999w"])
-def test_what_is_no_time_is_refused_with_what_is(text):
+def test_an_invalid_time_is_an_error_with_examples(text):
     with pytest.raises(UserError, match="is not a time") as refused:
         read_time("--until", text, NOW)
     assert "2h" in refused.value.remedy[0]
@@ -137,7 +137,7 @@ def test_tombstones(shown):
     assert shown("--no-tombstones") == [o for o in everything if o["value"] is not None]
 
 
-def test_problems_are_what_is_not_understood(quorate):
+def test_problems_shows_records_that_cannot_be_decoded(quorate):
     lines = [
         "0002000167 null",
         "0063 00",
@@ -158,7 +158,7 @@ def test_problems_are_what_is_not_understood(quorate):
     ]
 
 
-def test_filters_add_up_and_limit_counts_what_is_shown(quorate, upgrade):
+def test_filters_are_combined_and_limit_counts_shown_records(quorate, upgrade):
     options = ("--group", "legacy-*", "--type", "GroupMetadata", "--limit", "3", "--summary")
     ended = quorate("decode", upgrade, *options)
     assert [json.loads(line)["name"] for line in ended.lines] == ["GroupMetadata"] * 3
@@ -166,17 +166,17 @@ def test_filters_add_up_and_limit_counts_what_is_shown(quorate, upgrade):
     assert "more may follow: --limit was reached" in ended.err
 
 
-def test_the_summary_counts_types_tombstones_and_what_was_left_out(quorate):
+def test_the_summary_counts_types_tombstones_and_omitted_records(quorate):
     lines = "0002000167 null\n0002000167 null\n0063 00\n0003000167 00000000000500\n0003000168 null\n"
     ended = quorate("decode", "-", "--summary", "--group", "g", "--type", "2", stdin=lines)
     words = [line.split() for line in ended.err.splitlines()]
     assert ["GroupMetadata", "2", "2"] in words
-    assert "2 shown; 3 left out by filters" in ended.err
+    assert "2 shown; 3 omitted by filters" in ended.err
     everything = quorate("decode", "-", "--summary", stdin=lines)
     words = [line.split() for line in everything.err.splitlines()]
     assert ["ConsumerGroupMetadata", "2", "1"] in words
     assert ["unknown", "record", "type", "1"] in words
 
 
-def test_without_a_terminal_nothing_but_data_is_printed(quorate, upgrade):
+def test_without_a_terminal_only_data_is_printed(quorate, upgrade):
     assert quorate("decode", upgrade).err == ""

@@ -1,4 +1,4 @@
-"""What `quorate decode` prints in each format, held against what Kafka printed and what Kafka wrote."""
+"""The formats of `quorate decode`, compared with the output of Kafka's formatters and with logs."""
 
 import json
 import re
@@ -23,7 +23,7 @@ FORMATTERS = {
 
 
 def as_printed_by_that_release(captured, line):
-    """Our line as the release that printed the capture's would have it."""
+    """Convert our line to the form of the release that printed the capture."""
     if captured.folder.parent.name == "classic-3.9":  # 3.9 calls the type a version
         return line.replace('{"key":{"type":', '{"key":{"version":', 1)
     if captured.folder.parent.name.startswith("upgrade"):  # 4.0.2 prints version 4 without knowing the tagged topic id
@@ -33,7 +33,7 @@ def as_printed_by_that_release(captured, line):
 
 @partitions
 @pytest.mark.parametrize("formatter", FORMATTERS)
-def test_kafka_format_is_what_kafkas_formatters_print(quorate, captured, formatter):
+def test_kafka_format_equals_the_output_of_kafkas_formatters(quorate, captured, formatter):
     printed = list(captured.lines(f"{formatter}.jsonl"))
     ours = quorate("decode", captured.folder, "--format", "kafka").lines
     mine = [line for line in ours if json.loads(line)["key"]["type"] in FORMATTERS[formatter]]
@@ -47,7 +47,7 @@ def test_every_formatter_was_compared():
 
 
 @partitions
-def test_kafka_format_has_all_record_types_in_the_shape_of_the_formatters(quorate, captured):
+def test_kafka_format_prints_all_record_types(quorate, captured):
     records = [record for record in captured.oracle() if record["kind"] == "record" and "typeName" in record]
     ours = quorate("decode", captured.folder, "--format", "kafka").lines
     assert [json.loads(line) for line in ours] == [
@@ -60,8 +60,8 @@ def test_kafka_format_has_all_record_types_in_the_shape_of_the_formatters(quorat
 
 
 @pytest.mark.oracle
-def test_kafka_format_of_odd_records_is_what_kafka_prints(quorate, oracle):
-    """Escapes, unknown tags, trailing bytes, no UTF-8; unknown types, versions and damage, which Kafka leaves out or fails at."""
+def test_kafka_format_of_unusual_records_is_that_of_kafka(quorate, oracle):
+    """Escapes, unknown tags, trailing bytes, invalid UTF-8; records that Kafka omits or rejects."""
 
     def string(text):
         data = text if isinstance(text, bytes) else text.encode()
@@ -85,7 +85,7 @@ def test_kafka_format_of_odd_records_is_what_kafka_prints(quorate, oracle):
         ("null", "0000"),
     ]
     ended = quorate("decode", "-", "--format", "kafka", stdin="".join(f"{key} {value}\n" for key, value in lines))
-    told = [
+    expected = [
         oracle.call(
             "consoleFormat",
             formatter="OffsetsMessageFormatter",
@@ -95,11 +95,11 @@ def test_kafka_format_of_odd_records_is_what_kafka_prints(quorate, oracle):
         )["text"]
         for key, value in lines
     ]
-    assert ended.lines == [text for text in told if text]
+    assert ended.lines == [text for text in expected if text]
     assert len(ended.lines) == 8
     assert ended.err == (
-        "not shown, because Kafka's formatters print nothing for them: unknown value version (1), truncated (1), unknown record type (1), "
-        "shorter than the int16 in front (1), null key (1); --format jsonl shows them\n"
+        "omitted, because Kafka's formatters print nothing for them: unknown value version (1), truncated (1), "
+        "unknown record type (1), shorter than the int16 in front (1), null key (1); --format jsonl shows them\n"
     )
 
 
@@ -115,14 +115,14 @@ def test_jsonl_encodes_back_to_the_bytes_of_the_log(quorate, captured):
 
 @partitions
 def test_kafka_format_encodes_back_to_the_bytes_of_the_log(quorate, captured):
-    topic = ("--topic", captured.topic)  # Kafka's form does not say it
+    topic = ("--topic", captured.topic)  # Kafka's format does not contain it
     jsonl = quorate("decode", captured.folder, "--format", "jsonl").out
     kafka = quorate("decode", captured.folder, "--format", "kafka").out
     assert quorate("encode", *topic, stdin=kafka).out == quorate("encode", stdin=jsonl).out
 
 
 @partitions
-def test_jsonl_says_where_each_record_stands(quorate, captured):
+def test_jsonl_has_topic_partition_offset_and_timestamp(quorate, captured):
     records = [record for record in captured.oracle() if record["kind"] == "record"]
     printed = [json.loads(line) for line in quorate("decode", captured.folder, "--format", "jsonl").lines]
     assert [(o["topic"], o["partition"], o["offset"], o["timestamp_ms"]) for o in printed] == [
@@ -130,7 +130,7 @@ def test_jsonl_says_where_each_record_stands(quorate, captured):
     ]
 
 
-def test_jsonl_opens_nested_bytes_and_shows_tombstones(quorate, upgrade):
+def test_jsonl_decodes_nested_bytes_and_shows_tombstones(quorate, upgrade):
     printed = [
         json.loads(line) for line in quorate("decode", upgrade, "--format", "jsonl", "--group", "legacy-rr").lines
     ]
@@ -203,7 +203,7 @@ def test_jsonl_shows_transactions(quorate, transactions):
         ),
     ],
 )
-def test_jsonl_shows_what_is_not_understood_with_its_bytes(quorate, line, error, others):
+def test_jsonl_shows_undecodable_records_with_their_bytes(quorate, line, error, others):
     ended = quorate("decode", "-", "--format", "jsonl", stdin=line)
     if error is None:
         assert ended.status == 1
@@ -217,8 +217,8 @@ def test_jsonl_shows_what_is_not_understood_with_its_bytes(quorate, line, error,
     assert quorate("encode", stdin=ended.out).out.split() == [key, value]
 
 
-def test_flat_values_are_written_as_the_long_way_writes_them():
-    """The short cut for values without lists must not differ from `to_json`."""
+def test_the_fast_path_for_flat_values_equals_to_json():
+    """The fast path for values without lists must not differ from `to_json`."""
     flat = 0
     for types in RECORD_TYPES.values():
         for record_type in types.values():
@@ -240,12 +240,12 @@ def test_flat_values_are_written_as_the_long_way_writes_them():
     assert json.loads(_flat_writer(OffsetCommitValue.spec, 4)(value)) == to_json(value, 4)
 
 
-def test_text_that_is_no_utf8_is_shown_as_java_shows_it(quorate):
+def test_invalid_utf8_is_shown_as_in_java(quorate):
     key, value = "0001" + "0002c328" + "000174" + "00000001", "0003" + "00" * 12 + "0002c328" + "00" * 8
     shown = json.loads(quorate("decode", "-", "--format", "jsonl", stdin=f"{key} {value}").out)
     assert shown["key"]["group"] == shown["value"]["metadata"] == "\ufffd("
     assert decode_record(bytes.fromhex(key), bytes.fromhex(value)).problem is None
 
 
-def test_tables_are_the_default_on_terminals_only(quorate, upgrade):
+def test_the_table_is_the_default_only_on_terminals(quorate, upgrade):
     assert quorate("decode", upgrade, "--limit", "1").out.startswith('{"topic":')

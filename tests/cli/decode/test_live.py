@@ -1,4 +1,4 @@
-"""`quorate decode -b`: a real broker, and brokers that are not there."""
+"""`quorate decode -b`: a real broker, and unreachable brokers."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tests.broker.fixtures import broker as broker
 
 
 def commit(broker, group, *offsets):
-    """Committed offsets of a group without members, for a topic that is made for it."""
+    """Commit offsets of a group without members, for a topic of its own."""
     from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
     from kafka.admin import KafkaAdminClient, NewTopic
 
@@ -32,7 +32,7 @@ def commit(broker, group, *offsets):
 
 
 @pytest.mark.oracle
-def test_a_live_cluster_shows_what_its_log_directory_has(quorate, broker):
+def test_a_live_cluster_shows_the_same_as_its_log_directory(quorate, broker):
     commit(broker, "cli-live", 3, 5, 8)
     ended = quorate("decode", "-b", broker.bootstrap_servers, "--group", "cli-live", "--type", "OffsetCommit")
     assert (ended.status, ended.err) == (0, "")
@@ -53,7 +53,7 @@ def test_a_live_cluster_shows_what_its_log_directory_has(quorate, broker):
 
 
 @pytest.mark.oracle
-def test_times_bound_what_is_read_of_a_live_cluster(quorate, broker):
+def test_since_and_until_apply_to_a_live_cluster(quorate, broker):
     commit(broker, "cli-times", 1)
     time.sleep(0.01)
     middle = time.time_ns() // 1_000_000
@@ -65,7 +65,7 @@ def test_times_bound_what_is_read_of_a_live_cluster(quorate, broker):
 
 
 @pytest.mark.oracle
-def test_follow_goes_on_until_ctrl_c(start, broker):
+def test_follow_runs_until_ctrl_c(start, broker):
     commit(broker, "cli-follow", 1)
     process = start("decode", "-b", broker.bootstrap_servers, "--follow", "--group", "cli-follow", "--type", "1")
     assert json.loads(process.stdout.readline())["value"]["offset"] == 1
@@ -78,7 +78,7 @@ def test_follow_goes_on_until_ctrl_c(start, broker):
 
 
 @pytest.mark.oracle
-def test_follow_says_once_that_the_broker_is_gone_and_once_that_it_is_back(start, broker):
+def test_follow_reports_a_lost_and_a_restored_connection_once(start, broker):
     commit(broker, "cli-outage", 1)
     process = start("decode", "-b", broker.bootstrap_servers, "--follow", "--group", "cli-outage", "--type", "1")
     assert json.loads(process.stdout.readline())["value"]["offset"] == 1
@@ -98,7 +98,7 @@ def test_follow_says_once_that_the_broker_is_gone_and_once_that_it_is_back(start
 
 
 @pytest.mark.oracle
-def test_what_is_not_on_the_cluster(quorate, broker):
+def test_a_missing_partition_or_topic_is_an_error(quorate, broker):
     commit(broker, "cli-nothing", 1)
     server = ("decode", "-b", broker.bootstrap_servers)
     for options, complaint in (
@@ -123,7 +123,7 @@ def test_a_refused_login_does_not_show_the_password(start, broker, monkeypatch):
     assert b"s3cret-pass" not in err
 
 
-def test_an_unreachable_broker_is_one_line(start):
+def test_an_unreachable_broker_is_an_error_of_one_line(start):
     process = start("decode", "-b", f"127.0.0.1:{free_ports(1)[0]}", "--connect-timeout-ms", 1000)
     out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (1, b"")
@@ -132,13 +132,13 @@ def test_an_unreachable_broker_is_one_line(start):
     assert len(err.splitlines()) == 1
 
 
-def test_options_are_named_as_kafka_python_names_them():
+def test_connection_options_are_configs_of_kafka_python():
     from kafka import KafkaConsumer
 
     assert set(CONNECTION_OPTIONS) <= set(KafkaConsumer.DEFAULT_CONFIG)
 
 
-def test_options_reach_the_client(quorate, monkeypatch):
+def test_connection_options_are_passed_to_the_client(quorate, monkeypatch):
     given = {}
 
     def read_live(servers, **how):

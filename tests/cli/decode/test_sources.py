@@ -1,4 +1,4 @@
-"""Where `quorate decode` reads from, and what it says when there is nothing."""
+"""The sources of `quorate decode`, and errors about them."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def test_several_sources_one_after_the_other(quorate, upgrade):
 
 
 @pytest.mark.parametrize("again", ["", ".", "__consumer_offsets-1", "__consumer_offsets-1/00000000000000000000.log"])
-def test_nothing_is_counted_twice(quorate, upgrade, again):
+def test_a_source_given_twice_is_an_error(quorate, upgrade, again):
     ended = quorate("decode", upgrade, upgrade / again)
     assert (ended.status, ended.out) == (1, "")
     first, second = ended.err.splitlines()
@@ -57,23 +57,23 @@ def test_topics_and_partitions_can_be_chosen(quorate, transactions):
     assert places(quorate("decode", transactions, *both, "--partition", 0)) == {(TRANSACTION_STATE, 0)}
 
 
-def test_a_segment_outside_of_a_partition_folder_is_told_what_it_is(quorate, transactions, tmp_path):
+def test_topic_and_partition_describe_a_segment_outside_of_a_partition_folder(quorate, transactions, tmp_path):
     lone = tmp_path / "00000000000000000000.log"
     shutil.copy(transactions / "__transaction_state-1" / lone.name, lone)
-    told = quorate("decode", lone, "--topic", TRANSACTION_STATE, "--partition", 1)
-    assert told.out == quorate("decode", transactions / "__transaction_state-1").out
-    taken_for = quorate("decode", lone)
-    assert places(taken_for) == {(CONSUMER_OFFSETS, None)}
+    result = quorate("decode", lone, "--topic", TRANSACTION_STATE, "--partition", 1)
+    assert result.out == quorate("decode", transactions / "__transaction_state-1").out
+    default = quorate("decode", lone)
+    assert places(default) == {(CONSUMER_OFFSETS, None)}
 
 
-def test_progress_goes_up_to_the_size_of_the_files(transactions, monkeypatch):
+def test_progress_increases_to_the_size_of_the_files(transactions, monkeypatch):
     monkeypatch.setattr("quorate.codecs.log.partitions.PROGRESS_EVERY", 3)
     files = LogPartitions([str(transactions)])
-    told = []
-    assert sum(1 for _ in files.entries(progress=told.append)) == sum(1 for _ in files.entries())
-    assert told == sorted(told)
-    assert len(told) > 10
-    assert told[-1] == files.size_bytes == sum(path.stat().st_size for path in transactions.glob("*/*.log"))
+    reported = []
+    assert sum(1 for _ in files.entries(progress=reported.append)) == sum(1 for _ in files.entries())
+    assert reported == sorted(reported)
+    assert len(reported) > 10
+    assert reported[-1] == files.size_bytes == sum(path.stat().st_size for path in transactions.glob("*/*.log"))
 
 
 def test_isolation_level(quorate, transactions):
@@ -101,7 +101,7 @@ def test_lines_of_hex_of_another_topic(quorate):
         ("0002000167 null\nzz 00", "standard input, line 2: the key 'zz' is not hex"),
         ("0002000167 000", "standard input, line 1: the value has an odd number of digits"),
         ("00 00 00", "standard input, line 1: 3 words"),
-        (b"\x00\x01\xff", "standard input, line 1: not text (UTF-8)"),
+        (b"\x00\x01\xff", "standard input, line 1: not UTF-8 text"),
         (
             "0002000167 " + "q" * 100,
             "standard input, line 1: the value 'qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq…' is not hex",
@@ -114,7 +114,7 @@ def test_a_line_that_is_not_hex_is_named(quorate, text, complaint):
     assert ended.err.splitlines()[0] == f"error: {complaint}"
 
 
-def test_what_came_before_a_bad_line_was_shown(quorate):
+def test_records_before_a_bad_line_are_shown(quorate):
     assert len(quorate("decode", "-", stdin="0002000167 null\nzz").lines) == 1
 
 
@@ -133,13 +133,13 @@ def test_what_came_before_a_bad_line_was_shown(quorate):
         (["x", "--topic", "orders"], "Invalid value for '--topic'", "--help"),
         ([""], "a SOURCE is empty", "a log directory"),
         (["x", "--since", "1h", "--until", "2h"], "--since 1h is not before --until 2h", "an earlier --since"),
-        (["-", "--since", "2h"], "need times", "leave them out"),
+        (["-", "--since", "2h"], "have no timestamps", "omit them"),
         (["-b", "x:1", "--ssl-cafile", "y"], "--ssl-cafile has no effect", "add --security-protocol SASL_SSL or SSL"),
         (["-b", "x:1", "--sasl-mechanism", "PLAIN"], "--sasl-mechanism has no effect", "SASL_SSL or SASL_PLAINTEXT"),
         (["-b", "x:1", "--security-protocol", "SASL_SSL"], "needs --sasl-mechanism", "SCRAM-SHA-256"),
     ],
 )
-def test_mistakes_get_one_line_that_says_what_and_one_that_helps(quorate, arguments, complaint, remedy):
+def test_wrong_options_are_an_error_with_a_remedy(quorate, arguments, complaint, remedy):
     ended = quorate("decode", *arguments)
     assert (ended.status, ended.out) == (1, "")
     first, *rest = ended.err.splitlines()
@@ -149,13 +149,13 @@ def test_mistakes_get_one_line_that_says_what_and_one_that_helps(quorate, argume
     assert "Traceback" not in ended.err
 
 
-def test_an_empty_folder_says_what_was_expected(quorate, tmp_path):
+def test_an_empty_folder_is_an_error_with_the_expected_files(quorate, tmp_path):
     ended = quorate("decode", tmp_path)
     assert ended.status == 1
     assert f"error: {tmp_path}: no segments; expected 00000000000000000000.log" in ended.err
 
 
-def test_what_is_no_file_says_what_to_do(quorate, tmp_path):
+def test_pipes_and_broken_links_are_errors(quorate, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     pipe = quorate("decode", tmp_path / "pipe")
     assert (pipe.status, pipe.out) == (1, "")
@@ -168,7 +168,7 @@ def test_what_is_no_file_says_what_to_do(quorate, tmp_path):
     assert (link.status, link.err) == (1, f"error: {tmp_path}/link.log: is a link to gone.log, which is not there\n")
 
 
-def test_empty_segments_show_nothing_and_say_so(quorate, tmp_path, upgrade):
+def test_empty_segments_print_a_note(quorate, tmp_path, upgrade):
     partition = tmp_path / "__consumer_offsets-9"
     partition.mkdir()
     (partition / "00000000000000000000.log").touch()
@@ -178,7 +178,7 @@ def test_empty_segments_show_nothing_and_say_so(quorate, tmp_path, upgrade):
     assert quorate("decode", partition, upgrade).err == ""
 
 
-def test_a_file_that_cannot_be_opened_does_not_keep_others_from_being_read(quorate, upgrade, monkeypatch):
+def test_other_files_are_read_if_one_cannot_be_opened(quorate, upgrade, monkeypatch):
     refused = upgrade / "__consumer_offsets-0" / "00000000000000000000.log"
     really_open = Path.open
 
@@ -192,12 +192,12 @@ def test_a_file_that_cannot_be_opened_does_not_keep_others_from_being_read(quora
     assert ended.status == 1
     assert ended.err.splitlines() == [
         f"error: {refused}: the file cannot be read: Permission denied",
-        "       what is in it was not decoded; other files are",
+        "       its records were not decoded; other files are",
     ]
     assert len(ended.lines) > 400
 
 
-def test_a_partition_that_is_not_there_is_named_with_those_that_are(quorate, upgrade):
+def test_a_missing_partition_is_an_error_with_the_existing_ones(quorate, upgrade):
     ended = quorate("decode", upgrade, "--partition", 7)
     assert ended.status == 1
     assert ended.err.splitlines() == [

@@ -1,4 +1,4 @@
-"""The table of records: widths, markers, problems."""
+"""The table of records: widths, transaction markers, problems."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from quorate.codecs.record_text import RecordText
 from tests.codecs.strategies import records
 
 
-def test_topic_names_are_learnt_from_records_that_have_them(quorate, upgrade):
+def test_topic_names_are_learnt_from_earlier_records(quorate, upgrade):
     lines = quorate("decode", upgrade / "__consumer_offsets-1", "--format", "table").lines
     target = [line for line in lines if "ConsumerGroupTargetAssignmentMember " in line]
     assert all("clicks.eu " in line and "orders " in line for line in target)
@@ -28,7 +28,7 @@ def test_transaction_markers(quorate, transactions):
 
 
 @given(st.text(), st.integers(1, 30))
-def test_text_is_cut_to_its_width_and_never_without_a_mark(text, width):
+def test_cut_text_has_a_mark_and_fits_its_width(text, width):
     for cut in (cut_end(text, width), cut_middle(text, width)):
         assert cells_of(cut) <= width
         assert cut == text or "…" in cut
@@ -62,7 +62,7 @@ def test_problems_and_markers_of_any_kind_have_a_row():
         detail="5 bytes are left",
         base_offset=None,
     )
-    assert list(table.lines(problem)) == []  # it waits for others, to find good widths
+    assert list(table.lines(problem)) == []  # buffered until there are enough rows for the widths
     assert list(table.rest())[-1].split() == [
         "torn",
         "tail",
@@ -80,7 +80,7 @@ def test_problems_and_markers_of_any_kind_have_a_row():
     assert RecordText().what(unknown) == "UNKNOWN"
 
 
-def test_a_narrow_table_names_types_that_have_no_number_and_days_in_headings():
+def test_a_narrow_table_has_names_of_types_without_id_and_days_in_headings():
     entry = HexEntry(
         topic="__consumer_offsets", line=1, key_bytes=None, value_bytes=b"", record=decode_record(None, b"")
     )

@@ -1,6 +1,6 @@
-"""The picture in the README has what it is about, and asks no other host for anything.
+"""The picture of the demo in the README: its text, and no external resources.
 
-That it is what the command prints is held by test_demo_play.
+test_play.py compares it with the output of the command.
 """
 
 import html
@@ -21,7 +21,7 @@ def script():
 
 
 def text_of(svg):
-    """The characters in a picture, line by line; how they are drawn may differ between releases of rich."""
+    """Return the text of a picture by line; its drawing may differ between releases of rich."""
     pieces = re.findall(r'<text class="quorate-r\d+" x="[\d.]+" y="([\d.]+)"[^>]*>([^<]*)', svg)
     lines = {}
     for height, piece in pieces:
@@ -29,7 +29,7 @@ def text_of(svg):
     return [line.rstrip() for line in lines.values()]
 
 
-def test_the_picture_has_the_lines_that_matter():
+def test_the_picture_shows_the_demo():
     text = "\n".join(text_of(PICTURE.read_text()))
     assert "$ quorate demo" in text
     assert "6 of 6 partitions are read in their consumer's rack" in text
@@ -37,6 +37,6 @@ def test_the_picture_has_the_lines_that_matter():
     assert re.search(r"([\d,]+) messages were sent and \1 consumed", text)
 
 
-def test_the_picture_asks_no_other_host():
+def test_the_picture_has_no_external_resources():
     assert set(re.findall(r"https?://[^\s\"')]+", PICTURE.read_text())) == {"http://www.w3.org/2000/svg"}
     assert "url(" not in re.sub(r"url\(#[\w-]+\)", "", PICTURE.read_text())

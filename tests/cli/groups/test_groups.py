@@ -1,4 +1,4 @@
-"""`quorate groups` on what real brokers wrote."""
+"""`quorate groups` on logs of real brokers."""
 
 import json
 from uuid import uuid4
@@ -29,17 +29,18 @@ def test_groups_are_listed(quorate, upgrade):
     ]
 
 
-def test_a_group_is_described_with_why_its_epoch_went_up(quorate, upgrade):
+def test_describe_shows_the_cause_of_the_last_epoch_bump(quorate, upgrade):
     ended = quorate("groups", "describe", upgrade, "--group", "bill-*")
     assert ended.lines == [
         "GROUP        TYPE      ASSIGNMENT-STRATEGY  STATE   GROUP-EPOCH  TARGET-EPOCH  #MEMBERS",
         "bill-orders  Consumer  range                Stable            5             5         2",
         "",
-        "bill-orders: epoch 5 (offset 84, 2026-11-21 08:01:13.158) because a broker before Kafka 4.1 took over, which keeps no metadata hash",
+        "bill-orders: epoch 5 (offset 84, 2026-11-21 08:01:13.158) "
+        "because a broker before Kafka 4.1 took over, which keeps no metadata hash",
     ]
 
 
-def test_an_earlier_time_has_another_epoch_another_hash_and_another_reason(quorate, upgrade):
+def test_at_shows_epoch_hash_and_cause_at_an_earlier_time(quorate, upgrade):
     for at in ("2026-11-21T08:00:12", "1795248012000", "1:60"):
         ended = quorate("groups", "describe", upgrade, "--group", "bill-orders", "--at", at)
         assert "0xee51ad666778b218" in ended.lines[1]
@@ -49,7 +50,7 @@ def test_an_earlier_time_has_another_epoch_another_hash_and_another_reason(quora
     assert of_one.lines[0].endswith("METADATA-HASH")
     ended = quorate("groups", "describe", upgrade, "--group", "bill-orders", "--at", "1:58")
     assert " Reconciling " in ended.lines[1]
-    assert ended.lines[1].split()[-2] == "2"  # members that are behind the target
+    assert ended.lines[1].split()[-2] == "2"  # members below the target epoch
 
 
 def test_members_are_shown_with_rack_and_epochs(quorate, upgrade):
@@ -64,7 +65,7 @@ def test_members_are_shown_with_rack_and_epochs(quorate, upgrade):
     ]
 
 
-def test_a_topology_tells_racks_and_what_is_local(quorate, upgrade, tmp_path):
+def test_a_topology_provides_racks_and_locality(quorate, upgrade, tmp_path):
     path = tmp_path / "topology.yaml"
     path.write_text(
         "topics: {clicks.eu: {partitions: 3, racks: [[rack-a, rack-b], [rack-b, rack-c], [rack-c, rack-a]]}}"
@@ -72,8 +73,8 @@ def test_a_topology_tells_racks_and_what_is_local(quorate, upgrade, tmp_path):
     ended = quorate("groups", "members", upgrade, "--group", "bill-orders", "--topology", path, "--json")
     assert all(row["local"] is None for row in json.loads(ended.out)), "orders are not in the topology"
     rows = json.loads(quorate("groups", "offsets", upgrade, "--group", "bill-orders", "--topology", path, "--json").out)
-    told = [(row["topic"], row["partition"], row["rack"], row["racks"], row["locality"]) for row in rows[:4]]
-    assert told == [
+    result = [(row["topic"], row["partition"], row["rack"], row["racks"], row["locality"]) for row in rows[:4]]
+    assert result == [
         ("clicks.eu", 0, "rack-b", ["rack-a", "rack-b"], "local"),
         ("clicks.eu", 1, "rack-b", ["rack-b", "rack-c"], "local"),
         ("clicks.eu", 2, "rack-a", ["rack-c", "rack-a"], "local"),
@@ -88,7 +89,7 @@ def test_a_topology_tells_racks_and_what_is_local(quorate, upgrade, tmp_path):
     assert [(row["rack"], row["local"], row["remote"]) for row in rows] == [("rack-a", 1, 4), ("rack-b", 5, 2)]
 
 
-def test_offsets_have_the_columns_of_kafka(quorate, upgrade):
+def test_offsets_have_the_columns_of_kafkas_tool(quorate, upgrade):
     ended = quorate("groups", "offsets", upgrade, "--group", "bill-orders")
     assert ended.lines[0].split() == [
         *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "COMMITTED", "CONSUMER-ID", "HOST", "CLIENT-ID", "RACK")
@@ -99,8 +100,8 @@ def test_offsets_have_the_columns_of_kafka(quorate, upgrade):
 
 
 @pytest.mark.parametrize("capture", ["consumer-4.3", "classic-3.9", "share-4.3", "streams-4.3", "transactions-4.3"])
-def test_what_is_shown_is_what_the_brokers_said(quorate, capture):
-    """At the last checkpoint: states, epochs, and offsets of each group."""
+def test_states_epochs_and_offsets_match_the_brokers_responses(quorate, capture):
+    """Compared at the last checkpoint of the capture."""
     last = list(checkpoints(capture))[-1]
     path = CAPTURES / capture
     shown = {row["group"]: row for row in json.loads(quorate("groups", "describe", path, "--json").out)}
@@ -115,7 +116,7 @@ def test_what_is_shown_is_what_the_brokers_said(quorate, capture):
             continue
         compared += 1
         assert row["type"].lower() == group["type"].lower()
-        assert row["members"] == len(group.get("members", ())) or capture == "streams-4.3"  # which tells no members
+        assert row["members"] == len(group.get("members", ())) or capture == "streams-4.3"  # no members reported
         if group["groupEpoch"] is not None:
             assert (row["group_epoch"], row["target_epoch"]) == (group["groupEpoch"], group["targetAssignmentEpoch"])
         if group.get("offsets") and group["type"] != "Share":  # those are in __share_group_state
@@ -123,7 +124,7 @@ def test_what_is_shown_is_what_the_brokers_said(quorate, capture):
     assert compared >= 2
 
 
-def test_history_is_told_in_order_of_time(quorate, upgrade):
+def test_history_is_in_order_of_time(quorate, upgrade):
     ended = quorate("groups", "history", upgrade, "--group", "bill-orders", "--no-offsets")
     assert ended.lines[:3] == [
         "2026-11-21 07:58:52.252  1:0  bill-orders",
@@ -157,8 +158,8 @@ def test_history_is_told_in_order_of_time(quorate, upgrade):
     assert {one["fact"] for row in rows for one in row["what"]} >= {"EpochBumped", "HashChanged", "GenerationBegan"}
 
 
-def test_a_group_that_waits_for_its_first_member_is_not_said_to_be_for_offsets(quorate):
-    """Kafka writes an empty group when its first member is to join."""
+def test_a_group_without_members_so_far_is_not_reported_as_one_for_offsets(quorate):
+    """Kafka writes an empty group before its first member joins."""
     ended = quorate("groups", "history", CONSUMER, "--group", "cg-migrates", "--at", "3:90")
     assert [line.strip() for line in ended.lines if not line.startswith("2026")][:2] == [
         "group created, without members so far",
@@ -166,7 +167,7 @@ def test_a_group_that_waits_for_its_first_member_is_not_said_to_be_for_offsets(q
     ]
 
 
-def test_groups_that_an_upgrade_will_touch(quorate, upgrade):
+def test_groups_that_an_upgrade_affects(quorate, upgrade):
     rows = json.loads(quorate("groups", "upgrade-check", upgrade, "--json").out)
     assert [(row["group"], row["finding"]) for row in rows] == [
         ("bill-orders", "will-bump"),
@@ -187,7 +188,7 @@ def test_groups_that_an_upgrade_will_touch(quorate, upgrade):
     assert "2 members, and group.consumer.max.size is 1" in crowded.out
 
 
-def test_groups_that_a_downgrade_will_touch(quorate):
+def test_groups_that_a_downgrade_affects(quorate):
     rows = json.loads(quorate("groups", "upgrade-check", CAPTURES / "share-4.3", "--to", "4.0.2", "--json").out)
     assert [(row["group"], row["finding"], row["log_partition"]) for row in rows] == [
         ("share-b", "not-loadable", 0),
@@ -202,15 +203,13 @@ def test_groups_that_a_downgrade_will_touch(quorate):
     assert streams.out.count("will-be-lost") == 2
 
 
-def test_an_upgrade_that_changes_nothing_says_so(quorate):
+def test_an_upgrade_without_effects_prints_a_note(quorate):
     ended = quorate("groups", "upgrade-check", CAPTURES / "streams-4.3")
-    assert (ended.status, ended.out, ended.err) == (0, "", "Kafka 4.3.1 changes nothing about 2 groups\n")
+    assert (ended.status, ended.out, ended.err) == (0, "", "Kafka 4.3.1 affects none of 2 groups\n")
 
 
-@pytest.mark.parametrize(
-    ("version", "complaint"), [("3.9.2", "before 4.0"), ("5.0", "after 4.3.1"), ("x", "not a version")]
-)
-def test_releases_that_are_not_known_are_refused(quorate, upgrade, version, complaint):
+@pytest.mark.parametrize(("version", "complaint"), [("3.9.2", "from 4.0"), ("5.0", "to 4.3.1"), ("x", "not a version")])
+def test_unsupported_releases_are_errors(quorate, upgrade, version, complaint):
     ended = quorate("groups", "upgrade-check", upgrade, "--to", version)
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.startswith("error: --to ")
@@ -225,26 +224,26 @@ def test_releases_that_are_not_known_are_refused(quorate, upgrade, version, comp
         (("LOG", "--client-id", "me"), "--client-id is for a live cluster"),
         (("-b", "localhost:1", "--topology", "x"), "--topology is for a SOURCE"),
         (("LOG", "--watch", "5"), "--watch needs a live cluster"),
-        (("-b", "localhost:1", "--watch", "5", "--at", "2h"), "--watch shows what is now"),
+        (("-b", "localhost:1", "--watch", "5", "--at", "2h"), "--watch and --at exclude each other"),
         (("LOG", "--at", "yesterday"), "--at 'yesterday' is not a time"),
         (("LOG", "--at", "60"), "there are several partitions"),
         (("LOG", "--at", "99:5"), "--at 99:5: what is read has no partition 99 of __consumer_offsets"),
         (("LOG", "--at", "1:60,99:5"), "--at 99:5: what is read has no partition 99 of __consumer_offsets"),
-        (("LOG", "--group", "nobody"), "there is no group nobody"),
-        (("LOG", "--group", ""), "there is no group ''"),
-        (("LOG", "--group", "legacyjava"), "there are legacy-java, "),
-        (("LOG", "--group", "nobody"), ", … (8 in all)"),
-        (("LOG", "--at", "2020-01-01"), "there are no groups"),
+        (("LOG", "--group", "unknown"), "no group matches unknown"),
+        (("LOG", "--group", ""), "no group matches ''"),
+        (("LOG", "--group", "legacyjava"), "existing groups: legacy-java, "),
+        (("LOG", "--group", "unknown"), ", … (8 in all)"),
+        (("LOG", "--at", "2020-01-01"), "no groups found"),
     ],
 )
-def test_mistakes_are_said_in_a_line(quorate, upgrade, arguments, complaint):
+def test_wrong_options_are_an_error(quorate, upgrade, arguments, complaint):
     ended = quorate("groups", "list", *(upgrade if one == "LOG" else one for one in arguments))
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.startswith("error: ")
     assert complaint in ended.err
 
 
-def test_damage_is_told_and_the_rest_is_shown(quorate, tmp_path):
+def test_damage_is_reported_and_the_rest_is_shown(quorate, tmp_path):
     folder = tmp_path / "__consumer_offsets-1"
     folder.mkdir()
     (log,) = folders("upgrade-4.0-to-4.3-and-back")[1].glob("*.log")

@@ -1,4 +1,4 @@
-"""`quorate groups` on files reads them by columns where it can, and shows what it shows entry by entry."""
+"""`quorate groups` on files: reading by columns gives the same as reading entries."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ def test_columns_and_entries_show_the_same(capture: str, monkeypatch: pytest.Mon
     assert by_columns == by_entries
 
 
-def test_damage_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "__consumer_offsets-0"
     source = next(one for one in folders(NAMES[0]) if entries(one))
     data = bytearray(max(source.glob("*.log"), key=lambda path: path.stat().st_size).read_bytes())
@@ -47,22 +47,22 @@ def test_damage_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     (folder / f"{0:020}.log").write_bytes(data)
     found = read_files([str(folder)], (), Moment(), None, history=False)
     assert found.damaged
-    told = capsys.readouterr().err
-    assert "position 0" in told
-    assert "--skip-corrupt" not in told, "it has no such option: it goes on anyway"
+    result = capsys.readouterr().err
+    assert "position 0" in result
+    assert "--skip-corrupt" not in result, "the command always continues, and has no such option"
 
 
 @pytest.fixture
 def copies(tmp_path: Path) -> list[str]:
-    """The log directories of two brokers; the second one has not come as far in one partition."""
+    """Log directories of two brokers; in the second one, a partition lacks the latest records."""
     found = []
     for name in ("one", "two"):
         for folder in folders("upgrade-4.0-to-4.3-and-back"):
             if folder.name.startswith("__consumer_offsets"):
                 shutil.copytree(folder, tmp_path / name / folder.name)
         found.append(str(tmp_path / name))
-    (behind,) = (tmp_path / "two" / "__consumer_offsets-1").glob("*.log")
-    os.truncate(behind, 9000)
+    (shorter,) = (tmp_path / "two" / "__consumer_offsets-1").glob("*.log")
+    os.truncate(shorter, 9000)
     return found
 
 

@@ -1,4 +1,4 @@
-"""`quorate hash` on what real brokers wrote and described."""
+"""`quorate hash` on logs and metadata of real brokers."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ BEFORE_THE_RACK_CHANGED = "2026-11-21T08:18:00"
 
 @pytest.fixture(scope="module")
 def topology(tmp_path_factory):
-    """The topics as brokers described them at the end, as a description."""
+    """A description of the topics at the end of the capture."""
     image = list(checkpoints("consumer-4.3"))[-1].image
     topics = {
         name: {"id": str(topic.id), "racks": [list(racks) for racks in image.racks(topic)]}
@@ -32,7 +32,7 @@ def changed(topology: Path, tmp_path: Path, topic: str, **fields: object) -> Pat
     return path
 
 
-def test_groups_of_a_broker_stored_what_is_computed_here(quorate, topology):
+def test_computed_hashes_equal_those_that_brokers_stored(quorate, topology):
     ended = quorate("hash", "group", CONSUMER, "--topology", topology, "--check")
     assert (ended.status, ended.lines) == (
         0,
@@ -46,7 +46,7 @@ def test_groups_of_a_broker_stored_what_is_computed_here(quorate, topology):
     )
 
 
-def test_a_streams_group_stored_the_hash_of_its_sources_and_internal_topics(quorate, tmp_path):
+def test_the_hash_of_a_streams_group_covers_source_and_internal_topics(quorate, tmp_path):
     image = list(checkpoints("streams-4.3"))[-1].image
     topics = {
         name: {"id": str(topic.id), "racks": [list(racks) for racks in image.racks(topic)]}
@@ -77,11 +77,11 @@ def test_a_broker_that_moved_to_another_rack_explains_an_older_hash(quorate, top
     ended = quorate(
         "hash", "group", CONSUMER, "--topology", topology, "--group", "cg-regex", "--at", BEFORE_THE_RACK_CHANGED
     )
-    assert ended.status == 0, "a difference is an answer, unless --check asks"
+    assert ended.status == 0, "only --check makes a difference an error"
     assert ended.lines[-1] == "cg-regex: when it was stored, what is in rack rack-z now was in rack rack-b"
 
 
-def test_check_ends_with_1_where_something_differs(quorate, topology, tmp_path):
+def test_check_exits_with_1_if_a_hash_differs(quorate, topology, tmp_path):
     grown = changed(topology, tmp_path, "t-gamma", racks=[["rack-a"]] * 7)
     ended = quorate("hash", "group", CONSUMER, "--topology", grown, "--check", "--json")
     rows = {row["group"]: row for row in json.loads(ended.out)}
@@ -90,12 +90,12 @@ def test_check_ends_with_1_where_something_differs(quorate, topology, tmp_path):
     assert [one["kind"] for one in rows["cg-uniform"]["differences"]] == ["unexplained"]
 
 
-def test_one_partition_more_explains_a_hash(quorate, topology, tmp_path):
+def test_an_added_partition_explains_a_hash(quorate, topology, tmp_path):
     racks = json.loads(topology.read_text())["topics"]["t-gamma"]["racks"]
     grown = changed(topology, tmp_path, "t-gamma", racks=[*racks, ["rack-a"]])
     rows = json.loads(quorate("hash", "group", CONSUMER, "--topology", grown, "--json").out)
-    told = {one["sentence"] for row in rows for one in row["differences"] if row["group"] == "cg-uniform"}
-    assert told == {"when it was stored, topic t-gamma had 3 partitions; now it has 4"}
+    result = {one["sentence"] for row in rows for one in row["differences"] if row["group"] == "cg-uniform"}
+    assert result == {"when it was stored, topic t-gamma had 3 partitions; now it has 4"}
 
 
 def test_a_record_of_type_4_is_compared_topic_by_topic(quorate, upgrade, tmp_path):
@@ -113,7 +113,7 @@ def test_a_record_of_type_4_is_compared_topic_by_topic(quorate, upgrade, tmp_pat
     assert ended.lines[3:] == ["bill-orders: when it was stored, topic orders had 9 partitions; now it has 10"]
 
 
-def test_topics_have_hashes_in_both_forms(quorate, topology):
+def test_topics_have_hashes_of_both_algorithms(quorate, topology):
     released = json.loads(quorate("hash", "topic", "--topology", topology, "t-*", "--json").out)
     of_the_text = json.loads(
         quorate("hash", "topic", "--topology", topology, "t-alpha", "--form", "murmur3", "--json").out
@@ -128,12 +128,12 @@ def test_topics_have_hashes_in_both_forms(quorate, topology):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["hash", "group", CONSUMER], "a log has no topics"),
+        (["hash", "group", CONSUMER], "a log does not describe topics"),
         (["hash", "topic"], "give either -b"),
-        (["hash", "topic", "--topology", "TOPOLOGY", "nosuch"], "there is no topic nosuch"),
+        (["hash", "topic", "--topology", "TOPOLOGY", "nosuch"], "no topic matches nosuch"),
     ],
 )
-def test_mistakes_are_said_in_a_line(quorate, topology, arguments, said):
+def test_wrong_options_are_an_error(quorate, topology, arguments, said):
     ended = quorate(*(topology if one == "TOPOLOGY" else one for one in arguments))
     assert ended.status == 1
     assert said in ended.err

@@ -1,4 +1,4 @@
-"""`quorate hash -b`: the hash that a real broker stored is the one that is computed from its metadata."""
+"""`quorate hash -b`: the hash that a real broker stored equals the computed one."""
 
 import json
 import time
@@ -11,7 +11,7 @@ __all__ = ["racked"]
 
 
 @pytest.mark.oracle
-def test_a_live_group_stored_the_hash_of_the_clusters_topics(quorate, racked):
+def test_the_stored_hash_of_a_live_group_equals_the_computed_one(quorate, racked):
     servers = racked.bootstrap_servers
     with consumer_members(racked, "hashed", 1):
         until = time.monotonic() + PATIENCE_S

@@ -1,4 +1,4 @@
-"""A group for the tests of `quorate assign`, and what comes of it."""
+"""A group for the tests of `quorate assign`, and fixtures that run the command on it."""
 
 import json
 
@@ -16,7 +16,7 @@ GROUP = {
 
 @pytest.fixture
 def described(tmp_path):
-    """A file with this group, some of it replaced."""
+    """Write a file with this group, with some fields replaced."""
 
     def write(**other):
         path = tmp_path / "group.json"
@@ -28,18 +28,18 @@ def described(tmp_path):
 
 @pytest.fixture
 def outcomes(quorate):
-    """Label → outcome of a run with --json."""
+    """Run the command with --json; returns label → outcome, and the whole JSON as `result`."""
 
     def run(*arguments):
         ended = quorate("assign", *arguments, "--json")
         assert (ended.status, ended.err) == (0, "")
-        told = json.loads(ended.out)
-        return {one["name"]: one for one in told["outcomes"]} | {"told": told}
+        result = json.loads(ended.out)
+        return {one["name"]: one for one in result["outcomes"]} | {"result": result}
 
     return run
 
 
 def figures(lines, row):
-    """The numbers of a row of the table, without what the row is called."""
+    """Return the figures in a row of the table, without the row's name."""
     (line,) = [line for line in lines if line.startswith(row)]
     return [cell.split() for cell in line.split("│")[1:]]

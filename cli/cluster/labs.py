@@ -1,4 +1,4 @@
-"""What the commands of `quorate cluster` share: errors in the house's form, progress on stderr, checks before brokers are touched."""
+"""Shared by the commands of `quorate cluster`: attaching to a lab, errors, progress, checks."""
 
 import sys
 import time
@@ -17,31 +17,34 @@ if TYPE_CHECKING:
 
 __all__ = [
     "attached",
+    "check_exist",
     "check_majority",
     "check_paused",
     "check_running",
     "check_stopped",
-    "check_there",
-    "do",
     "docker_labs",
     "has_docker",
     "majority_note",
     "no_such_lab",
-    "said_plainly",
-    "telling",
+    "run_action",
+    "show_progress",
+    "user_errors",
 ]
 
 STOP_TIMEOUT_MS = 30_000
-"""People don't wait longer for a broker to shut down."""
+"""Time for a broker to shut down."""
 
 STOP_TIMEOUT_WITHOUT_MAJORITY_MS = 10_000
-"""A broker that is told to shut down asks the active controller; where there is none, it would wait
-for one.
+"""The same without a majority of controllers: a clean shutdown needs the active controller, and the
+broker would wait for one.
 """
 
 
 def docker_labs() -> list[str]:
-    """The labs in containers; none where there is no engine to ask, which is said where people have what it takes to use one."""
+    """Return the names of the labs in containers; none if the container engine is unreachable.
+
+    Prints a note in that case, unless Docker's package is not installed.
+    """
     from quorate.cluster.errors import ClusterError
 
     try:
@@ -55,30 +58,28 @@ def docker_labs() -> list[str]:
 
 
 @contextmanager
-def attached(name: str, tell: Callable[[str], None] = lambda _: None) -> Iterator["Lab"]:
-    """The lab of this name, let go of behind the block. Raises `ClusterError` if there is none."""
+def attached(name: str, report: Callable[[str], None] = lambda _: None) -> Iterator["Lab"]:
+    """Attach to a lab, and detach after the block. Raises `ClusterError` if it does not exist."""
     from quorate.integration.embedded_lab import EmbeddedLab, embedded_lab_names
 
     if name in embedded_lab_names():
-        with EmbeddedLab.attach(name, on_progress=tell) as embedded:
+        with EmbeddedLab.attach(name, on_progress=report) as embedded:
             yield embedded
         return
     from quorate.integration.containers import KafkaCluster
 
-    with KafkaCluster.attach(name, on_progress=tell) as lab:
+    with KafkaCluster.attach(name, on_progress=report) as lab:
         lab.stop_timeout_ms = STOP_TIMEOUT_MS
         yield lab
 
 
 @contextmanager
-def said_plainly(name: str | None = None, *, there: bool = True) -> Iterator[None]:
-    """Turn what may go wrong with engine and clients into a `UserError`.
+def user_errors(name: str | None = None, *, exists: bool = True) -> Iterator[None]:
+    """Turn errors of the container engine and of Kafka clients into `UserError`.
 
-    `ClusterError` passes, which is shown as it is.
-
-    `name` is the lab that it is about; an embedded one takes no engine. `there`: it should be there
-    already, so that without Docker's package, which started none of the labs in containers, it is
-    the lab that is missing.
+    `ClusterError` passes unchanged. `name` is the lab; an embedded one needs no engine. `exists`:
+    the lab should exist already. Labs in containers need Docker's package, so without it the error
+    is that the lab does not exist.
     """
     from quorate.cluster.errors import ClusterError
     from quorate.integration.embedded_lab import embedded_lab_names
@@ -89,14 +90,14 @@ def said_plainly(name: str | None = None, *, there: bool = True) -> Iterator[Non
         try:
             yield
         except KafkaError as error:
-            raise UserError(f"the brokers do not do it: {_first_line(error)}") from None
+            raise UserError(f"the brokers reported an error: {_first_line(error)}") from None
         return
     from quorate.integration.containers.engine import engine
 
     try:
-        engine()  # first, because without Docker's package its exceptions cannot be imported either
+        engine()  # first: without Docker's package its exceptions cannot be imported either
     except ClusterError:
-        if there and name is not None and not has_docker():
+        if exists and name is not None and not has_docker():
             raise UserError(
                 no_such_lab(name, embedded_lab_names()), f"start it: quorate cluster up --name {name}"
             ) from None
@@ -108,18 +109,18 @@ def said_plainly(name: str | None = None, *, there: bool = True) -> Iterator[Non
     try:
         yield
     except (DockerException, RequestException) as error:
-        raise UserError(f"the container engine refuses: {_first_line(error)}") from None
+        raise UserError(f"the container engine reported an error: {_first_line(error)}") from None
     except KafkaError as error:
-        raise UserError(f"the brokers do not do it: {_first_line(error)}") from None
+        raise UserError(f"the brokers reported an error: {_first_line(error)}") from None
 
 
 def no_such_lab(name: str, others: Sequence[str]) -> str:
-    """What is said of a lab that is not there."""
-    return f"there is no lab named {name}" + (f", only {', '.join(others)}" if others else "")
+    """Return the message for a missing lab, with the names of the others."""
+    return f"lab {name} does not exist" + (f"; existing labs: {', '.join(others)}" if others else "")
 
 
 def has_docker() -> bool:
-    """Whether there is what it takes to ask a container engine; without it, no lab in containers was ever started from here."""
+    """Return whether Docker's package is installed, which labs in containers need."""
     return find_spec("docker") is not None
 
 
@@ -128,8 +129,8 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def telling() -> Iterator[Callable[[str], None]]:
-    """A function that says on stderr what is being done: in one line that moves on a terminal, in lines elsewhere."""
+def show_progress() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows progress on stderr: a spinner on a terminal, otherwise lines."""
     if sys.stderr.isatty():
         from rich.console import Console
 
@@ -139,28 +140,28 @@ def telling() -> Iterator[Callable[[str], None]]:
         return
     last = ""
 
-    def tell(what: str) -> None:
+    def report(what: str) -> None:
         nonlocal last
         if what != last:
             click.echo(what, err=True)
             last = what
 
-    yield tell
+    yield report
 
 
-def do(name: str, act: Callable[["Lab"], str]) -> None:
-    """Do something to a lab, and say what it has come to."""
+def run_action(name: str, act: Callable[["Lab"], str]) -> None:
+    """Run `act` on a lab and print the text that it returns."""
     began = time.monotonic()
-    with said_plainly(name), telling() as tell, attached(name, tell) as lab:
+    with user_errors(name), show_progress() as report, attached(name, report) as lab:
         said = act(lab)
     took = time.monotonic() - began
     click.echo(f"{said} ({took:.1f} s)" if took >= 1 else said)
 
 
 def check_running(lab: "Lab", brokers: Sequence[int]) -> list[int]:
-    """The brokers that are not paused already.
+    """Return those of the brokers that are not paused.
 
-    Raises `UserError` for one that is stopped, or is not there.
+    Raises `UserError` for a broker that is stopped or does not exist.
     """
     states = _states(lab, brokers)
     for broker in brokers:
@@ -170,7 +171,7 @@ def check_running(lab: "Lab", brokers: Sequence[int]) -> list[int]:
 
 
 def check_paused(lab: "Lab", brokers: Sequence[int]) -> Sequence[int]:
-    """The brokers. Raises `UserError` for one that is not paused, or is not there."""
+    """Return the brokers. Raises `UserError` for one that is not paused or does not exist."""
     states = _states(lab, brokers)
     for broker in brokers:
         if states[broker] != "paused":
@@ -181,11 +182,10 @@ def check_paused(lab: "Lab", brokers: Sequence[int]) -> Sequence[int]:
     return brokers
 
 
-def check_there(lab: "Lab", brokers: Sequence[int]) -> Sequence[int]:
-    """The brokers.
+def check_exist(lab: "Lab", brokers: Sequence[int]) -> Sequence[int]:
+    """Return the brokers. Raises `UserError` for one that does not exist.
 
-    Raises `UserError` for one that is not there. Where stopping them leaves no majority of
-    controllers, they get less time for it.
+    Shortens the stop timeout if stopping them leaves no majority of controllers.
     """
     _states(lab, brokers)
     if not _majority({number: runs and number not in brokers for number, runs in _voters(lab).items()}):
@@ -197,12 +197,12 @@ def _states(lab: "Lab", brokers: Sequence[int]) -> dict[int, str]:
     states = {broker.id: broker.state for broker in lab.brokers}
     for broker in brokers:
         if broker not in states:
-            raise UserError(f"there is no broker {broker}, only {', '.join(map(str, states))}")
+            raise UserError(f"broker {broker} does not exist; brokers of this lab: {', '.join(map(str, states))}")
     return states
 
 
 def check_stopped(lab: "Lab", brokers: Sequence[int]) -> None:
-    """Raises `UserError` for brokers that are not there, or are there and run."""
+    """Raise `UserError` for brokers that are not stopped or do not exist."""
     states = _states(lab, brokers)
     for broker in brokers:
         if states[broker] == "paused":
@@ -210,39 +210,42 @@ def check_stopped(lab: "Lab", brokers: Sequence[int]) -> None:
         if states[broker] == "running":
             raise UserError(
                 f"broker {broker} is running",
-                f"to start it anew: quorate cluster restart-broker {broker}{option_for(lab)}",
+                f"to restart it: quorate cluster restart-broker {broker}{option_for(lab)}",
             )
 
 
 def check_majority(lab: "Lab", brokers: Sequence[int]) -> None:
-    """Raises `UserError` where brokers would wait in vain for a majority of controllers."""
+    """Raise `UserError` if the brokers could not start for lack of a majority of controllers."""
     voters = _voters(lab)
     stopped = [number for number in voters if not voters[number] and number not in brokers]
     if stopped and not _majority({number: number not in stopped for number in voters}):
         more = " ".join(map(str, (*brokers, *stopped)))
         raise UserError(
-            f"brokers {', '.join(map(str, stopped))} are controllers, and without a majority of these no broker gets ready",
+            f"brokers cannot start without a majority of controllers; stopped: {', '.join(map(str, stopped))}",
             f"start them together: quorate cluster start-broker {more}{option_for(lab)}",
         )
 
 
 def majority_note(lab: "Lab") -> str:
-    """What to say where no majority of controllers is left; nothing where there is one."""
+    """Return a note if no majority of controllers is running, else an empty text."""
     voters = _voters(lab)
     if _majority(voters) or all(broker.state == "stopped" for broker in lab.brokers):
         return ""
-    return f"note: {sum(voters.values())} of {len(voters)} controllers run, which is no majority: no leader can be elected, no broker can join"
+    return (
+        f"note: only {sum(voters.values())} of {len(voters)} controllers running, no majority: "
+        "no leader can be elected, no broker can join"
+    )
 
 
 def _majority(voters: dict[int, bool]) -> bool:
-    """Whether more than half of the controllers run; of controllers that are no brokers, it is taken for granted."""
+    """Return whether more than half of the controllers run; separate controllers are assumed to."""
     return sum(voters.values()) * 2 > len(voters) or not voters
 
 
 def _voters(lab: "Lab") -> dict[int, bool]:
-    """Controllers among the brokers → whether they run.
+    """Return controllers among the brokers → whether they run.
 
-    Controllers of their own are left alone by all commands.
+    No command acts on separate controllers.
     """
     states = {broker.id: broker.state for broker in lab.brokers}
     return {number: states[number] == "running" for number in lab.plan.voters if number in states}

@@ -1,4 +1,4 @@
-"""Times, and places in logs, as options have them."""
+"""Parse times and log positions given as options."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -16,9 +16,10 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def read_time(option: str, text: str, now: datetime) -> int:
-    """Milliseconds since 1970 of an ISO time (UTC unless it says otherwise), of such a number, or of `2h` before `now`.
+    """Parse a time into milliseconds since 1970.
 
-    Raises `UserError`.
+    Accepts an ISO time (UTC by default), milliseconds since 1970, or an age before `now`, such as
+    `2h`. Raises `UserError`.
     """
     relative = _RELATIVE.fullmatch(text)
     try:
@@ -31,7 +32,8 @@ def read_time(option: str, text: str, now: datetime) -> int:
     except (ValueError, OverflowError):
         raise UserError(
             f"{option} {text!r} is not a time",
-            "use an ISO time (2026-11-21T10:17, UTC unless it ends in an offset), milliseconds since 1970, or an age such as 90s, 15m, 2h, 7d, 2w",
+            "use an ISO time (2026-11-21T10:17, UTC unless it ends in an offset), milliseconds since 1970, "
+            "or an age such as 90s, 15m, 2h, 7d, 2w",
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -39,9 +41,10 @@ def read_time(option: str, text: str, now: datetime) -> int:
 
 
 def read_moment(text: str | None, option: str = "--at") -> "Moment":
-    """An ISO time, ms since 1970, an age (2h), PARTITION:OFFSET (several with commas), or an offset where one partition is read.
+    """Parse a moment in a log.
 
-    Raises `UserError`.
+    Accepts a time as `read_time` does, PARTITION:OFFSET (several separated by commas), or an offset
+    alone for a single partition. Raises `UserError`.
     """
     from quorate.coordinator.history import Moment
 
@@ -52,12 +55,12 @@ def read_moment(text: str | None, option: str = "--at") -> "Moment":
         offsets: dict[int | None, int] = {}
         for place in filter(None, places):
             if int(place[1]) in offsets:
-                raise UserError(f"{option} {text}: partition {int(place[1])} is there twice")
+                raise UserError(f"{option} {text}: partition {int(place[1])} is given twice")
             offsets[int(place[1])] = int(place[2])
         return Moment(offsets=offsets)
     if any(places):
         raise UserError(
-            f"{option} {text}: is neither a time nor offsets of partitions", "give these as in 17:4711,18:42"
+            f"{option} {text}: neither a time nor offsets of partitions", "give offsets as in 17:4711,18:42"
         )
     if re.fullmatch(r"\d{1,10}", text):
         return Moment(offset=int(text))

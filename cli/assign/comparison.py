@@ -1,4 +1,4 @@
-"""The figures of several outcomes: as texts, which the table in the terminal and the page of `quorate assign` both show, and as JSON."""
+"""Figures of several outcomes of `quorate assign`: as text, for table and page, and as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ __all__ = ["Comparison", "as_plain", "percent"]
 
 
 def percent(share: float | None) -> str:
-    """A share in whole percent, where only all is 100 % and only nothing 0 %; nothing for no share."""
+    """Format a share as whole percent; only exactly 1 gives 100% and only exactly 0 gives 0%.
+
+    Returns a dash for `None`.
+    """
     if share is None:
         return "–"
     rounded = round(100 * share)
@@ -28,9 +31,9 @@ def percent(share: float | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Outcomes side by side: what the group has now comes first, if it is known.
+    """Outcomes side by side; the current assignment comes first, if it is known.
 
-    `changes` are in words.
+    `changes` are texts, for headings.
     """
 
     before: GroupSituation
@@ -40,13 +43,13 @@ class Comparison:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """What there is to say of each outcome."""
-        there = (("parts", True), ("local", self.racks), ("lag", self.lags), ("moved", self.moves))
-        return tuple(name for name, wanted in there if wanted)
+        """Names of the columns of each outcome."""
+        possible = (("parts", True), ("local", self.racks), ("lag", self.lags), ("moved", self.moves))
+        return tuple(name for name, wanted in possible if wanted)
 
     @property
     def racks(self) -> bool:
-        """Whether locality can be told: racks of replicas and of members are known."""
+        """Whether locality can be computed: racks of replicas and of members are known."""
         members = [*self.before.members.values(), *self.after.members.values()]
         return self.before.racks_known and any(member.rack for member in members)
 
@@ -57,27 +60,27 @@ class Comparison:
 
     @property
     def moves(self) -> bool:
-        """Whether there is a present assignment to compare with."""
+        """Whether the current assignment is known, to compare with."""
         return any(one.explanation.moved is not None for one in self.outcomes)
 
     @cached_property
     def members(self) -> list[str]:
-        """Ids of all members, of before and after, by rack and then by what they are called."""
+        """Ids of all members, before and after the changes, by rack and then by name."""
         found = {**self.before.members, **self.after.members}
         return sorted(found, key=lambda one: (not found[one].rack, found[one].rack or "", self.name_of(one), one))
 
     @cached_property
     def rack_names(self) -> list[str | None]:
-        """Racks of members, in order; `None` for members without one."""
+        """Racks of members, sorted; `None`, for members without a rack, comes last."""
         found = {facts.rack for one in self.outcomes for facts in one.explanation.racks}
         return sorted(found, key=lambda rack: (rack is None, rack or ""))
 
     def name_of(self, member_id: str) -> str:
-        """What people call a member."""
+        """Return the name to display for a member."""
         return (self.after if member_id in self.after.members else self.before).name_of(member_id)
 
     def rack_of(self, member_id: str) -> str:
-        """A member's rack; where it changed, both."""
+        """Return a member's rack; if it changed, both the old and the new one."""
         racks = [
             situation.members[member_id].rack or "–"
             for situation in (self.before, self.after)
@@ -87,12 +90,12 @@ class Comparison:
 
     @property
     def heading(self) -> str:
-        """The group in one line."""
+        """The group and its size in one line."""
         return f"{self.after.group_id or self.after.source}: {self.summary}"
 
     @property
     def summary(self) -> str:
-        """How many members, racks, partitions and topics; which protocol."""
+        """Numbers of members, racks, partitions and topics, and the protocol."""
         situation = self.after
         racks = len({member.rack for member in situation.members.values() if member.rack})
         parts = [
@@ -107,29 +110,29 @@ class Comparison:
         return "; ".join(parts)
 
     def member_cells(self, outcome: Outcome, member_id: str) -> list[str]:
-        """A member's figures in an outcome; empty if it is not in it."""
+        """Return a member's figures in an outcome; empty cells if the outcome lacks the member."""
         facts = outcome.explanation.members.get(member_id)
         if facts is None:
             return [""] * len(self.columns)
         return self._cells(facts, _moved(facts) if outcome.choice is not None else "")
 
     def rack_cells(self, outcome: Outcome, rack: str | None) -> list[str]:
-        """The figures of a rack's members together."""
+        """Return the figures of all members of a rack."""
         facts = next((one for one in outcome.explanation.racks if one.rack == rack), None)
         return [""] * len(self.columns) if facts is None else self._cells(facts, "")
 
     def sum_cells(self, outcome: Outcome) -> list[str]:
-        """The figures of the whole group."""
+        """Return the figures of the whole group."""
         facts = outcome.explanation
         moved = "" if outcome.choice is None or facts.moved is None else f"{facts.moved:,}"
         return self._cells(facts, moved)
 
     def least_cells(self, outcome: Outcome) -> list[str]:
-        """The least that a member has."""
+        """Return the lowest figures of any member."""
         return self._spread_cells(outcome.explanation, "min")
 
     def most_cells(self, outcome: Outcome) -> list[str]:
-        """The most that a member has."""
+        """Return the highest figures of any member."""
         return self._spread_cells(outcome.explanation, "max")
 
     def _spread_cells(self, facts: Explanation, which: str) -> list[str]:
@@ -152,49 +155,53 @@ class Comparison:
         return [cells[column] for column in self.columns]
 
     def remarks(self) -> list[str]:
-        """What the figures do not show."""
+        """Return remarks on what the figures do not show."""
         found = []
         for outcome in self.outcomes:
             facts = outcome.explanation
             if outcome.rebalances > 1:
                 found.append(
-                    f"{outcome.label}: after {outcome.rebalances} rebalances; in between, what is to move belongs to nobody"
+                    f"{outcome.label}: after {outcome.rebalances} rebalances; "
+                    "partitions that move have no owner in between"
                 )
             if facts.unassigned:
-                verb = "belongs" if facts.unassigned == 1 else "belong"
+                verb = "is" if facts.unassigned == 1 else "are"
                 found.append(
-                    f"{outcome.label}: {counted(facts.unassigned, 'partition')} of subscribed topics {verb} to nobody"
+                    f"{outcome.label}: {counted(facts.unassigned, 'partition')} of subscribed topics {verb} unassigned"
                 )
             if facts.first_assigned and outcome.choice is not None:
                 found.append(
-                    f"{outcome.label}: {counted(facts.first_assigned, 'partition')} that nobody had "
+                    f"{outcome.label}: {counted(facts.first_assigned, 'partition')} without a previous owner "
                     f"{'is' if facts.first_assigned == 1 else 'are'} not counted as moved"
                 )
             if not self.lags and outcome.choice is not None and outcome.choice.name == "lag-aware":
-                found.append(f"{outcome.label}: no lags are known, so it went by the numbers of partitions alone")
+                found.append(f"{outcome.label}: no lags are known, so only numbers of partitions were balanced")
         if self.before.racks_known and not self.racks:
-            found.append("no member tells a rack, so nothing is said of locality; --rack MEMBER=RACK tries one")
+            found.append("no member has a rack, so locality is unknown; --rack MEMBER=RACK tries one")
         unknown = {one.explanation.lag_unknown for one in self.outcomes}
         if self.lags and unknown != {0}:
-            found.append(f"lag: that of {counted(max(unknown), 'partition')} is not known and not in the sums")
+            found.append(f"lag: that of {counted(max(unknown), 'partition')} is unknown and not in the sums")
         topics = set(self.after.topology.index)
         missing = sorted({topic for member in self.after.members.values() for topic in member.topics} - topics)
         if missing:
-            found.append(
-                f"not among the topics, so nothing of {'it' if len(missing) == 1 else 'them'} is assigned: {', '.join(missing[:5])}{', …' if len(missing) > 5 else ''}"
-            )
+            names = f"{', '.join(missing[:5])}{', …' if len(missing) > 5 else ''}"
+            found.append(f"subscribed but not among the topics, so not assigned: {names}")
         return found
 
 
 def _moved(facts: MemberFacts) -> str:
-    """What came and what went: +2 -1."""
+    """Format how many partitions a member gains and loses: `+2 -1`."""
     if facts.moved_in is None or facts.moved_out is None:
         return ""
     return " ".join(f"{sign}{number:,}" for sign, number in (("+", facts.moved_in), ("-", facts.moved_out)) if number)
 
 
 def as_plain(comparison: Comparison, *, remote: bool) -> dict[str, Any]:
-    """`input` is a description that `quorate assign` reads; `remote` adds the list of remote partitions to each outcome."""
+    """Return the comparison as plain values for JSON.
+
+    `input` in the result is a description that `quorate assign` reads. `remote` adds the list of
+    remote partitions to each outcome.
+    """
     return {
         "group": comparison.before.group_id,
         "source": comparison.before.source,
