@@ -6,7 +6,7 @@ from typing import Any
 
 from quorate.cluster.broker import Broker
 from quorate.cluster.clock import Clock
-from quorate.cluster.controller.controller import NotWrittenError
+from quorate.cluster.controller.controller import MetadataWriteError
 from quorate.cluster.controller.records import config_records, feature_records
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.faults import Faults
@@ -216,7 +216,7 @@ class ClusterCore(SharedCluster):
             try:
                 self.controller.write_pending()
                 self.data.close()
-            except (OSError, NotWrittenError, AppendError) as error:
+            except (OSError, MetadataWriteError, AppendError) as error:
                 self.note(f"{self.data.path} could not be closed in order: {error}; the next start recovers it")
             finally:
                 self.data.release()

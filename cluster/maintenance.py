@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from quorate.cluster.clock import Handle
-from quorate.cluster.controller.controller import Controller, NotWrittenError
+from quorate.cluster.controller.controller import Controller, MetadataWriteError
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER
 from quorate.cluster.log_manager import LogManager
@@ -122,7 +122,7 @@ class Maintenance:
     def checkpoint(self) -> None:
         """Note how far the disk is, and what there was no room for."""
         if self._log_manager.data is not None:
-            with suppress(NotWrittenError):  # it was noted
+            with suppress(MetadataWriteError):  # it was noted
                 self._controller.write_pending()
             self._log_manager.data.checkpoint()
 

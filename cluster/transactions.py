@@ -8,7 +8,7 @@ transaction half ended.
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from quorate.cluster.controller.controller import Controller, NotWrittenError
+from quorate.cluster.controller.controller import Controller, MetadataWriteError
 from quorate.cluster.coordinators import TopicHost
 from quorate.cluster.groups import GroupCoordinators
 from quorate.cluster.services import Services
@@ -190,7 +190,7 @@ class TransactionCoordinators:
             block = ProducerIdsRecord(broker_id=min(state.brokers, default=0), next_producer_id=first + _BLOCK)
             try:
                 self._controller.append([block])
-            except NotWrittenError as refused:
+            except MetadataWriteError as refused:
                 raise ApiError(MAPPED_ERRORS[refused.code]) from None
             self._next_producer_id = first
         self._next_producer_id += 1

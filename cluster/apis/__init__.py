@@ -1,10 +1,11 @@
-"""The handlers of requests: a module per API, named by it, opening with the versions and KIPs it handles.
+"""Request handlers. Each module is named after its APIs and starts with their versions and KIPs.
 
-`quorate.cluster.handlers` has the table of them.
+`quorate.cluster.handlers` maps each API to its handler.
 
-A handler is a function of the broker, the request and its context; it returns the response, or a
-`Pending` if that comes later, or `None` if there is none. One that may have much to do is a
-generator (`quorate.cluster.turns`): it yields between the parts of its work, and returns the same.
+A handler is a function of the broker, the request and its context. It returns the response, a
+`Pending` that is completed later, or `None` if the client expects no response. A handler of large
+requests is a generator (`quorate.cluster.turns`). It yields between parts of its work, so that
+other requests are served meanwhile.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 
 from quorate.cluster.broker import Broker
 from quorate.cluster.context import Context
-from quorate.cluster.controller.controller import NotWrittenError
+from quorate.cluster.controller.controller import MetadataWriteError
 from quorate.cluster.error_responses import failed_response
 from quorate.cluster.turns import Work
 from quorate.codecs.message import Message
@@ -25,25 +26,25 @@ __all__ = ["Context", "Handler", "changes_metadata"]
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 Handler = Callable[[Broker, Any, Context], "Message | Pending[Any] | Work[Any] | None"]
-"""Handles the requests of one API."""
+"""A function that handles the requests of one API."""
 
 
 def changes_metadata(
     function: Callable[[Broker, M, Context], Work[T]],
 ) -> Callable[[Broker, M, Context], Work[T]]:
-    """Have a handler run as one change of the cluster's metadata.
+    """Decorate a handler so that it runs as one change of the cluster's metadata.
 
-    If that cannot be written, the response is an error.
+    If the metadata log cannot be written, the response is an error.
     """
 
-    def written(broker: Broker, request: M, context: Context) -> Work[Any]:
+    def guarded(broker: Broker, request: M, context: Context) -> Work[Any]:
         try:
             return (yield from function(broker, request, context))
-        except NotWrittenError as refused:
+        except MetadataWriteError as refused:
             return failed_response(broker.cluster, request, context.api_version, refused.code)
 
     @wraps(function)
     def run(broker: Broker, request: M, context: Context) -> Work[T]:
-        return broker.cluster.controller.changes.run(written(broker, request, context))
+        return broker.cluster.controller.changes.run(guarded(broker, request, context))
 
     return run

@@ -1,6 +1,6 @@
-"""DescribeAcls v1–3, CreateAcls v1–3, DeleteAcls v1–3 (KIP-140, KIP-290): access control lists (ACLs) are seen, come and go.
+"""DescribeAcls v1–3, CreateAcls v1–3, DeleteAcls v1–3: access control lists (KIP-140, KIP-290).
 
-Without an authorizer they are refused with SECURITY_DISABLED.
+Without an authorizer the requests are rejected with SECURITY_DISABLED.
 """
 
 from collections.abc import Sequence
@@ -40,17 +40,13 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _UNKNOWN = 0
-"""The code of something that a client does not know, in each enum of ACLs. Kafka fails to parse a
-request with it.
-"""
-_MOST = 10_000
-"""So many ACLs can be created or deleted by one request
-(AclControlManager.MAX_RECORDS_PER_USER_OP).
-"""
+"""Code of UNKNOWN in each enum of ACLs. Kafka fails to parse a request with it."""
+_MAX_ACLS = 10_000
+"""ACLs that one request may create or delete (AclControlManager.MAX_RECORDS_PER_USER_OP)."""
 
 
 def describe_acls(broker: "Broker", request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse | None:
-    """Tell the ACLs that match a filter, by the resources that they are about."""
+    """Return the ACLs that match a filter, grouped by resource."""
     if _is_malformed(broker, context, [request]):
         return None
     if context.access is None:
@@ -78,7 +74,7 @@ def describe_acls(broker: "Broker", request: DescribeAclsRequest, context: Conte
 
 @changes_metadata
 def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) -> Work[CreateAclsResponse | None]:
-    """Create each ACL that there is not yet."""
+    """Create each ACL that does not exist yet."""
     if _is_malformed(broker, context, request.creations):
         return None
     cluster = broker.cluster
@@ -88,8 +84,8 @@ def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) 
     new: dict[Acl, None] = {}
     for creation in request.creations:
         one = _acl(creation)
-        if _is_of_filters(one):
-            return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, "ANY and MATCH are for filters only")
+        if _has_filter_values(one):
+            return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, "ANY and MATCH are allowed in filters only")
         code, message = ErrorCode.NONE, ""
         try:
             _check(one)
@@ -99,13 +95,13 @@ def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) 
             code, message = refusal.code, str(refusal)
         results.append(AclCreationResult(error_code=code, error_message=message))
         yield None
-    if len(new) > _MOST:
-        told = f"{len(new):,} ACLs in one request; at most {_MOST:,} are allowed"
-        return _all(request, ErrorCode.POLICY_VIOLATION, told)
+    if len(new) > _MAX_ACLS:
+        message = f"{len(new):,} ACLs in one request; at most {_MAX_ACLS:,} are allowed"
+        return _all(request, ErrorCode.POLICY_VIOLATION, message)
     records = []
     for one in new:
         acl_id = cluster.new_uuid()
-        while acl_id in cluster.state.acls.by_id:  # with the same seed ids come again after a restart
+        while acl_id in cluster.state.acls.by_id:  # a seeded generator repeats ids after a restart
             acl_id = cluster.new_uuid()
         records.append(acl_record(acl_id, one))
         yield None
@@ -126,7 +122,7 @@ def _acl(one: AclCreation) -> Acl:
 
 
 def _refusal(context: Context) -> ApiError | None:
-    """Why a client may not change ACLs."""
+    """Return the error for a client that may not change ACLs."""
     if context.access is None:
         return ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     if not context.access.may_with_cluster(Operation.ALTER):
@@ -139,8 +135,8 @@ def _all(request: CreateAclsRequest, code: ErrorCode, message: str | None) -> Cr
     return CreateAclsResponse(results=(one,) * len(request.creations))
 
 
-def _is_of_filters(acl: Acl) -> bool:
-    """Whether an ACL has what only filters may have. Kafka fails over the whole request then."""
+def _has_filter_values(acl: Acl) -> bool:
+    """Return whether an ACL has a value for filters only. Kafka fails the whole request then."""
     return (
         acl.resource_type is ResourceType.ANY
         or acl.pattern_type in (PatternType.ANY, PatternType.MATCH)
@@ -150,7 +146,7 @@ def _is_of_filters(acl: Acl) -> bool:
 
 
 def _check(acl: Acl) -> None:
-    """Raises `ApiError` for an ACL that cannot be (AclApis, AclControlManager.validateNewAcl)."""
+    """Raise `ApiError` for an invalid ACL (AclApis, AclControlManager.validateNewAcl)."""
     problem = None
     if acl.resource_type is ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
         problem = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
@@ -175,13 +171,13 @@ def _check(acl: Acl) -> None:
 
 @changes_metadata
 def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) -> Work[DeleteAclsResponse | None]:
-    """Delete the ACLs that match any of the filters, and tell them."""
+    """Delete the ACLs that match any of the filters, and return them."""
     if _is_malformed(broker, context, request.filters):
         return None
     cluster = broker.cluster
     if (refused := _refusal(context)) is not None:
         return _each(request, refused.code, refused.message)
-    gone: dict[Uuid, None] = {}
+    deleted: dict[Uuid, None] = {}
     results = []
     for one in request.filters:
         yield None
@@ -192,15 +188,14 @@ def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) 
             )
             continue
         found = cluster.state.acls.matching(wanted)
-        gone |= dict.fromkeys(acl_id for acl_id, _ in found)
+        deleted |= dict.fromkeys(acl_id for acl_id, _ in found)
         results.append(
             DeleteAclsFilterResult(error_message=None, matching_acls=tuple(_deleted(acl) for _, acl in found))
         )
-    if len(gone) > _MOST:
-        return _each(
-            request, ErrorCode.INVALID_REQUEST, f"Cannot remove more than {_MOST} acls in a single delete operation."
-        )
-    yield from cluster.controller.appending(RemoveAccessControlEntryRecord(id=acl_id) for acl_id in gone)
+    if len(deleted) > _MAX_ACLS:
+        message = f"Cannot remove more than {_MAX_ACLS} acls in a single delete operation."
+        return _each(request, ErrorCode.INVALID_REQUEST, message)
+    yield from cluster.controller.appending(RemoveAccessControlEntryRecord(id=acl_id) for acl_id in deleted)
     return DeleteAclsResponse(filter_results=tuple(results))
 
 
@@ -235,7 +230,10 @@ def _filter(one: Any) -> AclFilter:
 
 
 def _is_malformed(broker: "Broker", context: Context, parts: Sequence[Any]) -> bool:
-    """Whether something is unknown to the client itself, in an ACL or a filter: the connection is closed, as by Kafka, which cannot parse it."""
+    """Return whether an ACL or a filter has an UNKNOWN value, and close the connection if so.
+
+    Kafka fails to parse such a request.
+    """
     unknown = any(
         _UNKNOWN
         in (
@@ -249,6 +247,6 @@ def _is_malformed(broker: "Broker", context: Context, parts: Sequence[Any]) -> b
         for one in parts
     )
     if unknown:
-        broker.note(f"closed a connection of {context.connection.host[1:]}: an ACL or a filter has an unknown element")
+        broker.note(f"closed a connection of {context.connection.host[1:]}: an ACL or a filter has a value UNKNOWN")
         context.connection.close()
     return unknown

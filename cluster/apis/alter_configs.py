@@ -1,7 +1,8 @@
-"""AlterConfigs v0–2, IncrementalAlterConfigs v0–1 (KIP-133, KIP-339): configs of topics, of groups (KIP-848), of client metrics (KIP-714), and of brokers while they run (KIP-226) change.
+"""AlterConfigs v0–2, IncrementalAlterConfigs v0–1 (KIP-133, KIP-339).
 
-Which there are is in the table of `quorate.codecs.configs`, and what they may be is checked by
-`config_validation`.
+They change configs of topics, groups (KIP-848), client metrics (KIP-714), and dynamic configs of
+brokers (KIP-226). `quorate.codecs.configs` has the table of configs, and `config_validation` checks
+their values.
 """
 
 from collections import Counter
@@ -74,7 +75,7 @@ def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Conte
 def incremental_alter_configs(
     broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
 ) -> Work[IncrementalAlterConfigsResponse]:
-    """Set some configs of each resource, delete them, append to lists, or subtract from them."""
+    """Set or delete configs of each resource, append to lists, or subtract from lists."""
     found = yield from _altered(broker, context.access, request.resources, _changed, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=tuple(
@@ -90,7 +91,7 @@ def incremental_alter_configs(
 
 
 def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, ConfigKey]) -> dict[str, str | None]:
-    """A resource's own configs after an incremental change."""
+    """Return a resource's own configs after an incremental change."""
     result: dict[str, str | None] = dict(own)
     for each in one.configs:
         match each.config_operation:
@@ -110,7 +111,7 @@ def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, ConfigKey]) -
 
 
 def _parts(text: str) -> list[str]:
-    """As Java splits a text: an empty one has one empty part, at the end of others none is left."""
+    """Split like Java's `String.split`: "" has one empty part; trailing empty parts are dropped."""
     parts = text.split(",")
     while text and parts and not parts[-1]:
         parts.pop()
@@ -123,18 +124,15 @@ Change = Callable[[Any, Mapping[str, str], Mapping[str, ConfigKey]], dict[str, s
 def _altered(
     broker: "Broker", access: "Access | None", resources: Sequence[Any], change: Change, only_check: bool
 ) -> Work[list[tuple[Any, ErrorCode, str | None]]]:
-    """Each resource, in the order of the request, with the outcome.
+    """Return each resource with its error and message, in the order of the request.
 
-    One that is named twice has an error in each place.
-
-    For AlterConfigs a broker of 4.3.1 sends no response at all then: counting the errors fails
-    (AlterConfigsResponse.errors).
+    A resource that is named twice has an error in each place. For AlterConfigs a broker of 4.3.1
+    sends no response at all then: counting the errors fails (AlterConfigsResponse.errors).
     """
-    # An operation that there is not has Kafka's controller fail with everything that the broker
-    # passes on.
-    nonsense = False
+    # An unknown operation makes Kafka's controller fail everything that the broker forwards to it.
+    unknown_operation = False
     for one in resources:
-        nonsense = nonsense or (
+        unknown_operation = unknown_operation or (
             one.resource_type != BROKER
             and not _denied(access, one)
             and _is_sound(broker.cluster, one)
@@ -156,11 +154,11 @@ def _altered(
             denied = _denied(access, one)
             if denied and one.resource_type != BROKER:
                 raise ApiError(denied)
-            if nonsense and one.resource_type != BROKER:
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no such operation")
+            if unknown_operation and one.resource_type != BROKER:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown operation")
             if (failure := _operation_error(broker.cluster, one)) is not None:
                 raise failure
-            # A broker checks what is asked of itself before its controller asks who sent it.
+            # A broker validates its own configs before the controller checks permissions.
             changes = _alter(broker, one, change)
             if denied:
                 raise ApiError(denied)
@@ -175,7 +173,10 @@ def _altered(
 
 
 def _denied(access: "Access | None", one: Any) -> ErrorCode:
-    """The error for a client that may not alter the configs of a resource: ALTER_CONFIGS of a topic or group, or of the cluster for all others."""
+    """Return the error for a client that may not alter the configs of a resource.
+
+    The operation is ALTER_CONFIGS on the topic or group, and on the cluster for other types.
+    """
     kind, code, name = {
         TOPIC: (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED, one.resource_name),
         GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED, one.resource_name),
@@ -192,7 +193,7 @@ def _is_sound(cluster: "SharedCluster", one: Any) -> bool:
 
 
 def _check_request(cluster: "SharedCluster", one: Any) -> None:
-    """Raises `ApiError` for what no resource can be given."""
+    """Raise `ApiError` for duplicate configs, null values and unknown resource types."""
     names = [each.name for each in one.configs]
     if len(set(names)) != len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -205,9 +206,9 @@ def _check_request(cluster: "SharedCluster", one: Any) -> None:
 
 
 def _operation_error(cluster: "SharedCluster", one: Any) -> ApiError | None:
-    """What fails first before anything is done: an unknown operation, or an appended value of a config that is no list.
+    """Return the first unknown operation, or APPEND to a config that is no list, as an error.
 
-    In the order of Java's HashMap.
+    Configs are checked in the order of Java's HashMap, before anything is changed.
     """
     known = cluster.broker_configs.keys(one.resource_type)
     operations: JavaHashMap[str, int] = JavaHashMap()
@@ -217,8 +218,8 @@ def _operation_error(cluster: "SharedCluster", one: Any) -> ApiError | None:
         if operation not in range(4):
             return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
         key = known.get(name)
-        # Kafka's controller does not know the types of client metrics' configs: none of them is a
-        # list to it.
+        # Kafka's controller does not know the types of client metrics' configs, so that none is a
+        # list for it.
         is_list = key is not None and key.type is ConfigType.LIST and one.resource_type != CLIENT_METRICS
         if operation in (_APPEND, _SUBTRACT) and not is_list:
             verb = "APPEND" if operation == _APPEND else "SUBTRACT"
@@ -230,7 +231,7 @@ def _operation_error(cluster: "SharedCluster", one: Any) -> ApiError | None:
 
 
 def _alter(broker: "Broker", one: Any, change: Change) -> list[Message]:
-    """The records of a resource's change. Raises `ApiError`."""
+    """Return the records that change the configs of a resource. Raises `ApiError`."""
     cluster = broker.cluster
     kind, name = one.resource_type, one.resource_name
     known = cluster.broker_configs.keys(kind)
@@ -238,7 +239,7 @@ def _alter(broker: "Broker", one: Any, change: Change) -> list[Message]:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         if not is_valid_name(name):
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"invalid topic name {name!r}")
         topic = cluster.topics.get(name)
         result = change(one, {} if topic is None else topic.config, known)
         check_topic_configs(cluster.broker_configs, result)

@@ -1,4 +1,4 @@
-"""DescribeCluster v0–2 (KIP-700), DescribeTopicPartitions v0 (KIP-966): brokers, and partitions page by page."""
+"""DescribeCluster v0–2 (KIP-700), DescribeTopicPartitions v0 (KIP-966), which has pages."""
 
 from typing import TYPE_CHECKING
 
@@ -29,15 +29,15 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 def describe_cluster(broker: "Broker", request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
-    """Who is there."""
+    """Return the registered brokers and the controller's id."""
     cluster = broker.cluster
     if request.endpoint_type != _BROKERS:
         controllers = request.endpoint_type == _CONTROLLERS
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if controllers else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="this is a broker, and controllers are asked for"
+            error_message="controller endpoints were requested from a broker"
             if controllers
-            else f"there are no endpoints of type {request.endpoint_type}",
+            else f"unknown endpoint type {request.endpoint_type}",
         )
     return DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
@@ -58,13 +58,13 @@ def describe_cluster(broker: "Broker", request: DescribeClusterRequest, context:
 def describe_topic_partitions(
     broker: "Broker", request: DescribeTopicPartitionsRequest, context: Context
 ) -> Work[DescribeTopicPartitionsResponse]:
-    """Partitions in the order of topics' names, as many as are asked for, and where to go on."""
+    """Return one page of partitions, sorted by topic, and the cursor of the next page."""
     cluster, access = broker.cluster, context.access
     up = cluster.alive
     names = sorted({one.name for one in request.topics} or cluster.topics)
-    if (bad := _bad_paging(request)) is not None:
+    if (error := _bad_paging(request)) is not None:
         refused = yield from each(
-            request.topics, lambda one: DescribeTopicPartitionsResponseTopic(error_code=bad, name=one.name)
+            request.topics, lambda one: DescribeTopicPartitionsResponseTopic(error_code=error, name=one.name)
         )
         return DescribeTopicPartitionsResponse(topics=refused)
     first = 0
@@ -77,17 +77,17 @@ def describe_topic_partitions(
         names = [name for name in names if name in allowed]
     if request.cursor is not None:
         first = request.cursor.partition_index if names and names[0] == request.cursor.topic_name else 0
-    left = min(max(request.response_partition_limit, 1), 2000)
+    remaining = min(max(request.response_partition_limit, 1), 2000)
 
     def operations(name: str) -> int:
         return TOPIC_OPERATIONS if access is None else access.operations(ResourceType.TOPIC, name, TOPIC_OPERATIONS)
 
     topics = []
-    following = None
+    next_cursor = None
     for name in names:
         yield None
-        if left <= 0:
-            following = Cursor(topic_name=name, partition_index=0)
+        if remaining <= 0:
+            next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = cluster.topics.get(name)
         if topic is None:
@@ -101,8 +101,8 @@ def describe_topic_partitions(
                 )
             )
             continue
-        part = topic.partitions[first : first + left]
-        left -= len(part)
+        part = topic.partitions[first : first + remaining]
+        remaining -= len(part)
         topics.append(
             DescribeTopicPartitionsResponseTopic(
                 name=name,
@@ -113,18 +113,22 @@ def describe_topic_partitions(
             )
         )
         if first + len(part) < len(topic.partitions):
-            following = Cursor(topic_name=name, partition_index=first + len(part))
+            next_cursor = Cursor(topic_name=name, partition_index=first + len(part))
             break
         first = 0
     topics += [
         DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
         for name in denied
     ]
-    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=following)
+    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=next_cursor)
 
 
 def _bad_paging(request: DescribeTopicPartitionsRequest) -> ErrorCode | None:
-    """What is wrong with a request as a whole: a cursor that points to a topic which is not asked for, or to no partition; a topic without a name."""
+    """Return the error that rejects a whole request.
+
+    It is a cursor with a topic that is not requested or a negative partition, or an empty topic
+    name.
+    """
     cursor = request.cursor
     if cursor is not None and (
         cursor.partition_index < 0 or (request.topics and cursor.topic_name not in {one.name for one in request.topics})

@@ -1,6 +1,7 @@
-"""DescribeConfigs v1–4: configs of topics, brokers, client metrics and groups (KIP-133, KIP-226, KIP-569, KIP-714, KIP-848).
+"""DescribeConfigs v1–4: configs of topics, brokers, client metrics and groups.
 
-Which there are is in the table of `quorate.codecs.configs`.
+See KIP-133, KIP-226, KIP-569, KIP-714 and KIP-848. `quorate.codecs.configs` has the table of
+configs.
 """
 
 import re
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.shared import SharedCluster
 
-__all__ = ["broker_config", "is_this_broker", "shown", "strange_type", "topic_config"]
+__all__ = ["broker_config", "is_this_broker", "shown", "topic_config", "unknown_resource_type"]
 
 _FROM_TOPIC, _FROM_BROKER, _FROM_ALL_BROKERS, _AT_START, _DEFAULT = 1, 2, 3, 4, 5
 _FROM_CLIENT_METRICS, _FROM_GROUP = 7, 8
@@ -38,7 +39,10 @@ _MIN_IN_SYNC = "min.insync.replicas"
 
 
 def broker_config(cluster: "SharedCluster", broker: int | None) -> dict[str, str]:
-    """The configs that the controller has of a broker, or of `ALL`: what was changed, and with eligible leader replicas (KIP-966) how many replicas have to be in sync."""
+    """Return the dynamic configs of a broker, or the cluster-wide ones for `ALL`.
+
+    With eligible leader replicas (KIP-966) `min.insync.replicas` is always one of the latter.
+    """
     configs = dict(cluster.broker_configs.changed.get(broker, {}))
     if broker is ALL and has_eligible_leaders(cluster.features):
         configs.setdefault(_MIN_IN_SYNC, cluster.broker_configs.get(_MIN_IN_SYNC))
@@ -46,7 +50,10 @@ def broker_config(cluster: "SharedCluster", broker: int | None) -> dict[str, str
 
 
 def shown(broker: "Broker", config: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
-    """The configs of a topic with configs of its own, as they were given, and where each comes from, as a broker sees it."""
+    """Return the configs of a topic with the source of each, as a broker reports them.
+
+    `config`: the topic's own configs. Values are as the client wrote them.
+    """
     keys = broker.cluster.broker_configs.keys(ConfigResourceType.TOPIC).values()
     return [_shown(broker, one, config, _FROM_TOPIC) for one in keys]
 
@@ -57,26 +64,26 @@ def _shown(broker: "Broker", key: ConfigKey, own: Mapping[str, str], own_source:
     if key.synonyms:
         found += _synonyms(broker, [name for name, _ in key.synonyms])
         value = broker.cluster.broker_configs.of_topic(key.name, {}, broker.id) if own_source == _FROM_TOPIC else value
-    elif own_source == _FROM_GROUP:  # no config of brokers counts next, but the default by the group's own name
+    elif own_source == _FROM_GROUP:  # groups do not inherit configs of brokers
         found.append((key.name, value, _DEFAULT))
     return DescribeConfigsResourceResult(
         name=key.name,
         value=found[0][1] if found else value,
         config_source=found[0][2] if found else _DEFAULT,
         config_type=int(key.type),
-        synonyms=_told(found),
+        synonyms=_as_synonyms(found),
         documentation=None,
     )
 
 
 def _read(one: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
-    """A config as Kafka has it after reading what was given."""
+    """Return a config with its value as Kafka prints it after parsing."""
     value = None if one.value is None else ConfigKey(name=one.name, type=ConfigType(one.config_type)).parsed(one.value)
     return one if value == one.value else replace(one, value=value)
 
 
 def _synonyms(broker: "Broker", names: Sequence[str]) -> list[tuple[str, str, int]]:
-    """Where a broker's configs that mean the same were given, first what counts: name, value, source."""
+    """Return name, value and source of a config's synonyms, highest precedence first."""
     cluster = broker.cluster
     known = cluster.broker_configs.keys(ConfigResourceType.BROKER)
     defaults = {each: known[each].default for each in names if each in known}
@@ -87,12 +94,12 @@ def _synonyms(broker: "Broker", names: Sequence[str]) -> list[tuple[str, str, in
     ]
     every = [(each, values[each], source) for values, source in sources for each in names if each in values]
     every += [(each, value, _DEFAULT) for each, value in defaults.items() if value is not None]
-    while every and every[0][0] != names[0]:  # Kafka shows none before the config itself was given
+    while every and every[0][0] != names[0]:  # Kafka omits synonyms of higher precedence than the config
         del every[0]
     return every
 
 
-def _told(found: list[tuple[str, str, int]], *, secret: bool = False) -> tuple[DescribeConfigsSynonym, ...]:
+def _as_synonyms(found: list[tuple[str, str, int]], *, secret: bool = False) -> tuple[DescribeConfigsSynonym, ...]:
     return tuple(
         DescribeConfigsSynonym(name=name, value=None if secret else value, source=source)
         for name, value, source in found
@@ -100,16 +107,16 @@ def _told(found: list[tuple[str, str, int]], *, secret: bool = False) -> tuple[D
 
 
 def _of_broker(broker: "Broker") -> Iterator[DescribeConfigsResourceResult]:
-    """A broker's configs: all that its release has, and what Kafka does not know but was given while it runs."""
+    """Yield a broker's configs: those of its release, and unknown ones that are dynamic."""
     cluster = broker.cluster
-    settings = cluster.broker_configs
-    at_start = {**settings.properties, **_facts(broker)}
-    known = settings.keys(ConfigResourceType.BROKER)
-    changed = {*settings.changed.get(broker.id, {}), *broker_config(cluster, ALL)}
+    broker_configs = cluster.broker_configs
+    at_start = {**broker_configs.properties, **_own_properties(broker)}
+    known = broker_configs.keys(ConfigResourceType.BROKER)
+    changed = {*broker_configs.changed.get(broker.id, {}), *broker_config(cluster, ALL)}
     for name in sorted({*known, *at_start, *changed} - {MAX_PARTITIONS}):
-        key = broker_config_key(settings.kafka_version, name)
+        key = broker_config_key(broker_configs.kafka_version, name)
         found = _synonyms(broker, [name, *(synonym for synonym, _ in key.synonyms)])
-        if name in at_start and name not in settings.properties:
+        if name in at_start and name not in broker_configs.properties:
             found.insert(0, (name, at_start[name], _AT_START))
         if key.internal and all(source == _DEFAULT for *_, source in found):
             continue
@@ -120,16 +127,16 @@ def _of_broker(broker: "Broker") -> Iterator[DescribeConfigsResourceResult]:
             read_only=key.custom or key.update_mode is UpdateMode.READ_ONLY,
             config_source=found[0][2] if found else _DEFAULT,
             is_sensitive=key.sensitive,
-            synonyms=_told(found, secret=key.sensitive),
+            synonyms=_as_synonyms(found, secret=key.sensitive),
             config_type=int(key.type),
             documentation=None,
         )
 
 
-def _facts(broker: "Broker") -> dict[str, str]:
-    """What a broker's server.properties would say of itself."""
+def _own_properties(broker: "Broker") -> dict[str, str]:
+    """Return the configs that would be in the broker's own server.properties."""
     address = f"PLAINTEXT://{broker.host}:{broker.port}"
-    said = {
+    configs = {
         "advertised.listeners": address,
         "broker.id": str(broker.id),
         "listeners": address,
@@ -137,14 +144,14 @@ def _facts(broker: "Broker") -> dict[str, str]:
         "process.roles": "broker,controller",
     }
     if broker.rack is not None:
-        said["broker.rack"] = broker.rack
+        configs["broker.rack"] = broker.rack
     if broker.cluster.data is not None:
-        said["log.dirs"] = str(broker.cluster.data.path)
-    return said
+        configs["log.dirs"] = str(broker.cluster.data.path)
+    return configs
 
 
 def _of_all_brokers(cluster: "SharedCluster") -> Iterator[DescribeConfigsResourceResult]:
-    """What was changed for all brokers while they run."""
+    """Yield the cluster-wide dynamic configs of brokers."""
     for name, value in broker_config(cluster, ALL).items():
         key = broker_config_key(cluster.broker_configs.kafka_version, name)
         yield DescribeConfigsResourceResult(
@@ -153,7 +160,7 @@ def _of_all_brokers(cluster: "SharedCluster") -> Iterator[DescribeConfigsResourc
             read_only=key.custom,
             config_source=_FROM_ALL_BROKERS,
             is_sensitive=key.sensitive,
-            synonyms=_told([(name, value, _FROM_ALL_BROKERS)], secret=key.sensitive),
+            synonyms=_as_synonyms([(name, value, _FROM_ALL_BROKERS)], secret=key.sensitive),
             config_type=int(key.type),
             documentation=None,
         )
@@ -164,14 +171,14 @@ def describe_configs(
 ) -> Work[DescribeConfigsResponse]:
     """Describe the configs of each resource.
 
-    One of a type that the release does not know keeps all others from being described.
+    A resource type that the release does not know rejects the whole request.
     """
-    if (strange := strange_type(broker.cluster, request.resources)) is not None:
+    if (unknown := unknown_resource_type(broker.cluster, request.resources)) is not None:
         return DescribeConfigsResponse(
             results=tuple(
                 DescribeConfigsResult(
                     error_code=ErrorCode.INVALID_REQUEST,
-                    error_message=f"resources of type {strange} have no configs",
+                    error_message=f"resource type {unknown} has no configs",
                     resource_type=one.resource_type,
                     resource_name=one.resource_name,
                 )
@@ -182,14 +189,14 @@ def describe_configs(
     return DescribeConfigsResponse(results=found)
 
 
-def strange_type(cluster: "SharedCluster", resources: Sequence[DescribeConfigsResource]) -> int | None:
-    """A type of resource that is asked for, but has no configs in the cluster's release."""
+def unknown_resource_type(cluster: "SharedCluster", resources: Sequence[DescribeConfigsResource]) -> int | None:
+    """Return a requested resource type that has no configs in the cluster's release, if any."""
     known = {one for one in ConfigResourceType if one is _LOGGER or cluster.broker_configs.keys(one)}
     return min({one.resource_type for one in resources} - known, default=None)
 
 
-def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:
-    name, cluster, kind = asked.resource_name, broker.cluster, asked.resource_type
+def _described(broker: "Broker", requested: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:
+    name, cluster, kind = requested.resource_name, broker.cluster, requested.resource_type
     known = cluster.broker_configs.keys(kind)
     try:
         if kind == ConfigResourceType.TOPIC:
@@ -208,18 +215,18 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
             own = {each: parsed(known[each], value) for each, value in given.items()}
             configs = [_shown(broker, one, own, _FROM_CLIENT_METRICS) for one in known.values()]
         else:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no configs here")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"configs of resource type {kind} are not supported")
     except ApiError as refusal:
         return DescribeConfigsResult(
             error_code=refusal.code,
             error_message=refusal.message,
-            resource_type=asked.resource_type,
+            resource_type=requested.resource_type,
             resource_name=name,
         )
-    keys = frozenset(asked.configuration_keys or ())
+    keys = frozenset(requested.configuration_keys or ())
     return DescribeConfigsResult(
         error_message=None,
-        resource_type=asked.resource_type,
+        resource_type=requested.resource_type,
         resource_name=name,
         configs=tuple(
             _without_synonyms(one) if not synonyms else one for one in configs if not keys or one.name in keys
@@ -240,18 +247,18 @@ def _without_synonyms(one: DescribeConfigsResourceResult) -> DescribeConfigsReso
 
 
 def topic_config(cluster: "SharedCluster", name: str) -> dict[str, str]:
-    """A topic's own configs. Raises `ApiError` without such a topic."""
+    """Return a topic's own configs. Raises `ApiError` if the topic does not exist."""
     if not is_valid_name(name):
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"invalid topic name {name!r}")
     if name not in cluster.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return cluster.topics[name].config
 
 
 def is_this_broker(broker: "Broker", name: str) -> bool:
-    """Whether a name is the broker's id; an empty one means the configs that all brokers were given while they run.
+    """Return whether a resource name is this broker's id; "" means cluster-wide dynamic configs.
 
-    Raises `ApiError` for any other.
+    Raises `ApiError` for any other name.
     """
     if not name:
         return False

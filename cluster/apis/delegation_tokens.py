@@ -1,7 +1,8 @@
-"""CreateDelegationToken v1–3, RenewDelegationToken v1–2, ExpireDelegationToken v1–2, DescribeDelegationToken v1–3 (KIP-48): refused.
+"""Delegation tokens (KIP-48), all rejected as by a broker without `delegation.token.secret.key`.
 
-As a broker without `delegation.token.secret.key` refuses them: on listeners without SASL the
-request is not allowed, on others tokens are disabled.
+CreateDelegationToken v1–3, RenewDelegationToken v1–2, ExpireDelegationToken v1–2,
+DescribeDelegationToken v1–3. The error is DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on listeners without
+SASL, and DELEGATION_TOKEN_AUTH_DISABLED on others.
 """
 
 from typing import TYPE_CHECKING, TypeVar
@@ -29,26 +30,26 @@ _USER = "User"
 _Changed = TypeVar("_Changed", ExpireDelegationTokenResponse, RenewDelegationTokenResponse)
 
 
-def _may_ask(context: Context) -> bool:
-    """Whether the listener knows its clients: Kafka does not let anonymous clients have tokens."""
+def _is_authenticated(context: Context) -> bool:
+    """Return whether the client has logged in. Kafka gives no tokens to anonymous clients."""
     return context.connection.user is not None
 
 
 def _may_create(context: Context, owner: str) -> bool:
-    """Whether the client may have tokens for another owner (KIP-373)."""
+    """Return whether the client may create tokens for another owner (KIP-373)."""
     return context.access is None or context.access.may(Operation.CREATE_TOKENS, ResourceType.USER, owner)
 
 
 def create_delegation_token(
     broker: "Broker", request: CreateDelegationTokenRequest, context: Context
 ) -> CreateDelegationTokenResponse:
-    """Refuse. The response names owner and requester all the same."""
+    """Reject the request. The response still names the owner and the requester."""
     requester = context.connection.user or "ANONYMOUS"
     owner = (_USER, requester)
     if request.owner_principal_name:
         owner = (request.owner_principal_type or "", request.owner_principal_name)
-    error, time_ms = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, 0  # the controller's, whose times are not set
-    if not _may_ask(context):
+    error, time_ms = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, 0  # from the controller: times are 0
+    if not _is_authenticated(context):
         error, time_ms = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1
     elif owner != (_USER, requester) and not _may_create(context, ":".join(owner)):
         error, time_ms = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, -1
@@ -69,27 +70,27 @@ def create_delegation_token(
 def renew_delegation_token(
     broker: "Broker", request: RenewDelegationTokenRequest, context: Context
 ) -> RenewDelegationTokenResponse:
-    """Refuse."""
+    """Reject the request."""
     return _refused(RenewDelegationTokenResponse, context)
 
 
 def expire_delegation_token(
     broker: "Broker", request: ExpireDelegationTokenRequest, context: Context
 ) -> ExpireDelegationTokenResponse:
-    """Refuse."""
+    """Reject the request."""
     return _refused(ExpireDelegationTokenResponse, context)
 
 
 def describe_delegation_token(
     broker: "Broker", request: DescribeDelegationTokenRequest, context: Context
 ) -> DescribeDelegationTokenResponse:
-    """Refuse."""
-    if _may_ask(context):
+    """Reject the request."""
+    if _is_authenticated(context):
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 
 def _refused(response: type[_Changed], context: Context) -> _Changed:
-    if _may_ask(context):
+    if _is_authenticated(context):
         return response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     return response(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=-1)

@@ -1,7 +1,7 @@
-"""DescribeProducers v0, DescribeTransactions v0, ListTransactions v0–2: who writes to partitions, and which transactions there are (KIP-664).
+"""DescribeProducers v0, DescribeTransactions v0, ListTransactions v0–2 (KIP-664).
 
-ListTransactions chooses by state and producer, since version 1 by duration (KIP-994), since 2 by a
-pattern of ids (KIP-1152).
+ListTransactions filters by state and producer, since version 1 by duration (KIP-994), and since
+version 2 by a regex of transactional ids (KIP-1152).
 """
 
 from functools import partial
@@ -20,8 +20,8 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.api.broker.describe_producers import PartitionResponse, ProducerState, TopicResponse
 from quorate.codecs.api.broker.describe_transactions import TopicData
-from quorate.codecs.api.broker.describe_transactions import TransactionState as Described
-from quorate.codecs.api.broker.list_transactions import TransactionState as Listed
+from quorate.codecs.api.broker.describe_transactions import TransactionState as DescribedTransaction
+from quorate.codecs.api.broker.list_transactions import TransactionState as ListedTransaction
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.consumer.patterns import PatternError, compiled
 from quorate.coordinator.errors import ApiError
@@ -36,7 +36,7 @@ __all__: list[str] = []
 def describe_producers(
     broker: "Broker", request: DescribeProducersRequest, context: Context
 ) -> Work[DescribeProducersResponse]:
-    """Tell what each partition knows of its producers."""
+    """Return the state of each partition's active producers."""
     topics = []
     for topic in request.topics:
         partitions = yield from each(topic.partition_indexes, partial(_producers, broker, topic.name))
@@ -72,12 +72,12 @@ def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
 def describe_transactions(
     broker: "Broker", request: DescribeTransactionsRequest, context: Context
 ) -> Work[DescribeTransactionsResponse]:
-    """Tell the state of each id that this broker coordinates."""
+    """Return the state of each transactional id that this broker coordinates."""
     found = yield from each(request.transactional_ids, partial(_described, broker))
     return DescribeTransactionsResponse(transaction_states=found)
 
 
-def _described(broker: "Broker", transactional_id: str) -> Described:
+def _described(broker: "Broker", transactional_id: str) -> DescribedTransaction:
     transactions = broker.cluster.transactions
     error = ErrorCode.NONE
     found = None
@@ -89,11 +89,13 @@ def _described(broker: "Broker", transactional_id: str) -> Described:
     except ApiError as refusal:
         error = refusal.code
     if error or found is None:
-        return Described(error_code=error or ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id)
+        return DescribedTransaction(
+            error_code=error or ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id
+        )
     topics: dict[str, list[int]] = {}
     for topic, index in found.partitions:
         topics.setdefault(topic, []).append(index)
-    return Described(
+    return DescribedTransaction(
         transactional_id=transactional_id,
         transaction_state=STATUS_NAMES[found.status],
         transaction_timeout_ms=found.timeout_ms,
@@ -107,7 +109,7 @@ def _described(broker: "Broker", transactional_id: str) -> Described:
 def list_transactions(
     broker: "Broker", request: ListTransactionsRequest, context: Context
 ) -> Work[ListTransactionsResponse]:
-    """Tell the ids that this broker coordinates, as far as the filters let them through."""
+    """Return the transactional ids that this broker coordinates and that match the filters."""
     by_name = {name: status for status, name in STATUS_NAMES.items()}
     wanted = {by_name[one] for one in request.state_filters if one in by_name}
     producers = frozenset(request.producer_id_filters)
@@ -130,7 +132,9 @@ def list_transactions(
         if is_wanted(one):
             state = STATUS_NAMES[one.status]
             listed.append(
-                Listed(transactional_id=one.transactional_id, producer_id=one.producer_id, transaction_state=state)
+                ListedTransaction(
+                    transactional_id=one.transactional_id, producer_id=one.producer_id, transaction_state=state
+                )
             )
         yield None
     return ListTransactionsResponse(

@@ -1,6 +1,6 @@
-"""UpdateFeatures v0–2 (KIP-584, KIP-778, KIP-1022): levels of features go up or down, all that are asked for or none.
+"""UpdateFeatures v0–2 (KIP-584, KIP-778, KIP-1022): change feature levels, all of them or none.
 
-ApiVersions tells them from then on.
+ApiVersions reports the new levels.
 """
 
 from typing import TYPE_CHECKING
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
-_NEVER_DOWN = frozenset({"kraft.version", "metadata.version"})
-"""Kafka refuses to take these down: what is known might get lost."""
+_NO_DOWNGRADE = frozenset({"kraft.version", "metadata.version"})
+"""Features that Kafka does not downgrade, because metadata could be lost."""
 
 
 @changes_metadata
 def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: Context) -> Work[UpdateFeaturesResponse]:
-    """Change the levels, unless one of them cannot be; 3.9 changes the others all the same.
+    """Change the levels, or none if one is rejected. Release 3.9 still changes the others.
 
-    As in Kafka, version 0 cannot take any down, whatever it says.
+    As in Kafka, version 0 cannot downgrade a feature, even where it allows that.
     """
     cluster = broker.cluster
     supported = features_of(cluster.broker_configs.kafka_version)
@@ -61,25 +61,25 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
 
 
 def _check(update: FeatureUpdateKey, supported: Features, current: int, strict: bool) -> None:
-    """Raises `ApiError` where a feature cannot go from its current level to another one."""
+    """Raise `ApiError` if a feature cannot change from its current level to the requested one."""
     name, level = update.feature, update.max_version_level
     lowest, highest, _ = supported.get(name, (0, 0, 0))
     if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
-        problem = f"there is no type of upgrade {update.upgrade_type}: 1 to 3"
+        problem = f"unknown upgrade type {update.upgrade_type}; the types are 1 to 3"
     elif level < 0:
-        problem = "a level cannot be less than 0"
+        problem = "a level is at least 0"
     elif name not in supported and level == 0 and not strict:
-        return  # in 3.9 whatever is not there is at 0
+        return  # release 3.9 takes an unknown feature to be at level 0
     elif name not in supported:
-        problem = "this release has no such feature"
+        problem = "this release does not have the feature"
     elif not lowest <= level <= highest:
-        problem = f"levels from {lowest} to {highest} are supported"
-    elif level < current and name in _NEVER_DOWN:
-        problem = f"it is {current}, and does not go down"
+        problem = f"levels {lowest} to {highest} are supported"
+    elif level < current and name in _NO_DOWNGRADE:
+        problem = f"it is at level {current} and cannot be downgraded"
     elif level < current and update.upgrade_type == _UPGRADE:
-        problem = f"it is {current}, and goes down only if a downgrade is asked for"
+        problem = f"it is at level {current}, and the request does not allow a downgrade"
     elif level > current and update.upgrade_type != _UPGRADE:
-        problem = f"it is {current}, and a downgrade is asked for"
+        problem = f"it is at level {current}, and the request is a downgrade"
     else:
         return
-    raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot be {level}: {problem}")
+    raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot be set to level {level}: {problem}")

@@ -1,7 +1,7 @@
-"""FindCoordinator v0–6: the leader of the partition that a group or a transactional id is in; the internal topic is made when the first one asks.
+"""FindCoordinator v0–6: find the coordinator of a group or a transactional id.
 
-v4 many keys at once (KIP-699). Share groups' state is not kept by the embedded cluster, so nobody
-coordinates it.
+It is the leader of the id's partition of the internal topic, which the first request creates. v4
+looks up many keys at once (KIP-699). The embedded cluster has no share coordinator (KIP-932).
 """
 
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ _GROUP, _TRANSACTION = 0, 1
 def find_coordinator(
     broker: "Broker", request: FindCoordinatorRequest, context: Context
 ) -> Work[FindCoordinatorResponse]:
-    """Find each."""
+    """Find the coordinator of each key."""
     if context.api_version >= 4:
         found = yield from each(request.coordinator_keys, lambda key: _one(broker, key, request.key_type))
         return FindCoordinatorResponse(coordinators=found)
@@ -48,8 +48,8 @@ def _one(broker: "Broker", key: str, key_type: int) -> Coordinator:
         cluster.topic_control.internal_topic(CONSUMER_OFFSETS if key_type == _GROUP else TRANSACTION_STATE)
     except ApiError:
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    keeper = cluster.groups if key_type == _GROUP else cluster.transactions
-    partition = keeper.partition_for(key)
+    coordinators = cluster.groups if key_type == _GROUP else cluster.transactions
+    partition = coordinators.partition_for(key)
     leader = None if partition is None else cluster.state.brokers.get(partition.leader)
     if leader is None or not leader.alive:
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -1,8 +1,8 @@
-"""The APIs of group coordination, which `quorate.coordinator` answers: here each only finds the coordinator of its group.
+"""The APIs of group coordination: hand each request to the coordinator of its group.
 
-JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups (all
-versions), those of KIP-848 (ConsumerGroupHeartbeat, ConsumerGroupDescribe), of share groups
-(KIP-932: heartbeat and description) and of streams groups (description).
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups and DeleteGroups (all
+versions); ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848); ShareGroupHeartbeat and
+ShareGroupDescribe (KIP-932); StreamsGroupDescribe. `quorate.coordinator` handles them.
 """
 
 from dataclasses import replace
@@ -39,17 +39,15 @@ __all__ = [
 ]
 
 
-_SYNC_SAYS_PROTOCOL = 5
-_LONGEST_SHARE_MEMBER_ID = 36
-"""Characters, those of a UUID. A broker looks at this before its coordinator sees the request
-(KIP-932).
-"""
-_MOST_NAMES = 100_000
-"""A subscription of more topics is looked at in turns before its coordinator is. Repeats among
-fewer are left: the order of Kafka's sets depends on them.
+_SYNC_HAS_PROTOCOL = 5
+_MAX_SHARE_MEMBER_ID = 36
+"""Characters: the length of a UUID. A broker checks it before its coordinator (KIP-932)."""
+_MAX_NAMES = 100_000
+"""A subscription with more topics is reduced to existing ones, in turns, before the coordinator
+runs. Smaller ones keep duplicates, because the order of Kafka's sets depends on them.
 """
 _NEED_NAMES = (ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, StreamsGroupDescribeRequest)
-"""Where a group without a name is an error, and not just one that is not there."""
+"""APIs for which an empty group id is an error, not a group that does not exist."""
 _FEATURES: dict[type[Message], str] = {
     ConsumerGroupHeartbeatRequest: "group.version",
     ConsumerGroupDescribeRequest: "group.version",
@@ -57,8 +55,9 @@ _FEATURES: dict[type[Message], str] = {
     ShareGroupDescribeRequest: "share.version",
     StreamsGroupDescribeRequest: "streams.version",
 }
-"""What is refused with UNSUPPORTED_VERSION until the cluster has agreed on a feature, as in 3.9, or
-after an upgrade from there.
+"""Requests that are rejected with UNSUPPORTED_VERSION until the cluster enables their feature.
+
+That is so in release 3.9, and after an upgrade from there.
 """
 
 
@@ -74,9 +73,9 @@ def about_one_group(broker: "Broker", request: Any, context: Context) -> Message
 
 
 def heartbeat_with_topics(broker: "Broker", request: Any, context: Context) -> "Message | Pending[Any] | Work[Any]":
-    """Hand a heartbeat, which may name many topics, to its group's coordinator."""
+    """Hand a heartbeat, which can name many topics, to the coordinator of its group."""
     names = request.subscribed_topic_names
-    if names is None or len(names) <= _MOST_NAMES:
+    if names is None or len(names) <= _MAX_NAMES:
         return about_one_group(broker, request, context)
     return _bounded(broker, request, context)
 
@@ -91,21 +90,21 @@ def about_groups(broker: "Broker", request: Any, context: Context) -> Work[Messa
     if lacks_feature(broker, request):
         return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
     if type(request) in _NEED_NAMES and "" in request.group_ids:
-        named = replace(request, group_ids=tuple(one for one in request.group_ids if one))
-        rest: Any = yield from about_groups(broker, named, context)
-        without = replace(request, group_ids=tuple(one for one in request.group_ids if not one))
-        nameless = broker.cluster.groups.failed(without, context, ErrorCode.INVALID_GROUP_ID)
-        found: Message = replace(rest, groups=nameless.groups + rest.groups)  # type: ignore[attr-defined]
-        return found
-    answer = yield from broker.cluster.groups.request_many(broker.id, request, context)
+        with_ids = replace(request, group_ids=tuple(one for one in request.group_ids if one))
+        rest: Any = yield from about_groups(broker, with_ids, context)
+        without_ids = replace(request, group_ids=tuple(one for one in request.group_ids if not one))
+        invalid = broker.cluster.groups.failed(without_ids, context, ErrorCode.INVALID_GROUP_ID)
+        merged: Message = replace(rest, groups=invalid.groups + rest.groups)  # type: ignore[attr-defined]
+        return merged
+    response = yield from broker.cluster.groups.request_many(broker.id, request, context)
     if not getattr(request, "include_authorized_operations", False):
-        return answer
+        return response
     has_configs = broker.cluster.broker_configs.behaviour.group_operations
-    return _with_operations(answer, GROUP_OPERATIONS if has_configs else GROUP_OPERATIONS_BEFORE_4_0)
+    return _with_operations(response, GROUP_OPERATIONS if has_configs else GROUP_OPERATIONS_BEFORE_4_0)
 
 
 def _with_operations(response: Any, operations: int) -> Message:
-    """What one may do with each group: everything, as far as it could be described."""
+    """Set the authorized operations of each group that was described without an error."""
     described: Message = replace(
         response,
         groups=tuple(
@@ -116,21 +115,21 @@ def _with_operations(response: Any, operations: int) -> Message:
 
 
 def lacks_protocol(request: SyncGroupRequest, version: int) -> bool:
-    """Whether a request does not say what it has to: the group's protocol, since version 5."""
-    return version >= _SYNC_SAYS_PROTOCOL and None in (request.protocol_type, request.protocol_name)
+    """Return whether the protocol type or name is missing, which version 5 made required."""
+    return version >= _SYNC_HAS_PROTOCOL and None in (request.protocol_type, request.protocol_name)
 
 
 def share_member_id_is_too_long(request: Message) -> bool:
-    """Whether a broker refuses a heartbeat of a share group before its coordinator sees it."""
-    return isinstance(request, ShareGroupHeartbeatRequest) and len(request.member_id) > _LONGEST_SHARE_MEMBER_ID
+    """Return whether a share group's heartbeat has too long a member id for a broker."""
+    return isinstance(request, ShareGroupHeartbeatRequest) and len(request.member_id) > _MAX_SHARE_MEMBER_ID
 
 
 def lacks_feature(broker: "Broker", request: Message) -> bool:
-    """Whether the cluster has not agreed on the feature that a request is part of."""
+    """Return whether the cluster has not enabled the feature that a request belongs to."""
     feature = _FEATURES.get(type(request))
     return feature is not None and feature not in broker.cluster.features
 
 
 def list_groups(broker: "Broker", request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
-    """The groups that this broker coordinates."""
+    """Return the groups that this broker coordinates."""
     return broker.cluster.groups.list_groups(broker.id, request, context)

@@ -1,4 +1,4 @@
-"""ListConfigResources v0–1: what has configs, by type (KIP-1142).
+"""ListConfigResources v0–1: list the resources that have configs, by type (KIP-1142).
 
 Version 0 lists client metrics only (KIP-714).
 """
@@ -33,13 +33,13 @@ _TYPES: dict[int, Callable[["SharedCluster"], Iterable[str]]] = {
     ConfigResourceType.BROKER: _brokers,
     ConfigResourceType.TOPIC: lambda cluster: cluster.topics,
 }
-"""Types of resources, in the order of Kafka's response, and the names of those that there are."""
+"""Resource types, in the order of Kafka's response → a function that lists their resources."""
 
 
 def list_config_resources(
     broker: "Broker", request: ListConfigResourcesRequest, context: Context
 ) -> ListConfigResourcesResponse:
-    """Tell the names of the resources of some types, or of all."""
+    """Return the names of the resources of the requested types, or of all types."""
     known = _TYPES if context.api_version >= 1 else {_METRICS: _TYPES[_METRICS]}
     wanted = request.resource_types or tuple(known)
     if any(one not in known for one in wanted):

@@ -1,6 +1,8 @@
-"""ListOffsets v1–11: offsets by timestamp; -1 the latest, -2 the earliest, -3 that of the greatest timestamp (KIP-734), -4 the earliest local (KIP-405), -5 and -6 tiered.
+"""ListOffsets v1–11: find offsets by timestamp.
 
-Nothing is tiered here, so the earliest local offset is the earliest, and there is no tiered one.
+Special timestamps: -1 latest, -2 earliest, -3 greatest timestamp (KIP-734), -4 earliest local
+(KIP-405), -5 and -6 tiered. There is no tiered storage here: the earliest local offset is the
+earliest offset, and -5 and -6 find none.
 """
 
 from collections import Counter
@@ -30,13 +32,13 @@ __all__: list[str] = []
 _LATEST, _EARLIEST, _GREATEST, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 _READ_COMMITTED = 1
 _FEW = 1_000
-"""Records of a batch that are looked at without a thread."""
+"""A batch with at most so many offsets is searched without a thread."""
 _SINCE = {_LATEST: 1, _EARLIEST: 1, _GREATEST: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
-"""The version that a special timestamp came with."""
+"""Special timestamp → the version that introduced it."""
 
 
 def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context) -> Work[ListOffsetsResponse]:
-    """Find each offset. Brokers before 4.0 name topics of which nothing is asked, too."""
+    """Find each offset. Releases before 4.0 also return topics without requested partitions."""
     skips = broker.cluster.broker_configs.behaviour.skips_empty_topics
     topics = []
     for topic in request.topics:
@@ -57,40 +59,43 @@ def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context
 
 
 def _counted(partitions: Iterable[ListOffsetsPartition]) -> list[tuple[ListOffsetsPartition, int]]:
-    """Each partition, and how often it is asked for."""
+    """Return each partition with the number of times it is requested."""
     partitions = list(partitions)
     times = Counter(one.partition_index for one in partitions)
     return [(one, times[index]) for index, one in {one.partition_index: one for one in partitions}.items()]
 
 
 def _found(
-    broker: "Broker", topic: str, asked: ListOffsetsPartition, isolation_level: int, version: int
+    broker: "Broker", topic: str, requested: ListOffsetsPartition, isolation_level: int, version: int
 ) -> Work[ListOffsetsPartitionResponse]:
-    if asked.timestamp < 0 and version < _SINCE.get(asked.timestamp, version + 1):
+    if requested.timestamp < 0 and version < _SINCE.get(requested.timestamp, version + 1):
         return ListOffsetsPartitionResponse(
-            partition_index=asked.partition_index, error_code=ErrorCode.UNSUPPORTED_VERSION
+            partition_index=requested.partition_index, error_code=ErrorCode.UNSUPPORTED_VERSION
         )
-    partition = broker.cluster.state.partition(topic, asked.partition_index)
-    error = leader_error(partition, broker.id, asked.current_leader_epoch)
+    partition = broker.cluster.state.partition(topic, requested.partition_index)
+    error = leader_error(partition, broker.id, requested.current_leader_epoch)
     if partition is None or error:
-        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
+        return ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=error)
     log = partition.log
     until = log.last_stable_offset if isolation_level == _READ_COMMITTED else log.high_watermark
-    offset, timestamp_ms, epoch = yield from _offset(log, partition.leader_epoch, asked.timestamp, until)
+    offset, timestamp_ms, epoch = yield from _offset(log, partition.leader_epoch, requested.timestamp, until)
     return ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index,
+        partition_index=requested.partition_index,
         timestamp=timestamp_ms,
         offset=offset,
         leader_epoch=epoch if version >= 4 else -1,
     )
 
 
-def _offset(log: "PartitionLog", led: int, timestamp_ms: int, until: int) -> Work[tuple[int, int, int]]:
-    """Offset, timestamp and leader epoch of what is asked for; -1 for what there is not."""
+def _offset(log: "PartitionLog", leader_epoch: int, timestamp_ms: int, until: int) -> Work[tuple[int, int, int]]:
+    """Return offset, timestamp and leader epoch for a requested timestamp; -1 where there is none.
+
+    `leader_epoch`: the current one. `until`: the end of the records that the client may see.
+    """
     if timestamp_ms == _LATEST:
-        return until, -1, led
+        return until, -1, leader_epoch
     if timestamp_ms in (_EARLIEST, _EARLIEST_LOCAL):
-        return log.start_offset, -1, log.epoch_of(log.start_offset, led)
+        return log.start_offset, -1, log.epoch_of(log.start_offset, leader_epoch)
     if timestamp_ms in (_LATEST_TIERED, _EARLIEST_PENDING):
         return -1, -1, -1
     if timestamp_ms == _GREATEST:
@@ -108,7 +113,7 @@ def _offset(log: "PartitionLog", led: int, timestamp_ms: int, until: int) -> Wor
 
 
 def _record(batch: StoredBatch, timestamp_ms: int, start_offset: int) -> tuple[int, int, int]:
-    """The first record of a batch at or after a time."""
+    """Return the first record of a batch at or after a timestamp, and at or after an offset."""
     read = next(read_batches(batch.data))
     assert not isinstance(read, BatchProblem)
     for record in read.records():

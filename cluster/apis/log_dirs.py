@@ -1,7 +1,7 @@
-"""DescribeLogDirs v1–5, AlterReplicaLogDirs v1–2 (KIP-113, KIP-827): how large logs are, how much room there is, and where replicas are.
+"""DescribeLogDirs v1–5, AlterReplicaLogDirs v1–2 (KIP-113, KIP-827): sizes of logs and free space.
 
-Each broker has one log directory, so a replica is where it can be moved to. In memory the directory
-has only a name.
+Each broker has one log directory, so that replicas cannot move. Without a data directory it is only
+a name.
 """
 
 import shutil
@@ -31,51 +31,51 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_LONGEST_NAME = 255
+_MAX_NAME = 255
 _FUTURE_SUFFIX = 40
-"""What the name of a partition's folder has more while it moves: a dot, 32 digits and "-future"."""
+"""Characters that a partition's folder name gains while it moves: a dot, 32 digits, "-future"."""
 
 
 def describe_log_dirs(
     broker: "Broker", request: DescribeLogDirsRequest, context: Context
 ) -> Work[DescribeLogDirsResponse]:
-    """Tell the sizes of the replicas that this broker has, of all topics or of those that are asked for."""
+    """Return the sizes of this broker's replicas, of the requested topics or of all."""
     cluster = broker.cluster
-    wanted = None if request.topics is None else {one.topic: frozenset(one.partitions) for one in request.topics}
+    requested = None if request.topics is None else {one.topic: frozenset(one.partitions) for one in request.topics}
     topics = []
     for topic in list(cluster.topics.values()):
         yield None
         logs = tuple(
             DescribeLogDirsPartition(partition_index=one.index, partition_size=one.log.size_bytes)
             for one in topic.partitions
-            if broker.id in one.replicas and (wanted is None or one.index in wanted.get(topic.name, ()))
+            if broker.id in one.replicas and (requested is None or one.index in requested.get(topic.name, ()))
         )
         if logs:
             topics.append(DescribeLogDirsTopic(name=topic.name, partitions=logs))
     total = usable = -1
-    place = _log_dir(broker)
+    log_dir = _log_dir(broker)
     if cluster.data is not None:
-        room = shutil.disk_usage(place)
-        total, usable = room.total, room.free
+        disk = shutil.disk_usage(log_dir)
+        total, usable = disk.total, disk.free
     return DescribeLogDirsResponse(
-        results=(DescribeLogDirsResult(log_dir=place, topics=tuple(topics), total_bytes=total, usable_bytes=usable),)
+        results=(DescribeLogDirsResult(log_dir=log_dir, topics=tuple(topics), total_bytes=total, usable_bytes=usable),)
     )
 
 
 def alter_replica_log_dirs(
     broker: "Broker", request: AlterReplicaLogDirsRequest, context: Context
 ) -> Work[AlterReplicaLogDirsResponse]:
-    """Move nothing: replicas are in the broker's only directory, and other directories do not exist."""
-    wanted: dict[tuple[str, int], str] = {}  # a partition that is named twice moves to the last directory
+    """Accept the broker's only directory, where replicas are already, and reject all others."""
+    requested: dict[tuple[str, int], str] = {}  # of a partition that is named twice, the last directory counts
     for one in request.dirs:
         for topic in one.topics:
             for partition in topic.partitions:
-                wanted[topic.name, partition] = one.path
+                requested[topic.name, partition] = one.path
                 yield None
             yield None
         yield None
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for (name, partition), path in wanted.items():
+    for (name, partition), path in requested.items():
         error = _move_error(broker, name, partition, path)
         result = AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=error)
         results.setdefault(name, []).append(result)
@@ -87,8 +87,8 @@ def alter_replica_log_dirs(
 
 
 def _move_error(broker: "Broker", topic: str, partition: int, path: str) -> ErrorCode:
-    """In the order of Kafka's ReplicaManager."""
-    if len(f"{topic}-{partition}") + _FUTURE_SUFFIX > _LONGEST_NAME:
+    """Return the error of a move, checked in the order of Kafka's ReplicaManager."""
+    if len(f"{topic}-{partition}") + _FUTURE_SUFFIX > _MAX_NAME:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if path != _log_dir(broker):
         return ErrorCode.LOG_DIR_NOT_FOUND

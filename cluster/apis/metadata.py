@@ -1,7 +1,8 @@
-"""Metadata v0–13: brokers that are up with their racks, topics with leaders and replicas; missing topics are made where that is allowed.
+"""Metadata v0–13: live brokers with their racks, and topics with leaders and replicas.
 
-v10 topic ids (KIP-516), v12 asks by id. Authorized operations are those of a client that may do
-everything: `quorate.cluster.authorization` narrows them.
+Missing topics are created where that is allowed. v10 has topic ids (KIP-516), v12 accepts them in
+requests. Authorized operations are those of a client with all permissions;
+`quorate.cluster.authorization` reduces them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,32 +31,33 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.shared import SharedCluster
 
-__all__ = ["refused_as_a_whole"]
+__all__ = ["request_error"]
 
 _BY_TOPIC_ID = 12
 
 
 def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Work[MetadataResponse]:
-    """Who is there."""
+    """Return live brokers and the requested topics, or all topics."""
     cluster = broker.cluster
-    asked = request.topics
-    if (refused := refused_as_a_whole(asked or (), context.api_version)) is not None:
+    requested = request.topics
+    if (refused := request_error(requested or (), context.api_version)) is not None:
         return MetadataResponse(
             topics=tuple(
                 MetadataResponseTopic(error_code=refused, name=one.name or "", topic_id=one.topic_id)
-                for one in asked or ()
+                for one in requested or ()
             ),
         )
-    everything = asked is None or (context.api_version == 0 and not asked)
+    everything = requested is None or (context.api_version == 0 and not requested)
     if everything:
         topics = yield from each(list(cluster.topics.values()), lambda topic: _described(topic, cluster.alive))
     else:
-        assert asked is not None
-        by_id = [one for one in asked if one.topic_id != Uuid.ZERO]  # if there are any, names are not looked at
+        assert requested is not None
+        # If any topic has an id, topics without one are ignored.
+        by_id = [one for one in requested if one.topic_id != Uuid.ZERO]
         missing: dict[str, None] = {}
         may_create = request.allow_auto_topic_creation or context.api_version < 4
         topics = yield from each(
-            dict.fromkeys(by_id or asked), lambda one: _one(broker, one, missing if may_create else None)
+            dict.fromkeys(by_id or requested), lambda one: _one(broker, one, missing if may_create else None)
         )
         if missing:
             yield from cluster.controller.changes.run(_create(cluster, list(missing)))
@@ -78,56 +80,59 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
     )
 
 
-def refused_as_a_whole(asked: Iterable[MetadataRequestTopic], version: int) -> ErrorCode | None:
-    """Topic ids came with version 10, and may be asked for since version 12 (KIP-516).
+def request_error(requested: Iterable[MetadataRequestTopic], version: int) -> ErrorCode | None:
+    """Return the error that rejects a whole request, if any.
 
-    Over a topic with neither name nor id a broker fails, unless others have ids: then it looks at
-    these.
+    Topic ids came with version 10, and are accepted in requests since version 12 (KIP-516). A
+    broker fails over a topic with neither name nor id, unless other topics have ids.
     """
-    nameless = any(one.name is None for one in asked)
-    by_id = any(one.topic_id != Uuid.ZERO for one in asked)
+    nameless = any(one.name is None for one in requested)
+    by_id = any(one.topic_id != Uuid.ZERO for one in requested)
     if version < _BY_TOPIC_ID and (nameless or by_id):
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.UNKNOWN_SERVER_ERROR if nameless and not by_id else None
 
 
-def _one(broker: "Broker", asked: MetadataRequestTopic, missing: dict[str, None] | None) -> MetadataResponseTopic:
-    """`missing`: names of topics to be created are entered there, unless it is `None`."""
+def _one(broker: "Broker", requested: MetadataRequestTopic, missing: dict[str, None] | None) -> MetadataResponseTopic:
+    """Describe one topic.
+
+    Adds it to `missing` if it does not exist and may be created; `None` if none may be.
+    """
     cluster = broker.cluster
-    if asked.name is None or asked.topic_id != Uuid.ZERO:
-        by_id = cluster.topics_by_id.get(asked.topic_id)
+    if requested.name is None or requested.topic_id != Uuid.ZERO:
+        by_id = cluster.topics_by_id.get(requested.topic_id)
         if by_id is None:
-            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=requested.topic_id)
         return _described(by_id, cluster.alive)
-    topic = cluster.topics.get(asked.name)
+    topic = cluster.topics.get(requested.name)
     if topic is not None:
         return _described(topic, cluster.alive)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not is_valid_name(asked.name):
+    if not is_valid_name(requested.name):
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif missing is not None and cluster.broker_configs.boolean("auto.create.topics.enable"):
-        missing[asked.name] = None
-    return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=Uuid.ZERO)
+        missing[requested.name] = None
+    return MetadataResponseTopic(error_code=error, name=requested.name, topic_id=Uuid.ZERO)
 
 
 def _create(cluster: "SharedCluster", names: Sequence[str]) -> Work[None]:
-    """Create topics that clients ask for.
+    """Create requested topics that are missing.
 
-    The response does not tell whether that can be: the broker sends it before its controller has
-    done so.
+    The response does not say whether that succeeds. A broker sends it before its controller has
+    created the topics.
     """
     if len(names) * cluster.broker_configs.number("num.partitions") > MAX_PARTITIONS:
-        return  # as the controller refuses all of the request
-    made = []
+        return  # the controller rejects the whole request
+    created = []
     for name in names:
         with suppress(ApiError):
             if name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
                 cluster.topic_control.internal_topic(name)
                 continue
             cluster.topic_control.check_new_name(name)
-            made.append((yield from cluster.topic_control.new_topic(name, -1, -1, None, None)))
+            created.append((yield from cluster.topic_control.new_topic(name, -1, -1, None, None)))
         yield None
-    yield from cluster.topic_control.enter_topics(made)
+    yield from cluster.topic_control.commit_topics(created)
 
 
 def _described(topic: TopicState, alive: Iterable[int]) -> MetadataResponseTopic:

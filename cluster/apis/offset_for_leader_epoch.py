@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch v2–4 (KIP-101, KIP-320): where a leader epoch ended, for clients that check whether a log was truncated."""
+"""OffsetForLeaderEpoch v2–4: end offsets of epochs, to detect truncation (KIP-101, KIP-320)."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ __all__: list[str] = []
 def offset_for_leader_epoch(
     broker: "Broker", request: OffsetForLeaderEpochRequest, context: Context
 ) -> Work[OffsetForLeaderEpochResponse]:
-    """Find the end of each."""
+    """Return the end offset of each requested leader epoch."""
     topics = []
     for topic in request.topics:
         partitions = yield from each(topic.partitions, partial(_end, broker, topic.topic))
@@ -31,10 +31,10 @@ def offset_for_leader_epoch(
     return OffsetForLeaderEpochResponse(topics=tuple(topics))
 
 
-def _end(broker: "Broker", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = broker.cluster.state.partition(topic, asked.partition)
-    error = leader_error(partition, broker.id, asked.current_leader_epoch)
+def _end(broker: "Broker", topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition = broker.cluster.state.partition(topic, requested.partition)
+    error = leader_error(partition, broker.id, requested.current_leader_epoch)
     if partition is None or error:
-        return EpochEndOffset(error_code=error, partition=asked.partition)
-    epoch, end = partition.log.end_of_epoch(asked.leader_epoch, partition.leader_epoch)
-    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end)
+        return EpochEndOffset(error_code=error, partition=requested.partition)
+    epoch, end = partition.log.end_of_epoch(requested.leader_epoch, partition.leader_epoch)
+    return EpochEndOffset(partition=requested.partition, leader_epoch=epoch, end_offset=end)

@@ -1,8 +1,8 @@
-"""OffsetCommit v2–10, TxnOffsetCommit v0–5, OffsetDelete v0, OffsetFetch v1–10: offsets of groups (KIP-98, KIP-447, KIP-496, KIP-709, KIP-848).
+"""OffsetCommit v2–10, TxnOffsetCommit v0–5, OffsetDelete v0, OffsetFetch v1–10: offsets of groups.
 
-The broker knows which partitions there are: offsets of others are refused here, and never reach the
-coordinator. Since TxnOffsetCommit v5 the offsets' partition is added to the transaction by the
-broker (KIP-890).
+See KIP-98, KIP-447, KIP-496, KIP-709 and KIP-848. Offsets of partitions that do not exist are
+rejected here and do not reach the coordinator. Since TxnOffsetCommit v5 the broker adds the
+offsets' partition to the transaction (KIP-890).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -41,25 +41,25 @@ _SEVERAL_GROUPS = 8
 _BY_TOPIC_ID = 10
 _ADDS_PARTITIONS = 5
 _PARTITIONS_AT_ONCE = 200
-"""Partitions whose offsets are looked up without others having their turn."""
+"""Partitions whose offsets are looked up in one turn."""
 _TRIES = 3
-"""How often offsets are looked up in turns if some are committed meanwhile; then at once."""
+"""Attempts to look up offsets in turns while others are committed; the last one is in one turn."""
 
 RefusedPartitions = dict[Any, list[tuple[int, ErrorCode]]]
-"""What is refused: name (or id) of a topic → partitions and why, as often as they were named."""
-Answer = Message | Pending[Any]
+"""Topic name or id → rejected partitions with their errors, repeated as in the request."""
+Response = Message | Pending[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
-    """How a response tells of partitions: its classes of topics and partitions, and the field with a topic's name, or id."""
+class _ResponseTypes:
+    """Classes of a response's topics and partitions, and the field of the topic's name or id."""
 
     topic: Callable[..., Any]
     partition: Callable[..., Any]
     key: str = "name"
 
     def topics(self, refused: RefusedPartitions) -> tuple[Any, ...]:
-        """The topics of a response that says what is refused."""
+        """Return the topics of a response for rejected partitions."""
         return tuple(
             self.topic(
                 **{self.key: key},
@@ -69,8 +69,8 @@ class _Form:
         )
 
 
-def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Work[Answer]:
-    """Commit the offsets of partitions that there are."""
+def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Work[Response]:
+    """Commit the offsets of partitions that exist."""
     if context.api_version >= _BY_TOPIC_ID:
         by_id = broker.cluster.topics_by_id
         named = [replace(one, name=by_id[one.topic_id].name) for one in request.topics if one.topic_id in by_id]
@@ -80,34 +80,34 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
             for one in request.topics
             if one.topic_id not in by_id
         }
-        known, refused = yield from _sorted_out(broker, tuple(named))
+        known, refused = yield from _split_existing(broker, tuple(named))
         refused = {ids[name]: parts for name, parts in refused.items()} | unnamed
     else:
-        known, refused = yield from _sorted_out(broker, request.topics)
-    form = _Form(
+        known, refused = yield from _split_existing(broker, request.topics)
+    types = _ResponseTypes(
         OffsetCommitResponseTopic,
         OffsetCommitResponsePartition,
         "topic_id" if context.api_version >= _BY_TOPIC_ID else "name",
     )
     if not known:
-        return OffsetCommitResponse(topics=form.topics(refused))
-    answer = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
-    return _merged(answer, refused, form) if refused else answer
+        return OffsetCommitResponse(topics=types.topics(refused))
+    response = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
+    return _merged(response, refused, types) if refused else response
 
 
-def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Work[Answer]:
+def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Work[Response]:
     """Commit offsets as part of a transaction."""
     cluster = broker.cluster
-    known, refused = yield from _sorted_out(broker, request.topics)
-    form = _Form(TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
+    known, refused = yield from _split_existing(broker, request.topics)
+    types = _ResponseTypes(TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
     if not known:
-        return TxnOffsetCommitResponse(topics=form.topics(refused))
+        return TxnOffsetCommitResponse(topics=types.topics(refused))
     if not request.group_id:
-        nameless = cluster.groups.failed(replace(request, topics=known), context, ErrorCode.INVALID_GROUP_ID)
-        return _merged(nameless, refused, form)
+        invalid = cluster.groups.failed(replace(request, topics=known), context, ErrorCode.INVALID_GROUP_ID)
+        return _merged(invalid, refused, types)
     partition = cluster.groups.partition_for(request.group_id)
     where = (CONSUMER_OFFSETS, -1 if partition is None else partition.index)
-    answer: Answer
+    response: Response
     try:
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -117,29 +117,29 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
             cluster.transactions.check_open(
                 request.transactional_id, request.producer_id, request.producer_epoch, where
             )
-        answer = cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
+        response = cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
     except ApiError as refusal:
         if not cluster.broker_configs.behaviour.transaction_first and where[1] in cluster.groups.runtimes():
-            # That coordinator has the group before it asks for the transaction.
+            # The coordinator of that release creates the group before it checks the transaction.
             cluster.groups.runtimes()[where[1]].shard.state.need_group(request.group_id)
-        told = _told(refusal.code, context.api_version)
-        parts = ({one.name: [(part.partition_index, told) for part in one.partitions]} for one in known)
-        answer = TxnOffsetCommitResponse(topics=tuple(topic for one in parts for topic in form.topics(one)))
-    return _merged(answer, refused, form) if refused else answer
+        code = _compatible_error(refusal.code, context.api_version)
+        parts = ({one.name: [(part.partition_index, code) for part in one.partitions]} for one in known)
+        response = TxnOffsetCommitResponse(topics=tuple(topic for one in parts for topic in types.topics(one)))
+    return _merged(response, refused, types) if refused else response
 
 
-def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Context) -> Work[Answer]:
-    """Forget the offsets of partitions that there are."""
-    known, refused = yield from _sorted_out(broker, request.topics)
-    form = _Form(OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
-    answer = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
-    return _merged(answer, refused, form) if refused else answer
+def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Context) -> Work[Response]:
+    """Delete the offsets of partitions that exist."""
+    known, refused = yield from _split_existing(broker, request.topics)
+    types = _ResponseTypes(OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
+    response = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
+    return _merged(response, refused, types) if refused else response
 
 
-def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context) -> Work[Answer]:
-    """Up to version 7 about one group, then about several (KIP-709).
+def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context) -> Work[Response]:
+    """Return offsets of one group, or of several since version 8 (KIP-709).
 
-    Brokers before 4.0 tell nothing of topics of which nothing is asked.
+    Releases before 4.0 omit topics without requested partitions.
     """
     if not broker.cluster.broker_configs.behaviour.skips_empty_topics:
         request = replace(
@@ -153,7 +153,7 @@ def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context
             for one in request.groups:
                 part = replace(request, groups=(one,))
                 some: Work[Any] = (
-                    _fetched(broker, part, one, context)
+                    _fetched_group(broker, part, one, context)
                     if one.topics
                     else broker.cluster.groups.request_many(broker.id, part, context)
                 )
@@ -161,28 +161,30 @@ def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context
             return OffsetFetchResponse(groups=tuple(groups))
         return (yield from broker.cluster.groups.request_many(broker.id, request, context))
     if context.large and request.topics:
-        return (yield from _fetched(broker, request, request, context))
+        return (yield from _fetched_group(broker, request, request, context))
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
 
 
-def _fetched(broker: "Broker", request: OffsetFetchRequest, group: Any, context: Context) -> Work[OffsetFetchResponse]:
-    """The offsets of one group in turns, all as of the same moment.
+def _fetched_group(
+    broker: "Broker", request: OffsetFetchRequest, group: Any, context: Context
+) -> Work[OffsetFetchResponse]:
+    """Look up the offsets of one group in turns, all as of the same moment.
 
-    `group`: what the request says of it.
+    `group`: the group's part of the request.
     """
     cluster, group_id = broker.cluster, group.group_id
     several = context.api_version >= _SEVERAL_GROUPS
 
-    def ask(topics: Iterable[Any]) -> tuple[OffsetFetchResponse, Any]:
+    def look_up(topics: Iterable[Any]) -> tuple[OffsetFetchResponse, Any]:
         some = replace(group, topics=tuple(topics))
-        answer: Any = cluster.groups.request(
+        result: Any = cluster.groups.request(
             broker.id, group_id, replace(request, groups=(some,)) if several else some, context
         )
-        response: Any = answer.response if isinstance(answer, Pending) else answer
+        response: Any = result.response if isinstance(result, Pending) else result
         return response, response.groups[0] if several else response
 
     def moment() -> object:
-        """What is another one once something was written, or a topic changed."""
+        """Return a value that changes with each write to the partition and each topic change."""
         partition = cluster.groups.partition_for(group_id)
         return partition and (id(partition), partition.leader_epoch, partition.log.next_offset, cluster.image.version)
 
@@ -191,10 +193,10 @@ def _fetched(broker: "Broker", request: OffsetFetchRequest, group: Any, context:
         found: list[tuple[Any, list[Any]]] = []
         unknown: list[tuple[Any, list[Any]]] = []  # ids of topics that do not exist come last
         for continues, topics in _in_pieces(group.topics):
-            response, answered = ask(topics)
-            if answered.error_code:
+            response, found_group = look_up(topics)
+            if found_group.error_code:
                 return response
-            for number, topic in enumerate(answered.topics):
+            for number, topic in enumerate(found_group.topics):
                 among = found if topic.name or context.api_version < _BY_TOPIC_ID else unknown
                 if continues and not number and among:
                     among[-1][1].extend(topic.partitions)
@@ -206,13 +208,16 @@ def _fetched(broker: "Broker", request: OffsetFetchRequest, group: Any, context:
         else:
             whole = yield from each(found + unknown, lambda one: replace(one[0], partitions=tuple(one[1])))
             if several:
-                return replace(response, groups=(replace(answered, topics=whole),))
+                return replace(response, groups=(replace(found_group, topics=whole),))
             return replace(response, topics=whole)
-    return ask(group.topics)[0]
+    return look_up(group.topics)[0]
 
 
 def _in_pieces(topics: Iterable[Any]) -> Iterator[tuple[bool, list[Any]]]:
-    """The topics of a request, a few partitions at a time; whether the first one is a topic that the piece before has begun."""
+    """Yield the topics of a request, a few partitions at a time.
+
+    The flag says whether the first topic of the piece continues the last one of the piece before.
+    """
     piece: list[Any] = []
     size, continues = 0, False
     for topic in topics:
@@ -232,8 +237,11 @@ def _with_partitions(topics: tuple[T, ...] | None) -> tuple[T, ...] | None:
     return None if topics is None else tuple(one for one in topics if one.partition_indexes)
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
-    """What clients of a version know to deal with: before version 4 they cannot be told to abort (KIP-890)."""
+def _compatible_error(code: ErrorCode, version: int) -> ErrorCode:
+    """Return an error that clients of a version know.
+
+    TRANSACTION_ABORTABLE is new in 4 (KIP-890).
+    """
     match code:
         case ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -243,43 +251,43 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
             return code
 
 
-def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> Work[tuple[tuple[Any, ...], RefusedPartitions]]:
-    """The topics with partitions that there are, and the partitions that there are not."""
+def _split_existing(broker: "Broker", topics: tuple[Any, ...]) -> Work[tuple[tuple[Any, ...], RefusedPartitions]]:
+    """Return the topics with the partitions that exist, and the partitions that do not."""
     known = []
     refused: RefusedPartitions = {}
     for topic in topics:
-        there = []
+        existing = []
         missing = []
         for one in topic.partitions:
             if broker.cluster.state.partition(topic.name, one.partition_index) is not None:
-                there.append(one)
+                existing.append(one)
             else:
                 missing.append((one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             yield None
         if missing or topic.name not in broker.cluster.topics:
             refused.setdefault(topic.name, []).extend(missing)
-        if there:
-            known.append(topic if not missing else replace(topic, partitions=tuple(there)))
+        if existing:
+            known.append(topic if not missing else replace(topic, partitions=tuple(existing)))
         yield None
     return tuple(known), refused
 
 
-def _merged(answer: Answer, refused: RefusedPartitions, form: _Form) -> Answer:
-    """What the coordinator said, and what it was not asked."""
+def _merged(response: Response, refused: RefusedPartitions, types: _ResponseTypes) -> Response:
+    """Return the coordinator's response, with the rejected partitions added."""
 
     def merge(response: Any) -> Any:
         if getattr(response, "error_code", 0):
             return response  # the whole request failed
-        topics = dict(zip(refused, form.topics(refused), strict=True))
+        topics = dict(zip(refused, types.topics(refused), strict=True))
         for one in response.topics:
-            key = getattr(one, form.key)
+            key = getattr(one, types.key)
             before = topics.get(key)
             topics[key] = one if before is None else replace(one, partitions=before.partitions + one.partitions)
         return replace(response, topics=tuple(topics.values()))
 
-    if not isinstance(answer, Pending):
-        merged: Message = merge(answer)
+    if not isinstance(response, Pending):
+        merged: Message = merge(response)
         return merged
     pending: Pending[Any] = Pending()
-    answer.on_complete(lambda response: pending.complete(merge(response)))
+    response.on_complete(lambda response: pending.complete(merge(response)))
     return pending

@@ -1,7 +1,8 @@
-"""Produce v3–13: batches of format 2 to the leaders of their partitions; idempotent and transactional producers (KIP-98, KIP-890), all compressions, acks 0, 1, -1.
+"""Produce v3–13: append batches of format 2 on the leaders of their partitions.
 
-v10 tells where the leader is (KIP-951), v12 adds partitions to the transaction by itself, v13 names
-topics by id.
+Supports idempotent and transactional producers (KIP-98, KIP-890), all compression types, and acks
+0, 1 and -1. v10 returns the current leader (KIP-951), v12 adds partitions to the transaction, v13
+names topics by id.
 """
 
 from collections.abc import Iterator
@@ -43,28 +44,25 @@ _ADDS_PARTITIONS = 12
 _BY_TOPIC_ID = 13
 _MANY_RECORDS = 4_000
 _LARGE_BATCH_BYTES = 1 << 20
-"""Batches with more records, or with more bytes before or after they are decompressed, are checked
-in a thread.
-"""
-_LARGE_PACKED_BYTES = 64 << 10
-"""The same before they are decompressed: they may consist of nothing but the shortest of gzip's
-members or snappy's blocks, which take 20 ms.
+"""A batch with more records, or more bytes after decompression, is validated in a thread."""
+_LARGE_COMPRESSED_BYTES = 64 << 10
+"""A compressed batch with more bytes is validated in a thread. A batch of this size that consists
+of empty gzip members or snappy blocks takes 20 ms.
 """
 
 
 def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Work[ProduceResponse | None]:
-    """Append, each partition for itself.
+    """Append each partition's batch.
 
-    With acks 0 nothing is answered, and where something failed the connection is closed, as Kafka
-    does.
+    With acks 0 there is no response. As in Kafka, an error closes the connection then.
     """
     moved: dict[int, NodeEndpoint] = {}
-    refused = _refused_as_a_whole(broker, request, context)
+    refused = _request_error(broker, request, context)
     topics: dict[str | Uuid, dict[int, PartitionProduceResponse]] = {}
     for data in request.topic_data:
         key = data.topic_id if context.api_version >= _BY_TOPIC_ID else data.name
         parts = topics.setdefault(key, {})
-        # A partition that is named twice is written once, with what was said last.
+        # For a partition that is named twice only the last batch is appended.
         for part in {one.index: one for one in data.partition_data}.values():
             if refused is not None:
                 parts[part.index] = _refused(part.index, refused.code, refused.message)
@@ -94,8 +92,12 @@ def _topic(broker: "Broker", data: TopicProduceData, context: Context) -> TopicS
     return broker.cluster.topics.get(data.name)
 
 
-def _refused_as_a_whole(broker: "Broker", request: ProduceRequest, context: Context) -> AppendError | None:
-    """Brokers look whether anything is transactional first of all, and whoever writes transactionally has to say as whom."""
+def _request_error(broker: "Broker", request: ProduceRequest, context: Context) -> AppendError | None:
+    """Return the error that rejects a whole request, if any.
+
+    As in Kafka, the first check is whether any batch is transactional. Such a request needs a
+    transactional id, and all its batches have one producer.
+    """
     batches = (part.records for data in request.topic_data for part in data.partition_data if part.records)
     try:
         transactional = any(is_transactional(one) for one in batches)
@@ -105,7 +107,7 @@ def _refused_as_a_whole(broker: "Broker", request: ProduceRequest, context: Cont
         return AppendError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if context.api_version < SINCE_ZSTD and any(
         fields[5] & COMPRESSION_MASK > LAST_COMPRESSION for fields in _headers(broker, request, context)
-    ):  # whether it is zstd is asked in a place where brokers do not expect to fail
+    ):  # brokers read the compression type where they expect no error
         return AppendError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if transactional and len(_producers(broker, request, context)) > 1:
         return AppendError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -113,7 +115,7 @@ def _refused_as_a_whole(broker: "Broker", request: ProduceRequest, context: Cont
 
 
 def _producers(broker: "Broker", request: ProduceRequest, context: Context) -> set[tuple[int, int]]:
-    """Who writes transactionally: the ids and epochs of producers, of whom a request has one."""
+    """Return id and epoch of the producers of transactional batches."""
     return {
         (fields[9], fields[10])
         for fields in _headers(broker, request, context)
@@ -122,7 +124,7 @@ def _producers(broker: "Broker", request: ProduceRequest, context: Context) -> s
 
 
 def _headers(broker: "Broker", request: ProduceRequest, context: Context) -> Iterator[tuple[int, ...]]:
-    """What the batches say of themselves that are sound enough, for partitions that there are."""
+    """Yield the header fields of readable batches for partitions that exist."""
     for data in request.topic_data:
         topic = _topic(broker, data, context)
         for part in data.partition_data:
@@ -159,12 +161,12 @@ def _part(
             raise AppendError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by brokers only")
         return (yield from _appended(broker, request, context, topic, partition, batch))
     except AppendError as refused:
-        answer = _refused(part.index, refused.code, refused.message if isinstance(refused, Unverified) else None)
+        response = _refused(part.index, refused.code, refused.message if isinstance(refused, Unverified) else None)
         if refused.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None and context.api_version >= 10:
-            _tell(broker, partition.leader, moved)
+            _add_endpoint(broker, partition.leader, moved)
             leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-            answer = replace(answer, current_leader=leader)
-        return answer
+            response = replace(response, current_leader=leader)
+        return response
 
 
 def _appended(
@@ -178,39 +180,44 @@ def _appended(
     cluster = broker.cluster
     if partition.leader != broker.id:
         raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    setting = partial(cluster.broker_configs.of_topic, config=topic.config, broker=broker.id)
-    if request.acks == -1 and len(partition.in_sync) < int(setting("min.insync.replicas")):
+    config_value = partial(cluster.broker_configs.of_topic, config=topic.config, broker=broker.id)
+    if request.acks == -1 and len(partition.in_sync) < int(config_value("min.insync.replicas")):
         raise AppendError(ErrorCode.NOT_ENOUGH_REPLICAS)
     try:
         most_bytes = partition.log.config.max_message_bytes
         facts = check_batch(batch, most_bytes)
         policy = TopicPolicy(
             name=f"{partition.topic}-{partition.index}",
-            compression=setting("compression.type"),
-            compacted="compact" in setting("cleanup.policy"),
-            append_time=setting("message.timestamp.type") == "LogAppendTime",
-            before_max_ms=int(setting("message.timestamp.before.max.ms")),
-            after_max_ms=int(setting("message.timestamp.after.max.ms")),
+            compression=config_value("compression.type"),
+            compacted="compact" in config_value("cleanup.policy"),
+            append_time=config_value("message.timestamp.type") == "LogAppendTime",
+            before_max_ms=int(config_value("message.timestamp.before.max.ms")),
+            after_max_ms=int(config_value("message.timestamp.after.max.ms")),
         )
         validate = partial(validated, batch, policy, context.now_ms)
         checked: tuple[bytes, int] | None = None
-        packed = HEADER.unpack_from(batch)[5] & COMPRESSION_MASK
-        if facts.count <= _MANY_RECORDS and len(batch) <= (_LARGE_PACKED_BYTES if packed else _LARGE_BATCH_BYTES):
+        compression = HEADER.unpack_from(batch)[5] & COMPRESSION_MASK
+        if facts.count <= _MANY_RECORDS and len(batch) <= (
+            _LARGE_COMPRESSED_BYTES if compression else _LARGE_BATCH_BYTES
+        ):
             with suppress(TooLargeError):
                 checked = validate(_LARGE_BATCH_BYTES)
         if checked is None:
             checked = yield Aside(validate)
-            # Much may have happened meanwhile.
+            # The leader or the transaction may have changed while the thread ran.
             if partition.leader != broker.id or not cluster.state.has(partition):
                 raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             _check_transaction(broker, request, context, partition, batch)
-        kept, latest_ms = checked
-        if kept is not batch:
-            if len(kept) > most_bytes:
-                raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(kept)} bytes when compressed as the topic wants")
-            facts = BatchFacts.of(kept)
+        stored_batch, latest_ms = checked
+        if stored_batch is not batch:
+            if len(stored_batch) > most_bytes:
+                message = (
+                    f"{len(stored_batch)} bytes with the topic's compression type; at most {most_bytes} are allowed"
+                )
+                raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, message)
+            facts = BatchFacts.of(stored_batch)
         facts.max_timestamp_ms = latest_ms
-        stored = partition.log.append(kept, facts, leader_epoch=partition.leader_epoch, now_ms=context.now_ms)
+        stored = partition.log.append(stored_batch, facts, leader_epoch=partition.leader_epoch, now_ms=context.now_ms)
     except InvalidRecords as refused:
         return replace(
             _refused(partition.index, refused.code, refused.message),
@@ -223,8 +230,7 @@ def _appended(
             ),
         )
     except AppendError as refused:
-        # Where the log refused a batch whose bytes are as they should be, Kafka says where the log
-        # begins (KIP-467).
+        # For an intact batch that the log rejects, Kafka returns the log start offset (KIP-467).
         damaged = refused.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
         return replace(
             _refused(partition.index, refused.code),
@@ -241,9 +247,9 @@ def _appended(
 def _check_transaction(
     broker: "Broker", request: ProduceRequest, context: Context, partition: PartitionState, batch: bytes
 ) -> None:
-    """A transactional batch belongs to an open transaction that has the partition; newer clients leave adding it to the broker (KIP-890).
+    """Check that a transactional batch belongs to an open transaction with its partition.
 
-    Raises `AppendError`.
+    Since version 12 the broker adds the partition (KIP-890). Raises `AppendError`.
     """
     fields = HEADER.unpack_from(batch)
     attributes, producer_id, epoch, sequence = fields[5], *fields[9:12]
@@ -264,14 +270,14 @@ def _check_transaction(
 
 
 class Unverified(AppendError):
-    """A transactional batch whose partition the coordinator does not find in the transaction.
+    """The partition of a transactional batch is not in the transaction.
 
-    Kafka gives the message to the producer.
+    Kafka returns the message to the producer.
     """
 
 
 def _unverified(code: ErrorCode, version: int) -> AppendError:
-    known = _told(code, version)
+    known = _compatible_error(code, version)
     if known is ErrorCode.INVALID_TXN_STATE:
         return Unverified(known, "Partition was not added to the transaction")
     if known is ErrorCode.NOT_ENOUGH_REPLICAS:
@@ -280,8 +286,11 @@ def _unverified(code: ErrorCode, version: int) -> AppendError:
     return AppendError(known)
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
-    """What clients of a version know to deal with: before version 11 they cannot be told to abort (KIP-890)."""
+def _compatible_error(code: ErrorCode, version: int) -> ErrorCode:
+    """Return an error that clients of a version know.
+
+    TRANSACTION_ABORTABLE is new in 11 (KIP-890).
+    """
     match code:
         case ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -293,7 +302,7 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
             return code
 
 
-def _tell(broker: "Broker", leader: int, moved: dict[int, NodeEndpoint]) -> None:
+def _add_endpoint(broker: "Broker", leader: int, moved: dict[int, NodeEndpoint]) -> None:
     found = broker.cluster.state.brokers.get(leader)
     if found is not None and found.alive:
         moved[leader] = NodeEndpoint(node_id=found.id, host=found.host, port=found.port, rack=found.rack)

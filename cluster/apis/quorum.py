@@ -1,6 +1,6 @@
-"""DescribeQuorum v0–2 (KIP-642, KIP-836, KIP-853): the controllers.
+"""DescribeQuorum v0–2 (KIP-642, KIP-836, KIP-853): describe the controllers.
 
-Each broker is one, too, as in Kafka's combined mode; the first that is up leads them.
+Each broker is also a controller, as in Kafka's combined mode. The first live one is the leader.
 """
 
 from typing import TYPE_CHECKING
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _METADATA = "__cluster_metadata"
-_TELLS_NODES = 2
-_TELLS_DIRECTORIES = 2
+_HAS_NODES = 2
+_HAS_DIRECTORIES = 2
 
 
 def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: Context) -> Work[DescribeQuorumResponse]:
-    """Tell of the metadata's only partition, where nothing else is asked for; as Kafka, nothing at all otherwise."""
+    """Describe the metadata partition. As in Kafka, any other requested partition rejects all."""
     cluster = broker.cluster
     known = len(request.topics) == 1 and [
         (topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions[:2]
@@ -50,19 +50,22 @@ def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: C
             Node(node_id=one.id, listeners=(Listener(name="CONTROLLER", host=one.host, port=one.port),))
             for one in cluster.state.brokers.values()
         )
-        if known and context.api_version >= _TELLS_NODES
+        if known and context.api_version >= _HAS_NODES
         else (),
     )
 
 
 def _directory(cluster: "SharedCluster", broker: int) -> Uuid:
-    """The id of a controller's directory, which is told since kraft.version 1 (KIP-853): made up, and always the same in a cluster."""
+    """Return the id of a controller's directory, which is reported since kraft.version 1 (KIP-853).
+
+    It is derived from the cluster id and the broker id, so that it is stable.
+    """
     return Uuid(uuid5(NAMESPACE_OID, f"{cluster.cluster_id} {broker}").bytes)
 
 
 def _state(cluster: "SharedCluster", context: Context) -> PartitionData:
     now_ms = context.now_ms
-    tells_directories = cluster.features.get("kraft.version", 0) > 0 and context.api_version >= _TELLS_DIRECTORIES
+    has_directories = cluster.features.get("kraft.version", 0) > 0 and context.api_version >= _HAS_DIRECTORIES
     end = 0 if cluster.data is None else cluster.data.metadata.log.next_offset
     return PartitionData(
         leader_id=cluster.controller_id,
@@ -71,7 +74,7 @@ def _state(cluster: "SharedCluster", context: Context) -> PartitionData:
         current_voters=tuple(
             ReplicaState(
                 replica_id=one.id,
-                replica_directory_id=_directory(cluster, one.id) if tells_directories else Uuid.ZERO,
+                replica_directory_id=_directory(cluster, one.id) if has_directories else Uuid.ZERO,
                 log_end_offset=end if one.alive else -1,
                 last_fetch_timestamp=now_ms if one.alive else -1,
                 last_caught_up_timestamp=now_ms if one.alive else -1,

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas v0–1, AlterClientQuotas v0–1 (KIP-546): quotas are kept and told, and not followed."""
+"""DescribeClientQuotas v0–1, AlterClientQuotas v0–1 (KIP-546): quotas are stored, not enforced."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -33,12 +33,12 @@ _EXACT, _DEFAULT, _ANY = range(3)
 def describe_client_quotas(
     broker: "Broker", request: DescribeClientQuotasRequest, context: Context
 ) -> DescribeClientQuotasResponse:
-    """Tell the quotas of those that fit all components."""
+    """Return the quotas of the entities that match all components."""
     try:
         _check_filter(request.components)
     except ApiError as refusal:
         return DescribeClientQuotasResponse(error_code=refusal.code, error_message=refusal.message, entries=None)
-    fits = [] if request.strict and not request.components else broker.cluster.state.quotas.items()
+    candidates = [] if request.strict and not request.components else broker.cluster.state.quotas.items()
     return DescribeClientQuotasResponse(
         error_message=None,
         entries=tuple(
@@ -46,31 +46,33 @@ def describe_client_quotas(
                 entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
                 values=tuple(ValueData(key=key, value=value) for key, value in quotas.items()),
             )
-            for entity, quotas in fits
+            for entity, quotas in candidates
             if (not request.strict or len(entity) == len(request.components))
-            and all(_fits(entity, one) for one in request.components)
+            and all(_matches(entity, one) for one in request.components)
         ),
     )
 
 
 def _check_filter(components: tuple[ComponentData, ...]) -> None:
-    """Raises `ApiError` for components that make no sense."""
+    """Raise `ApiError` for components that are invalid or contradict each other."""
     seen: set[str] = set()
     for one in components:
         if not one.entity_type or one.entity_type in seen:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "each component has a type of its own")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "each component needs a different entity type")
         if one.entity_type not in (USER, CLIENT_ID, IP):
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "there are quotas for users, client ids and addresses")
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION, f"unknown entity type; the types are {USER}, {CLIENT_ID} and {IP}"
+            )
         if one.match_type not in (_EXACT, _DEFAULT, _ANY):
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no way {one.match_type} to match: 0 to 2")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown match type {one.match_type}; the types are 0 to 2")
         if (one.match is None) is (one.match_type == _EXACT):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "a name is for who is named, and for nothing else")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "match type 0 needs a name, and others allow none")
         seen.add(one.entity_type)
     if IP in seen and len(seen) > 1:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "quotas are for addresses, or for users and client ids")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{IP} cannot be combined with {USER} or {CLIENT_ID}")
 
 
-def _fits(entity: Entity, component: ComponentData) -> bool:
+def _matches(entity: Entity, component: ComponentData) -> bool:
     if component.match_type == _ANY:
         return any(kind == component.entity_type for kind, _ in entity)
     return (component.entity_type, component.match) in entity
@@ -80,7 +82,7 @@ def _fits(entity: Entity, component: ComponentData) -> bool:
 def alter_client_quotas(
     broker: "Broker", request: AlterClientQuotasRequest, context: Context
 ) -> Work[AlterClientQuotasResponse]:
-    """Set quotas, or take them back: for each entity all that is asked, or nothing."""
+    """Set or remove quotas: for each entity all requested changes, or none."""
     cluster = broker.cluster
     results: dict[Entity, tuple[ErrorCode, str | None]] = {}
     records: list[Message] = []
@@ -89,7 +91,7 @@ def alter_client_quotas(
         entity = frozenset(named.items())
         try:
             if entity in results:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "it is named twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the entity is in the request twice")
             known = cluster.state.quotas.get(entity, {})
             records += quota_records(entity, known, _changed(known, named, entry.ops))
             results[entity] = (ErrorCode.NONE, None)
@@ -111,9 +113,9 @@ def alter_client_quotas(
 
 
 def _changed(known: Mapping[str, float], entity: Mapping[str, str | None], ops: tuple[OpData, ...]) -> dict[str, float]:
-    """Somebody's quotas after a change. Raises `ApiError`."""
+    """Return an entity's quotas after a change. Raises `ApiError`."""
     if any(count > 1 for count in Counter(one.key for one in ops).values()):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a quota is named twice")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a quota is in the request twice")
     check_entity(entity)
     result = dict(known)
     for one in ops:

@@ -1,6 +1,7 @@
-"""AlterPartitionReassignments v0–1, ListPartitionReassignments v0 (KIP-455), ElectLeaders v0–2 (KIP-183, KIP-460): where replicas are, and who leads.
+"""Reassign replicas and elect leaders.
 
-Replicas share a log here, so a reassignment is over when it is answered, and none is ever going on.
+AlterPartitionReassignments v0–1, ListPartitionReassignments v0 (KIP-455), ElectLeaders v0–2
+(KIP-183, KIP-460). Replicas share a log here, so that a reassignment is complete with its response.
 """
 
 from functools import partial
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _ELECTIONS = (0, 1)
-"""Of the preferred leader, and unclean."""
+"""Preferred and unclean."""
 
 
 @changes_metadata
 def alter_partition_reassignments(
     broker: "Broker", request: AlterPartitionReassignmentsRequest, context: Context
 ) -> Work[AlterPartitionReassignmentsResponse]:
-    """Give each partition its new replicas."""
+    """Assign the requested replicas to each partition."""
     topics = []
     may_resize = request.allow_replication_factor_change
     for topic in request.topics:
@@ -56,36 +57,41 @@ def alter_partition_reassignments(
 
 
 def _reassigned(
-    broker: "Broker", topic: str, may_resize: bool, asked: ReassignablePartition
+    broker: "Broker", topic: str, may_resize: bool, requested: ReassignablePartition
 ) -> ReassignablePartitionResponse:
-    partition = broker.cluster.state.partition(topic, asked.partition_index)
+    partition = broker.cluster.state.partition(topic, requested.partition_index)
     error, message = ErrorCode.NONE, None
     try:
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if asked.replicas is not None:
-            broker.cluster.topic_control.check_assignment([asked.replicas])
-            if not may_resize and len(asked.replicas) != len(partition.replicas):
+        if requested.replicas is not None:
+            broker.cluster.topic_control.check_assignment([requested.replicas])
+            if not may_resize and len(requested.replicas) != len(partition.replicas):
                 raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas may not change")
-        broker.cluster.partition_control.reassign(partition, asked.replicas)
+        broker.cluster.partition_control.reassign(partition, requested.replicas)
     except ApiError as refusal:
         error, message = refusal.code, refusal.message
-    return ReassignablePartitionResponse(partition_index=asked.partition_index, error_code=error, error_message=message)
+    return ReassignablePartitionResponse(
+        partition_index=requested.partition_index, error_code=error, error_message=message
+    )
 
 
 def list_partition_reassignments(
     broker: "Broker", request: ListPartitionReassignmentsRequest, context: Context
 ) -> ListPartitionReassignmentsResponse:
-    """None is going on."""
+    """Return no reassignments: none is ever in progress."""
     return ListPartitionReassignmentsResponse(error_message=None)
 
 
 @changes_metadata
 def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Context) -> Work[ElectLeadersResponse]:
-    """Have preferred replicas lead; an unclean election changes nothing, as no replica ever lacks anything."""
+    """Elect preferred leaders.
+
+    An unclean election changes nothing, because replicas share a log.
+    """
     cluster = broker.cluster
     if request.topic_partitions == ():
-        return ElectLeadersResponse()  # whatever the type: brokers look no further
+        return ElectLeadersResponse()  # for any election type: brokers check nothing else
     if request.election_type not in _ELECTIONS:
         code = ErrorCode.INVALID_REQUEST
         refused = []
@@ -105,7 +111,7 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
 def _electing(
     cluster: "SharedCluster", request: ElectLeadersRequest
 ) -> Work[tuple[list[ReplicaElectionResult], MetadataBatch, list[PartitionState]]]:
-    """The results, the records, and the partitions with other leaders."""
+    """Return the results, the records, and the partitions with new leaders."""
     everything = request.topic_partitions is None
     wanted = (
         {name: range(len(topic.partitions)) for name, topic in cluster.topics.items()}

@@ -1,9 +1,9 @@
-"""SaslHandshake v0–1, SaslAuthenticate v0–2: logins (KIP-43, KIP-152).
+"""SaslHandshake v0–1, SaslAuthenticate v0–2: authentication (KIP-43, KIP-152).
 
-A connection that fails is told so, and closed.
+After a failed authentication the client receives the error, and the connection is closed.
 
-After version 0 of the handshake, which kafka-python has up to 2.0, mechanisms talk in bare frames,
-without Kafka's headers (`Connection`).
+After version 0 of the handshake (kafka-python up to 2.0), SASL tokens are sent in frames without
+Kafka's request headers (`Connection`).
 """
 
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ __all__: list[str] = []
 
 
 def sasl_handshake(broker: "Broker", request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
-    """Begin a login."""
+    """Start an authentication with the requested mechanism."""
     security = broker.cluster.security
     if not security.users or context.connection.user is not None:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
@@ -39,7 +39,7 @@ def sasl_handshake(broker: "Broker", request: SaslHandshakeRequest, context: Con
 
 
 def sasl_authenticate(broker: "Broker", request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse:
-    """One step of a login."""
+    """Process one step of an authentication."""
     connection = context.connection
     if connection.login is None:
         connection.close_later()
@@ -48,11 +48,11 @@ def sasl_authenticate(broker: "Broker", request: SaslAuthenticateRequest, contex
             error_message="SaslAuthenticate request received before SaslHandshake",
         )
     try:
-        said = connection.login.step(request.auth_bytes)
+        token = connection.login.step(request.auth_bytes)
     except LoginFailed as failed:
-        broker.note(f"refused a login from {connection.host[1:]}: {failed}")
+        broker.note(f"authentication from {connection.host[1:]} failed: {failed}")
         connection.close_later()
         return SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(failed))
     if connection.login.user is not None:
         connection.logged_in(connection.login.user)
-    return SaslAuthenticateResponse(error_message=None, auth_bytes=said)
+    return SaslAuthenticateResponse(error_message=None, auth_bytes=token)

@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials v0, AlterUserScramCredentials v0 (KIP-554): whom SCRAM lets in, and by what.
+"""DescribeUserScramCredentials v0, AlterUserScramCredentials v0 (KIP-554): SCRAM credentials.
 
-Logins that are open go on.
+A change does not affect connections that are authenticated already.
 """
 
 from collections import Counter
@@ -39,16 +39,16 @@ __all__: list[str] = []
 def describe_user_scram_credentials(
     broker: "Broker", request: DescribeUserScramCredentialsRequest, context: Context
 ) -> Work[DescribeUserScramCredentialsResponse]:
-    """Tell mechanisms and iterations, and nothing that could be tried out."""
+    """Return mechanisms and iterations, but no salts and keys."""
     known = broker.cluster.credentials.iterations()
-    asked = Counter(user.name for user in request.users or ())
+    requested = Counter(user.name for user in request.users or ())
     results = []
-    for user in asked or known:
+    for user in requested or known:
         yield None
-        if asked[user] > 1:
-            code, message = ErrorCode.DUPLICATE_RESOURCE, "a user is asked for once"
+        if requested[user] > 1:
+            code, message = ErrorCode.DUPLICATE_RESOURCE, "the user is in the request twice"
         elif user not in known:
-            code, message = ErrorCode.RESOURCE_NOT_FOUND, "there are no SCRAM credentials of this user"
+            code, message = ErrorCode.RESOURCE_NOT_FOUND, "the user has no SCRAM credentials"
         else:
             infos = tuple(CredentialInfo(mechanism=one, iterations=rounds) for one, rounds in known[user].items())
             results.append(DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=infos))
@@ -61,7 +61,7 @@ def describe_user_scram_credentials(
 def alter_user_scram_credentials(
     broker: "Broker", request: AlterUserScramCredentialsRequest, context: Context
 ) -> Work[AlterUserScramCredentialsResponse]:
-    """Change the credentials of those users that are named once, and of whom nothing is asked that cannot be."""
+    """Change the credentials of each user that is named once and has a valid change."""
     cluster = broker.cluster
     results: dict[str, AlterUserScramCredentialsResult] = {}
     wanted: dict[str, ScramCredentialDeletion | ScramCredentialUpsertion] = {}
@@ -70,10 +70,10 @@ def alter_user_scram_credentials(
         user = one.name
         yield None
         if user in results:
-            continue  # the first that is wrong is told
+            continue  # the first error is returned
         try:
             if wanted.pop(user, None) is not None:
-                raise ApiError(ErrorCode.DUPLICATE_RESOURCE, "a user is changed once")
+                raise ApiError(ErrorCode.DUPLICATE_RESOURCE, "the user is in the request twice")
             _check(one)
             if isinstance(one, ScramCredentialDeletion) and (user, one.mechanism) not in cluster.credentials:
                 raise ApiError(
@@ -93,8 +93,8 @@ def alter_user_scram_credentials(
             withdrawn.append((user, change.mechanism))
             if (user, change.mechanism) in cluster.state.credentials:
                 records.append(RemoveUserScramCredentialRecord(name=user, mechanism=change.mechanism))
-        elif not change.salted_password:  # Java makes no key of nothing
-            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "a password that was salted is not empty"
+        elif not change.salted_password:  # Java's SecretKeySpec rejects an empty key
+            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "empty salted password"
             results[user] = AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
         else:
             made = Credential.of(change.mechanism, change.salt, change.salted_password, change.iterations)
@@ -106,11 +106,12 @@ def alter_user_scram_credentials(
 
 
 def _check(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> None:
-    """Raises `ApiError` for what no user can have."""
+    """Raise `ApiError` for an invalid user name, mechanism or number of iterations."""
     if not change.name:
-        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user has a name")
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "empty user name")
     if change.mechanism not in MECHANISMS:
-        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"there is no mechanism {change.mechanism}: 1 or 2")
+        message = f"unknown mechanism {change.mechanism}; the mechanisms are 1 and 2"
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, message)
     if isinstance(change, ScramCredentialUpsertion) and change.iterations not in ITERATIONS:
-        told = f"{change.iterations} iterations cannot be: {ITERATIONS.start} to {ITERATIONS[-1]}"
-        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, told)
+        message = f"{change.iterations} iterations; {ITERATIONS.start} to {ITERATIONS[-1]} are allowed"
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, message)

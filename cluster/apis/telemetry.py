@@ -1,8 +1,8 @@
-"""GetTelemetrySubscriptions v0, PushTelemetry v0 (KIP-714): which metrics a client is to push, and what it pushes.
+"""GetTelemetrySubscriptions v0, PushTelemetry v0 (KIP-714): metrics of clients.
 
-As a broker does, both are answered always, and listed in ApiVersions only where the broker has a
-plugin that takes metrics: where `metric.reporters` names a class besides Kafka's own, which stands
-for the plugin here. What clients push is in `Broker.telemetry.received` then.
+As in Kafka, ApiVersions lists both only if the broker has a plugin that receives metrics. Here that
+is so if `metric.reporters` names a class other than Kafka's own. `Broker.telemetry.received` has
+the metrics then.
 """
 
 from typing import TYPE_CHECKING
@@ -29,27 +29,27 @@ __all__ = ["has_plugin"]
 
 _KAFKAS_OWN = frozenset({"org.apache.kafka.common.metrics.JmxReporter"})
 _FORGIVEN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
-"""After these errors a client may ask for its subscription at once."""
+"""After these errors a client may request its subscription again at once."""
 
 
 def has_plugin(cluster: "SharedCluster") -> bool:
-    """Whether brokers have a plugin that takes clients' metrics."""
+    """Return whether brokers have a plugin that receives clients' metrics."""
     return bool(set(elements(cluster.broker_configs.get("metric.reporters"))) - _KAFKAS_OWN)
 
 
 def get_telemetry_subscriptions(
     broker: "Broker", request: GetTelemetrySubscriptionsRequest, context: Context
 ) -> GetTelemetrySubscriptionsResponse:
-    """Return the subscription of a client, which gets an id with its first request."""
-    number = request.client_instance_id
-    if number == Uuid.ZERO:
-        number = broker.telemetry.new_id(broker.cluster.new_uuid)
-    instance = _instance(broker, number, context)
+    """Return the subscription of a client, and assign an instance id to a new client."""
+    instance_id = request.client_instance_id
+    if instance_id == Uuid.ZERO:
+        instance_id = broker.telemetry.new_id(broker.cluster.new_uuid)
+    instance = _instance(broker, instance_id, context)
     if not instance.may_ask(context.now_ms) and instance.error not in _FORGIVEN:
         return GetTelemetrySubscriptionsResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     instance.error = ErrorCode.NONE
     return GetTelemetrySubscriptionsResponse(
-        client_instance_id=number,
+        client_instance_id=instance_id,
         subscription_id=instance.subscription_id,
         accepted_compression_types=COMPRESSION_TYPES,
         push_interval_ms=instance.push_interval_ms,
@@ -60,7 +60,7 @@ def get_telemetry_subscriptions(
 
 
 def push_telemetry(broker: "Broker", request: PushTelemetryRequest, context: Context) -> PushTelemetryResponse:
-    """Take a client's metrics."""
+    """Receive metrics that a client pushes."""
     if is_reserved(request.client_instance_id):
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
     instance = _instance(broker, request.client_instance_id, context)
@@ -86,7 +86,7 @@ def push_telemetry(broker: "Broker", request: PushTelemetryRequest, context: Con
     return PushTelemetryResponse()
 
 
-def _instance(broker: "Broker", number: Uuid, context: Context) -> Instance:
+def _instance(broker: "Broker", instance_id: Uuid, context: Context) -> Instance:
     cluster, connection = broker.cluster, context.connection
     name, _, version = connection.software.partition(" ")
     client = {
@@ -97,9 +97,9 @@ def _instance(broker: "Broker", number: Uuid, context: Context) -> Instance:
         "client_source_port": str(connection.port),
     }
     subscriptions = cluster.state.client_metrics.values()
-    found, made = broker.telemetry.instance(
-        number, client, subscriptions, cluster.client_metrics_version, context.now_ms
+    found, is_new = broker.telemetry.instance(
+        instance_id, client, subscriptions, cluster.client_metrics_version, context.now_ms
     )
-    if made:
-        connection.telemetry_id = number
+    if is_new:
+        connection.telemetry_id = instance_id
     return found

@@ -1,4 +1,7 @@
-"""CreateTopics v2–7, DeleteTopics v1–6, CreatePartitions v0–3, DeleteRecords v0–2: topics come, grow and go (KIP-4, KIP-195, KIP-107; ids: KIP-516)."""
+"""CreateTopics v2–7, DeleteTopics v1–6, CreatePartitions v0–3, DeleteRecords v0–2.
+
+See KIP-4, KIP-195, KIP-107, and KIP-516 for topic ids.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -37,23 +40,22 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 MAX_PARTITIONS = 10_000
-"""So many partitions may be made by one request, as in Kafka: a slip of a client must not end the
-cluster.
-"""
+"""Partitions that one request may create, as in Kafka, to protect the cluster from mistakes."""
 _MOST_COUNTED = 0x7FFFFFFF
 
 
 @changes_metadata
 def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsResponse]:
-    """Make all topics at the same moment, or say why not."""
+    """Create topics, all valid ones of a request in one batch of records."""
     cluster = broker.cluster
     times = Counter(topic.name for topic in request.topics)
     counts = _counts(cluster, request.topics)
-    told = f"more than {MAX_PARTITIONS:,} partitions in one request"
+    too_many = f"more than {MAX_PARTITIONS:,} partitions in one request"
     refused: dict[str, ApiError] = {}
     if MAX_PARTITIONS < sum(counts) <= _MOST_COUNTED:
-        refused = dict.fromkeys(times, ApiError(ErrorCode.POLICY_VIOLATION, told))
-    # All of them before any is made: topics that come together may have names that metrics confuse.
+        refused = dict.fromkeys(times, ApiError(ErrorCode.POLICY_VIOLATION, too_many))
+    # All names are checked before any topic is created: names that collide in metrics are allowed
+    # within one request.
     for name in [name for name in times if name not in refused]:
         try:
             if times[name] > 1:
@@ -62,36 +64,36 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
         except ApiError as refusal:
             refused[name] = refusal
         yield None
-    # Where the partitions are more than an int counts, Kafka does not see that, and fails over the
-    # topic that has them as soon as it makes it.
+    # If the sum of partitions overflows an int, Kafka does not notice the limit. It then fails over
+    # the topic that exceeds it.
     if any(
         count > MAX_PARTITIONS and topic.name not in refused and _is_made(cluster, topic)
         for topic, count in zip(request.topics, counts, strict=True)
     ):
-        refused = dict.fromkeys(times, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, told))
-    made: dict[str, TopicState] = {}
-    for asked in {topic.name: topic for topic in request.topics if topic.name not in refused}.values():
+        refused = dict.fromkeys(times, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, too_many))
+    created: dict[str, TopicState] = {}
+    for requested in {topic.name: topic for topic in request.topics if topic.name not in refused}.values():
         try:
-            made[asked.name] = yield from _new_topic(cluster, asked)
+            created[requested.name] = yield from _new_topic(cluster, requested)
         except ApiError as refusal:
-            refused[asked.name] = refusal
+            refused[requested.name] = refusal
         yield None
     if not request.validate_only:
-        refused |= yield from cluster.topic_control.enter_topics(list(made.values()))
+        refused |= yield from cluster.topic_control.commit_topics(list(created.values()))
     results = []
-    settings: dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]] = {}
+    configs: dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]] = {}
     for name in times:
         if name in refused:
             code, message = refused[name].code, refused[name].message
             results.append(CreatableTopicResult(name=name, error_code=code, error_message=message))
         else:
-            results.append(_created(broker, made[name], settings))
+            results.append(_created(broker, created[name], configs))
         yield None
     return CreateTopicsResponse(topics=tuple(results))
 
 
 def _counts(cluster: "SharedCluster", topics: Sequence[CreatableTopic]) -> list[int]:
-    """How many partitions are asked for of each topic."""
+    """Return the requested number of partitions of each topic."""
     default = cluster.broker_configs.number("num.partitions")
     return [
         len(one.assignments) or (default if one.num_partitions == -1 else max(one.num_partitions, 0)) for one in topics
@@ -99,7 +101,7 @@ def _counts(cluster: "SharedCluster", topics: Sequence[CreatableTopic]) -> list[
 
 
 def _is_made(cluster: "SharedCluster", topic: CreatableTopic) -> bool:
-    """Whether nothing but its partitions keeps it from being made: its settings, or too few brokers for its replicas."""
+    """Return whether a topic's configs and replication factor are valid."""
     try:
         check_topic_configs(cluster.broker_configs, {one.name: one.value for one in topic.configs})
     except ApiError:
@@ -107,23 +109,23 @@ def _is_made(cluster: "SharedCluster", topic: CreatableTopic) -> bool:
     return topic.replication_factor == -1 or 1 <= topic.replication_factor <= len(cluster.alive)
 
 
-def _new_topic(cluster: "SharedCluster", asked: CreatableTopic) -> Work[TopicState]:
-    config = {one.name: one.value for one in asked.configs}
+def _new_topic(cluster: "SharedCluster", requested: CreatableTopic) -> Work[TopicState]:
+    config = {one.name: one.value for one in requested.configs}
     check_topic_configs(cluster.broker_configs, config)
     assignment = None
-    if asked.assignments:
-        if asked.num_partitions != -1 or asked.replication_factor != -1:
+    if requested.assignments:
+        if requested.num_partitions != -1 or requested.replication_factor != -1:
             raise ApiError(
-                ErrorCode.INVALID_REQUEST, "either partitions and replicas are counted, or brokers are named"
+                ErrorCode.INVALID_REQUEST, "a manual assignment excludes numPartitions and replicationFactor"
             )
-        by_index = {one.partition_index: one.broker_ids for one in asked.assignments}
-        if sorted(by_index) != list(range(len(asked.assignments))):
-            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0, without gaps")
+        by_index = {one.partition_index: one.broker_ids for one in requested.assignments}
+        if sorted(by_index) != list(range(len(requested.assignments))):
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0 without gaps")
         assignment = [by_index[index] for index in range(len(by_index))]
     own = {name: value for name, value in config.items() if value is not None}
     return (
         yield from cluster.topic_control.new_topic(
-            asked.name, asked.num_partitions, asked.replication_factor, assignment, own
+            requested.name, requested.num_partitions, requested.replication_factor, assignment, own
         )
     )
 
@@ -131,12 +133,15 @@ def _new_topic(cluster: "SharedCluster", asked: CreatableTopic) -> Work[TopicSta
 def _created(
     broker: "Broker",
     topic: TopicState,
-    settings: dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]],
+    configs: dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]],
 ) -> CreatableTopicResult:
-    """`settings`: of topics with the same settings of their own, as they were found before."""
+    """Return the result for a new topic.
+
+    `configs`: a cache, by the topic's own configs. Topics of a request often have the same ones.
+    """
     own = tuple(topic.config.items())
-    if own not in settings:
-        settings[own] = tuple(
+    if own not in configs:
+        configs[own] = tuple(
             CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.config_source)
             for one in shown(broker, topic.config)
         )
@@ -146,7 +151,7 @@ def _created(
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
-        configs=settings[own],
+        configs=configs[own],
     )
 
 
@@ -154,31 +159,31 @@ def _created(
 def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsResponse]:
     """Delete each topic, by name or id."""
     cluster = broker.cluster
-    asked = (
+    requested = (
         [(one.name, one.topic_id) for one in request.topics]
         if context.api_version >= 6
         else [(name, Uuid.ZERO) for name in request.topic_names]
     )
-    times = Counter(asked)
+    times = Counter(requested)
     results = []
     named: dict[Uuid, tuple[TopicState, DeletableTopicResult]] = {}
-    # First those that are named by their ids, as in Kafka; who then names one of them, too, may
-    # have meant another one, and it is not deleted.
+    # As in Kafka, topics with ids come first. A topic that is also named without its id is not
+    # deleted.
     for one in sorted(times, key=lambda each: each[0] is not None):
         name, topic_id = one
         topic = cluster.topics_by_id.get(topic_id) if name is None else cluster.topics.get(name)
         found = DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             if (name is None) is (topic_id == Uuid.ZERO):
-                raise ApiError(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "either a topic name or a topic id is required, not both")
             if times[one] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "a topic is in the request twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is in the request twice")
             if topic is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             found = DeletableTopicResult(name=topic.name, topic_id=topic.id)
             if topic.id in named or times[None, topic.id] > 1:
                 named.pop(topic.id, None)
-                raise ApiError(ErrorCode.INVALID_REQUEST, "a topic is named by its id, too")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is in the request by name and by id")
             named[topic.id] = topic, found
         except ApiError as refusal:
             results.append(replace(found, error_code=refusal.code, error_message=refusal.message))
@@ -196,7 +201,7 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
 def create_partitions(
     broker: "Broker", request: CreatePartitionsRequest, context: Context
 ) -> Work[CreatePartitionsResponse]:
-    """Give each topic more partitions."""
+    """Add partitions to each topic."""
     results = []
     times = Counter(one.name for one in request.topics)
     for one in {one.name: one for one in request.topics}.values():
@@ -207,10 +212,10 @@ def create_partitions(
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"{brief(one.name)} is in the request twice")
             topic = broker.cluster.topics.get(one.name)
             if topic is not None and one.count - len(topic.partitions) > MAX_PARTITIONS:
-                # Of this API brokers do not look at it before their controller has more to write
-                # than it may.
-                told = f"more than {MAX_PARTITIONS:,} partitions in one request"
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, told)
+                # For this API brokers do not check the limit; the controller fails to write so many
+                # records.
+                message = f"more than {MAX_PARTITIONS:,} partitions in one request"
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
             yield from broker.cluster.partition_control.adding_partitions(
                 one.name, one.count, assignment, only_check=request.validate_only
             )
@@ -222,7 +227,7 @@ def create_partitions(
 
 
 def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Context) -> Work[DeleteRecordsResponse]:
-    """Let the oldest records of each partition go."""
+    """Delete records before an offset of each partition."""
     topics = []
     for topic in request.topics:
         parts = []
@@ -235,7 +240,7 @@ def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Con
             elif partition.leader != broker.id:
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             elif partition.log.config.compact and not partition.log.config.delete:
-                error = ErrorCode.POLICY_VIOLATION  # only compacted: whoever reads it counts on every key
+                error = ErrorCode.POLICY_VIOLATION  # a compacted topic keeps the last record of every key
             else:
                 log = partition.log
                 offset = log.high_watermark if one.offset == -1 else one.offset

@@ -1,4 +1,7 @@
-"""InitProducerId v0–5, AddPartitionsToTxn v0–5, AddOffsetsToTxn v0–4, EndTxn v0–5: idempotent and transactional producers (KIP-98, KIP-360, KIP-890)."""
+"""InitProducerId v0–5, AddPartitionsToTxn v0–5, AddOffsetsToTxn v0–4, EndTxn v0–5.
+
+Idempotent and transactional producers: KIP-98, KIP-360, KIP-890.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -34,7 +37,7 @@ __all__: list[str] = []
 
 
 def init_producer_id(broker: "Broker", request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
-    """An id, and with a transactional id its next epoch."""
+    """Return a new producer id, or for a transactional id its producer id and next epoch."""
     transactions = broker.cluster.transactions
     if (request.producer_id == -1) is not (request.producer_epoch == -1):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
@@ -58,7 +61,7 @@ def init_producer_id(broker: "Broker", request: InitProducerIdRequest, context: 
 def add_partitions_to_txn(
     broker: "Broker", request: AddPartitionsToTxnRequest, context: Context
 ) -> Work[AddPartitionsToTxnResponse]:
-    """All partitions of a transaction, or none."""
+    """Add partitions to transactions, all partitions of a transaction or none."""
     if context.api_version >= 4:
         results = []
         for one in request.transactions:
@@ -82,7 +85,10 @@ def _added(
     context: Context,
     only_verify: bool = False,
 ) -> Work[tuple[AddPartitionsToTxnTopicResult, ...]]:
-    """`producer`: transactional id, producer id and epoch."""
+    """Add partitions to one transaction, or only verify that it has them.
+
+    `producer`: transactional id, producer id and epoch.
+    """
     cluster = broker.cluster
     transactional_id, producer_id, epoch = producer
     where = [(topic.name, index) for topic in topics for index in topic.partitions]
@@ -93,7 +99,7 @@ def _added(
         allowed = yield from context.access.allowed(Operation.WRITE, ResourceType.TOPIC, names)
     errors = {}
     for one in where:
-        if code := _not_to_be_added(cluster, *one, by_broker, allowed):
+        if code := _add_error(cluster, *one, by_broker, allowed):
             errors[one] = code
         yield None
     try:
@@ -109,7 +115,7 @@ def _added(
         else:
             cluster.transactions.add(transactional_id, producer_id, epoch, where, version=2 if by_broker else 0)
     except ApiError as refusal:
-        errors = dict.fromkeys(where, _told(refusal.code, context.api_version, since=2)) | errors
+        errors = dict.fromkeys(where, _compatible_error(refusal.code, context.api_version, since=2)) | errors
     results = []
     for topic in topics:
         parts = []
@@ -123,12 +129,13 @@ def _added(
     return tuple(results)
 
 
-def _not_to_be_added(
+def _add_error(
     cluster: "SharedCluster", topic: str, index: int, by_broker: bool, allowed: set[str] | None
 ) -> ErrorCode:
-    """Why a partition cannot be in a transaction: only brokers write to internal topics, and to others that are not there nobody does.
+    """Return the error for a partition that cannot be added to a transaction.
 
-    `allowed`: topics that the client may write to, `None` for all.
+    Only brokers add partitions of internal topics. `allowed`: topics that the client may write to,
+    `None` for all.
     """
     if not by_broker and (
         topic in (CONSUMER_OFFSETS, TRANSACTION_STATE) or (allowed is not None and topic not in allowed)
@@ -148,7 +155,7 @@ def _verified(
 
 
 def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse:
-    """The partition of the group's offsets becomes part of the transaction."""
+    """Add the partition of the group's offsets to the transaction."""
     cluster = broker.cluster
     try:
         cluster.topic_control.internal_topic(CONSUMER_OFFSETS)
@@ -165,12 +172,12 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
             request.transactional_id, request.producer_id, request.producer_epoch, where, version=0
         )
     except ApiError as refusal:
-        return AddOffsetsToTxnResponse(error_code=_told(refusal.code, context.api_version, since=2))
+        return AddOffsetsToTxnResponse(error_code=_compatible_error(refusal.code, context.api_version, since=2))
     return AddOffsetsToTxnResponse()
 
 
 def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> EndTxnResponse:
-    """Commit or abort. Since version 5 the producer's epoch goes up with it (KIP-890)."""
+    """Commit or abort a transaction. Since version 5 this bumps the producer epoch (KIP-890)."""
     try:
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -183,12 +190,12 @@ def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> EndTx
             raise_epoch=context.api_version >= 5,
         )
     except ApiError as refusal:
-        return EndTxnResponse(error_code=_told(refusal.code, context.api_version, since=2))
+        return EndTxnResponse(error_code=_compatible_error(refusal.code, context.api_version, since=2))
     if context.api_version < 5:
         return EndTxnResponse()
     return EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
 
 
-def _told(code: ErrorCode, version: int, *, since: int) -> ErrorCode:
-    """PRODUCER_FENCED as clients knew it before the version that has it (KIP-588)."""
+def _compatible_error(code: ErrorCode, version: int, *, since: int) -> ErrorCode:
+    """Return INVALID_PRODUCER_EPOCH for PRODUCER_FENCED before `since` (KIP-588)."""
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and version < since else code

@@ -1,4 +1,4 @@
-"""UnregisterBroker v0 (KIP-500): the controller forgets a broker, which registers again when it starts."""
+"""UnregisterBroker v0 (KIP-500). The broker registers again when it restarts."""
 
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,10 @@ __all__: list[str] = []
 def unregister_broker(
     broker: "Broker", request: UnregisterBrokerRequest, context: Context
 ) -> Work[UnregisterBrokerResponse]:
-    """Remove the registration of a broker; its replicas stay assigned to it, and others lead.
+    """Remove the registration of a broker.
 
-    One that runs stays up, unknown to clients.
+    Its replicas stay assigned to it, and other brokers lead its partitions. A broker that runs
+    keeps running, and is not in the metadata of clients.
     """
     cluster = broker.cluster
     if request.broker_id not in cluster.state.brokers:

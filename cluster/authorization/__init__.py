@@ -1,9 +1,9 @@
-"""Which permissions each API needs, as Kafka's brokers ask for them: a rule stands around the API's own handler (`quorate.cluster.handlers` has both).
+"""Permissions that each API requires, as in Kafka's brokers.
 
-A rule refuses a request, takes parts out of it and tells in the response why, or leaves out of the
-response what the client may not see. Most handlers know nothing of it; where Kafka asks in the
-middle of its work, a handler asks `Context.access`. Without an authorizer none of this runs. What
-ACLs allow is known to `quorate.cluster.authorizer`.
+A rule wraps the handler of an API (`quorate.cluster.handlers` has both). It rejects a request,
+rejects parts of it with errors in the response, or removes from the response what the client may
+not see. Where Kafka checks a permission in the middle of its work, the handler uses
+`Context.access`. Without an authorizer no rule runs. `quorate.cluster.authorizer` evaluates ACLs.
 """
 
 from collections.abc import Generator
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.access import Access
 from quorate.cluster.apis import Handler
-from quorate.cluster.authorization.call import Answered, Call
+from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorization.rules import Rule
 from quorate.cluster.authorizer import Authorizer
 from quorate.cluster.context import Context
@@ -26,16 +26,16 @@ __all__ = ["Access", "authorized"]
 
 def authorized(
     handler: Handler, rule: Rule, broker: "Broker", authorizer: Authorizer, request: Message, context: Context
-) -> Answered:
-    """Handle a request as far as a rule allows its client to send it."""
+) -> HandlerResult:
+    """Handle a request under the rule of its API."""
     access = Access(authorizer, context.connection.user, context.client_host)
     context.access, context.principal = access, access.principal
-    answered = rule(Call(handler, broker, request, context, access))
-    return _flat(answered) if isinstance(answered, Generator) else answered
+    result = rule(Call(handler, broker, request, context, access))
+    return _flat(result) if isinstance(result, Generator) else result
 
 
-def _flat(answered: Any) -> Work[Any]:
-    """Work whose result may be work, too: of a rule, then of the handler."""
-    while isinstance(answered, Generator):
-        answered = yield from answered
-    return answered
+def _flat(result: Any) -> Work[Any]:
+    """Run a generator whose result can be another one: that of a rule, then that of the handler."""
+    while isinstance(result, Generator):
+        result = yield from result
+    return result

@@ -1,4 +1,4 @@
-"""`Call`: a request that a rule decides about, and what is left of it without the parts that its client may not ask for."""
+"""`Call`: a request with the client's permissions, which rules check."""
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
@@ -16,16 +16,16 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
 
-__all__ = ["Answered", "Call"]
+__all__ = ["Call", "HandlerResult"]
 
 T = TypeVar("T")
-Answered = Message | Pending[Any] | Work[Any] | None
+HandlerResult = Message | Pending[Any] | Work[Any] | None
 """What a handler returns (`quorate.cluster.apis`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that a rule decides about. `handler`: that of its API."""
+    """A request with the client's permissions. `handler`: the handler of its API."""
 
     handler: Handler
     broker: Broker
@@ -33,30 +33,30 @@ class Call:
     context: Context
     access: Access
 
-    def answer(self, **changes: Any) -> Answered:
-        """Have the request handled, with other values in some fields."""
+    def handle(self, **changes: Any) -> HandlerResult:
+        """Call the handler, with other values in some fields of the request."""
         request = replace(self.request, **changes) if changes else self.request
         return self.handler(self.broker, request, self.context)
 
     def failed(self, code: ErrorCode, **changes: Any) -> Work[Any]:
-        """A response that says only that the request failed, with other values in some fields."""
+        """Return an error response. `changes`: other values for some fields of the request."""
         request = replace(self.request, **changes) if changes else self.request
         respond = partial(failed_response, self.broker.cluster, request, self.context.api_version, code)
         if self.context.large:
             return (yield Aside(respond))
         return respond()
 
-    def after(self, answered: Answered, change: Callable[[Any], Message | Work[Any]]) -> Answered:
-        """What a handler returned, with a change of the response, whenever that is there."""
-        if answered is None:
+    def after(self, result: HandlerResult, change: Callable[[Any], Message | Work[Any]]) -> HandlerResult:
+        """Return a handler's result with `change` applied to the response, which may come later."""
+        if result is None:
             return None
-        if isinstance(answered, Pending):
+        if isinstance(result, Pending):
             changed: Pending[Any] = Pending()
-            answered.on_complete(lambda response: self._complete(changed, change(response)))
+            result.on_complete(lambda response: self._complete(changed, change(response)))
             return changed
-        if isinstance(answered, Generator):
-            return self._later(answered, change)
-        return change(answered)
+        if isinstance(result, Generator):
+            return self._later(result, change)
+        return change(result)
 
     def _later(self, work: Work[Any], change: Callable[[Any], Message | Work[Any]]) -> Work[Any]:
         return self.after((yield from work), change)
@@ -79,16 +79,16 @@ class Call:
         failed: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None,
         only_with: str | None = None,
     ) -> Work[Any]:
-        """Have the request handled without the topics that the client may not do an operation with, each of which has an error in the response instead.
+        """Call the handler without denied topics, and add errors for those to the response.
 
-        `field`, `response`: the arrays with the topics; `name_of`: a topic's name, or `None` for
-        one that the handler is to refuse; `failed`: gives the entries of refused topics;
-        `only_with`: the array that an entry has to have something in.
+        `field`, `response`: the arrays of topics in the request and in the response. `name_of`: a
+        topic's name, or `None` for a topic that the handler rejects. `failed`: returns the entries
+        of denied topics. `only_with`: omit entries in which this array is empty.
         """
         topics = getattr(self.request, field)
         left, refused = yield from self.split_topics(operation, topics, name_of)
         if not refused:
-            return self.answer()
+            return self.handle()
         if failed is None:
             whole = yield from self.failed(code, **{field: refused})
             entries = getattr(whole, response)
@@ -99,18 +99,18 @@ class Call:
         else:
             entries = failed(refused)
 
-        def merge(answer: Any) -> Message:
-            if getattr(answer, "error_code", 0):
-                return answer  # type: ignore[no-any-return]  # the whole request failed
-            merged: Message = replace(answer, **{response: getattr(answer, response) + entries})
+        def merge(handled: Any) -> Message:
+            if getattr(handled, "error_code", 0):
+                return handled  # type: ignore[no-any-return]  # the whole request failed
+            merged: Message = replace(handled, **{response: getattr(handled, response) + entries})
             return merged
 
-        return self.after(self.answer(**{field: left}), merge)
+        return self.after(self.handle(**{field: left}), merge)
 
     def split_topics(
         self, operation: Operation, topics: Iterable[T], name_of: Callable[[T], str | None]
     ) -> Work[tuple[tuple[T, ...], tuple[T, ...]]]:
-        """The topics that the client may do an operation with, or that have no name, and the others."""
+        """Split topics into those that are allowed or have no name, and those that are denied."""
         named = (name for one in topics if (name := name_of(one)) is not None)
         allowed = yield from self.access.allowed(operation, ResourceType.TOPIC, named)
         return (yield from split(topics, lambda one: (name := name_of(one)) is None or name in allowed))

@@ -1,9 +1,9 @@
-"""What the cluster as a whole and transactions."""
+"""Rules for APIs of the cluster, of coordinators and of transactions."""
 
 from dataclasses import replace
 from typing import Any
 
-from quorate.cluster.authorization.call import Answered, Call
+from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorization.rules import of_cluster
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, each, split
@@ -23,8 +23,8 @@ __all__ = [
 ]
 
 
-def describe_cluster(call: Call) -> Answered:
-    """Everybody is told of the brokers; whoever may describe the cluster also what else they may do with it."""
+def describe_cluster(call: Call) -> HandlerResult:
+    """Allow all clients. Authorized operations are those of the client."""
 
     def narrow(response: Any) -> Any:
         operations = response.cluster_authorized_operations
@@ -32,7 +32,7 @@ def describe_cluster(call: Call) -> Answered:
             return response
         return replace(response, cluster_authorized_operations=call.access.cluster_operations(operations))
 
-    return call.after(call.answer(), narrow)
+    return call.after(call.handle(), narrow)
 
 
 # ---- transactions
@@ -46,17 +46,17 @@ _KEYS = {
 _MANY_KEYS, _SHARE_KEYS = 4, 6
 
 
-def find_coordinator(call: Call) -> Answered:
-    """DESCRIBE of each group or transactional id; share groups' state is for brokers."""
+def find_coordinator(call: Call) -> HandlerResult:
+    """Require DESCRIBE on each group or transactional id; CLUSTER_ACTION for share coordinators."""
     request, version = call.request, call.context.api_version
     if request.key_type == _SHARE and version >= _SHARE_KEYS:
         return of_cluster(Operation.CLUSTER_ACTION)(call)
     if request.key_type not in _KEYS:
-        return call.answer()
+        return call.handle()
     kind, code = _KEYS[request.key_type]
     if version < _MANY_KEYS:
         if call.access.may(Operation.DESCRIBE, kind, request.key):
-            return call.answer()
+            return call.handle()
         return call.failed(code)
     return _keys(call, kind, code)
 
@@ -76,37 +76,40 @@ def _keys(call: Call, kind: ResourceType, code: ErrorCode) -> Work[Any]:
 
         return replace(response, coordinators=(yield from each(keys, one)))
 
-    return call.after(call.answer(coordinator_keys=left), merge)
+    return call.after(call.handle(coordinator_keys=left), merge)
 
 
-def init_producer_id(call: Call) -> Answered:
-    """WRITE as the transactional id; without one, IDEMPOTENT_WRITE of the cluster, or WRITE to any topic (KIP-679)."""
+def init_producer_id(call: Call) -> HandlerResult:
+    """Require WRITE on the transactional id.
+
+    Without an id: IDEMPOTENT_WRITE on the cluster, or WRITE on any topic (KIP-679).
+    """
     access, transactional_id = call.access, call.request.transactional_id
     if transactional_id is not None:
         return _of_transactional_id(Operation.WRITE, call, transactional_id)
     if access.may_with_cluster(Operation.IDEMPOTENT_WRITE) or access.may_with_any(Operation.WRITE, ResourceType.TOPIC):
-        return call.answer()
+        return call.handle()
     return call.failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def _of_transactional_id(operation: Operation, call: Call, transactional_id: str) -> Answered:
+def _of_transactional_id(operation: Operation, call: Call, transactional_id: str) -> HandlerResult:
     if call.access.may(operation, ResourceType.TRANSACTIONAL_ID, transactional_id):
-        return call.answer()
+        return call.handle()
     return call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-def add_partitions_to_txn(call: Call) -> Answered:
-    """WRITE as the transactional id, and to each topic, which the handler asks for.
+def add_partitions_to_txn(call: Call) -> HandlerResult:
+    """Require WRITE on the transactional id, and on each topic, which the handler checks.
 
-    Since version 4 it is for brokers.
+    Since version 4 the API is for brokers and requires CLUSTER_ACTION.
     """
     if call.context.api_version >= 4:
         return of_cluster(Operation.CLUSTER_ACTION)(call)
     return _of_transactional_id(Operation.WRITE, call, call.request.v3_and_below_transactional_id)
 
 
-def add_offsets_to_txn(call: Call) -> Answered:
-    """WRITE as the transactional id, and READ of the group."""
+def add_offsets_to_txn(call: Call) -> HandlerResult:
+    """Require WRITE on the transactional id and READ on the group."""
     request, access = call.request, call.access
     if access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id) and not access.may(
         Operation.READ, ResourceType.GROUP, request.group_id
@@ -115,13 +118,13 @@ def add_offsets_to_txn(call: Call) -> Answered:
     return _of_transactional_id(Operation.WRITE, call, request.transactional_id)
 
 
-def end_txn(call: Call) -> Answered:
-    """WRITE as the transactional id."""
+def end_txn(call: Call) -> HandlerResult:
+    """Require WRITE on the transactional id."""
     return _of_transactional_id(Operation.WRITE, call, call.request.transactional_id)
 
 
 def describe_transactions(call: Call) -> Work[Any]:
-    """DESCRIBE of each transactional id, and of the topics that are told."""
+    """Require DESCRIBE on each transactional id. Topics without DESCRIBE are left out."""
     access, ids = call.access, call.request.transactional_ids
     allowed = yield from access.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
     left, _ = yield from split(ids, allowed.__contains__)
@@ -141,11 +144,11 @@ def describe_transactions(call: Call) -> Work[Any]:
         seen = access.topics(Operation.DESCRIBE, [one.topic for one in state.topics])
         return replace(state, topics=tuple(one for one in state.topics if one.topic in seen))
 
-    return call.after(call.answer(transactional_ids=left), merge)
+    return call.after(call.handle(transactional_ids=left), merge)
 
 
-def list_transactions(call: Call) -> Answered:
-    """The transactional ids that the client may describe."""
+def list_transactions(call: Call) -> HandlerResult:
+    """Leave out transactional ids without DESCRIBE."""
 
     def visible(response: Any) -> Work[Any]:
         seen, _ = yield from split(
@@ -154,4 +157,4 @@ def list_transactions(call: Call) -> Answered:
         )
         return replace(response, transaction_states=seen)
 
-    return call.after(call.answer(), visible)
+    return call.after(call.handle(), visible)

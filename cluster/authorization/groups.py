@@ -1,4 +1,8 @@
-"""What groups and their offsets need: READ to take part, DESCRIBE to see, DELETE to delete, and the same of the topics that a request names."""
+"""Rules for groups and offsets.
+
+Members need READ on the group, descriptions DESCRIBE, deletions DELETE. Topics that a request names
+need permissions, too.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -6,7 +10,7 @@ from typing import Any
 
 from quorate.cluster.access import Access
 from quorate.cluster.apis.groups import lacks_feature, lacks_protocol, share_member_id_is_too_long
-from quorate.cluster.authorization.call import Answered, Call
+from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorization.rules import Rule, of_group
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, each, split
@@ -37,37 +41,37 @@ __all__ = [
 _MEMBER = of_group(Operation.READ)
 
 
-def sync_group(call: Call) -> Answered:
-    """READ of the group. A request that lacks the protocol is rejected by the handler."""
-    return call.answer() if lacks_protocol(call.request, call.context.api_version) else _MEMBER(call)
+def sync_group(call: Call) -> HandlerResult:
+    """Require READ on the group. The handler rejects a request without the protocol."""
+    return call.handle() if lacks_protocol(call.request, call.context.api_version) else _MEMBER(call)
 
 
 def group_heartbeat(call: Call) -> Work[Any]:
-    """Each topic that is subscribed to by name has to be describable.
+    """Require READ on the group, and DESCRIBE on each topic that is subscribed to by name.
 
-    Those that a regex matches are filtered by the coordinator.
+    The coordinator filters topics that match a regex.
     """
     request, access = call.request, call.access
     if lacks_feature(call.broker, request):
-        return call.answer()
+        return call.handle()
     if not access.may(Operation.READ, ResourceType.GROUP, request.group_id):
         return (yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if share_member_id_is_too_long(request):
-        return call.answer()
+        return call.handle()
     names = request.subscribed_topic_names or ()
     if not (yield from access.may_with_all(Operation.DESCRIBE, ResourceType.TOPIC, names)):
         return (yield from call.failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    return call.answer()
+    return call.handle()
 
 
-# ---- seeing groups, and deleting them
+# ---- list, describe and delete
 
 
-def list_groups(call: Call) -> Answered:
-    """Whoever may describe the cluster sees all groups, others those that they may describe."""
+def list_groups(call: Call) -> HandlerResult:
+    """Leave out groups without DESCRIBE, unless the client has DESCRIBE on the cluster."""
     access = call.access
     if access.may_with_cluster(Operation.DESCRIBE):
-        return call.answer()
+        return call.handle()
 
     def visible(response: Any) -> Work[Any]:
         seen, _ = yield from split(
@@ -75,33 +79,33 @@ def list_groups(call: Call) -> Answered:
         )
         return replace(response, groups=seen)
 
-    return call.after(call.answer(), visible)
+    return call.after(call.handle(), visible)
 
 
 def _each_group(operation: Operation, field: str, response: str) -> Rule:
-    """Groups without the permission have an error of their own; the others are handled."""
+    """Return a rule that requires a permission on each group, with an error for each denied one."""
 
     def rule(call: Call) -> Work[Any]:
         if lacks_feature(call.broker, call.request):
-            return call.answer()
+            return call.handle()
         groups = getattr(call.request, field)
         left, refused = yield from split(groups, lambda one: call.access.may(operation, ResourceType.GROUP, one))
         if not refused:
-            return call.answer()
+            return call.handle()
         failed = yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED, **{field: refused})
         if not left:
             return failed
 
-        def merge(answer: Any) -> Any:
-            return replace(answer, **{response: getattr(failed, response) + getattr(answer, response)})
+        def merge(handled: Any) -> Any:
+            return replace(handled, **{response: getattr(failed, response) + getattr(handled, response)})
 
-        return call.after(call.answer(**{field: left}), merge)
+        return call.after(call.handle(**{field: left}), merge)
 
     return rule
 
 
-def delete_groups(call: Call) -> Answered:
-    """A group that is named twice is deleted, or refused, once."""
+def delete_groups(call: Call) -> HandlerResult:
+    """Require DELETE on each group. A group that is named twice has one result."""
     once = tuple(dict.fromkeys(call.request.groups_names))
     return _each_group(Operation.DELETE, "groups_names", "results")(
         replace(call, request=replace(call.request, groups_names=once))
@@ -109,10 +113,10 @@ def delete_groups(call: Call) -> Answered:
 
 
 def _described(field: str, topics_of: Callable[[Any], Iterator[str]]) -> Rule:
-    """A group that has to do with a topic which the client may not describe is not described at all."""
+    """Return a rule that requires DESCRIBE on each group and on all topics of its description."""
     each_group = _each_group(Operation.DESCRIBE, field, "groups")
 
-    def rule(call: Call) -> Answered:
+    def rule(call: Call) -> HandlerResult:
         def visible(response: Any) -> Work[Any]:
             groups = yield from each(response.groups, lambda one: _seen(one, call.access, topics_of))
             return replace(response, groups=groups)
@@ -164,23 +168,23 @@ streams_group_describe = _described("group_ids", _of_streams)
 # ---- offsets
 
 
-def offset_commit(call: Call) -> Answered:
-    """READ of the group and of each topic."""
+def offset_commit(call: Call) -> HandlerResult:
+    """Require READ on the group and on each topic."""
     if not call.access.may(Operation.READ, ResourceType.GROUP, call.request.group_id):
         return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return call.without_topics(Operation.READ, name_of=lambda topic: _name_of(call, topic))
 
 
 def _name_of(call: Call, topic: Any) -> str | None:
-    """The name of a topic that is named by its id since version 10; `None` for an unknown id."""
+    """Return a topic's name, also for a topic id (since version 10); `None` for an unknown id."""
     if call.context.api_version < 10:
         return topic.name  # type: ignore[no-any-return]
     found = call.broker.cluster.topics_by_id.get(topic.topic_id)
     return None if found is None else found.name
 
 
-def txn_offset_commit(call: Call) -> Answered:
-    """WRITE as the transactional id; READ of the group and of each topic."""
+def txn_offset_commit(call: Call) -> HandlerResult:
+    """Require WRITE on the transactional id, and READ on the group and on each topic."""
     request, access = call.request, call.access
     if not access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -189,8 +193,8 @@ def txn_offset_commit(call: Call) -> Answered:
     return call.without_topics(Operation.READ)
 
 
-def offset_delete(call: Call) -> Answered:
-    """DELETE of the group, and READ of each topic."""
+def offset_delete(call: Call) -> HandlerResult:
+    """Require DELETE on the group and READ on each topic."""
     if not call.access.may(Operation.DELETE, ResourceType.GROUP, call.request.group_id):
         return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
@@ -211,7 +215,10 @@ def offset_delete(call: Call) -> Answered:
 
 
 def offset_fetch(call: Call) -> Work[Any]:
-    """Topics that may not be described have errors where they are named, and are left out where all are asked for."""
+    """Require DESCRIBE on each group and topic.
+
+    Denied topics have errors if they are named, and are left out if all topics are requested.
+    """
     if call.context.api_version < 8:
         return (yield from _fetch_of_one(call))
     groups, access = call.request.groups, call.access
@@ -219,12 +226,12 @@ def offset_fetch(call: Call) -> Work[Any]:
         groups, lambda one: access.may(Operation.DESCRIBE, ResourceType.GROUP, one.group_id)
     )
     failed = yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED, groups=refused)
-    asked, errors = [], {}
+    requested, errors = [], {}
     for one in left:
         topics, errors[one.group_id] = yield from _allowed_topics(call, one.topics)
-        asked.append(replace(one, topics=topics))
+        requested.append(replace(one, topics=topics))
         yield None
-    if not asked and refused:
+    if not requested and refused:
         return failed
 
     def merge(response: Any) -> Work[Any]:
@@ -237,7 +244,7 @@ def offset_fetch(call: Call) -> Work[Any]:
             yield None
         return replace(response, groups=(*found, *failed.groups))
 
-    return call.after(call.answer(groups=tuple(asked)), merge)
+    return call.after(call.handle(groups=tuple(requested)), merge)
 
 
 def _fetch_of_one(call: Call) -> Work[Any]:
@@ -250,11 +257,11 @@ def _fetch_of_one(call: Call) -> Work[Any]:
             return response
         return replace(response, topics=(yield from _described_topics(call, response.topics)) + errors)
 
-    return call.after(call.answer(topics=topics), merge)
+    return call.after(call.handle(topics=topics), merge)
 
 
 def _allowed_topics(call: Call, topics: tuple[Any, ...] | None) -> Work[tuple[tuple[Any, ...] | None, tuple[Any, ...]]]:
-    """The topics of a request that may be described, and the response's entries for the others."""
+    """Return the topics of a request with DESCRIBE, and the response's entries for the others."""
     if topics is None:
         return None, ()
     left, others = yield from call.split_topics(Operation.DESCRIBE, topics, lambda one: _name_of(call, one))
@@ -287,6 +294,6 @@ def _allowed_topics(call: Call, topics: tuple[Any, ...] | None) -> Work[tuple[tu
 
 
 def _described_topics(call: Call, topics: tuple[Any, ...]) -> Work[tuple[Any, ...]]:
-    """The topics of a response that may be described, and those of unknown ids."""
+    """Return the topics of a response with DESCRIBE, and those with unknown ids."""
     left, _ = yield from call.split_topics(Operation.DESCRIBE, topics, lambda one: _name_of(call, one))
     return left

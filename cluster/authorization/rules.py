@@ -1,46 +1,46 @@
-"""The rules that many APIs share: a permission for the cluster or a group.
+"""Rules that many APIs share: a permission on the cluster or on a group.
 
-The source of all of them are KafkaApis, ControllerApis and AclApis of 4.3.
+Source of all rules: KafkaApis, ControllerApis and AclApis of Kafka 4.3.
 """
 
 from collections.abc import Callable
 
-from quorate.cluster.authorization.call import Answered, Call
+from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.codecs.api.error_codes import ErrorCode
 
 __all__ = ["Rule", "by_handler", "free", "of_cluster", "of_group"]
 
-Rule = Callable[[Call], Answered]
+Rule = Callable[[Call], HandlerResult]
 
 
-def free(call: Call) -> Answered:
-    """Everybody may."""
-    return call.answer()
+def free(call: Call) -> HandlerResult:
+    """Require no permission."""
+    return call.handle()
 
 
-def by_handler(call: Call) -> Answered:
-    """The API's handler asks `Context.access`, in the place where Kafka does."""
-    return call.answer()
+def by_handler(call: Call) -> HandlerResult:
+    """Leave the check to the API's handler, which uses `Context.access` where Kafka checks."""
+    return call.handle()
 
 
 def of_cluster(operation: Operation) -> Rule:
-    """The permission to do something with the cluster, for the whole request."""
+    """Return a rule that requires a permission on the cluster."""
 
-    def rule(call: Call) -> Answered:
+    def rule(call: Call) -> HandlerResult:
         if call.access.may_with_cluster(operation):
-            return call.answer()
+            return call.handle()
         return call.failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     return rule
 
 
 def of_group(operation: Operation) -> Rule:
-    """The permission to do something with the group, for the whole request."""
+    """Return a rule that requires a permission on the request's group."""
 
-    def rule(call: Call) -> Answered:
+    def rule(call: Call) -> HandlerResult:
         if call.access.may(operation, ResourceType.GROUP, call.request.group_id):
-            return call.answer()
+            return call.handle()
         return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
     return rule

@@ -1,16 +1,13 @@
-"""What topics and records need.
-
-Where a request names several topics, each is decided about for itself.
-"""
+"""Rules for topics, records and configs. Each topic of a request is checked separately."""
 
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
-from quorate.cluster.apis.configs import strange_type
-from quorate.cluster.apis.metadata import refused_as_a_whole
-from quorate.cluster.authorization.call import Answered, Call
+from quorate.cluster.apis.configs import unknown_resource_type
+from quorate.cluster.apis.metadata import request_error
+from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorizer import CLUSTER_NAME, UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.batch_checks import is_transactional
 from quorate.cluster.topics import is_valid_name
@@ -49,19 +46,19 @@ _INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 
 
 def list_offsets(call: Call) -> Work[Any]:
-    """DESCRIBE of each topic."""
+    """Require DESCRIBE on each topic."""
     return call.without_topics(Operation.DESCRIBE)
 
 
 def delete_records(call: Call) -> Work[Any]:
-    """DELETE of each topic."""
+    """Require DELETE on each topic."""
     return call.without_topics(Operation.DELETE, only_with="partitions")
 
 
 def produce(call: Call) -> Work[Any]:
-    """WRITE to each topic, and as the transactional id if a batch is transactional.
+    """Require WRITE on each topic, and on the transactional id if a batch is transactional.
 
-    Idempotence alone needs nothing more (KIP-679).
+    An idempotent producer needs no further permission (KIP-679).
     """
     request, by_id = call.request, call.context.api_version >= _PRODUCE_BY_ID
     transactional_id = request.transactional_id
@@ -81,17 +78,17 @@ def produce(call: Call) -> Work[Any]:
         return None if found is None else found.name
 
     if transactional_id is None and (yield from _has_transactional_records(request)):
-        return call.answer()  # which refuses all of it
+        return call.handle()  # the handler rejects the whole request
     if request.acks != 0:
         return call.without_topics(Operation.WRITE, field="topic_data", response="responses", name_of=name_of)
     left, denied = yield from call.split_topics(Operation.WRITE, request.topic_data, name_of)
-    return _closing(call, call.answer(topic_data=left)) if denied else call.answer()
+    return _closing(call, call.handle(topic_data=left)) if denied else call.handle()
 
 
-def _closing(call: Call, answered: Answered) -> Answered:
-    """Close the connection of a producer that wants no responses, when it is done with, as Kafka does where something failed."""
-    if isinstance(answered, Generator):
-        return _closing_later(call, answered)
+def _closing(call: Call, result: HandlerResult) -> HandlerResult:
+    """Close the connection after a request with acks 0 that was denied in part, as Kafka does."""
+    if isinstance(result, Generator):
+        return _closing_later(call, result)
     call.context.connection.close()
     return None
 
@@ -102,7 +99,7 @@ def _closing_later(call: Call, work: Work[Any]) -> Work[Any]:
 
 
 def _has_transactional_records(request: ProduceRequest) -> Work[bool]:
-    """Whether a batch is transactional. One that cannot be looked at is refused by the handler."""
+    """Return whether a batch is transactional. The handler rejects a batch that is not readable."""
     for topic in request.topic_data:
         yield None
         for part in topic.partition_data:
@@ -115,15 +112,15 @@ def _has_transactional_records(request: ProduceRequest) -> Work[bool]:
     return False
 
 
-def offset_for_leader_epoch(call: Call) -> Answered:
-    """CLUSTER_ACTION, or DESCRIBE of each topic."""
+def offset_for_leader_epoch(call: Call) -> HandlerResult:
+    """Require CLUSTER_ACTION, or DESCRIBE on each topic."""
     if call.access.may_with_cluster(Operation.CLUSTER_ACTION):
-        return call.answer()
+        return call.handle()
     return call.without_topics(Operation.DESCRIBE, name_of=lambda topic: topic.topic)
 
 
-def describe_producers(call: Call) -> Answered:
-    """READ of each topic. Invalid names are left to the handler."""
+def describe_producers(call: Call) -> HandlerResult:
+    """Require READ on each topic. The handler rejects invalid names."""
     return call.without_topics(Operation.READ, name_of=lambda topic: topic.name if is_valid_name(topic.name) else None)
 
 
@@ -131,16 +128,16 @@ def describe_producers(call: Call) -> Answered:
 
 
 def metadata(call: Call) -> Work[Any]:
-    """DESCRIBE to be told of a topic, and CREATE, of the topic or the cluster, to have one created."""
+    """Require DESCRIBE on each topic, and CREATE on the topic or the cluster to create a topic."""
     request, access, cluster = call.request, call.access, call.broker.cluster
-    asked = request.topics
+    requested = request.topics
     version = call.context.api_version
-    if asked is None or (version == 0 and not asked):
-        return call.after(call.answer(), lambda response: _seen(call, response, ()))
-    if refused_as_a_whole(asked, version) is not None:
-        return call.answer()
-    by_id = [one for one in asked if one.topic_id != Uuid.ZERO]
-    topics = tuple(dict.fromkeys(by_id or asked))
+    if requested is None or (version == 0 and not requested):
+        return call.after(call.handle(), lambda response: _seen(call, response, ()))
+    if request_error(requested, version) is not None:
+        return call.handle()
+    by_id = [one for one in requested if one.topic_id != Uuid.ZERO]
+    topics = tuple(dict.fromkeys(by_id or requested))
     names = dict(zip(topics, (yield from each(topics, lambda one: _name_of(call, one))), strict=True))
     named = [name for name in names.values() if name is not None]
     allowed = yield from access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, named)
@@ -160,9 +157,9 @@ def metadata(call: Call) -> Work[Any]:
         ),
     )
     if left:
-        return call.after(call.answer(topics=left), lambda response: _seen(call, response, entries))
-    # In version 0 no topics stand for all of them.
-    nothing = call.answer(topics=())
+        return call.after(call.handle(topics=left), lambda response: _seen(call, response, entries))
+    # In version 0 an empty array requests all topics.
+    nothing = call.handle(topics=())
     return call.after(nothing, lambda response: _seen(call, replace(response, topics=()), entries))
 
 
@@ -174,7 +171,7 @@ def _name_of(call: Call, topic: MetadataRequestTopic) -> str | None:
 
 
 def _seen(call: Call, response: Any, denied: tuple[MetadataResponseTopic, ...]) -> Work[Any]:
-    """A response with only what may be described, what may be done with it, and the topics that were denied."""
+    """Reduce a response to topics with DESCRIBE and to authorized operations; add denied topics."""
     access = call.access
     described, _ = yield from call.split_topics(Operation.DESCRIBE, response.topics, lambda one: one.name)
 
@@ -192,7 +189,10 @@ def _seen(call: Call, response: Any, denied: tuple[MetadataResponseTopic, ...]) 
 
 
 def create_topics(call: Call) -> Work[Any]:
-    """CREATE of the cluster or the topic; DESCRIBE_CONFIGS of the topic to be told how it was created."""
+    """Require CREATE on the cluster or the topic.
+
+    Partitions and configs in the response need DESCRIBE_CONFIGS on the topic.
+    """
     request, access = call.request, call.access
     times = Counter(one.name for one in request.topics)
     once = {name for name, count in times.items() if count == 1}
@@ -214,17 +214,17 @@ def create_topics(call: Call) -> Work[Any]:
     def hide(response: Any) -> Work[Any]:
         return replace(response, topics=(yield from each(response.topics, hidden)) + refused)
 
-    return call.after(call.answer(topics=left) if denied else call.answer(), hide)
+    return call.after(call.handle(topics=left) if denied else call.handle(), hide)
 
 
 def delete_topics(call: Call) -> Work[Any]:
-    """DELETE of the cluster or the topic.
+    """Require DELETE on the cluster or the topic.
 
-    The name of a topic is told only to whoever may describe it.
+    The response names a topic of a requested id only to clients with DESCRIBE on it.
     """
     request, access, cluster = call.request, call.access, call.broker.cluster
     if access.may_with_cluster(Operation.DELETE):
-        return call.answer()
+        return call.handle()
     named = call.context.api_version >= 6
     times = Counter((one.name, one.topic_id) for one in request.topics) if named else Counter(request.topic_names)
     denied: list[DeletableTopicResult] = []
@@ -240,20 +240,22 @@ def delete_topics(call: Call) -> Work[Any]:
             continue
         described = access.may(Operation.DESCRIBE, ResourceType.TOPIC, known)
         if found is None and described:
-            left.append(one)  # it is told that there is none
+            left.append(one)  # the handler returns UNKNOWN_TOPIC_OR_PARTITION
             continue
-        told = known if described or name is not None else None
-        denied.append(DeletableTopicResult(name=told, topic_id=topic_id, error_code=_DENIED, error_message=None))
+        visible_name = known if described or name is not None else None
+        denied.append(
+            DeletableTopicResult(name=visible_name, topic_id=topic_id, error_code=_DENIED, error_message=None)
+        )
     if not denied:
-        return call.answer()
+        return call.handle()
     return call.after(
-        call.answer(**{"topics" if named else "topic_names": tuple(left)}),
+        call.handle(**{"topics" if named else "topic_names": tuple(left)}),
         lambda response: replace(response, responses=response.responses + tuple(denied)),
     )
 
 
-def create_partitions(call: Call) -> Answered:
-    """ALTER of each topic. A topic that is named twice is left to the handler."""
+def create_partitions(call: Call) -> HandlerResult:
+    """Require ALTER on each topic. The handler rejects a topic that is named twice."""
     times = Counter(one.name for one in call.request.topics)
     return call.without_topics(
         Operation.ALTER, response="results", name_of=lambda topic: topic.name if times[topic.name] == 1 else None
@@ -264,9 +266,9 @@ def create_partitions(call: Call) -> Answered:
 
 
 def describe_configs(call: Call) -> Work[Any]:
-    """DESCRIBE_CONFIGS of each topic or group, or of the cluster for brokers and client metrics."""
-    if strange_type(call.broker.cluster, call.request.resources) is not None:
-        return call.answer()
+    """Require DESCRIBE_CONFIGS on each topic or group; on the cluster for other resources."""
+    if unknown_resource_type(call.broker.cluster, call.request.resources) is not None:
+        return call.handle()
     left, denied = [], []
     for one in call.request.resources:
         yield None
@@ -283,7 +285,7 @@ def describe_configs(call: Call) -> Work[Any]:
                 )
             )
     return call.after(
-        call.answer(resources=tuple(left)),
+        call.handle(resources=tuple(left)),
         lambda response: replace(response, results=response.results + tuple(denied)),
     )
 
@@ -293,4 +295,7 @@ _CONFIG_RESOURCES = {
     2: (ResourceType.TOPIC, _DENIED, ""),
     32: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED, ""),
 }
-"""Type of a resource with configs → what a permission for it is about, and the error without one."""
+"""Type of a config resource → resource type of its ACLs, error if denied, and name of the resource.
+
+An empty name stands for the config resource's own name.
+"""

@@ -1,8 +1,11 @@
-"""Brokers register, are fenced and unregistered, and partitions get leaders accordingly (ClusterControlManager, ReplicationControlManager)."""
+"""Registration, fencing and unregistration of brokers, with the elections that follow.
+
+In Kafka: ClusterControlManager and ReplicationControlManager.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 
-from quorate.cluster.controller.controller import Controller, NotWrittenError
+from quorate.cluster.controller.controller import Controller, MetadataWriteError
 from quorate.cluster.controller.records import election_record, fence_record, registration_record
 from quorate.cluster.controller.state import BrokerRegistration
 from quorate.cluster.log_manager import LogManager
@@ -17,9 +20,10 @@ __all__ = ["BrokerControl"]
 
 
 class BrokerControl:
-    """Which brokers the cluster has, and which of them are up.
+    """Registers, fences and unregisters brokers.
 
-    What happens to brokers counts even where it cannot be written: that is done later.
+    A change of a broker takes effect even if the metadata log cannot be written. It is written
+    later.
     """
 
     def __init__(self, controller: Controller, logs: LogManager) -> None:
@@ -28,73 +32,79 @@ class BrokerControl:
         self._logs = logs
 
     def register(self, brokers: Iterable[tuple[int, str | None, str, int]]) -> None:
-        """Brokers have started: their ids, racks, hosts and ports.
+        """Register brokers that have started: ids, racks, hosts and ports.
 
-        They may lead from now on. Raises `OSError`.
+        They may lead partitions from now on. Raises `OSError`.
         """
         data = self._logs.data
         first = self._controller.next_offset  # a broker's epoch is the offset of its registration
         registrations = [
             BrokerRegistration(
-                id=number,
+                id=broker_id,
                 rack=rack,
                 host=host,
                 port=port,
-                directory=Uuid.ZERO if data is None else data.directory_id(number),
+                directory=Uuid.ZERO if data is None else data.directory_id(broker_id),
                 fenced=False,
                 epoch=epoch,
             )
-            for epoch, (number, rack, host, port) in enumerate(brokers, first)
+            for epoch, (broker_id, rack, host, port) in enumerate(brokers, first)
         ]
         up = self._state.alive.keys() | {one.id for one in registrations}
         self._commit_at_once(self._electing(up, list(map(registration_record, registrations))))
 
     def fence(self, broker: int) -> None:
-        """A broker has stopped: others lead in its place at once."""
-        known = self._state.brokers.get(broker)
-        if known is not None and not known.fenced:
+        """Fence a broker that has stopped, and elect other leaders at once."""
+        registration = self._state.brokers.get(broker)
+        if registration is not None and not registration.fenced:
             others = self._state.alive.keys() - {broker}
-            self._commit_at_once(self._electing(others, [fence_record(known, fenced=True)]))
+            self._commit_at_once(self._electing(others, [fence_record(registration, fenced=True)]))
 
     def unfence(self, broker: int) -> None:
-        """The controller hears of a broker again."""
-        known = self._state.brokers.get(broker)
-        if known is not None and known.fenced:
+        """Unfence a broker that is connected to the controller again."""
+        registration = self._state.brokers.get(broker)
+        if registration is not None and registration.fenced:
             up = self._state.alive.keys() | {broker}
-            self._commit_at_once(self._electing(up, [fence_record(known, fenced=False)]))
+            self._commit_at_once(self._electing(up, [fence_record(registration, fenced=False)]))
 
     def unregister(self, broker: int) -> None:
-        """Forget a broker at once."""
-        known = self._state.brokers.get(broker)
-        if known is not None:
-            self._commit_at_once(self._unregistration(known))
+        """Unregister a broker at once."""
+        registration = self._state.brokers.get(broker)
+        if registration is not None:
+            self._commit_at_once(self._unregistration(registration))
 
     def fencing(self, broker: int, leave: Callable[[], bool]) -> Work[None]:
-        """Fence a broker in turns: it is fenced, and others lead, at the same moment, if `leave`, called then, returns True."""
+        """Fence a broker and elect other leaders, in turns.
+
+        Both take effect in one step, unless `leave`, which is called just before, returns False.
+        """
 
         def electing() -> Work[MetadataBatch]:
-            known = self._state.brokers.get(broker)
-            fenced = [] if known is None or known.fenced else [fence_record(known, fenced=True)]
+            registration = self._state.brokers.get(broker)
+            fenced = [] if registration is None or registration.fenced else [fence_record(registration, fenced=True)]
             return (yield from self._electing(self._state.alive.keys() - {broker}, fenced))
 
         try:
             batch = yield from self._controller.preparing(electing)
-        except NotWrittenError:
+        except MetadataWriteError:
             batch = at_once(electing())
         if leave():
             yield from self._logs.following(self._controller.commit_in_any_case(batch))
 
     def unregistering(self, broker: int) -> Work[None]:
-        """Forget a broker in turns, as a client asks for. Raises `NotWrittenError`."""
+        """Unregister a broker on request, in turns. Raises `MetadataWriteError`."""
         batch = yield from self._controller.preparing(lambda: self._unregistration(self._state.brokers[broker]))
         yield from self._controller.committing(batch)
 
-    def _unregistration(self, known: BrokerRegistration) -> Work[MetadataBatch]:
-        record = UnregisterBrokerRecord(broker_id=known.id, broker_epoch=known.epoch)
-        return self._electing(self._state.alive.keys() - {known.id}, [record])
+    def _unregistration(self, registration: BrokerRegistration) -> Work[MetadataBatch]:
+        record = UnregisterBrokerRecord(broker_id=registration.id, broker_epoch=registration.epoch)
+        return self._electing(self._state.alive.keys() - {registration.id}, [record])
 
     def _electing(self, up: Iterable[int], change: Sequence[Message]) -> Work[MetadataBatch]:
-        """The records of a change of brokers, after which these are `up`, and of the elections that follow."""
+        """Return the records of a change of brokers, and of the elections that follow.
+
+        `up`: the brokers that are live after the change.
+        """
         elections = Elections(up)
         batch = yield from self._controller.encoding(change)
         for topic in list(self._state.topics.values()):

@@ -1,7 +1,7 @@
-"""`Controller`: appends records to the metadata log, replays them, and notifies those who follow the cluster.
+"""`Controller`: appends records to the metadata log, replays them, and publishes what changed.
 
-Records are encoded in turns. Appending and replaying them is one step of the loop, so a change is
-seen as a whole or not at all, and not before it is written.
+Records are encoded in turns. Appending and replaying them is one step of the event loop. A change
+is visible as a whole, and not before it is written.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,26 +18,24 @@ from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError
 
-__all__ = ["Controller", "NotWrittenError"]
+__all__ = ["Controller", "MetadataWriteError"]
 
 T = TypeVar("T")
 
 _TRIES = 3
-"""How often a change is prepared if something that it depends on changes meanwhile; the last time
-at once.
-"""
+"""Attempts to prepare a change while others change the metadata; the last one is in one turn."""
 
 
-class NotWrittenError(ApiError):
-    """A change could not be appended to the metadata log. Nothing of it was done."""
+class MetadataWriteError(ApiError):
+    """A change could not be appended to the metadata log, and was not made."""
 
 
 class Controller:
-    """The only one that changes `state`.
+    """Makes all changes of `state`.
 
-    `changes`: the queue of requests that change it; `version`: goes up when topics or brokers
-    change, which a change in progress may depend on; `publish`: called with what has changed, in
-    the same step; `log`: the metadata log, once the cluster writes one.
+    `changes`: the queue of requests that change it. `version`: increases when topics or brokers
+    change, on which a change in progress may depend. `publish`: called with each delta, in the same
+    step. `log`: the metadata log, once the cluster writes one.
     """
 
     def __init__(
@@ -53,31 +51,31 @@ class Controller:
         self._logs = logs
         self._services = services
         self._publish = publish
-        self._pending: list[Message] = []  # replayed, and not written yet
+        self._pending: list[Message] = []  # replayed, but not written yet
         self._replayed = 0  # records, without a log
 
     @property
     def next_offset(self) -> int:
-        """The offset of the next record."""
+        """Offset of the next record."""
         return self._replayed if self.log is None else self.log.log.next_offset + len(self._pending)
 
     # ---- changes
 
     def append(self, records: Iterable[Message]) -> None:
-        """Make a change at once. Raises `NotWrittenError`."""
+        """Commit a change at once. Raises `MetadataWriteError`."""
         at_once(self.appending(records))
 
     def appending(self, records: Iterable[Message]) -> Work[None]:
-        """Make a change that depends on nothing which can change meanwhile, in turns.
+        """Commit a change that does not depend on other changes, in turns.
 
-        Raises `NotWrittenError`.
+        Raises `MetadataWriteError`.
         """
         batch = yield from self.encoding(records)
         if batch.records:
             yield from self.committing(batch)
 
     def encoding(self, records: Iterable[Message]) -> Work[MetadataBatch]:
-        """The records of a change for `commit`, encoded in turns."""
+        """Encode the records of a change for `commit`, in turns."""
         batch = MetadataBatch(encode=self.log is not None)
         for record in records:
             batch.add(record)
@@ -85,14 +83,13 @@ class Controller:
         return batch
 
     def preparing(self, work: Callable[[], Work[T]]) -> Work[T]:
-        """Prepare a change in turns, again if what it depends on changes meanwhile.
+        """Prepare a change in turns. Prepare it again if topics or brokers change meanwhile.
 
-        Raises `NotWrittenError`.
-
-        `work` changes nothing that can be seen. The change is to be committed before the next turn.
+        `work` has no visible effect. The caller commits the change before the next turn. Raises
+        `MetadataWriteError`.
         """
         for _ in range(_TRIES - 1):
-            self.write_pending()  # what could not be written before comes first
+            self.write_pending()
             seen = self.version
             found = yield from work()
             if seen == self.version:
@@ -101,38 +98,41 @@ class Controller:
         return at_once(work())
 
     def committing(self, batch: MetadataBatch) -> Work[None]:
-        """Commit a change in the first turn; then logs follow it in turns.
+        """Commit a change in the first turn, then apply it to the logs, in turns.
 
-        Raises `NotWrittenError`.
+        Raises `MetadataWriteError`.
         """
         yield from self._logs.following(self.commit(batch))
 
     def commit(self, batch: MetadataBatch) -> Delta:
-        """Append and replay the records of a change; returns what has changed.
+        """Append and replay the records of a change, and return the delta.
 
-        Raises `NotWrittenError`.
+        Raises `MetadataWriteError`.
         """
         self.write_pending()
         self._write(batch)
         return self._replay(batch)
 
     def commit_in_any_case(self, batch: MetadataBatch) -> Delta:
-        """The same for a change that nobody can refuse, such as a broker that stops: it is written later if it cannot be now."""
+        """Commit a change that cannot be rejected, such as a broker that stops.
+
+        If the log cannot be written now, the change is written later.
+        """
         try:
             return self.commit(batch)
-        except NotWrittenError:
+        except MetadataWriteError:
             self._pending += batch.records
             return self._replay(batch)
 
     def write_pending(self) -> None:
-        """Write what could not be written before. Raises `NotWrittenError`."""
+        """Write records that could not be written before. Raises `MetadataWriteError`."""
         if self._pending and self.log is not None:
             self._write(MetadataBatch.of(self._pending))
             self._pending.clear()
 
     def _write(self, batch: MetadataBatch) -> None:
         if self.log is None or not batch.records:
-            if self._logs.data is not None:  # the cluster starts: it is written with the first change after that
+            if self._logs.data is not None:  # the cluster is starting; the next change writes them
                 self._pending += batch.records
             return
         if batch.encoded is None:
@@ -141,7 +141,7 @@ class Controller:
             self.log.append(batch, self._services.clock.now_ms())
         except AppendError as refused:
             self._services.reports.note(f"the cluster's metadata could not be written: {refused}; free some space")
-            raise NotWrittenError(ErrorCode.KAFKA_STORAGE_ERROR, refused.message) from None
+            raise MetadataWriteError(ErrorCode.KAFKA_STORAGE_ERROR, refused.message) from None
 
     def _replay(self, batch: MetadataBatch) -> Delta:
         self.state.replay(*batch.records)

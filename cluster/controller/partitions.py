@@ -1,4 +1,4 @@
-"""Partitions are added, and get other replicas and leaders (CreatePartitions, AlterPartitionReassignments, ElectLeaders)."""
+"""Changes of partitions: CreatePartitions, AlterPartitionReassignments, ElectLeaders."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ __all__ = ["PartitionControl"]
 
 
 class PartitionControl:
-    """Partitions of topics that exist."""
+    """Adds partitions to existing topics, and changes their replicas and leaders."""
 
     def __init__(self, controller: Controller, logs: LogManager, topics: TopicControl) -> None:
         self._controller = controller
@@ -28,7 +28,7 @@ class PartitionControl:
         self._logs = logs
         self._topics = topics
 
-    # ---- more of them
+    # ---- new partitions
 
     def add_partitions(
         self,
@@ -38,7 +38,7 @@ class PartitionControl:
         *,
         only_check: bool = False,
     ) -> None:
-        """Raise a topic's number of partitions at once. Raises `ApiError`."""
+        """Increase a topic's number of partitions at once. Raises `ApiError`."""
         with self._controller.changes.at_once():
             at_once(self.adding_partitions(name, count, assignment, only_check=only_check))
 
@@ -50,23 +50,27 @@ class PartitionControl:
         *,
         only_check: bool = False,
     ) -> Work[None]:
-        """The same in turns: the new partitions exist from the same moment on."""
+        """Increase a topic's number of partitions, in turns. All of them become visible at once.
+
+        Raises `ApiError`.
+        """
         topic = self._state.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        have = len(topic.partitions)
-        if count <= have:
-            raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{name} has {have} partitions; {count} would not be more")
+        current = len(topic.partitions)
+        if count <= current:
+            problem = f"{name} has {current} partitions; the new number must be greater, but is {count}"
+            raise ApiError(ErrorCode.INVALID_PARTITIONS, problem)
         if assignment is None:
-            chosen = self._topics.placed(count - have, len(topic.partitions[0].replicas))
+            chosen = self._topics.place_replicas(count - current, len(topic.partitions[0].replicas))
         else:
-            if len(assignment) != count - have:
+            if len(assignment) != count - current:
                 raise ApiError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    f"{count - have} partitions are to be added, brokers are given for {len(assignment)}",
+                    f"{count - current} new partitions, but {len(assignment)} manual assignments",
                 )
             chosen = self._topics.check_assignment(assignment)
-        self._topics.check_room(count - have)
+        self._topics.check_partition_limit(count - current)
         if only_check:
             return
         grown = replace(topic, partitions=list(topic.partitions))
@@ -81,9 +85,9 @@ class PartitionControl:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
 
     def _adding(self, grown: TopicState, added: Sequence[PartitionState]) -> Work[MetadataBatch]:
-        """Give new partitions leaders and logs; returns their records.
+        """Elect leaders of new partitions, prepare their logs, and return their records.
 
-        Brokers may have come or gone while they were made.
+        Brokers may have started or stopped since the partitions were prepared.
         """
         up, brokers = self._state.alive, self._state.brokers
         for partition in added:
@@ -94,7 +98,7 @@ class PartitionControl:
     # ---- replicas
 
     def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
-        """Give a partition other replicas; it has them at once, as replicas share a log.
+        """Assign other replicas to a partition, at once: replicas share a log.
 
         Raises `ApiError`.
         """
@@ -134,9 +138,9 @@ class PartitionControl:
     # ---- leaders
 
     def preferred_leader(self, partition: PartitionState) -> Message | None:
-        """The record of an election of the first replica; `None` if it leads.
+        """Return the record that elects the preferred leader; `None` if it leads already.
 
-        Raises `ApiError` if it is not up.
+        Raises `ApiError` if its broker is fenced.
         """
         up = self._state.alive
         if partition.replicas[0] not in up:

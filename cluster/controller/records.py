@@ -1,4 +1,4 @@
-"""Records of `__cluster_metadata`: those of a change, and those that say all of a state (a snapshot)."""
+"""Records of `__cluster_metadata`: those of a change, and those of a snapshot."""
 
 from collections.abc import Iterator, Mapping
 
@@ -48,7 +48,7 @@ _PLAINTEXT = 0
 
 
 def snapshot(state: ClusterState) -> Iterator[Message]:
-    """Records that lead from nothing to this state."""
+    """Yield the records that recreate a state from an empty one."""
     yield from feature_records({}, state.features)
     yield from map(registration_record, state.brokers.values())
     for topic in state.topics_by_id.values():
@@ -71,21 +71,21 @@ def snapshot(state: ClusterState) -> Iterator[Message]:
 
 
 def feature_records(old: Mapping[str, int], new: Mapping[str, int]) -> Iterator[Message]:
-    """The features whose levels change. Level 0 is off."""
+    """Yield a record for each feature whose level changes. Level 0 disables a feature."""
     for name in dict.fromkeys((*old, *new)):
         if old.get(name, 0) != new.get(name, 0):
             yield FeatureLevelRecord(name=name, feature_level=new.get(name, 0))
 
 
 def config_records(kind: int, name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Message]:
-    """The configs of a resource that change."""
+    """Yield a record for each config of a resource that changes."""
     for config in dict.fromkeys((*old, *new)):
         if old.get(config) != new.get(config):
             yield ConfigRecord(resource_type=kind, resource_name=name, name=config, value=new.get(config))
 
 
 def quota_records(entity: Entity, old: Mapping[str, float], new: Mapping[str, float]) -> Iterator[Message]:
-    """The quotas of an entity that change."""
+    """Yield a record for each quota of an entity that changes."""
     named = tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in sorted(entity, key=str))
     for key in dict.fromkeys((*old, *new)):
         if old.get(key) != new.get(key):
@@ -93,7 +93,7 @@ def quota_records(entity: Entity, old: Mapping[str, float], new: Mapping[str, fl
 
 
 def credential_record(user: str, mechanism: int, credential: Credential) -> Message:
-    """A user's credential for a mechanism."""
+    """Return the record of a user's credential for a mechanism."""
     return UserScramCredentialRecord(
         name=user,
         mechanism=mechanism,
@@ -105,7 +105,7 @@ def credential_record(user: str, mechanism: int, credential: Credential) -> Mess
 
 
 def acl_record(acl_id: Uuid, acl: Acl) -> Message:
-    """An ACL, which never changes."""
+    """Return the record of an ACL."""
     return AccessControlEntryRecord(
         id=acl_id,
         resource_type=acl.resource_type,
@@ -122,7 +122,7 @@ def acl_record(acl_id: Uuid, acl: Acl) -> Message:
 
 
 def topic_records(topic: TopicState, brokers: Mapping[int, BrokerRegistration]) -> Iterator[Message]:
-    """A topic with its configs and partitions."""
+    """Yield the records of a topic with its configs and partitions."""
     yield TopicRecord(name=topic.name, topic_id=topic.id)
     yield from config_records(ConfigResourceType.TOPIC, topic.name, {}, topic.config)
     for partition in topic.partitions:
@@ -130,7 +130,7 @@ def topic_records(topic: TopicState, brokers: Mapping[int, BrokerRegistration]) 
 
 
 def partition_record(topic_id: Uuid, partition: PartitionState, brokers: Mapping[int, BrokerRegistration]) -> Message:
-    """All that is recorded of a partition."""
+    """Return the record of a partition."""
     return PartitionRecord(
         partition_id=partition.index,
         topic_id=topic_id,
@@ -146,7 +146,7 @@ def partition_record(topic_id: Uuid, partition: PartitionState, brokers: Mapping
 
 
 def election_record(topic_id: Uuid, partition: PartitionState, election: Election) -> Message:
-    """Another leader, or other replicas in sync."""
+    """Return the record that changes a partition's leader or in-sync replicas."""
     leader, in_sync = election
     return PartitionChangeRecord(
         partition_id=partition.index,
@@ -160,7 +160,7 @@ def election_record(topic_id: Uuid, partition: PartitionState, election: Electio
 
 
 def registration_record(broker: BrokerRegistration) -> Message:
-    """A broker registers, or all that is recorded of it."""
+    """Return the record of a broker's registration."""
     return RegisterBrokerRecord(
         broker_id=broker.id,
         incarnation_id=Uuid.ZERO,
@@ -176,5 +176,5 @@ def registration_record(broker: BrokerRegistration) -> Message:
 
 
 def fence_record(broker: BrokerRegistration, *, fenced: bool) -> Message:
-    """A broker is fenced, or not any more."""
+    """Return the record that fences or unfences a broker."""
     return BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=1 if fenced else -1)

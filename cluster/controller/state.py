@@ -1,7 +1,4 @@
-"""`ClusterState`: what there is in a cluster.
-
-Replaying records of `__cluster_metadata` changes it, and nothing else does.
-"""
+"""`ClusterState`: the metadata of a cluster, which only replayed records change."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -41,15 +38,12 @@ __all__ = [
 ]
 
 SAME_LEADER = -2
-"""The leader of a `PartitionChangeRecord` that changes something else."""
+"""Leader of a `PartitionChangeRecord` that does not change the leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """What the controller knows of a broker, whether that runs or not.
-
-    `directory`: the id of its log directory.
-    """
+    """A registered broker, live or fenced. `directory`: the id of its log directory."""
 
     id: int
     rack: str | None
@@ -61,17 +55,18 @@ class BrokerRegistration:
 
     @property
     def alive(self) -> bool:
-        """Whether it may lead, and clients are told of it."""
+        """Whether the broker is not fenced: it may lead, and clients see it."""
         return not self.fenced
 
 
 @dataclass(slots=True)
 class Delta:
-    """What records have changed since the last delta, for those who follow the cluster.
+    """What records have changed since the last delta.
 
-    `topics`: created, or with other partitions or replicas; `led`: with other leaders or replicas
-    in sync; `configured`: with other configs; `removed`: topics that are gone; `brokers`:
-    registrations changed; `broker_configs`, `group_configs`: whose configs did, by name.
+    `topics`: new topics, or those with changed partitions or replicas. `led`: topics with changed
+    leaders or in-sync replicas. `configured`: topics with changed configs. `removed`: deleted
+    topics. `brokers`: whether a registration changed. `broker_configs`, `group_configs`: names of
+    brokers and groups with changed configs.
     """
 
     topics: dict[Uuid, TopicState] = field(default_factory=dict)
@@ -92,14 +87,12 @@ class Delta:
 
 @dataclass(slots=True)
 class ClusterState:
-    """Everything that records say.
+    """The metadata of a cluster.
 
-    `topics`: by name; `broker_configs`: by a broker's id, or "" for all; `next_producer_id`: the
-    first that no producer can have had; `credentials`: by user and number of the mechanism;
-    `delta`: what has changed since `take_delta`; `image`: topics and brokers at that time, as
-    coordinators see them.
-
-    `new_log`: gives a new partition, of a topic by its id, its log.
+    `topics`: by name. `broker_configs`: by a broker's id, or "" for cluster-wide ones.
+    `next_producer_id`: the first id that was not allocated. `credentials`: by user and mechanism
+    code. `delta`: changes since `take_delta`. `image`: topics and brokers at that time, for
+    coordinators. `new_log`: returns the log of a new partition, by topic id and index.
     """
 
     new_log: Callable[[Uuid, int], PartitionLog] = lambda topic_id, index: PartitionLog()
@@ -117,28 +110,28 @@ class ClusterState:
     acls: Acls = field(default_factory=Acls)
     delta: Delta = field(default_factory=Delta)
     image: MetadataImage = MetadataImage.EMPTY
-    _metric_names: dict[str, set[str]] = field(default_factory=dict)  # topics that come together may share one
+    _metric_names: dict[str, set[str]] = field(default_factory=dict)  # topics of one request may share one
 
     @property
     def alive(self) -> dict[int, str | None]:
-        """Brokers that are up, with their racks."""
+        """Live brokers → their racks."""
         return {one.id: one.rack for one in self.brokers.values() if not one.fenced}
 
     def partition(self, topic: str, index: int) -> PartitionState | None:
-        """A partition, if it exists."""
+        """Return a partition, or `None` if it does not exist."""
         found = self.topics.get(topic)
         return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None
 
     def has(self, partition: PartitionState) -> bool:
-        """Whether a partition still exists: another topic may have the name by now."""
+        """Return whether a partition still exists, and no new topic has taken the name."""
         return self.partition(partition.topic, partition.index) is partition
 
     def same_metric_name(self, topic: str) -> set[str]:
-        """Topics that metrics could not tell from one of this name."""
+        """Return the topics whose names collide with a name in metrics."""
         return self._metric_names.get(_metric_name(topic), set())
 
     def configs_of(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """A resource's own configs. Raises `KeyError` for a topic that does not exist."""
+        """Return a resource's own configs. Raises `KeyError` for a topic that does not exist."""
         if resource_type == ConfigResourceType.TOPIC:
             return self.topics[name].config
         found: Mapping[int, Mapping[str, Mapping[str, str]]] = {
@@ -149,10 +142,9 @@ class ClusterState:
         return found[resource_type].get(name, {})
 
     def replay(self, *records: object) -> None:
-        """Apply records.
+        """Apply records. Unknown types are ignored.
 
-        Those of other types change nothing. Raises `KeyError` or `IndexError` if one is about
-        something that does not exist.
+        Raises `KeyError` or `IndexError` if a record refers to something that does not exist.
         """
         for record in records:
             function = _REPLAY.get(type(record))
@@ -160,10 +152,9 @@ class ClusterState:
                 function(self, record)
 
     def take_delta(self) -> Delta:
-        """What has changed since this was last called.
+        """Return what has changed since the last call.
 
-        It takes steps for what has changed, not for what there is: there may be thousands of
-        topics.
+        The time depends on the size of the changes, not on the number of topics.
         """
         delta, self.delta = self.delta, Delta()
         for topic in delta.led.values():
@@ -185,7 +176,10 @@ class ClusterState:
         return delta
 
     def forget_leaders(self) -> None:
-        """After the log was loaded: no broker is up yet, and each leader that is elected gets another epoch."""
+        """Remove all leaders and fence all brokers, after the log was loaded.
+
+        Each leader that is elected then has a new epoch.
+        """
         for topic in self.topics_by_id.values():
             for partition in topic.partitions:
                 partition.leader = NO_LEADER
@@ -204,7 +198,7 @@ def _topic(state: ClusterState, record: TopicRecord) -> None:
 
 def _remove_topic(state: ClusterState, record: RemoveTopicRecord) -> None:
     topic = state.topics_by_id.pop(record.topic_id)
-    if state.topics[topic.name] is topic:  # another topic has the name where records are lost
+    if state.topics[topic.name] is topic:  # after a loss of records another topic may have the name
         del state.topics[topic.name]
         state._metric_names[_metric_name(topic.name)].discard(topic.name)
     state.partition_count -= len(topic.partitions)
@@ -251,7 +245,7 @@ def _image_of(topic: TopicState) -> TopicImage:
 
 
 def _metric_name(topic: str) -> str:
-    """The name of a topic in names of metrics, where dots become underscores: two topics cannot share one."""
+    """Return a topic's name in metrics, where dots become underscores. It must be unique."""
     return topic.replace(".", "_")
 
 
@@ -311,7 +305,10 @@ def _config(state: ClusterState, record: ConfigRecord) -> None:
 
 
 def _set_config(configs: dict[str, dict[str, str]], record: ConfigRecord) -> None:
-    """A resource without configs is not known at all (ConfigurationControlManager.replay)."""
+    """Set or delete a config. A resource without configs has no entry.
+
+    In Kafka: ConfigurationControlManager.replay.
+    """
     config = configs.setdefault(record.resource_name, {})
     if record.value is not None:
         config[record.name] = record.value
@@ -348,8 +345,8 @@ def _client_quota(state: ClusterState, record: ClientQuotaRecord) -> None:
 
 
 def _user_scram_credential(state: ClusterState, record: UserScramCredentialRecord) -> None:
-    made = Credential(record.salt, record.stored_key, record.server_key, record.iterations)
-    state.credentials[record.name, record.mechanism] = made
+    credential = Credential(record.salt, record.stored_key, record.server_key, record.iterations)
+    state.credentials[record.name, record.mechanism] = credential
 
 
 def _remove_user_scram_credential(state: ClusterState, record: RemoveUserScramCredentialRecord) -> None:
@@ -390,4 +387,4 @@ _REPLAY: Mapping[type, Callable[[ClusterState, Any], None]] = {
     UnregisterBrokerRecord: _unregister_broker,
     UserScramCredentialRecord: _user_scram_credential,
 }
-"""What each type of record does."""
+"""Type of a record → the function that applies it."""

@@ -1,4 +1,4 @@
-"""Topics are created and deleted (CreateTopics, DeleteTopics; ReplicationControlManager)."""
+"""Creation and deletion of topics (in Kafka: ReplicationControlManager)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,11 +19,11 @@ from quorate.coordinator.errors import ApiError
 __all__ = ["TopicControl"]
 
 _PARTITIONS_AT_ONCE = 200
-"""New partitions that are made without others having their turn."""
+"""New partitions that are prepared in one turn."""
 
 
 class TopicControl:
-    """Which topics exist."""
+    """Creates and deletes topics."""
 
     def __init__(self, services: Services, controller: Controller, logs: LogManager) -> None:
         self.controller = controller
@@ -32,54 +32,57 @@ class TopicControl:
         self._state = services.state
         self._logs = logs
 
-    # ---- what is allowed
+    # ---- checks
 
-    def check_room(self, partitions: int) -> None:
-        """Raises `ApiError` if so many more partitions are too many for this process."""
+    def check_partition_limit(self, partitions: int) -> None:
+        """Raise `ApiError` if so many new partitions exceed the limit of this process."""
         most = self._broker_configs.number(MAX_PARTITIONS)
         if self._state.partition_count + partitions > most:
-            have = self._state.partition_count
-            problem = f"the cluster has {have:,} partitions, and may have {most:,}; raise {MAX_PARTITIONS}"
+            problem = (
+                f"the cluster has {self._state.partition_count:,} of at most {most:,} partitions; "
+                f"raise {MAX_PARTITIONS}"
+            )
             raise ApiError(ErrorCode.POLICY_VIOLATION, problem)
 
     def check_new_name(self, name: str) -> None:
-        """Raises `ApiError` if no topic may have this name, or one has it, or one that metrics could not tell from it."""
+        """Raise `ApiError` for an invalid name, a topic that exists, or a collision in metrics."""
         if not is_valid_name(name):
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {brief(name)!r}")
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"invalid topic name {brief(name)!r}")
         if name in self._state.topics:
-            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
         if clash := self._state.same_metric_name(name):
-            problem = f"{name} could not be told from {min(clash)} in metrics' names"
+            problem = f"{name} collides with {min(clash)} in metric names, where '.' becomes '_'"
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
 
     def check_assignment(self, assignment: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-        """Brokers for partitions.
+        """Return a manual assignment of brokers to partitions.
 
-        Raises `ApiError` for none, one that is named twice, and one that does not exist.
+        Raises `ApiError` for a partition without brokers, a duplicate broker, and an unknown
+        broker.
         """
         for brokers in assignment:
             if not brokers or len(set(brokers)) != len(brokers):
-                raise ApiError(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"brokers {list(brokers)} are none, or named twice"
-                )
+                problem = f"duplicate broker in {list(brokers)}" if brokers else "a partition has no brokers"
+                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
             if unknown := sorted(set(brokers) - self._state.brokers.keys()):
-                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is no broker {unknown[0]}")
+                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"broker {unknown[0]} is not registered")
         return [tuple(brokers) for brokers in assignment]
 
-    def placed(self, partitions: int, replicas: int) -> list[tuple[int, ...]]:
-        """Brokers for new partitions.
+    def place_replicas(self, partitions: int, replicas: int) -> list[tuple[int, ...]]:
+        """Choose brokers for new partitions.
 
-        Raises `ApiError` if there are fewer brokers than replicas.
+        Raises `ApiError` if there are fewer live brokers than replicas.
         """
         up = self._state.alive
         if not 1 <= replicas <= len(up):
-            raise ApiError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"a replication factor of {replicas} cannot be with {len(up)} brokers that are up",
-            )
+            problem = f"invalid replication factor {replicas}"
+            if replicas > len(up):
+                available = "1 available broker" if len(up) == 1 else f"{len(up)} available brokers"
+                problem = f"replication factor {replicas} exceeds the {available}"
+            raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
         return place(up, partitions, replicas, self._services.random)
 
-    # ---- creating
+    # ---- creation
 
     def create_topic(
         self,
@@ -91,13 +94,13 @@ class TopicControl:
         config: Mapping[str, str] | None = None,
         only_check: bool = False,
     ) -> TopicState:
-        """Create a topic at once. -1: the brokers' default. Raises `ApiError`."""
+        """Create a topic at once. -1 means the brokers' default. Raises `ApiError`."""
         with self.controller.changes.at_once():
             self.check_new_name(name)
             topic = at_once(self.new_topic(name, partitions, replicas, assignment, config))
             if only_check:
                 return topic
-            if refused := at_once(self.enter_topics([topic])):
+            if refused := at_once(self.commit_topics([topic])):
                 raise refused[name]
             return self._state.topics[name]
 
@@ -109,37 +112,37 @@ class TopicControl:
         assignment: Sequence[Sequence[int]] | None,
         config: Mapping[str, str] | None,
     ) -> Work[TopicState]:
-        """A topic that does not exist before `enter_topics`. Raises `ApiError`."""
+        """Prepare a topic, which `commit_topics` creates. Raises `ApiError`."""
         if assignment is None:
             count = self._broker_configs.number("num.partitions") if partitions == -1 else partitions
             factor = self._broker_configs.number("default.replication.factor") if replicas == -1 else replicas
             if count <= 0:
-                raise ApiError(ErrorCode.INVALID_PARTITIONS, f"a topic cannot have {count} partitions")
-            self.check_room(count)
-            chosen = self.placed(count, factor)
+                raise ApiError(ErrorCode.INVALID_PARTITIONS, f"invalid number of partitions {count}")
+            self.check_partition_limit(count)
+            chosen = self.place_replicas(count, factor)
         else:
-            self.check_room(len(assignment))
+            self.check_partition_limit(len(assignment))
             chosen = self.check_assignment(assignment)
         topic_id = self._services.new_uuid()
-        while topic_id in self._state.topics_by_id:  # with the same seed ids come again after a restart
+        while topic_id in self._state.topics_by_id:  # a seeded generator repeats ids after a restart
             topic_id = self._services.new_uuid()
         topic = TopicState(name, topic_id, [], dict(config or {}), name in INTERNAL)
         yield from self.new_partitions(topic, chosen)
         return topic
 
     def new_partitions(self, topic: TopicState, assignment: Sequence[Sequence[int]]) -> Work[list[PartitionState]]:
-        """Add partitions to a topic that does not exist yet, or to a copy of one that does; returns them."""
-        have = len(topic.partitions)
+        """Add partitions to a prepared topic, or to a copy of an existing one, and return them."""
+        before = len(topic.partitions)
         for start in range(0, len(assignment), _PARTITIONS_AT_ONCE):
             topic.add_partitions(assignment[start : start + _PARTITIONS_AT_ONCE], self._state.alive)
             yield None
-        return topic.partitions[have:]
+        return topic.partitions[before:]
 
-    def enter_topics(self, topics: Sequence[TopicState]) -> Work[dict[str, ApiError]]:
-        """Have new topics exist, all from the same moment on: their records are one batch, as those of KRaft's controller.
+    def commit_topics(self, topics: Sequence[TopicState]) -> Work[dict[str, ApiError]]:
+        """Create prepared topics, all in one batch of records, as KRaft's controller does.
 
-        Returns why some are refused: there is no room for them, their logs cannot be made, or the
-        disk is full.
+        Returns the errors of topics that were rejected: the partition limit is exceeded, their logs
+        cannot be created, or the disk is full.
         """
         refused: dict[str, ApiError] = {}
         for topic in topics:
@@ -152,46 +155,50 @@ class TopicControl:
                 refused[topic.name] = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
         have_logs = [topic for topic in topics if topic.name not in refused]
         try:
-            batch = yield from self.controller.preparing(lambda: self._entering(have_logs, refused))
+            batch = yield from self.controller.preparing(lambda: self._committing(have_logs, refused))
             if not self._services.turns.closing:
                 self.controller.commit(batch)
         except ApiError as refusal:
             refused |= {topic.name: refusal for topic in have_logs if topic.name not in refused}
-        if self._services.turns.closing:  # some of the request may have been refused for want of brokers: all of it is
-            refused = {topic.name: ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster stops") for topic in topics}
+        if self._services.turns.closing:  # brokers may have stopped halfway; reject the whole request
+            stopping = ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster is stopping")
+            refused = {topic.name: stopping for topic in topics}
         for topic in topics:
             if topic.name in refused:
                 yield from self._logs.dropping(topic, topic.partitions)
         return refused
 
-    def _entering(self, topics: Sequence[TopicState], refused: dict[str, ApiError]) -> Work[MetadataBatch]:
-        """Check new topics once more, and give the records of those that are not `refused`."""
-        entered = []
+    def _committing(self, topics: Sequence[TopicState], refused: dict[str, ApiError]) -> Work[MetadataBatch]:
+        """Check prepared topics again, and return the records of the valid ones.
+
+        Adds the errors of the others to `refused`.
+        """
+        valid = []
         partitions = 0
         up = self._state.alive
         for topic in topics:
             refused.pop(topic.name, None)
             try:
                 self.check_new_name(topic.name)  # an internal topic may have been created since
-                self.check_room(partitions + len(topic.partitions))
+                self.check_partition_limit(partitions + len(topic.partitions))
                 for partition in topic.partitions:
-                    partition.elect(up)  # brokers may have come or gone
+                    partition.elect(up)  # brokers may have started or stopped
                 yield from self._logs.preparing(topic, topic.partitions)  # their configs may have changed
             except ApiError as refusal:
                 refused[topic.name] = refusal
             except OSError as error:
                 refused[topic.name] = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
             else:
-                entered.append(topic)
+                valid.append(topic)
                 partitions += len(topic.partitions)
             yield None
         brokers = self._state.brokers
-        return (yield from self.controller.encoding(one for topic in entered for one in topic_records(topic, brokers)))
+        return (yield from self.controller.encoding(one for topic in valid for one in topic_records(topic, brokers)))
 
     def internal_topic(self, name: str) -> TopicState:
-        """`__consumer_offsets` or `__transaction_state`, created when it is needed first.
+        """Return `__consumer_offsets` or `__transaction_state`, and create it on first use.
 
-        With fewer brokers than its replicas, it has as many as there are.
+        Its replication factor is at most the number of live brokers.
         """
         found = self._state.topics.get(name)
         if found is not None:
@@ -200,10 +207,10 @@ class TopicControl:
         replicas = min(self._broker_configs.number(f"{prefix}.replication.factor"), len(self._state.alive))
         partitions = self._broker_configs.number(f"{prefix}.num.partitions")
         config = {**config, "segment.bytes": self._broker_configs.get(f"{prefix}.segment.bytes")}
-        with self.controller.changes.between():  # it is for a small request, which does not wait for large ones
+        with self.controller.changes.between():  # a small request does not wait for large ones
             return self.create_topic(name, partitions=partitions, replicas=replicas, config=config)
 
-    # ---- deleting
+    # ---- deletion
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic at once. Raises `ApiError` if it does not exist, or on a full disk."""
@@ -214,9 +221,9 @@ class TopicControl:
             at_once(self.delete_topics([topic]))
 
     def delete_topics(self, topics: Sequence[TopicState]) -> Work[None]:
-        """Delete topics, all at the same moment, then their folders.
+        """Delete topics, all in one batch of records, then their folders.
 
-        Raises `ApiError` on a full disk, and deletes nothing.
+        Raises `ApiError` on a full disk, and then deletes nothing.
         """
         removals = [RemoveTopicRecord(topic_id=topic.id) for topic in topics]
         batch = yield from self.controller.preparing(lambda: self.controller.encoding(removals))
