@@ -16,7 +16,7 @@ from quorate.cluster.maintenance import Maintenance
 from quorate.cluster.request_handler import RequestHandler
 from quorate.cluster.security import Security
 from quorate.cluster.shared import SharedCluster
-from quorate.cluster.storage.data import DataDirectory, why_unusable
+from quorate.cluster.storage.data import DataDirectory, directory_error
 from quorate.cluster.turns import at_once
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError
@@ -103,7 +103,7 @@ class ClusterCore(SharedCluster):
                 at_once(self.logs.configuring(topic))
         except OSError as error:
             data.release()
-            raise ClusterError(why_unusable(path, error)) from None
+            raise ClusterError(directory_error(path, error)) from None
         except BaseException:
             data.release()
             raise
@@ -159,7 +159,7 @@ class ClusterCore(SharedCluster):
         except OSError as error:
             if data is None:
                 raise
-            raise ClusterError(why_unusable(data.path, error)) from None
+            raise ClusterError(directory_error(data.path, error)) from None
         self.maintenance.start()
 
     def register(self, *brokers: Broker) -> None:

@@ -50,7 +50,7 @@ def sasl_authenticate(broker: "Broker", request: SaslAuthenticateRequest, contex
     try:
         token = connection.login.step(request.auth_bytes)
     except LoginFailed as failed:
-        broker.note(f"authentication from {connection.host[1:]} failed: {failed}")
+        broker.note(f"rejected a login from {connection.host[1:]}: {failed}")
         connection.close_later()
         return SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(failed))
     if connection.login.user is not None:

@@ -1,9 +1,8 @@
-"""What the embedded cluster keeps, in memory or on the disk: segments with indexes, the files next to them in Kafka's own form, and the cluster's metadata.
+"""Storage of the embedded cluster, in memory or in files with the formats of Kafka.
 
-- `segment`, `stores`: batches and where their bytes are;
-- `files`, `log_files`, `recovery`: a partition's folder, and what is made of it after a stop or a
+- `segment`, `stores`: segments with their indexes, and their bytes;
+- `files`, `log_files`, `recovery`: a partition's folder, and how it is loaded after a stop or a
   crash;
-- `data`, `metadata`: a directory with a folder per broker, and the log of what there is in the
-  cluster;
-- `cleaning`: retention and compaction.
+- `data`, `metadata`: the data directory with a folder per broker, and the metadata log;
+- `retention`, `cleaning`: deletion of old segments, and compaction.
 """

@@ -1,4 +1,4 @@
-"""Replacing a file as a whole: whoever reads it finds the old one or the new one, after a power failure, too, where that is asked for."""
+"""Atomic replacement of files: a reader sees the old content or the new one, never a mix."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ __all__ = ["sync_folder", "write_atomically"]
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring to the disk which files are in a folder. Raises `OSError`."""
+    """Flush a folder's entries to disk (`fsync`). Raises `OSError`."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -18,15 +18,15 @@ def sync_folder(folder: Path) -> None:
 def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Replace a file.
 
-    `durable`: it is on the disk before it has the name, and the name before this returns. Raises
-    `OSError`, and then the old one is there.
+    `durable`: flush the content before the rename, and the rename before returning. Raises
+    `OSError`, and then the old file is unchanged.
     """
-    made = path.with_name(path.name + ".tmp")
-    with made.open("wb") as file:
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
         file.write(data)
         if durable:
             file.flush()
             os.fsync(file.fileno())
-    made.replace(path)
+    temporary.replace(path)
     if durable:
         sync_folder(path.parent)

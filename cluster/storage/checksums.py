@@ -1,10 +1,12 @@
-"""`segment-checksums`: what a partition's log consists of, in a file next to its segments, so that a start notices what is missing or has changed.
+"""`segment-checksums`: a file with checksums of a partition's segments.
 
-Batches have CRCs, but these cover neither base offsets nor leader epochs, and a segment that is
-gone has none. Kafka has replicas for that; here they share files. The first line is the segment
-that is written to. It is replaced in place with each append, after the batch: of a process that was
-killed it says at least what was acknowledged. The second line is the rest. Each has its own CRC.
-Kafka's tools ignore the file.
+With it a start detects segments that are missing or changed. CRCs of batches do not cover base
+offsets and leader epochs, and a missing segment has none. Kafka has replicas for that, but replicas
+of the embedded cluster share their files.
+
+The first line describes the active segment. Each append replaces it in place, after writing the
+batch. After a process was killed, it covers at least all acknowledged batches. The second line
+describes the other segments. Each line ends with its own CRC. Kafka's tools ignore the file.
 """
 
 import json
@@ -24,9 +26,9 @@ _CRC_BYTES = 10  # a space, eight digits, a line feed
 
 @dataclass(frozen=True, slots=True)
 class SegmentSum:
-    """A segment: offsets from `base_offset` up to `next_offset`, excluded, in `size` bytes.
+    """A segment: offsets from `base_offset` up to `next_offset` (exclusive), in `size` bytes.
 
-    `index_crcs`: of its indexes, by suffix, once it is closed.
+    `index_crcs`: CRCs of its indexes by suffix, once it is closed.
     """
 
     base_offset: int
@@ -38,10 +40,11 @@ class SegmentSum:
 
 @dataclass(slots=True)
 class Checksums:
-    """A log: where it begins, its leader epochs, its closed segments by base offset, and the last segment, `end`.
+    """Checksums of a log.
 
-    `snapshot`: the newest snapshot of producers: for which offset, and how many producers are in
-    it; `has_gaps`: some offsets may have no record, as after compaction.
+    `epochs`: pairs of leader epoch and start offset. `snapshot`: offset of the newest producer
+    snapshot, and its number of producers. `closed`: closed segments by base offset. `end`: the
+    active segment. `has_gaps`: whether some offsets may have no record, as after compaction.
     """
 
     topic_id: str
@@ -53,24 +56,24 @@ class Checksums:
     has_gaps: bool = False
 
     def of(self, base_offset: int) -> SegmentSum | None:
-        """What is known of a segment, if it is."""
+        """Return the entry of a segment, or `None`."""
         found = self.closed.get(base_offset)
         if base_offset != self.end.base_offset:
             return found
         return found if found is not None and (found.size, found.crc) == (self.end.size, self.end.crc) else self.end
 
     def all(self) -> list[SegmentSum]:
-        """All segments, in their order."""
+        """Return the entries of all segments, by base offset."""
         return [found for base in sorted({*self.closed, self.end.base_offset}) if (found := self.of(base)) is not None]
 
 
 def end_line(base_offset: int, next_offset: int, size: int, crc: int) -> bytes:
-    """The first line, which has the same length for all values."""
+    """Encode the first line, whose length is the same for all values."""
     return _with_crc(b"%020d %020d %020d %08x" % (base_offset, next_offset, size, crc))
 
 
 def encode_checksums(of: Checksums) -> bytes:
-    """The file."""
+    """Encode the file."""
     body = json.dumps(
         {
             "version": _VERSION,
@@ -90,17 +93,17 @@ def encode_checksums(of: Checksums) -> bytes:
 
 
 def decode_checksums(data: bytes) -> Checksums:
-    """What the file says. Raises `BadFileError` if any of it is damaged."""
+    """Decode the file. Raises `BadFileError` if it is damaged."""
     lines = data.splitlines(keepends=True)
     if len(lines) != 2 or any(line != _with_crc(line[:-_CRC_BYTES]) for line in lines):
-        raise BadFileError("it is cut off, or a line does not have the CRC at its end")
+        raise BadFileError("the file is truncated, or the CRC of a line does not match")
     end, body = (line[:-_CRC_BYTES] for line in lines)
     plain = json.loads(body)
     if plain["version"] != _VERSION:
-        raise BadFileError(f"version {plain['version']}; {_VERSION} is known")
+        raise BadFileError(f"unknown version {plain['version']}; version {_VERSION} is supported")
     segments = [SegmentSum(*one) for one in plain["segments"]]
     offset, producers = plain["snapshot"]
-    base, following, size, crc = end.split()
+    base, next_one, size, crc = end.split()
     return Checksums(
         topic_id=plain["topic_id"],
         start_offset=plain["start_offset"],
@@ -108,7 +111,7 @@ def decode_checksums(data: bytes) -> Checksums:
         snapshot=(offset, producers),
         has_gaps=plain["has_gaps"],
         closed={one.base_offset: one for one in segments},
-        end=SegmentSum(int(base), int(following), int(size), int(crc, 16)),
+        end=SegmentSum(int(base), int(next_one), int(size), int(crc, 16)),
     )
 
 

@@ -1,9 +1,8 @@
-"""Compaction of a partition's log, in memory or in files: `quorate.codecs.log.compaction` on its closed segments.
+"""Compaction of a partition's log, in memory or in files (`quorate.codecs.log.compaction`).
 
-The head that may be compacted ends before the segment that is written to, before the first open
-transaction, and before what is younger than `min.compaction.lag.ms`. It is worth it when the part
-that was never compacted is more than `min.cleanable.dirty.ratio` of it, or older than
-`max.compaction.lag.ms`.
+Closed segments before the first open transaction are compacted, unless they are younger than
+`min.compaction.lag.ms`. A log is compacted when the part that was never compacted exceeds
+`min.cleanable.dirty.ratio`, or is older than `max.compaction.lag.ms`.
 """
 
 from collections.abc import Iterator
@@ -33,10 +32,9 @@ def _cleanable(log: PartitionLog, now_ms: int) -> list[LogSegment]:
 
 
 def is_due(log: PartitionLog, now_ms: int) -> bool:
-    """Whether a log is to be compacted now (LogToClean).
+    """Return whether a log should be compacted now (in Kafka: LogToClean).
 
-    A newest segment that is older than `max.compaction.lag.ms` is closed for it. Raises
-    `AppendError`.
+    Rolls the active segment if it is older than `max.compaction.lag.ms`. Raises `AppendError`.
     """
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms < NEVER and log.active.size and now_ms - log.active.first_timestamp_ms > lag_ms:
@@ -53,7 +51,7 @@ def is_due(log: PartitionLog, now_ms: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Closed:
-    """A segment for `Cleaning`."""
+    """A closed segment, for `Cleaning`."""
 
     segment: LogSegment
 
@@ -77,29 +75,28 @@ def _read(segment: LogSegment) -> Iterator[Batch]:
 
 
 def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
-    """Compact a log, in steps between which it may be written to. Raises `LogError` and `OSError`.
+    """Compact a log in steps, between which it may be written to.
 
-    It ends early if the oldest segments are deleted meanwhile.
-
-    A step may be something to be done before the next: what the caller has not done by then is done
-    here.
+    Each step yields work that the caller may run elsewhere, or `None`. Work that the caller has not
+    run is run here. Stops early if the oldest segments are deleted meanwhile. Raises `LogError` and
+    `OSError`.
     """
     closed = _cleanable(log, now_ms)
     if not closed:
         return
-    behind = log.segments[len(closed) :]
+    following = log.segments[len(closed) :]
     cleaning = Cleaning(
         now_ms=now_ms, tombstone_retention_ms=log.config.delete_retention_ms, retain=lambda batch: _is_last(log, batch)
     )
-    newest = (batch for segment in behind for batch in _read(segment))
-    for step in cleaning.look([_Closed(one) for one in closed], newest, behind[0].base_offset):
+    newest = (batch for segment in following for batch in _read(segment))
+    for step in cleaning.look([_Closed(one) for one in closed], newest, following[0].base_offset):
         yield step
         if log.segments[0].base_offset != closed[0].base_offset:
             return
     for one in cleaning.segments:
         assert isinstance(one, _Closed)
         store = MemoryStore() if log.files is None else log.files.cleaned(one.segment)
-        made = LogSegment(
+        cleaned = LogSegment(
             one.base_offset, store, created_ms=one.segment.created_ms, interval_bytes=one.segment.interval_bytes
         )
         for batch in cleaning.cleaned(one):
@@ -107,24 +104,27 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
             data = batch.result()
             if data is not None:
                 facts = BatchFacts.of(data)
-                made.append(data, facts.last_offset, facts.max_timestamp_ms)
+                cleaned.append(data, facts.last_offset, facts.max_timestamp_ms)
             if log.segments[0].base_offset != closed[0].base_offset:
-                _discard(log, made)
+                _discard(log, cleaned)
                 return
-        if isinstance(store, FileStore) and log.files is not None:  # what takes its place is to be as safe as it was
+        if isinstance(store, FileStore) and log.files is not None:  # flush the new segment before it replaces the old
             try:
                 log.files.unseal_on_disk(log, one.segment)
-                if made.size:
+                if cleaned.size:
                     store.sync()
             except OSError:
-                _discard(log, made)
+                _discard(log, cleaned)
                 raise
-        _put(log, one.segment, made)
-    log.first_dirty_offset = max(log.first_dirty_offset, behind[0].base_offset)
+        _put(log, one.segment, cleaned)
+    log.first_dirty_offset = max(log.first_dirty_offset, following[0].base_offset)
 
 
 def _is_last(log: PartitionLog, batch: Batch) -> bool:
-    """Whether a batch is the last one of a producer that is known: its epoch and sequence must not be lost (KIP-98)."""
+    """Return whether a batch is the last of an active producer.
+
+    Its producer epoch and sequence must not be lost (KIP-98).
+    """
     header = batch.header
     producer = log.producers.by_id.get(header.producer_id)
     return (
@@ -134,31 +134,32 @@ def _is_last(log: PartitionLog, batch: Batch) -> bool:
     )
 
 
-def _put(log: PartitionLog, old: LogSegment, made: LogSegment) -> None:
-    """Put a compacted segment into the old one's place.
+def _put(log: PartitionLog, old: LogSegment, cleaned: LogSegment) -> None:
+    """Replace a segment with its compacted one.
 
-    One of which nothing is left goes, but for the first: where the log begins does not change by
-    compaction.
+    An empty segment is deleted, except the first: compaction does not change where the log starts.
     """
     place = log.segments.index(old)
-    made.last_offset = max(made.last_offset, made.base_offset - 1)
-    made.close_time_index()
-    gone = not made.size and place > 0
+    cleaned.last_offset = max(cleaned.last_offset, cleaned.base_offset - 1)
+    cleaned.close_time_index()
+    gone = not cleaned.size and place > 0
     if log.files is not None:
         if gone:
-            _discard(log, made)
+            _discard(log, cleaned)
             old.store.delete()
             log.files.delete_segment(old.base_offset)
         else:
-            aborted = [one for one in log.producers.aborted if old.base_offset <= one.last_offset <= made.last_offset]
-            log.files.replace_segment(old, made, aborted)
-            log.files.seal(made)
-    log.replace_segments([*log.segments[:place], *([] if gone else [made]), *log.segments[place + 1 :]])
+            aborted = [
+                one for one in log.producers.aborted if old.base_offset <= one.last_offset <= cleaned.last_offset
+            ]
+            log.files.replace_segment(old, cleaned, aborted)
+            log.files.seal(cleaned)
+    log.replace_segments([*log.segments[:place], *([] if gone else [cleaned]), *log.segments[place + 1 :]])
     if log.files is not None:
         log.files.write_checksums(log)
 
 
-def _discard(log: PartitionLog, made: LogSegment) -> None:
+def _discard(log: PartitionLog, cleaned: LogSegment) -> None:
     if log.files is not None:
         log.files.tidy()
-    made.store.delete()
+    cleaned.store.delete()

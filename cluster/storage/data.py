@@ -1,10 +1,11 @@
-"""`DataDirectory`: a cluster's directory, with one for each broker as Kafka's brokers have them, and one for the controller with the cluster's metadata.
+"""`DataDirectory`: the data directory of a cluster.
+
+It has a log directory for each broker, as Kafka's brokers have, and one for the controller:
 
 DIR/controller/meta.properties, __cluster_metadata-0/
 DIR/broker-1/meta.properties, TOPIC-PARTITION/, checkpoints
 
-A little longer than a module should be: a start looks at everything first, and changes nothing
-unless it goes on; both have to agree on what was found.
+A start inspects the whole directory first, and changes it only if the start is not refused.
 """
 
 import errno
@@ -35,7 +36,7 @@ from quorate.cluster.storage.strays import strays
 from quorate.codecs import LogError, Uuid
 from quorate.codecs.log.files import partition_of
 
-__all__ = ["DataDirectory", "why_unusable"]
+__all__ = ["DataDirectory", "directory_error"]
 
 _CLEAN = ".kafka_cleanshutdown"
 _START_OFFSETS = "log-start-offset-checkpoint"
@@ -44,15 +45,15 @@ _HIGH_WATERMARKS = "replication-offset-checkpoint"
 _CLEANED = "cleaner-offset-checkpoint"
 _CONTROLLER_ID = 1000
 _DELETED = re.compile(r"(-[0-9]+|\.[0-9a-f]{32})-delete$")
-"""How the name of a deleted partition's folder ends. Earlier releases gave it no id."""
+"""Suffix of a deleted partition's folder. Earlier releases of quorate used no id."""
 
 Key = tuple[str, int]
 
 
-def why_unusable(path: str | os.PathLike[str], error: OSError) -> str:
-    """What is wrong with a cluster's directory, and what to do about it: a full disk has lost nothing."""
+def directory_error(path: str | os.PathLike[str], error: OSError) -> str:
+    """Return the message for an error of a data directory, with a remedy."""
     remedy = (
-        "free some space, and start again"
+        "free some space, and start again"  # a full disk has lost no data
         if error.errno in (errno.ENOSPC, errno.EDQUOT)
         else "choose another directory for the cluster's data"
     )
@@ -64,15 +65,15 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 class DataDirectory:
-    """The directory of a cluster, which one process has at a time.
+    """The data directory of a cluster, which one process locks at a time.
 
-    It is only read until `inspect` has found that it may be used. `new`: there was no cluster in
-    it; `clean`: the last one was stopped in order.
+    It is only read until `inspect` accepts it. `new`: it had no cluster. `clean`: the last cluster
+    was shut down cleanly. `cluster_id`: that of its cluster, or `new_id` if it had none.
 
-    `cluster_id`: of the cluster in it, or `new_id` if there is none; `state`: its metadata is
-    replayed into it; `durable`: changes of metadata are on the disk before anybody is told;
-    `accept_data_loss`: a start is not refused for data that is missing. Raises `ClusterError` if
-    another has it, if it cannot be read or written, and for metadata that is missing.
+    `state`: the state into which the metadata is replayed. `durable`: flush changes of metadata
+    before they are acknowledged. `accept_data_loss`: do not refuse a directory with missing data.
+    Raises `ClusterError` if another process uses the directory, if it cannot be read or written,
+    and if metadata is missing.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class DataDirectory:
         self._written: dict[Path, bytes] = {}
         self._lock = -1
         self.durable = durable
-        self._accepts = accept_data_loss
+        self._accept_data_loss = accept_data_loss
         self._now_ms = now_ms
         self._originals = Originals(self.path, now_ms)
         self._found: dict[Key, FolderFindings] = {}
@@ -104,9 +105,9 @@ class DataDirectory:
         self._of_deleted: list[Path] = []
         try:
             self._controller = self.path / "controller"
-            self._refuse_brokers()
+            self._refuse_broker_directories()
             self.path.mkdir(parents=True, exist_ok=True)
-            self._take_lock()
+            self._lock_directory()
             known = cluster_id_of([self._controller, *self._broker_folders()])
             self.new = known is None and not self._has_partitions()
             self.cluster_id = known or new_id
@@ -115,7 +116,7 @@ class DataDirectory:
             self.metadata = self._read_metadata(state)
         except OSError as error:
             self.release()
-            raise ClusterError(why_unusable(self.path, error)) from None
+            raise ClusterError(directory_error(self.path, error)) from None
         except LogError as error:
             self.release()
             raise ClusterError(str(error)) from None
@@ -130,26 +131,26 @@ class DataDirectory:
     def _has_partitions(self) -> bool:
         return any(partition_of(one) is not None for broker in self._broker_folders() for one in broker.iterdir())
 
-    # ---- what is missing
+    # ---- inspection
 
     def _read_metadata(self, state: ClusterState) -> MetadataLog:
-        """The log of metadata, if it is whole, or its loss is accepted.
+        """Return the metadata log, if it is complete or its loss is accepted.
 
         Raises `ClusterError`, `LogError` and `OSError`.
         """
         found = inspect_metadata(self._controller, clean=self.clean, same_boot=self._same_boot)
         if self.new and all(one.suffix == ".tmp" for one in found.folder.glob("*")):
-            found = FolderFindings(found.folder)  # there was no cluster, or its first start got no further
+            found = FolderFindings(found.folder)  # a new directory, or a first start that was cut short
         elif not any(one.sum.size for one in found.segments.values()) and self._has_partitions():
             names = {
                 key[0] for broker in self._broker_folders() for one in broker.iterdir() if (key := partition_of(one))
             }
             found.losses = [
-                Loss(found.folder, "there is no metadata of the cluster", f"all topics ({', '.join(sorted(names))})")
+                Loss(found.folder, "the cluster's metadata is missing", f"all topics ({', '.join(sorted(names))})")
             ]
-        if found.losses and not self._accepts:
+        if found.losses and not self._accept_data_loss:
             raise refusal(found.losses)
-        self._knows_all_topics = found.is_whole and not found.losses
+        self._metadata_is_complete = found.is_whole and not found.losses
         self._metadata_notes = found.notes
         for text in found.notes:
             self._note(text)
@@ -164,21 +165,24 @@ class DataDirectory:
         return log
 
     def inspect(self, partitions: Iterable[tuple[str, int, Uuid, Sequence[int], bool]]) -> None:
-        """Look whether everything is there of partitions, with their topic's id, replicas, and whether they are compacted; to be called before `log`.
+        """Check the data of all partitions, then make the directory ready to be written.
 
-        Raises `ClusterError` for what is missing, unless that is accepted, and `OSError`. Nothing
-        is changed in a directory that is refused.
+        Call it before `log`. `partitions`: topic, index, topic id, replicas, and whether the topic
+        is compacted. Raises `ClusterError` for missing data, unless its loss is accepted, and
+        `OSError`. A directory that is refused is not changed.
         """
         for topic, index, topic_id, replicas, compact in partitions:
             self._owners[topic, index] = replicas
-            self._found[topic, index] = self._look(topic, index, topic_id, replicas, compact)
+            self._found[topic, index] = self._inspect_partition(topic, index, topic_id, replicas, compact)
         removed = set(map(str, self.metadata.removed))
         others = list(
-            strays(self._broker_folders(), self._owners, removed=removed, knows_all_topics=self._knows_all_topics)
+            strays(
+                self._broker_folders(), self._owners, removed=removed, metadata_is_complete=self._metadata_is_complete
+            )
         )
         losses = [loss for found in self._found.values() for loss in found.losses]
         losses += [Loss(one.folder, one.detail, one.lost) for one in others if one.lost]
-        if losses and not self._accepts:
+        if losses and not self._accept_data_loss:
             raise refusal(losses, self._metadata_notes)
         for key, found in self._found.items():
             for text in found.notes:
@@ -194,8 +198,8 @@ class DataDirectory:
             self._set_aside(folder)
         for one in others:
             if one.stays:
-                self._note(f"{one.folder} is of no partition of this cluster, and is left alone")
-        self._delete_removed()
+                self._note(f"{one.folder} belongs to no partition of this cluster; it is ignored")
+        self._delete_leftovers()
         self._controller.mkdir(exist_ok=True)
         self.metadata.begin(self._now_ms)
         self._write_identity(self._controller, _CONTROLLER_ID, None)
@@ -207,8 +211,13 @@ class DataDirectory:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, boot_id(), 0)
 
-    def _look(self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int], compact: bool) -> FolderFindings:
-        """What is in the folder of the replica that has most: links may have become copies, or be missing."""
+    def _inspect_partition(
+        self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int], compact: bool
+    ) -> FolderFindings:
+        """Inspect the replicas' folders, and return the findings of the most complete one.
+
+        Hard links may have become copies, or may be missing.
+        """
         key = (topic, index)
         place = Place(
             str(topic_id),
@@ -224,11 +233,11 @@ class DataDirectory:
                 continue
             found = inspect(folder, place)
             if found.foreign is not None and found.foreign in map(str, self.metadata.removed):
-                self._of_deleted.append(folder)  # a topic of the same name
+                self._of_deleted.append(folder)  # of a deleted topic of the same name
                 found = FolderFindings(folder)
             if best is None or self._rank(found) > self._rank(best):
                 if best is not None:
-                    found.notes.append(f"{folder} takes the place of {best.folder}, where something is missing")
+                    found.notes.append(f"{folder} is used instead of {best.folder}, which is incomplete")
                 best = found
         assert best is not None
         has_data = any(one.sum.size for one in best.segments.values())
@@ -243,16 +252,16 @@ class DataDirectory:
     def _rank(found: FolderFindings) -> tuple[bool, bool, bool, int]:
         return not found.losses, found.is_whole, found.checksums is not None, found.end_offset
 
-    def _refuse_brokers(self) -> None:
-        """A broker's own log directory is not written to: a real one would not know what to make of it afterwards.
+    def _refuse_broker_directories(self) -> None:
+        """Raise `ClusterError` for the log directory of a single broker.
 
-        Raises `ClusterError`.
+        A Kafka broker could not use its directory any more after an embedded cluster wrote to it.
         """
         if self._controller.exists():
             return
         if (self.path.parent / "controller" / META).exists() and self.path.name.startswith("broker-"):
             raise ClusterError(
-                f"{self.path} is what one broker of a cluster keeps; give the whole cluster's directory, {self.path.parent}"
+                f"{self.path} is the directory of one broker; use that of the whole cluster, {self.path.parent}"
             )
         meta = properties_of(self.path)
         partitions = self.path.glob("*-*/*.log") if self.path.is_dir() else ()
@@ -261,11 +270,11 @@ class DataDirectory:
                 f"broker {meta.get('node.id', meta.get('broker.id', '?'))} of Kafka" if meta else "a broker of Kafka"
             )
             raise ClusterError(
-                f"{self.path} is the log directory of {whose}, which an embedded cluster does not go on with; choose another directory, "
-                f"and read this one with `quorate decode` or `quorate groups`"
+                f"{self.path} is the log directory of {whose}, which an embedded cluster cannot use; "
+                f"choose another directory, and read this one with `quorate decode` or `quorate groups`"
             )
 
-    def _take_lock(self) -> None:
+    def _lock_directory(self) -> None:
         try:
             import fcntl
         except ImportError:  # Windows
@@ -284,27 +293,32 @@ class DataDirectory:
 
     # ---- brokers
 
-    def broker(self, number: int) -> Path:
-        """A broker's log directory, which is made when it is asked for first."""
-        folder = self.path / f"broker-{number}"
-        if number not in self._directories:
+    def broker(self, broker_id: int) -> Path:
+        """Return a broker's log directory, and create it on first use."""
+        folder = self.path / f"broker-{broker_id}"
+        if broker_id not in self._directories:
             folder.mkdir(exist_ok=True)
-            known = self.metadata.state.brokers.get(number)
-            self._directories[number] = self._write_identity(folder, number, None if known is None else known.directory)
+            known = self.metadata.state.brokers.get(broker_id)
+            self._directories[broker_id] = self._write_identity(
+                folder, broker_id, None if known is None else known.directory
+            )
         return folder
 
-    def directory_id(self, number: int) -> Uuid:
-        """The id of a broker's log directory (KIP-858)."""
-        self.broker(number)
-        return self._directories[number]
+    def directory_id(self, broker_id: int) -> Uuid:
+        """Return the id of a broker's log directory (KIP-858)."""
+        self.broker(broker_id)
+        return self._directories[broker_id]
 
-    def _write_identity(self, folder: Path, number: int, registered: Uuid | None) -> Uuid:
-        """See to it that a folder's `meta.properties` says what it should; everything in it is known from elsewhere, too."""
-        directory, text = identity(folder, number, self.cluster_id, registered)
+    def _write_identity(self, folder: Path, broker_id: int, registered: Uuid | None) -> Uuid:
+        """Write a folder's `meta.properties` if it is missing or differs. Returns the directory id.
+
+        All its contents are known from other files, too.
+        """
+        directory, text = identity(folder, broker_id, self.cluster_id, registered)
         if text is not None:
-            is_new = self.new if number == _CONTROLLER_ID else registered is None and not (folder / META).exists()
+            is_new = self.new if broker_id == _CONTROLLER_ID else registered is None and not (folder / META).exists()
             if not is_new:
-                self._note(f"{folder / META} is damaged or missing; it is written again")
+                self._note(f"{folder / META} is damaged or missing; it is rewritten")
             write_atomically(folder / META, text, durable=self.durable)
         return directory
 
@@ -313,16 +327,16 @@ class DataDirectory:
     def log(
         self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int], config: LogConfig, now_ms: int
     ) -> PartitionLog:
-        """The log of a partition: made if it is not there, and recovered if it was not stopped in order.
+        """Load the log of a partition. Create it if it does not exist, recover it after a crash.
 
         Raises `OSError`.
         """
         for broker in replicas:
             self.broker(broker)
         key = (topic, index)
-        if key in self._logs:  # of another topic with this name, deleted or not created yet: its folders go now
+        if key in self._logs:  # of another topic with this name, which was deleted or not created
             self.remove(topic, index, self._logs[key][0])
-        found = self._found.pop(key, None) or self._begun(topic, index, topic_id, replicas)
+        found = self._found.pop(key, None) or self._new_partition(topic, index, topic_id, replicas)
         folders = sorted(self._folders(topic, index, replicas), key=lambda one: one != found.folder)
         files = LogFiles(folders, topic_id, self.descriptors, self._write_start_offsets)
         log = load(files, config, found, now_ms=now_ms)
@@ -332,8 +346,8 @@ class DataDirectory:
         self._logs[key] = (log, tuple(replicas))
         return log
 
-    def _begun(self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int]) -> FolderFindings:
-        """Folders for a new partition: others of its name, which are of no partition of the cluster, are set aside."""
+    def _new_partition(self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int]) -> FolderFindings:
+        """Return empty findings for a new partition, after renaming stray folders of its name."""
         folders = self._folders(topic, index, replicas)
         for folder in folders:
             if folder.exists() and topic_id_of(folder) != topic_id:
@@ -341,7 +355,7 @@ class DataDirectory:
         return FolderFindings(folders[0])
 
     def spread(self, topic: str, index: int, replicas: Sequence[int]) -> None:
-        """Other brokers will have replicas of a partition. Raises `OSError`."""
+        """Create the folders of a partition's new replicas. Raises `OSError`."""
         log, _ = self._logs[topic, index]
         if log.files is not None:
             for broker in replicas:
@@ -349,22 +363,25 @@ class DataDirectory:
             log.files.spread(self._folders(topic, index, replicas))
 
     def not_spread(self, topic: str, index: int, replicas: Sequence[int]) -> None:
-        """They will not, after all. Raises `OSError`."""
+        """Delete the folders that `spread` created, after a failure. Raises `OSError`."""
         log, _ = self._logs[topic, index]
         if log.files is not None:
             log.files.remove_others(self._folders(topic, index, replicas))
 
     def moved(self, topic: str, index: int, replicas: Sequence[int]) -> None:
-        """They have them now, and others have not, which is written down. Raises `OSError`."""
+        """Use the new replicas' folders and delete the others, after the change was committed.
+
+        Raises `OSError`.
+        """
         log, was = self._logs[topic, index]
         if tuple(replicas) != was and log.files is not None:
             log.files.move(self._folders(topic, index, replicas), log)
             self._logs[topic, index] = (log, tuple(replicas))
 
     def remove(self, topic: str, index: int, log: PartitionLog) -> None:
-        """Delete the log of a partition, unless it is deleted already, and its checkpoints.
+        """Delete the log and the checkpoints of a partition, unless they are deleted already.
 
-        That the partition is gone is written down.
+        The metadata log must have the deletion.
         """
         if log.files is None or log.files.deleted:
             return
@@ -377,13 +394,13 @@ class DataDirectory:
             if log.start_offset:
                 self._write_start_offsets()
         except OSError as error:
-            self._note(f"{home} could not be deleted: {error}; the next start tries it again")
+            self._note(f"{home} could not be deleted: {error}; the next start tries again")
 
     def _folders(self, topic: str, index: int, replicas: Iterable[int]) -> list[Path]:
         return [self.path / f"broker-{one}" / f"{topic}-{index}" for one in replicas]
 
-    def _delete_removed(self) -> None:
-        """Delete what was to be deleted before a crash."""
+    def _delete_leftovers(self) -> None:
+        """Delete folders whose deletion a crash cut short."""
         for broker in self._broker_folders():
             for folder in broker.iterdir():
                 if _DELETED.search(folder.name) and folder.is_dir():
@@ -392,7 +409,9 @@ class DataDirectory:
     def _set_aside(self, folder: Path) -> None:
         stray = with_suffix(folder, f".{uuid4().hex}-stray")
         folder.rename(stray)
-        self._note(f"{folder} is of no partition of this cluster; it is {stray.name} now, and may be deleted")
+        self._note(
+            f"{folder} belongs to no partition of this cluster; it was renamed to {stray.name} and can be deleted"
+        )
 
     # ---- checkpoints
 
@@ -407,7 +426,7 @@ class DataDirectory:
             except FileNotFoundError:
                 continue
             except (BadFileError, ValueError) as error:
-                self._note(f"{broker / name} is damaged ({error}); it is written again")
+                self._note(f"{broker / name} is damaged ({error}); it is rewritten")
                 if name == _START_OFFSETS:
                     self._damaged_starts.add(int(broker.name[7:]))
                 continue
@@ -416,28 +435,28 @@ class DataDirectory:
         return found
 
     def _write_checkpoint(self, name: str, offsets: Mapping[Key, int], *, durable: bool = False) -> None:
-        """Write the files of a checkpoint, in the directories of brokers, that are not as they should be.
+        """Write those files of a checkpoint that have changed, one per broker.
 
         Raises `OSError`.
         """
-        for number in self._directories:
+        for broker_id in self._directories:
             mine = [
                 (*key, offsets[key])
                 for key, (_, replicas) in self._logs.items()
-                if number in replicas and key in offsets
+                if broker_id in replicas and key in offsets
             ]
-            path, text = self.broker(number) / name, encode_checkpoint(mine)
+            path, text = self.broker(broker_id) / name, encode_checkpoint(mine)
             if self._written.get(path) != text:
                 write_atomically(path, text, durable=durable)
                 self._written[path] = text
 
     def _write_start_offsets(self) -> None:
-        """Where logs begin, which the names of their segments need not say. Raises `OSError`."""
+        """Write the start offsets of logs, which can be inside a segment. Raises `OSError`."""
         starts = {key: log.start_offset for key, (log, _) in self._logs.items() if log.start_offset}
         self._write_checkpoint(_START_OFFSETS, starts, durable=self.durable)
 
     def checkpoint(self) -> None:
-        """Note what is on the disk, how far consumers may read, and how far logs were compacted.
+        """Write the checkpoints: flushed offsets, high watermarks, and compacted offsets.
 
         Raises `OSError`.
         """
@@ -447,10 +466,10 @@ class DataDirectory:
         cleaned = {key: log.first_dirty_offset for key, log in logs.items() if log.config.compact}
         self._write_checkpoint(_CLEANED, cleaned)
 
-    # ---- the end
+    # ---- shutdown
 
     def close(self) -> None:
-        """Stop in order: everything is on the disk, and the next start takes it as it is.
+        """Shut down cleanly: flush everything, so that the next start needs no recovery.
 
         Raises `OSError` and `AppendError`.
         """
@@ -461,14 +480,14 @@ class DataDirectory:
         self.metadata.close()
         self._write_start_offsets()
         self.checkpoint()
-        for number in self._directories:
-            known = self.metadata.state.brokers.get(number)
+        for broker_id in self._directories:
+            known = self.metadata.state.brokers.get(broker_id)
             text = json.dumps({"version": 0, "brokerEpoch": -1 if known is None else known.epoch})
-            write_atomically(self.broker(number) / _CLEAN, text.encode())
+            write_atomically(self.broker(broker_id) / _CLEAN, text.encode())
         self.release()
 
     def release(self) -> None:
-        """Let go of it without stopping in order, as a crash does."""
+        """Close all files and release the lock, without a clean shutdown."""
         self.closed = True
         self.descriptors.close_all()
         self._directories.clear()

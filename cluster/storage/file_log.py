@@ -1,12 +1,13 @@
-"""`FileLog`: a coordinator's log in files of Kafka's own form, which Kafka's tools read (`kafka-dump-log --offsets-decoder`) and `quorate.codecs.read_log` does.
+"""`FileLog`: a coordinator's log in files with the format of Kafka.
 
-A folder `TOPIC-PARTITION` with segments named by their first offset; an append is one record batch
-of format 2 (KIP-98), transactional with a producer id, and the end of a transaction is a control
-batch. There are no index files: Kafka makes them anew when it wants them.
+Kafka's tools (`kafka-dump-log --offsets-decoder`) and `quorate.codecs.read_log` read it. It is a
+folder `TOPIC-PARTITION` with segments named by their base offset. An append is one record batch of
+format 2 (KIP-98), which is transactional if it has a producer id. The end of a transaction is a
+control batch. There are no index files; Kafka rebuilds them.
 
-A write that a crash cut off is cut off when the log is opened again, so that the log then is what
-was acknowledged, and perhaps the one batch that was being written. One `FileLog` writes to a folder
-at a time; that is the caller's care.
+Opening the log truncates a write that a crash left incomplete. The log then has all acknowledged
+batches, and possibly the one that was being written. The caller ensures that only one `FileLog` at
+a time writes to a folder.
 """
 
 import os
@@ -32,17 +33,21 @@ if TYPE_CHECKING:
 __all__ = ["Compaction", "FileLog", "Fsync", "blocks_of"]
 
 Fsync: TypeAlias = Literal["always", "never"]
-"""Whether what is written is on the disk before it is acknowledged (`fsync`), or is left to the
-operating system, which loses it when the power fails.
+"""Whether each append is flushed to disk (`fsync`) before it is acknowledged.
+
+Without a flush a power failure can lose acknowledged batches.
 """
 
-_LARGEST_SEGMENT_BYTES = (1 << 31) - 1
+_MAX_SEGMENT_BYTES = (1 << 31) - 1
 """Kafka's positions in a file are int32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """What a pass did: `segments` that were looked at, records (markers included) and bytes in them before and after."""
+    """Result of a compaction: number of segments, and their records and bytes before and after.
+
+    Records include control records.
+    """
 
     segments: int
     records_before: int
@@ -52,16 +57,16 @@ class Compaction:
 
 
 class FileLog:
-    """A `CoordinatorLog` in the folder `TOPIC-PARTITION` of `directory`, which is made if it is not there.
+    """A `CoordinatorLog` in the folder `TOPIC-PARTITION` of `directory`, created if missing.
 
-    `fsync`: "always" before an append returns, as an acknowledgement that outlives a power failure,
-    or "never", which a crash of the process alone also outlives. A segment takes batches up to
-    `segment_bytes`, and one at least; a batch above `max_batch_bytes` is refused (the defaults are
-    those of `offsets.topic.segment.bytes` and `max.message.bytes`). `leader_epoch` is written into
-    the batches.
+    `fsync`: "always" flushes before an append returns, so that acknowledged batches survive a power
+    failure. With "never" they survive a crash of the process only. `segment_bytes`: maximum size of
+    a segment with more than one batch. `max_batch_bytes`: larger batches are rejected. The defaults
+    are those of `offsets.topic.segment.bytes` and `max.message.bytes`. `leader_epoch`: written into
+    each batch.
 
-    `cut_bytes`: how much of an unfinished write was found behind the last whole batch, and cut off.
-    Raises `LogError` for damage before that, and `OSError`.
+    `cut_bytes`: size of the incomplete write that was truncated after the last whole batch. Raises
+    `LogError` for damage before that, and `OSError`.
     """
 
     def __init__(
@@ -76,9 +81,9 @@ class FileLog:
         leader_epoch: int = 0,
     ) -> None:
         if fsync not in ("always", "never"):
-            raise ValueError(f"fsync {fsync!r} is not known; use 'always' or 'never'")
-        if not 1 <= segment_bytes <= _LARGEST_SEGMENT_BYTES:
-            raise ValueError(f"segment_bytes is {segment_bytes:,}; use 1 to {_LARGEST_SEGMENT_BYTES:,}")
+            raise ValueError(f"unknown fsync {fsync!r}; use 'always' or 'never'")
+        if not 1 <= segment_bytes <= _MAX_SEGMENT_BYTES:
+            raise ValueError(f"segment_bytes is {segment_bytes:,}; use 1 to {_MAX_SEGMENT_BYTES:,}")
         self.folder = Path(directory) / f"{topic}-{partition}"
         self.topic = topic
         self.partition = partition
@@ -108,10 +113,12 @@ class FileLog:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> int:
-        """Write one batch; returns the offset of its first record. No records write nothing.
+        """Append records as one batch, and return the offset of the first.
 
-        Raises `AppendError`, and the log is as before: MESSAGE_TOO_LARGE above `max_batch_bytes`,
-        KAFKA_STORAGE_ERROR if the files cannot be written.
+        No records append nothing.
+
+        Raises `AppendError` with MESSAGE_TOO_LARGE above `max_batch_bytes`, or KAFKA_STORAGE_ERROR
+        if the files cannot be written. The log is unchanged then.
         """
         first = self.next_offset
         if records:
@@ -127,11 +134,11 @@ class FileLog:
         return first
 
     def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
-        """The records in batches of at most `max_batch_bytes`."""
+        """Split records into batches of at most `max_batch_bytes`."""
         return in_batches(records, self.max_batch_bytes)
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
-        """Write the end of a transaction; returns its offset.
+        """Append the marker that ends a transaction, and return its offset.
 
         Raises `AppendError` as `append` does.
         """
@@ -148,27 +155,28 @@ class FileLog:
         return offset
 
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
-        """Everything that was there at the call, oldest first; a batch and a block of the file at a time are in memory.
+        """Yield all records at the time of the call, oldest first. Reads one batch at a time.
 
         Raises `LogError` for damage.
         """
         return self._read(segments_in(self.folder), self._size)
 
     def blocks(self) -> Iterator["RawBlock"] | None:
-        """The same as columns, some MB of a segment at a time; `None` where pyarrow is not installed, and for other topics.
+        """Return an iterator of column blocks, each of some MB of a segment.
 
-        Raises `LogError` for damage.
+        `None` if pyarrow is not installed, and for topics other than `__consumer_offsets`. Raises
+        `LogError` for damage.
         """
         paths = segments_in(self.folder)
         sizes = [path.stat().st_size for path in paths[:-1]] + [self._size]
         return blocks_of(self.topic, self.partition, list(zip(paths, sizes, strict=True)))
 
     def segments(self) -> list[Path]:
-        """The files, oldest first; the last one is being written."""
+        """Return the segments' paths, oldest first. The last one is active."""
         return segments_in(self.folder)
 
     def roll(self) -> None:
-        """Begin a new segment, unless nothing is in this one, so that what is written can be compacted.
+        """Start a new segment if the active one is not empty, so that it can be compacted.
 
         Raises `OSError`.
         """
@@ -176,11 +184,11 @@ class FileLog:
             self._roll()
 
     def compact(self, *, now_ms: int, tombstone_retention_ms: int = 0) -> Compaction:
-        """Keep the last record of each key in the closed segments (`quorate.codecs.log.compaction`): loading the log gives the same as before.
+        """Keep the last record of each key in closed segments (`quorate.codecs.log.compaction`).
 
-        Tombstones stay for one pass at least, and for `tombstone_retention_ms` after it. What
-        `read` gave before must have been read. Raises `LogError` for damage, before anything is
-        changed, and `OSError`.
+        Loading the log gives the same state as before. Tombstones stay for at least one pass, and
+        for `tombstone_retention_ms` after it. Iterators of earlier `read` calls must be exhausted.
+        Raises `LogError` for damage, before any change, and `OSError`.
         """
         *closed, newest = self.segments()
         return compact(
@@ -193,7 +201,7 @@ class FileLog:
         )
 
     def close(self) -> None:
-        """Stop writing. What was appended is there already."""
+        """Close the active segment. Appended batches are written already."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -205,7 +213,7 @@ class FileLog:
         self.close()
 
     def _write(self, batch: bytes, offsets: int) -> None:
-        """The batch as a whole, or nothing of it."""
+        """Write a whole batch or nothing."""
         if len(batch) > self.max_batch_bytes:
             raise AppendError(ErrorCode.MESSAGE_TOO_LARGE)
         if self._unusable:
@@ -231,10 +239,9 @@ class FileLog:
             raise
 
     def _undo(self) -> None:
-        """Take back what a failed write left.
+        """Truncate what a failed write left.
 
-        If that fails as well, nothing may be written behind it: opening the log again is the
-        remedy.
+        If that fails, the log rejects all writes until it is opened again.
         """
         try:
             self._file.truncate(self._size)
@@ -243,7 +250,7 @@ class FileLog:
             self._unusable = True
 
     def _roll(self) -> None:
-        """Go on in a new segment."""
+        """Start a new segment."""
         file = segment_path(self.folder, self.next_offset).open("w+b", buffering=0)
         self._file.close()
         self._file, self._size = file, 0
@@ -260,10 +267,7 @@ class FileLog:
 
 
 def batches(path: Path, end: int | None = None) -> Iterator[Batch]:
-    """The batches of a segment, up to byte `end`.
-
-    One at a time is in memory. Raises `LogError` at the first damage.
-    """
+    """Yield the batches of a segment up to byte `end`. Raises `LogError` at the first damage."""
     with path.open("rb") as file:
         for batch in read_batches(file):
             if isinstance(batch, BatchProblem):
@@ -276,9 +280,10 @@ def batches(path: Path, end: int | None = None) -> Iterator[Batch]:
 
 
 def recovered(path: Path) -> tuple[int, int]:
-    """Where the whole batches of the newest segment end, as a position in the file and as the next offset: behind it is what a crash left of a write.
+    """Return position and next offset at the end of the newest segment's whole batches.
 
-    Raises `LogError` for damage that no crash in a write leaves, because whole batches follow it.
+    The bytes after that are an incomplete write. Raises `LogError` for damage that is followed by
+    whole batches, because no interrupted write leaves that.
     """
     position, next_offset = 0, int(path.stem)
     with path.open("rb") as file:
@@ -293,10 +298,10 @@ def recovered(path: Path) -> tuple[int, int]:
 
 
 def _torn(path: Path, problem: BatchProblem, next_offset: int) -> bool:
-    """Whether this is the rest of the last write: nothing that was written after it follows.
+    """Return whether damage is an incomplete last write, with no later batch after it.
 
-    What looks like a batch inside it may be in a record's value, which a client chose; what was
-    written after it has a later offset than the next.
+    Bytes that look like a batch may be part of a record's value. A later batch has a larger offset
+    than `next_offset`.
     """
     if problem.reason is ProblemReason.TORN_TAIL:
         return True
@@ -308,17 +313,18 @@ def _torn(path: Path, problem: BatchProblem, next_offset: int) -> bool:
 
 
 def damaged(path: Path, position: int, detail: str) -> LogError:
-    """What to say of damage in a segment, and what to do."""
+    """Return the error for damage in a segment, with a remedy."""
     return LogError(
         f"{path}, position {position:,}: {detail}; "
-        "restore the file from a copy, or read what is left with read_log(skip_corrupt=True)"
+        "restore the file from a copy, or read the intact batches with read_log(skip_corrupt=True)"
     )
 
 
 def blocks_of(topic: str, partition: int, segments: Sequence[tuple[Path, int]]) -> Iterator["RawBlock"] | None:
-    """Segments, with their sizes in bytes, as columns, some MB at a time; `None` where pyarrow is not installed, and for other topics.
+    """Return an iterator of column blocks of segments (paths and sizes in bytes), some MB each.
 
-    Raises `LogError` for damage.
+    `None` if pyarrow is not installed, and for topics other than `__consumer_offsets`. Raises
+    `LogError` for damage.
     """
     if topic != CONSUMER_OFFSETS or find_spec("pyarrow") is None:
         return None
@@ -363,10 +369,10 @@ def compact(
     tombstone_retention_ms: int = 0,
     fsync: Fsync = "always",
 ) -> Compaction:
-    """Compact the closed segments of a partition, oldest first; `newest`, up to byte `newest_end`, only says how transactions ended.
+    """Compact the closed segments of a partition, oldest first.
 
-    Raises `LogError` for damage, before anything is changed, and `OSError`. Nobody may read the log
-    meanwhile.
+    `newest`: the active segment, read up to byte `newest_end` to see how transactions ended. The
+    log must not be read meanwhile. Raises `LogError` for damage, before any change, and `OSError`.
     """
     cleaning = Cleaning(now_ms=now_ms, tombstone_retention_ms=tombstone_retention_ms)
     for _ in cleaning.look([_Closed(path) for path in closed], batches(newest, newest_end), int(newest.stem)):
@@ -391,8 +397,8 @@ def _results(works: Iterable[BatchWork[bytes | None]]) -> Iterator[bytes]:
 
 
 def _replace(path: Path, content: Iterator[bytes], fsync: Fsync) -> int:
-    """Write the segment anew beside it, and put that in its place; returns its bytes."""
-    cleaned = path.with_name(path.name + ".cleaned")  # a rest of this, from a crash, is overwritten by the next pass
+    """Write a compacted segment and replace the original with it; returns its size in bytes."""
+    cleaned = path.with_name(path.name + ".cleaned")  # one that a crash left is overwritten by the next pass
     size = 0
     with cleaned.open("wb") as file:
         for batch in content:

@@ -1,9 +1,7 @@
-"""The small files next to segments, in Kafka's own form: indexes, producers, checkpoints, properties.
+"""Codecs for the files next to segments: indexes, producer snapshots, checkpoints, properties.
 
-Bytes and text to values and back, nothing else.
-
-Kafka's classes, whose forms these are: OffsetIndex, TimeIndex, AbortedTxn, ProducerSnapshot (its
-schema is in Kafka's jars), CheckpointFile, PartitionMetadataFile, PropertiesUtils.
+The formats are those of Kafka's OffsetIndex, TimeIndex, AbortedTxn, ProducerSnapshot (its schema is
+in Kafka's jars), CheckpointFile, PartitionMetadataFile and PropertiesUtils.
 """
 
 from array import array
@@ -38,7 +36,7 @@ __all__ = [
 
 
 class BadFileError(QuorateError, ValueError):
-    """The file is none of its kind, or damaged: what it says can be found out anew from the segments."""
+    """The file has another format or is damaged. It can be rebuilt from the segments."""
 
 
 # ---- indexes: entries are relative to the segment's base offset
@@ -48,19 +46,19 @@ _TIME_ENTRY = Struct(">qi")
 
 
 def encode_index(base_offset: int, offsets: Sequence[int], positions: Sequence[int]) -> bytes:
-    """`.index`: last offset of a batch, and where the batch is."""
+    """Encode `.index`: last offset and position of a batch."""
     flat = chain.from_iterable(zip((one - base_offset for one in offsets), positions, strict=True))
     return Struct(f">{2 * len(offsets)}i").pack(*flat)
 
 
 def decode_index(base_offset: int, data: bytes) -> tuple["array[int]", "array[int]"]:
-    """Offsets and positions. Raises `BadFileError` unless both grow."""
+    """Decode offsets and positions. Raises `BadFileError` unless both increase."""
     count, rest = divmod(len(data), _INDEX_ENTRY_BYTES)
     if rest:
-        raise BadFileError(f"an index of {len(data)} bytes")
+        raise BadFileError(f"offset index with invalid size of {len(data)} bytes")
     flat = unpack_from(f">{2 * count}i", data)
     if flat and min(flat[:2]) < 0:
-        raise BadFileError("an entry of an index is negative")
+        raise BadFileError("negative entry in an offset index")
     offsets, positions = array("q", [base_offset + one for one in flat[::2]]), array("q", flat[1::2])
     _check_growing(offsets)
     _check_growing(positions)
@@ -68,14 +66,14 @@ def decode_index(base_offset: int, data: bytes) -> tuple["array[int]", "array[in
 
 
 def encode_time_index(base_offset: int, times: Sequence[int], offsets: Sequence[int]) -> bytes:
-    """`.timeindex`: the greatest timestamp so far, and the last offset of the batch that had it."""
+    """Encode `.timeindex`: the greatest timestamp so far, and the last offset of its batch."""
     return b"".join(_TIME_ENTRY.pack(at_ms, offset - base_offset) for at_ms, offset in zip(times, offsets, strict=True))
 
 
 def decode_time_index(base_offset: int, data: bytes) -> tuple["array[int]", "array[int]"]:
-    """Timestamps and offsets. Raises `BadFileError` unless the timestamps grow."""
+    """Decode timestamps and offsets. Raises `BadFileError` unless the timestamps increase."""
     if len(data) % _TIME_ENTRY_BYTES:
-        raise BadFileError(f"a time index of {len(data)} bytes")
+        raise BadFileError(f"time index with invalid size of {len(data)} bytes")
     entries = list(_TIME_ENTRY.iter_unpack(data))
     times = array("q", [at_ms for at_ms, _ in entries])
     _check_growing(times)
@@ -83,20 +81,23 @@ def decode_time_index(base_offset: int, data: bytes) -> tuple["array[int]", "arr
 
 
 def _check_growing(numbers: Sequence[int]) -> None:
-    if any(one >= following for one, following in pairwise(numbers)):
-        raise BadFileError("entries of an index are out of order")
+    if any(one >= next_one for one, next_one in pairwise(numbers)):
+        raise BadFileError("index entries out of order")
 
 
 # ---- aborted transactions
 
 _ABORTED = Struct(">hqqqq")
 ABORTED_BYTES = _ABORTED.size
-"""Of an entry of `.txnindex`."""
+"""Size of an entry of `.txnindex`."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class AbortedTransaction:
-    """A transaction that was aborted: `last_offset` is its marker's, `last_stable_offset` that of the log right after the marker."""
+    """An aborted transaction.
+
+    `last_offset`: the offset of its marker. `last_stable_offset`: that of the log after the marker.
+    """
 
     last_offset: int
     producer_id: int
@@ -105,18 +106,18 @@ class AbortedTransaction:
 
 
 def encode_aborted(one: AbortedTransaction) -> bytes:
-    """An entry of `.txnindex`."""
+    """Encode an entry of `.txnindex`."""
     return _ABORTED.pack(0, one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
 
 
 def decode_aborted(data: bytes) -> list[AbortedTransaction]:
-    """All entries of `.txnindex`. Raises `BadFileError`."""
+    """Decode all entries of `.txnindex`. Raises `BadFileError`."""
     if len(data) % _ABORTED.size:
-        raise BadFileError(f"an index of transactions of {len(data)} bytes")
+        raise BadFileError(f"transaction index with invalid size of {len(data)} bytes")
     found = []
     for version, producer_id, first, last, stable in _ABORTED.iter_unpack(data):
         if version != 0:
-            raise BadFileError(f"an entry of version {version} in an index of transactions")
+            raise BadFileError(f"transaction index entry with unknown version {version}")
         found.append(AbortedTransaction(last, producer_id, first, stable))
     return found
 
@@ -130,7 +131,10 @@ _PRODUCER = Struct(">qhiqiqiq")
 
 @dataclass(frozen=True, slots=True)
 class ProducerEntry:
-    """What a snapshot knows of a producer: its last batch (-1: none), and where its open transaction begins (-1: there is none)."""
+    """State of a producer in a snapshot: its last batch and the start of its open transaction.
+
+    -1 means none.
+    """
 
     producer_id: int
     epoch: int
@@ -143,7 +147,7 @@ class ProducerEntry:
 
 
 def encode_producers(producers: Iterable[ProducerEntry]) -> bytes:
-    """`.snapshot`."""
+    """Encode `.snapshot`."""
     entries = [
         _PRODUCER.pack(
             one.producer_id,
@@ -163,15 +167,15 @@ def encode_producers(producers: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_producers(data: bytes) -> list[ProducerEntry]:
-    """The producers of a `.snapshot`. Raises `BadFileError`."""
+    """Decode the producers of a `.snapshot`. Raises `BadFileError`."""
     try:
         version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
     except error:
-        raise BadFileError(f"a snapshot of producers of {len(data)} bytes") from None
+        raise BadFileError(f"producer snapshot with invalid size of {len(data)} bytes") from None
     if version != 1 or len(data) != _SNAPSHOT_HEAD.size + count * _PRODUCER.size:
-        raise BadFileError(f"a snapshot of producers of version {version} with {len(data)} bytes")
+        raise BadFileError(f"producer snapshot with version {version} and {len(data)} bytes")
     if google_crc32c.value(data[_SNAPSHOT_CRC_START:]) != crc:
-        raise BadFileError("a snapshot of producers whose CRC does not match")
+        raise BadFileError("the CRC of a producer snapshot does not match")
     return [ProducerEntry(*fields) for fields in _PRODUCER.iter_unpack(data[_SNAPSHOT_HEAD.size :])]
 
 
@@ -179,42 +183,39 @@ def decode_producers(data: bytes) -> list[ProducerEntry]:
 
 
 def encode_checkpoint(lines: Iterable[tuple[object, ...]]) -> bytes:
-    """A checkpoint file: version 0, the number of entries, and a line for each."""
+    """Encode a checkpoint file: version 0, the number of entries, and a line per entry."""
     entries = [" ".join(map(str, line)) for line in lines]
     return "".join(f"{line}\n" for line in ("0", str(len(entries)), *entries)).encode()
 
 
 def decode_checkpoint(data: bytes) -> list[tuple[str, ...]]:
-    """The entries' words. Raises `BadFileError`."""
+    """Decode a checkpoint file into the words of each entry. Raises `BadFileError`."""
     try:
         version, count, *entries = data.decode().splitlines()
         if version != "0" or int(count) != len(entries):
             raise ValueError
     except ValueError:
-        raise BadFileError("this is no checkpoint of version 0, or it is cut off") from None
+        raise BadFileError("not a checkpoint of version 0, or truncated") from None
     return [tuple(line.split()) for line in entries]
 
 
 def encode_partition_metadata(topic_id: Uuid) -> bytes:
-    """`partition.metadata`: which topic a partition's folder is of (KIP-516)."""
+    """Encode `partition.metadata`: the topic id of a partition's folder (KIP-516)."""
     return f"version: 0\ntopic_id: {topic_id}".encode()
 
 
 def encode_properties(properties: Mapping[str, object]) -> bytes:
-    """`meta.properties`, in the order given."""
+    """Encode `meta.properties`, in the given order."""
     return "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """The properties of a file of lines NAME=VALUE, or NAME: VALUE.
-
-    Comments are left out. Raises `BadFileError`.
-    """
+    """Decode lines NAME=VALUE or NAME: VALUE, and skip comments. Raises `BadFileError`."""
     found = {}
     for line in data.decode(errors="replace").splitlines():
         if line.strip() and not line.startswith("#"):
             name, mark, value = line.partition("=" if "=" in line.partition(":")[0] else ":")
             if not mark:
-                raise BadFileError(f"a line without a value: {line!r}")
+                raise BadFileError(f"line without a value: {line!r}")
             found[name.strip()] = value.strip()
     return found

@@ -1,4 +1,4 @@
-"""What a start finds in a partition's folder, and what is not there any more."""
+"""Results of inspecting a partition's folder at a start: segments, and losses of data."""
 
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -10,9 +10,9 @@ __all__ = ["FolderFindings", "FoundSegment", "Loss", "Place"]
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a folder does not have any more.
+    """Data that is missing or damaged.
 
-    `lost`: in words, as the subject of a sentence in the plural.
+    `detail`: what was found. `lost`: the lost data, worded as a plural subject ("the records ...").
     """
 
     path: Path
@@ -27,12 +27,12 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of a partition from elsewhere.
+    """Facts about a partition that do not come from its folder.
 
-    `start_offset`, `flushed_offset`: by the brokers' checkpoints; `clean`: the cluster was stopped
-    in order; `same_boot`: the machine has not been restarted since, so what was written is there
-    whether it was flushed or not; `has_gaps`: compaction may have left gaps between offsets;
-    `any_first`: the first batch may have any offset.
+    `start_offset`, `flushed_offset`: from the brokers' checkpoints. `clean`: the cluster was shut
+    down cleanly. `same_boot`: the machine has not restarted since, so that unflushed writes are not
+    lost. `has_gaps`: compaction may have left gaps between offsets. `any_first`: the first batch
+    may have any offset.
     """
 
     topic_id: str
@@ -47,9 +47,10 @@ class Place:
 
 @dataclass(slots=True)
 class FoundSegment:
-    """A segment as it is: `keep`, positions of whole batches from and to, and what a log of them has.
+    """A segment that was found.
 
-    `indexes_unchanged`: whether the files next to it are as they were; `None`: not known.
+    `sum`: checksum of its whole batches. `keep`: their ranges of positions, end exclusive.
+    `indexes_unchanged`: whether the indexes match their checksums; `None` if unknown.
     """
 
     sum: SegmentSum
@@ -59,13 +60,12 @@ class FoundSegment:
 
 @dataclass(slots=True)
 class FolderFindings:
-    """What is in a folder.
+    """Contents of a folder.
 
-    `checksums`: if they can be read; `end_offset`: where the log ended, as far as is known;
-    `cut_bytes`: of torn tails.
-
-    `foreign`: the id of another topic, whose folder this is; `repaired`: the losses are accepted;
-    `is_whole`: the checksums show that nothing is missing.
+    `checksums`: `None` if the file is missing or damaged. `end_offset`: the known end of the log.
+    `cut_bytes`: size of incomplete writes. `foreign`: the topic id, if the folder belongs to
+    another topic. `repaired`: the losses are accepted. `is_whole`: the checksums show that nothing
+    is missing.
     """
 
     folder: Path

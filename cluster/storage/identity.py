@@ -1,10 +1,8 @@
-"""`meta.properties`: whose a directory is.
+"""`meta.properties`: cluster id, node id and directory id of a log directory.
 
-The one cluster id is in the file of the controller and of each broker, so that one of them can be
-damaged.
-
-Also which start of the machine a directory was last written in: what was written then is there,
-whether it was flushed or not.
+The controller and each broker have the cluster id in their files, so that one file may be damaged.
+`boot_id` identifies the machine's boot in which a directory was written. Within the same boot,
+unflushed writes are not lost.
 """
 
 from collections.abc import Mapping
@@ -22,7 +20,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> bytes:
-    """Of the machine's last start; empty where the system has none."""
+    """Return the id of the machine's current boot, or "" where the system has none."""
     try:
         return _BOOT_ID.read_bytes().strip()
     except OSError:
@@ -30,7 +28,10 @@ def boot_id() -> bytes:
 
 
 def properties_of(folder: Path) -> dict[str, str]:
-    """What is in the file of a folder, as far as it can be read. Raises `OSError`."""
+    """Return the properties of a folder; none if the file is missing or damaged.
+
+    Raises `OSError`.
+    """
     try:
         return decode_properties((folder / META).read_bytes())
     except (FileNotFoundError, BadFileError):
@@ -38,31 +39,31 @@ def properties_of(folder: Path) -> dict[str, str]:
 
 
 def cluster_id_of(folders: list[Path]) -> str | None:
-    """The id that the files of a cluster's folders agree on; `None` if none of them has one.
+    """Return the cluster id in the files of a cluster's folders, or `None` if no file has one.
 
-    Raises `ClusterError`.
+    Raises `ClusterError` if they differ.
     """
     found = {folder: text for folder in folders if (text := properties_of(folder).get("cluster.id"))}
     if len(set(found.values())) > 1:
         first, *others = found
         other = next(one for one in others if found[one] != found[first])
         raise ClusterError(
-            f"{first / META} is of cluster {found[first]}, {other / META} of cluster {found[other]}; "
-            f"if one of the files is damaged, write the right cluster.id into it, else choose another directory"
+            f"{first / META} has cluster id {found[first]}, {other / META} has {found[other]}; "
+            f"if one of the files is damaged, correct its cluster.id, otherwise choose another directory"
         )
     return next(iter(found.values()), None)
 
 
 def identity(folder: Path, number: int, cluster_id: str, registered: Uuid | None) -> tuple[Uuid, bytes | None]:
-    """The directory id of a broker's or the controller's folder, and what its file should be if it is not that.
+    """Return the directory id of a node's folder, and new contents of its file if that must change.
 
-    `registered`: the id that the cluster's metadata has for it. Raises `ClusterError` if the folder
-    is another broker's.
+    `registered`: the directory id in the cluster's metadata. Raises `ClusterError` if the folder
+    belongs to another node.
     """
     found = properties_of(folder)
     directory = registered or _uuid(found) or Uuid(uuid4().bytes)
     if found.get("node.id", "").isdigit() and found["node.id"] != str(number) and _uuid(found) != directory:
-        raise ClusterError(f"{folder / META} is of node {found['node.id']}, not of {number}; rename the folder back")
+        raise ClusterError(f"{folder / META} has node id {found['node.id']}, expected {number}; rename the folder back")
     wanted = {"version": "1", "cluster.id": cluster_id, "node.id": str(number), "directory.id": str(directory)}
     return directory, None if wanted.items() <= found.items() else encode_properties(wanted)
 

@@ -1,11 +1,11 @@
-"""Whether a partition's folder has everything that it had, before anything in it is changed.
+"""Checks for missing or damaged data in a partition's folder, before anything in it is changed.
 
-With `segment-checksums` every byte of every segment is held against its checksum. Without (an older
-quorate wrote the folder, or the file is damaged), batches are held against their CRCs, offsets
-against their neighbours, and the end against `recovery-point-offset-checkpoint`.
+With `segment-checksums` every segment is checked against its CRC. Without that file (an older
+quorate wrote the folder, or the file is damaged), the checks are the CRCs of batches, the order of
+offsets, and the end offset in `recovery-point-offset-checkpoint`.
 
-A torn tail is what a crash leaves of the last write: it is cut off, as Kafka's LogLoader does.
-Everything else is a `Loss`, for which Kafka has replicas.
+An incomplete last write (a torn tail) is truncated, as Kafka's LogLoader does. Everything else is a
+`Loss`, which Kafka would restore from other replicas.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,18 +27,15 @@ from quorate.codecs.log.files import segment_path, segments_in
 __all__ = ["inspect"]
 
 _BLOCK_BYTES = 1 << 20
-_MOST_OFFSETS = 1 << 31
-"""Indexes have offsets as int32, relative to the segment's base offset."""
+_MAX_OFFSETS = 1 << 31
+"""Offsets in indexes are int32, relative to the segment's base offset."""
 _ENTRY_BYTES = 8  # of an index, at least
 _MAGIC_AT = 16
 _STOPPED = "were not on the disk when the machine stopped, and are lost"
 
 
 def inspect(folder: Path, place: Place) -> FolderFindings:
-    """What is in a partition's folder, and what is not any more.
-
-    Changes nothing. Raises `OSError`.
-    """
+    """Return the segments and losses of a partition's folder. Changes nothing. Raises `OSError`."""
     found = FolderFindings(
         folder,
         start_offset=place.start_offset,
@@ -49,7 +46,7 @@ def inspect(folder: Path, place: Place) -> FolderFindings:
     if not folder.is_dir():
         if place.same_boot or place.clean or place.flushed_offset:
             found.losses.append(Loss(folder, "the folder is missing", "all its records"))
-        else:  # it may be that the topic was deleted, and the metadata was not on the disk
+        else:  # the topic may have been deleted, and the record of that was not flushed
             found.notes.append(f"{folder}: the folder is missing; its records {_STOPPED}")
         return found
     bases = [int(path.stem) for path in segments_in(folder)]
@@ -61,21 +58,24 @@ def inspect(folder: Path, place: Place) -> FolderFindings:
         found.end_offset = sums.end.next_offset
         for one in sums.all():
             if one.base_offset not in bases and one.size and one.next_offset > found.start_offset:
-                _miss(found, place, one, last=one.base_offset > max(bases, default=-1))
+                _add_missing_segment(found, place, one, last=one.base_offset > max(bases, default=-1))
     else:
-        _look_for_orphans(found, bases)
+        _find_orphaned_indexes(found, bases)
     next_offset = None
-    for place_in_row, base in enumerate(bases):
-        following = bases[place_in_row + 1] if place_in_row + 1 < len(bases) else None
-        next_offset = _Segment(found, place, base, following).look(next_offset)
+    for number, base in enumerate(bases):
+        following = bases[number + 1] if number + 1 < len(bases) else None
+        next_offset = _Segment(found, place, base, following).inspect(next_offset)
     found.end_offset = max(found.end_offset, next_offset or 0)
     _check_end(found, place, next_offset)
     _check_producers(found)
     return found
 
 
-def _miss(found: FolderFindings, place: Place, one: SegmentSum, *, last: bool) -> None:
-    """A segment is missing: the newest ones may have been written only into the memory of a machine that then stopped."""
+def _add_missing_segment(found: FolderFindings, place: Place, one: SegmentSum, *, last: bool) -> None:
+    """Add a missing segment to the findings.
+
+    It is no loss if it is one of the newest segments, was not flushed, and the machine restarted.
+    """
     path = segment_path(found.folder, one.base_offset)
     lost = _offsets(max(one.base_offset, found.start_offset), one.next_offset)
     if last and not place.same_boot and not place.clean and one.base_offset >= place.flushed_offset:
@@ -93,55 +93,55 @@ def _read_checksums(found: FolderFindings, place: Place, bases: Sequence[int]) -
     except FileNotFoundError:
         pass
     except (BadFileError, ValueError, LookupError, TypeError) as error:
-        found.notes.append(f"{path}: {error}; the segments are checked batch by batch, and the file is written again")
-    said = topic_id_of(found.folder)
+        found.notes.append(f"{path}: {error}; the segments are checked batch by batch, and the file is rewritten")
+    folder_topic_id = topic_id_of(found.folder)
     metadata = found.folder / METADATA
     if sums is not None and sums.topic_id == place.topic_id:
         found.checksums = sums
         found.is_whole = True
         found.has_gaps |= sums.has_gaps
         found.start_offset = sums.start_offset if place.same_boot else max(sums.start_offset, place.start_offset)
-    elif said is not None and str(said) != place.topic_id:
-        found.foreign = str(said)
-        detail = f"the folder is of topic id {said}, the cluster's metadata has {place.topic_id} for this name"
+    elif folder_topic_id is not None and str(folder_topic_id) != place.topic_id:
+        found.foreign = str(folder_topic_id)
+        detail = f"the folder has topic id {found.foreign}, the cluster's metadata has {place.topic_id} for this name"
         found.losses.append(Loss(metadata, detail, "its records"))
-    elif said is None and sums is None and not bases:
+    elif folder_topic_id is None and sums is None and not bases:
         if place.same_boot or place.clean or place.flushed_offset:
             found.losses.append(Loss(found.folder, "the folder is empty", "all its records"))
         else:
             found.notes.append(f"{found.folder}: the folder is empty; its records {_STOPPED}")
-    if str(said) != place.topic_id and not found.losses:
-        found.notes.append(f"{metadata}: does not have the topic's id, {place.topic_id}; it is written again")
+    if str(folder_topic_id) != place.topic_id and not found.losses:
+        found.notes.append(f"{metadata}: does not have the topic id {place.topic_id}; it is rewritten")
 
 
-def _look_for_orphans(found: FolderFindings, bases: Sequence[int]) -> None:
-    """Without checksums an index shows that there was something in a segment."""
-    there = [base for base in bases if segment_path(found.folder, base).stat().st_size]
+def _find_orphaned_indexes(found: FolderFindings, bases: Sequence[int]) -> None:
+    """Find missing or empty segments that have an index. It is used without checksums."""
+    not_empty = [base for base in bases if segment_path(found.folder, base).stat().st_size]
     named = {
         int(path.stem)
         for path in found.folder.iterdir()
         if path.suffix in INDEXES and path.stat().st_size >= _ENTRY_BYTES
     }
-    for base in sorted(named.difference(there)):
+    for base in sorted(named.difference(not_empty)):
         if base >= found.start_offset:
             lost = f"the records from offset {base:,} on"
             found.losses.append(
-                Loss(segment_path(found.folder, base), "the segment is missing or empty, its index is not", lost)
+                Loss(segment_path(found.folder, base), "the segment is missing or empty, but has an index", lost)
             )
 
 
 def _check_end(found: FolderFindings, place: Place, next_offset: int | None) -> None:
-    """Without checksums the recovery point says how far the log went at least."""
-    known = place.flushed_offset
-    there = max(next_offset or 0, found.start_offset)
-    if found.checksums is None and not found.losses and known > there:
-        found.end_offset = known
-        detail = f"the log ends at offset {there:,}, recovery-point-offset-checkpoint has {known:,}"
-        found.losses.append(Loss(found.folder, detail, _offsets(there, known)))
+    """Check the log's end against the recovery point. It is used without checksums."""
+    expected = place.flushed_offset
+    end = max(next_offset or 0, found.start_offset)
+    if found.checksums is None and not found.losses and expected > end:
+        found.end_offset = expected
+        detail = f"the log ends at offset {end:,}, recovery-point-offset-checkpoint has {expected:,}"
+        found.losses.append(Loss(found.folder, detail, _offsets(end, expected)))
 
 
 def _check_producers(found: FolderFindings) -> None:
-    """Where the oldest segments are deleted, a snapshot is all that is known of their producers."""
+    """Check that there is a producer snapshot for segments that were deleted."""
     sums = found.checksums
     first = min(found.segments, default=0)
     if sums is None or not first or not sums.snapshot[1] or found.losses:
@@ -169,7 +169,7 @@ def _offsets(start: int, end: int) -> str:
 
 
 class _Segment:
-    """One segment, with what is known of it."""
+    """One segment, with its entry in the checksums (`known`)."""
 
     def __init__(self, found: FolderFindings, place: Place, base: int, following: int | None) -> None:
         self.found = found
@@ -180,17 +180,17 @@ class _Segment:
         self.size = self.path.stat().st_size
         self.known = None if found.checksums is None else found.checksums.of(base)
 
-    def look(self, before: int | None) -> int:
-        """Enter it into what was found.
+    def inspect(self, before: int | None) -> int:
+        """Add the segment to the findings, and return its next offset.
 
-        `before`: where the segment before it ends. Returns where this one ends.
+        `before`: next offset of the segment before it.
         """
         known = self.known
         if known is not None and known.size <= self.size and self._crc((0, known.size)) == known.crc:
             end, following, detail = self._walk(known.size, known.next_offset)
             if self.following is not None and end == known.size:
-                detail = None  # the rest of a write that failed before the segment was closed
-            later = self._later(self._announced(end), following) if detail is not None else []
+                detail = None  # a write that failed before the segment was closed
+            later = self._later(self._last_byte_of_batch(end), following) if detail is not None else []
             if detail is not None and (later or following < self.found.flushed_offset):
                 return self._lose(end, detail, [(0, end), *later] if end else later)
             self._keep(end, following, known.crc if end == known.size else None)
@@ -207,10 +207,10 @@ class _Segment:
         )
         if known is not None and detail is None:
             if ends_early and strict:
-                detail = f"the file ends here, it had {known.size:,} bytes"
+                detail = f"the file ends here; it had {known.size:,} bytes"
             elif not ends_early:
-                # Also after a power failure: what was appended does not change but by compaction,
-                # of which the checksums know.
+                # That is also an error after a power failure: only compaction changes written
+                # bytes, and it updates the checksums.
                 at, detail = self._odd_epoch(known)
                 return self._lose(at, detail, whole)
         torn = self.following is None and not later and not strict and not (self.place.clean and detail is not None)
@@ -219,15 +219,14 @@ class _Segment:
             self._keep(end, following, None)
             self._cut(end)
             if known is not None and ends_early and self.following is None:
-                told = _offsets(following, known.next_offset)
-                self.found.notes.append(f"{self.path}: {told} {_STOPPED}")
+                self.found.notes.append(f"{self.path}: {_offsets(following, known.next_offset)} {_STOPPED}")
                 self.found.end_offset = following
                 self.found.is_whole = False
             return following
         return self._lose(end, detail, whole)
 
     def _check_gap(self, before: int | None) -> None:
-        """Whether records between the segment before and this one are missing."""
+        """Add a loss if records between the segment before and this one are missing."""
         first = self.found.start_offset if before is None else before
         if (
             self.known is None
@@ -236,14 +235,17 @@ class _Segment:
             and not (before is None and self.place.any_first)
         ):
             lost = _offsets(first, self.base)
-            if before is not None and self._is_cut_nowhere(before):
+            if before is not None and self._index_ends_with_segment(before):
                 self._note_gap(first, self.base)
                 return
             where = segment_path(self.found.folder, first)
             self.found.losses.append(Loss(where, f"the records before {self.path.name} are missing", lost))
 
-    def _is_cut_nowhere(self, before: int) -> bool:
-        """Without checksums: whether the index of the segment before this one, too, has nothing after its last batch, as after compaction."""
+    def _index_ends_with_segment(self, before: int) -> bool:
+        """Return whether the time index of the segment before agrees with its last batch.
+
+        Then a gap is the result of compaction. It is used without checksums.
+        """
         base = max((one for one in self.found.segments if one < self.base), default=None)
         if self.found.checksums is not None or base is None:
             return False
@@ -255,20 +257,17 @@ class _Segment:
         return max(named, default=-1) < before
 
     def _note_gap(self, first: int, until: int) -> None:
-        """The topic may have been compacted before: an older directory does not have it written down."""
+        """Note a gap, which compaction may have left. An older directory does not record that."""
         if not self.found.has_gaps:
             self.found.has_gaps = True
             offsets = f"offset {first:,}" if until == first + 1 else f"offsets {first:,} to {until - 1:,}"
             self.found.notes.append(
-                f"{self.path}: no records at {offsets}; taken for compacted, as there is no {CHECKSUMS}"
+                f"{self.path}: no records at {offsets}; assumed to be compacted, because {CHECKSUMS} is missing"
             )
 
     @property
     def _is_exact(self) -> bool:
-        """Whether each offset follows the one before it.
-
-        The segment that is written to is never compacted.
-        """
+        """Whether offsets have no gaps. The active segment is never compacted."""
         if self.found.checksums is not None:
             return not self.found.has_gaps
         return not self.place.has_gaps and self.following is None
@@ -285,7 +284,11 @@ class _Segment:
         return crc
 
     def _walk(self, position: int, next_offset: int) -> tuple[int, int, str | None]:
-        """From a position to where whole batches in their order end; the next offset there; and why they end, unless it is the end of the file."""
+        """Check batches from a position on.
+
+        Returns the position and the next offset at the end of the valid ones, and what follows them
+        unless that is the end of the file.
+        """
         exact = self._is_exact and not (position == 0 and self.place.any_first)
         for frame in self._frames(position):
             if isinstance(frame, BatchProblem):
@@ -295,8 +298,8 @@ class _Segment:
             if problem is not None:
                 return position, next_offset, problem.detail
             facts = BatchFacts.of(buffer, start)
-            if (why := self._misplaced(facts, next_offset, exact)) is not None:
-                return position, next_offset, why
+            if (detail := self._misplaced(facts, next_offset, exact)) is not None:
+                return position, next_offset, detail
             if self.known is not None and position < self.known.size and facts.last_offset >= self.known.next_offset:
                 return position, next_offset, f"the batch has offset {facts.last_offset:,}, which is too large"
             if facts.base_offset > next_offset and not (position == 0 and self.place.any_first):
@@ -307,26 +310,27 @@ class _Segment:
         return position, next_offset, None if position == self.size else "the rest of the file is zeros"
 
     def _odd_epoch(self, known: SegmentSum) -> tuple[int, str]:
-        """Position and description of a change that no CRC of a batch and no offset shows."""
+        """Return position and description of a change that batch CRCs and offsets do not show."""
         epochs = self.found.checksums.epochs if self.found.checksums is not None else []
         for frame in self._frames(0, min(known.size, self.size)):
-            if isinstance(frame, BatchProblem):  # the segment is another one, whose batches end elsewhere
+            if isinstance(frame, BatchProblem):  # another segment has this name
                 break
             facts = BatchFacts.of(frame[0], frame[1])
-            led = next((epoch for epoch, start in reversed(epochs) if start <= facts.base_offset), facts.leader_epoch)
-            if facts.leader_epoch != led:
-                return frame[3], f"the batch has leader epoch {facts.leader_epoch}, it was written in {led}"
-        return 0, f"the first {known.size:,} bytes do not have the CRC {known.crc:08x} that is in {CHECKSUMS}"
+            epoch = next((one for one, start in reversed(epochs) if start <= facts.base_offset), facts.leader_epoch)
+            if facts.leader_epoch != epoch:
+                return frame[3], f"the batch has leader epoch {facts.leader_epoch}; it was written with {epoch}"
+        return 0, f"the first {known.size:,} bytes do not have the CRC {known.crc:08x} in {CHECKSUMS}"
 
     def _misplaced(self, facts: BatchFacts, next_offset: int, exact: bool) -> str | None:
-        """Why a batch cannot be there: the CRC does not cover its base offset."""
+        """Return a description of invalid offsets (the batch CRC does not cover them), or `None`."""
         late = self.following is not None and facts.last_offset >= self.following
         if exact and facts.base_offset != next_offset:
-            return f"the batch begins at offset {facts.base_offset:,}, {next_offset:,} would follow"
+            return f"the batch starts at offset {facts.base_offset:,}; expected {next_offset:,}"
+        offsets = f"the batch has offsets {facts.base_offset:,} to {facts.last_offset:,}"
         if facts.base_offset < next_offset or facts.last_offset < facts.base_offset:
-            return f"the batch has offsets {facts.base_offset:,} to {facts.last_offset:,}, at least {next_offset:,} would follow"
-        if late or facts.last_offset - self.base >= _MOST_OFFSETS:
-            return f"the batch has offsets {facts.base_offset:,} to {facts.last_offset:,}, which are too large for the segment"
+            return f"{offsets}; expected at least {next_offset:,}"
+        if late or facts.last_offset - self.base >= _MAX_OFFSETS:
+            return f"{offsets}, which are too large for the segment"
         return None
 
     def _frames(self, position: int, end: int | None = None) -> Iterator[tuple[bytes, int, int, int] | BatchProblem]:
@@ -334,11 +338,11 @@ class _Segment:
             file.seek(position)
             yield from frames(file, self.size if end is None else end, position=position)
 
-    def _announced(self, position: int) -> int:
-        """The last byte of a batch by its header, or of the file; `position` if no header is there.
+    def _last_byte_of_batch(self, position: int) -> int:
+        """Return the position of a batch's last byte by its header, at most that of the file.
 
-        Records may hold whole batches, as those of an archive of segments do: these do not follow
-        the torn batch.
+        `position` itself if there is no header. A record's value can contain whole batches; those
+        do not count as batches after the torn one.
         """
         with self.path.open("rb") as file:
             file.seek(position)
@@ -349,7 +353,7 @@ class _Segment:
         return max(position, min(end, self.size) - 1)
 
     def _later(self, position: int, next_offset: int) -> list[tuple[int, int]]:
-        """Where there are whole batches behind damage, with offsets that may follow."""
+        """Return the ranges of whole batches after damage, with offsets from `next_offset` on."""
         found: list[tuple[int, int]] = []
         while True:
             with self.path.open("rb") as file:
@@ -369,10 +373,10 @@ class _Segment:
                 next_offset = facts.last_offset + 1
             if position > begin:
                 found.append((begin, position))
-                position -= 1  # the search begins behind it
+                position -= 1  # the search starts at the following byte
 
     def _offsets_in(self, begin: int, end: int) -> tuple[int, int]:
-        """First and next offset of the batches in a range."""
+        """Return the first and the next offset of the batches in a range."""
         facts = [BatchFacts.of(one[0], one[1]) for one in self._frames(begin, end) if not isinstance(one, BatchProblem)]
         return facts[0].base_offset, facts[-1].last_offset + 1
 
@@ -381,8 +385,8 @@ class _Segment:
         summed = SegmentSum(self.base, next_offset, end, self._crc((0, end)) if crc is None else crc)
         unchanged = None
         if known is not None:
-            there = {suffix: _crc_of(self.path.with_suffix(suffix)) for suffix in INDEXES}
-            unchanged = crc is not None and there == known.index_crcs
+            crcs = {suffix: _crc_of(self.path.with_suffix(suffix)) for suffix in INDEXES}
+            unchanged = crc is not None and crcs == known.index_crcs
         self.found.segments[self.base] = FoundSegment(summed, [(0, end)], unchanged)
 
     def _cut(self, end: int) -> None:
@@ -393,9 +397,9 @@ class _Segment:
             )
 
     def _lose(self, position: int, detail: str, keep: list[tuple[int, int]]) -> int:
-        """Damage at a position.
+        """Add damage at a position to the findings, and return the next offset.
 
-        `keep`: what would be left of the segment. Returns the next offset.
+        `keep`: the ranges of the segment's intact batches.
         """
         until = self.known.next_offset if self.known is not None else self.following
         if until is not None and self.following is None:
@@ -414,8 +418,8 @@ class _Segment:
         size = sum(end - begin for begin, end in keep)
         summed = SegmentSum(self.base, at, size, self._crc(*keep))
         self.found.segments[self.base] = FoundSegment(summed, keep, False)
-        told = " and ".join(lost) or "the leader epochs or offsets of some records"
-        self.found.losses.append(Loss(self.path, detail, told, position))
+        description = " and ".join(lost) or "the leader epochs or offsets of some records"
+        self.found.losses.append(Loss(self.path, detail, description, position))
         return at
 
 

@@ -1,8 +1,8 @@
-"""`LogFiles`: the folder of a partition, TOPIC-PARTITION, with the files that Kafka's brokers keep there; one in the directory of each broker that has a replica.
+"""`LogFiles`: a partition's folder TOPIC-PARTITION with the files of a Kafka broker.
 
-Replicas of the embedded cluster share one log, so their folders share the files, too, as hard
-links: what is written is written once. A file that is replaced is linked anew. Where the file
-system has no hard links, only the first replica's folder has everything.
+Each broker with a replica has such a folder. Replicas of the embedded cluster share one log, so
+that their folders share the files as hard links. A file that is replaced is linked again. On a file
+system without hard links, only the first replica's folder has all files.
 """
 
 import os
@@ -43,12 +43,12 @@ __all__ = ["EPOCHS", "INDEXES", "METADATA", "LogFiles", "remove_folder", "topic_
 EPOCHS = "leader-epoch-checkpoint"
 METADATA = "partition.metadata"
 INDEXES = (".index", ".timeindex", ".txnindex")
-_MOST_NAME = 255
-_OF_SEGMENT = (".log", *INDEXES, ".snapshot")
+_MAX_NAME_BYTES = 255
+_SEGMENT_SUFFIXES = (".log", *INDEXES, ".snapshot")
 
 
 def topic_id_of(folder: Path) -> Uuid | None:
-    """Which topic a partition's folder is of, as far as that can be told."""
+    """Return the topic id of a partition's folder, or `None` if it has none that can be read."""
     try:
         found = decode_properties((folder / METADATA).read_bytes()).get("topic_id")
         return None if found is None else Uuid.parse(found)
@@ -57,9 +57,9 @@ def topic_id_of(folder: Path) -> Uuid | None:
 
 
 class LogFiles:
-    """The files of one partition in `folders`, of which the first is written to.
+    """The files of one partition in `folders`. Writes go to the first of them.
 
-    `on_start_offset`: where the log begins is to be noted.
+    `on_start_offset`: called when the log start offset has to be written.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LogFiles:
         self._share_all()
 
     def _take_folders(self, folders: Iterable[Path]) -> None:
-        """Be in other folders from now on. `home`: the one that is written to."""
+        """Use other folders. `home`: the one that is written to."""
         self.folders = list(folders)
         self.home = self.folders[0]
         self._checksums = self.home / CHECKSUMS
@@ -94,19 +94,17 @@ class LogFiles:
     # ---- links
 
     def _share_all(self) -> None:
-        """Have the other folders be as the first one.
+        """Make the files of the other folders links to those of the first one.
 
-        Copies that no link leads to any more, as after copying the directory, become links again.
-
-        What only they have is left over from segments that are deleted: the first one has
-        everything, or the start would have stopped.
+        Copies become links again, as after the directory was copied. Segments that the first folder
+        does not have were deleted: it is complete, or the start would have been refused.
         """
-        there = {path.name for path in self.home.iterdir()}
+        names = {path.name for path in self.home.iterdir()}
         for folder in self.folders[1:]:
             for path in folder.iterdir():
-                if path.name not in there and path.suffix in _OF_SEGMENT:
+                if path.name not in names and path.suffix in _SEGMENT_SUFFIXES:
                     path.unlink()
-        for name in there:
+        for name in names:
             self._share(name)
 
     def _share(self, name: str) -> None:
@@ -125,7 +123,7 @@ class LogFiles:
             (folder / name).unlink(missing_ok=True)
 
     def spread(self, folders: Sequence[Path]) -> None:
-        """Have other folders have the files, too, before the cluster knows that brokers there will have replicas.
+        """Link the files into the folders of new replicas, before the change is committed.
 
         Raises `OSError`.
         """
@@ -140,27 +138,26 @@ class LogFiles:
                     shutil.copyfile(path, folder / path.name)
 
     def move(self, folders: Sequence[Path], log: "PartitionLog") -> None:
-        """Other brokers have the replicas from now on; their folders have the files already (`spread`).
+        """Use the folders of the new replicas, which `spread` has filled, and delete the others.
 
         Raises `OSError`.
         """
         gone = [one for one in self.folders if one not in folders]
         self._close(log)
-        # Where there are links it does not matter which folder is written to; where there are none,
-        # it is to be one that has everything.
+        # Without hard links, writes must continue in a folder that has all files.
         self._take_folders(sorted(folders, key=lambda one: one != self.home))
         self._share_all()
         for folder in dict.fromkeys(gone):
             remove_folder(folder)
 
     def _close(self, log: "PartitionLog") -> None:
-        """Close the files that are open: the folder is about to be another one."""
+        """Close all open files, before the folder changes."""
         for segment in log.segments:
             segment.store.delete()
         self.descriptors.close(self._checksums)
 
     def remove_others(self, folders: Sequence[Path]) -> None:
-        """Delete the folders that `spread` made, after all. Raises `OSError`."""
+        """Delete the folders that `spread` created, after a failure. Raises `OSError`."""
         for folder in folders:
             if folder not in self.folders:
                 remove_folder(folder)
@@ -168,9 +165,9 @@ class LogFiles:
     def delete(self, log: "PartitionLog") -> None:
         """Delete the folders of a deleted topic. Raises `OSError`.
 
-        They are renamed first, as brokers do it: a crash in between leaves nothing that looks like
-        a log. From then on every write fails, as the renamed folders do not exist: the folders of a
-        later topic of the same name are not touched.
+        As in Kafka, they are renamed first, so that a crash leaves nothing that looks like a log.
+        From then on every write fails, because the folders do not exist. The folders of a new topic
+        with the same name are not affected.
         """
         folders, suffix = self.folders, f".{uuid4().hex}-delete"
         self._close(log)
@@ -182,7 +179,7 @@ class LogFiles:
             remove_folder(renamed)
 
     def tidy(self) -> None:
-        """Delete what a crash left half written."""
+        """Delete temporary files that a crash left."""
         for path in self.home.iterdir():
             if path.suffix in (".tmp", ".cleaned"):
                 self._remove(path.name)
@@ -193,13 +190,13 @@ class LogFiles:
         return segment_path(self.home, offset).with_suffix(suffix)
 
     def bases(self) -> list[int]:
-        """The base offsets of the segments that are there, in their order."""
+        """Return the base offsets of existing segments, in order."""
         return [int(path.stem) for path in segments_in(self.home)]
 
     def new_segment(self, base_offset: int, now_ms: int) -> LogSegment:
-        """A segment without anything in it. Raises `OSError`."""
-        # The segment last: where the other files cannot be made, the log goes on without it, and it
-        # must not seem to begin there.
+        """Create an empty segment. Raises `OSError`."""
+        # The .log file comes last. If the others cannot be created, the log continues without the
+        # segment, and a .log file would look like one.
         for suffix in (".index", ".timeindex", ".log"):
             path = self._path(base_offset, suffix)
             self.descriptors.close(path)
@@ -209,36 +206,36 @@ class LogFiles:
         return self.segment(base_offset, now_ms)
 
     def segment(self, base_offset: int, now_ms: int, size: int = 0, crc: int = 0) -> LogSegment:
-        """A segment that is there, of which so many bytes count, with nothing in its indexes yet."""
+        """Return an existing segment with `size` valid bytes, and empty indexes."""
         store = FileStore(self, self._path(base_offset, ".log").name, self.descriptors, size, crc)
         return LogSegment(base_offset, store, created_ms=now_ms)
 
     def sync_folders(self) -> None:
-        """Bring to the disk which files there are, unless it knows. Raises `OSError`."""
+        """Flush the folders' entries, if files were created or deleted. Raises `OSError`."""
         if not self._is_synced:
             for folder in self.folders:
                 sync_folder(folder)
             self._is_synced = True
 
     def path(self, segment: LogSegment) -> Path:
-        """The file of a segment."""
+        """Return the path of a segment."""
         return self._path(segment.base_offset, ".log")
 
     def read(self, offset: int, suffix: str) -> bytes:
-        """A file next to a segment; empty if it does not exist."""
+        """Return the content of a file next to a segment; empty if it does not exist."""
         try:
             return self._path(offset, suffix).read_bytes()
         except FileNotFoundError:
             return b""
 
     def cut(self, segment: LogSegment) -> None:
-        """Cut off what is behind the bytes of a segment that count. Raises `OSError`."""
+        """Truncate a segment's file to its valid bytes. Raises `OSError`."""
         assert isinstance(segment.store, FileStore)
         if segment.store.path.stat().st_size > segment.size:
             os.ftruncate(self.descriptors.of(segment.store.path), segment.size)
 
     def write_indexes(self, segment: LogSegment) -> None:
-        """`.index` and `.timeindex`, in place, so that links stay. Raises `OSError`."""
+        """Write `.index` and `.timeindex` in place, which keeps the links. Raises `OSError`."""
         base = segment.base_offset
         for suffix, data in (
             (".index", encode_index(base, segment.offsets, segment.positions)),
@@ -251,55 +248,55 @@ class LogFiles:
                 self._share(path.name)
 
     def delete_segment(self, base_offset: int) -> None:
-        """Its files go."""
-        for suffix in _OF_SEGMENT:
+        """Delete the files of a segment."""
+        for suffix in _SEGMENT_SUFFIXES:
             self._remove(self._path(base_offset, suffix).name)
         self._is_synced = False
 
     def cleaned(self, segment: LogSegment) -> FileStore:
-        """An empty file next to a segment, for what compaction leaves of it. Raises `OSError`."""
+        """Create an empty file next to a segment, for its compacted batches. Raises `OSError`."""
         path = self._path(segment.base_offset, ".log.cleaned")
         self.descriptors.close(path)
         path.write_bytes(b"")
         return FileStore(self, path.name, self.descriptors)
 
-    def replace_segment(self, old: LogSegment, made: LogSegment, aborted: Iterable[AbortedTransaction]) -> None:
-        """Put what compaction left, in a file that `cleaned` gave, in the segment's place.
+    def replace_segment(self, old: LogSegment, cleaned: LogSegment, aborted: Iterable[AbortedTransaction]) -> None:
+        """Replace a segment with its compacted one, whose store is from `cleaned`.
 
         Raises `OSError`.
         """
-        assert isinstance(made.store, FileStore)
+        assert isinstance(cleaned.store, FileStore)
         path = self.path(old)
         self.descriptors.close(path)
-        made.store.rename(path.name)
+        cleaned.store.rename(path.name)
         self._share(path.name)
         self.write_aborted(old.base_offset, aborted)
-        self.write_indexes(made)
+        self.write_indexes(cleaned)
         self._is_synced = False
 
     # ---- next to segments
 
     def write_producers(self, offset: int, producers: Producers) -> None:
-        """What was known of producers when the log ended at `offset`. Raises `OSError`."""
+        """Write a snapshot of producers at an end offset of the log. Raises `OSError`."""
         self._snapshot = max(self._snapshot, (offset, len(producers.by_id)))
         self._write(self._path(offset, ".snapshot").name, encode_producers(producers.entries()))
 
     def snapshots(self) -> list[int]:
-        """The offsets that there are snapshots for, in their order."""
+        """Return the offsets of producer snapshots, in order."""
         return sorted(int(path.stem) for path in self.home.glob("*.snapshot") if path.stem.isdigit())
 
     def delete_snapshot(self, offset: int) -> None:
-        """It is of no use any more."""
+        """Delete a producer snapshot."""
         self._remove(self._path(offset, ".snapshot").name)
 
     def write_epochs(self, epochs: Sequence[tuple[int, int]]) -> None:
-        """Where each leader's epoch begins. Raises `OSError`."""
+        """Write the start offsets of leader epochs. Raises `OSError`."""
         self._write(EPOCHS, encode_checkpoint(epochs))
 
     def add_aborted(self, segment: LogSegment, aborted: AbortedTransaction, after: int) -> None:
-        """Write an entry of a segment's `.txnindex` after so many others; what follows those is left over from a failed write.
+        """Write an entry of a segment's `.txnindex`, after `after` other entries.
 
-        Raises `OSError`.
+        What follows those is from a failed write and is overwritten. Raises `OSError`.
         """
         path = self._path(segment.base_offset, ".txnindex")
         new = not path.exists()
@@ -312,20 +309,20 @@ class LogFiles:
             self._is_synced = False
 
     def cut_aborted(self, segment: LogSegment, after: int) -> None:
-        """Take back an entry of `.txnindex` whose marker could not be written.
+        """Remove an entry of `.txnindex` whose marker could not be written.
 
-        Where that fails, the next entry overwrites it.
+        If that fails, the next entry overwrites it.
         """
         with suppress(OSError):
             os.truncate(self._path(segment.base_offset, ".txnindex"), after * ABORTED_BYTES)
 
     def sync_aborted(self, segment: LogSegment) -> None:
-        """Bring the `.txnindex` of a segment to the disk, if there is one. Raises `OSError`."""
+        """Flush the `.txnindex` of a segment, if it exists. Raises `OSError`."""
         with suppress(FileNotFoundError), self._path(segment.base_offset, ".txnindex").open("rb+") as file:
             os.fsync(file.fileno())
 
     def write_aborted(self, base_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
-        """The `.txnindex` of a segment as a whole. Raises `OSError`."""
+        """Replace the `.txnindex` of a segment. Raises `OSError`."""
         data = b"".join(map(encode_aborted, aborted))
         name = self._path(base_offset, ".txnindex").name
         if data:
@@ -336,14 +333,14 @@ class LogFiles:
     # ---- checksums
 
     def take_checksums(self, found: Checksums | None, *, has_gaps: bool) -> None:
-        """Continue with those that are in the folder."""
+        """Continue with the checksums that were found in the folder."""
         self._has_gaps = has_gaps
         self._has_checksums = found is not None
         self._closed = {} if found is None else found.closed
         self._snapshot = (0, 0) if found is None else found.snapshot
 
     def seal(self, segment: LogSegment) -> None:
-        """A segment and its indexes are finished: `write_checksums` is to say what is in them.
+        """Add a closed segment and its indexes to the checksums of the next `write_checksums`.
 
         Raises `OSError`.
         """
@@ -352,18 +349,18 @@ class LogFiles:
         self._closed[segment.base_offset] = replace(_sum_of(segment), index_crcs=crcs)
 
     def unseal(self, log: "PartitionLog", *segments: LogSegment) -> None:
-        """Segments are about to be deleted or replaced, and a crash may leave them as they are, or gone.
+        """Remove segments from the checksums, before they are deleted or replaced.
 
-        Raises `OSError`.
+        After a crash they may exist or not. Raises `OSError`.
         """
         for one in segments:
             self._closed.pop(one.base_offset, None)
         self.write_checksums(log)
 
     def unseal_on_disk(self, log: "PartitionLog", segment: LogSegment) -> None:
-        """The same, on the disk before the segment is replaced: checksums that are older than a segment would tell of damage.
+        """Remove a segment from the checksums and flush them, before the segment is replaced.
 
-        Raises `OSError`.
+        Checksums that are older than a segment would report damage. Raises `OSError`.
         """
         self.unseal(log, segment)
         os.fsync(self.descriptors.of(self._checksums))
@@ -371,7 +368,10 @@ class LogFiles:
         self.sync_folders()
 
     def write_checksums(self, log: "PartitionLog", epochs: Sequence[tuple[int, int]] | None = None) -> None:
-        """What the log consists of now. `epochs`: those that it will have. Raises `OSError`."""
+        """Write the checksums of the log.
+
+        `epochs`: other epochs than the log's. Raises `OSError`.
+        """
         self._has_gaps |= log.config.compact
         sums = Checksums(
             topic_id=self._topic_id,
@@ -386,34 +386,34 @@ class LogFiles:
         self._has_checksums = True
 
     def forget_checksums(self, log: "PartitionLog") -> None:
-        """Other batches are about to take the place of all that there are. Raises `OSError`."""
+        """Write empty checksums, before all segments are replaced. Raises `OSError`."""
         self._closed.clear()
         first = log.segments[0].base_offset
         sums = Checksums(self._topic_id, log.start_offset, log.epochs, (0, 0), {}, SegmentSum(first, first, 0, 0))
         self._write(CHECKSUMS, encode_checksums(sums))
 
     def appended(self, segment: LogSegment) -> None:
-        """The segment that is written to has become longer.
+        """Update the checksum of the active segment, after an append.
 
-        Called for each batch: no objects are made for it.
+        It runs for each batch, and so creates no objects for the line.
         """
         if self._has_checksums:
             store = segment.store
             assert isinstance(store, FileStore)
             line = end_line(segment.base_offset, segment.last_offset + 1, store.size, store.crc)
-            # Where this fails, the file says less than there is, which is what a crash leaves, too.
+            # If this fails, the line covers fewer batches than the segment has, as after a crash.
             with suppress(OSError):
                 os.pwrite(self.descriptors.of(self._checksums), line, 0)
 
-    # ---- what goes
+    # ---- deletion
 
     def start_offset_changed(self, log: "PartitionLog") -> None:
-        """Records before an offset count as deleted, although they are there. Raises `OSError`."""
+        """Write a new log start offset, which can be inside a segment. Raises `OSError`."""
         self._on_start_offset()
         self.write_checksums(log)
 
     def dropped(self, log: "PartitionLog", segments: Sequence[LogSegment]) -> None:
-        """The oldest segments are gone; that the log begins later is noted first.
+        """Write the new log start offset, then delete the oldest segments.
 
         Raises `OSError`.
         """
@@ -432,7 +432,7 @@ def _sum_of(segment: LogSegment) -> SegmentSum:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Have a second name for a file, in the place of whatever has it now."""
+    """Create a hard link, and replace a file that has the name."""
     with suppress(FileNotFoundError):
         if target.samefile(source):
             return
@@ -441,15 +441,12 @@ def _link(source: Path, target: Path) -> None:
 
 
 def with_suffix(folder: Path, suffix: str) -> Path:
-    """The path of a renamed folder.
-
-    A long name is cut to 255 bytes, as in `LocalLog.logDeleteDirName`.
-    """
-    return folder.with_name(folder.name[: _MOST_NAME - len(suffix)] + suffix)
+    """Return a folder's path with a suffix, cut to 255 bytes as in `LocalLog.logDeleteDirName`."""
+    return folder.with_name(folder.name[: _MAX_NAME_BYTES - len(suffix)] + suffix)
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder with the files in it, if it is there. Raises `OSError`."""
+    """Delete a folder and its files, if it exists. Raises `OSError`."""
     if folder.is_dir():
         for path in folder.iterdir():
             path.unlink()

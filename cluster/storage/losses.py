@@ -1,4 +1,4 @@
-"""What is done about data that a start finds missing: it is refused, or the loss is accepted, and what is damaged is kept in a folder of its own."""
+"""Handling of data loss at a start: refuse the start, or accept the loss and keep damaged files."""
 
 import shutil
 from collections.abc import Sequence
@@ -12,25 +12,28 @@ from quorate.codecs.log.files import segment_path
 
 __all__ = ["Originals", "refusal", "repair"]
 
-_MOST_NAMED = 10
+_MAX_LISTED = 10
 
 
 def refusal(losses: Sequence[Loss], notes: Sequence[str] = ()) -> ClusterError:
-    """Why a start is refused: the first losses in full, in one line, and what to do.
+    """Return the error of a refused start: the first losses, in one line, and the remedy.
 
-    `notes`: of what they may come from.
+    `notes`: possible causes, which come first.
     """
-    told = "; ".join([*notes, *(f"{one}; {one.lost} would be lost" for one in losses[:_MOST_NAMED])])
-    if len(losses) > _MOST_NAMED:
-        told += f"; and {len(losses) - _MOST_NAMED} more losses"
+    details = "; ".join([*notes, *(f"{one}; {one.lost} would be lost" for one in losses[:_MAX_LISTED])])
+    if len(losses) > _MAX_LISTED:
+        details += f"; and {len(losses) - _MAX_LISTED} more losses"
     return ClusterError(
-        f"{told}; restore what is damaged from a copy, or start without it: --accept-data-loss, "
+        f"{details}; restore the data from a copy, or start without it: --accept-data-loss, "
         f"or accept_data_loss=True in Python"
     )
 
 
 class Originals:
-    """The folder that damaged files are copied to before they are changed, `damaged-` and the time, made when it is needed."""
+    """The folder `damaged-TIME`, to which damaged files are copied before they are changed.
+
+    It is created on first use.
+    """
 
     def __init__(self, root: Path, now_ms: int) -> None:
         self._root = root
@@ -38,7 +41,7 @@ class Originals:
         self.folder = root / f"damaged-{at:%Y%m%d-%H%M%S}"
 
     def keep(self, path: Path) -> bool:
-        """Copy a file, if it is there. Returns whether it is. Raises `OSError`."""
+        """Copy a file, and return whether it exists. Raises `OSError`."""
         if not path.is_file():
             return False
         target = self.folder / path.relative_to(self._root)
@@ -49,7 +52,7 @@ class Originals:
 
 
 def repair(found: FolderFindings, originals: Originals) -> list[str]:
-    """Leave of a folder what is whole; returns what to say of each loss. Raises `OSError`."""
+    """Reduce a folder to its intact batches, and return a note for each loss. Raises `OSError`."""
     notes = []
     for loss in found.losses:
         kept = originals.keep(loss.path)
@@ -71,12 +74,12 @@ def repair(found: FolderFindings, originals: Originals) -> list[str]:
 
 
 def _rewrite(path: Path, keep: Sequence[tuple[int, int]]) -> None:
-    made = path.with_name(f"{path.name}.tmp")
-    with path.open("rb") as source, made.open("wb") as target:
+    rewritten = path.with_name(f"{path.name}.tmp")
+    with path.open("rb") as source, rewritten.open("wb") as target:
         for begin, end in keep:
             source.seek(begin)
             left = end - begin
             while left and (block := source.read(min(1 << 20, left))):
                 target.write(block)
                 left -= len(block)
-    made.replace(path)
+    rewritten.replace(path)

@@ -1,8 +1,8 @@
-"""`MetadataLog`: what there is in the cluster, in a folder `__cluster_metadata-0` with records as KRaft's controllers write them (KIP-631).
+"""`MetadataLog`: the cluster's metadata, as records of KRaft (KIP-631) in `__cluster_metadata-0`.
 
-Each change is one batch, so it is there as a whole or not at all. When the log has grown far beyond
-what it says, it is written anew: only what counts, with the last offsets that it had, so that
-offsets never go back.
+Each change is one batch, so that it is stored as a whole or not at all. A log that has become much
+larger than a snapshot is replaced with one. The snapshot ends at the same offset, so that offsets
+never decrease.
 """
 
 import os
@@ -36,42 +36,42 @@ from quorate.codecs.metadata_records import (
 __all__ = ["MetadataBatch", "MetadataLog", "inspect_metadata"]
 
 _TOPIC_ID = Uuid((1).to_bytes(16, "big"))
-"""KRaft's log has this id in every cluster."""
+"""Topic id of KRaft's log in every cluster."""
 _VERSIONS = {
     "RegisterBrokerRecord": 3,
     "PartitionRecord": 1,
     "PartitionChangeRecord": 1,
     "BrokerRegistrationChangeRecord": 2,
 }
-_AT_LEAST_BYTES = 1 << 20
-_TIMES = 8
-_MOST_RECORDS = 10_000
+_MIN_COMPACT_BYTES = 1 << 20
+_COMPACT_RATIO = 8
+_MAX_BATCH_RECORDS = 10_000
 _CONFIG = LogConfig(delete=False, segment_bytes=(1 << 31) - 1, segment_ms=NEVER, max_message_bytes=1 << 30)
 
 
 def inspect_metadata(directory: Path, *, clean: bool = False, same_boot: bool = True) -> FolderFindings:
-    """What is in the folder of the metadata log in a directory. Raises `OSError`."""
+    """Inspect the folder of the metadata log in a directory. Raises `OSError`."""
     place = Place(str(_TOPIC_ID), clean=clean, same_boot=same_boot, any_first=True)
     return inspect(directory / f"{CLUSTER_METADATA}-0", place)
 
 
 class MetadataBatch:
-    """Records of one change, in their order, `encoded` for a metadata log unless that is `None`."""
+    """Records of one change, in order. `encoded`: their bytes, or `None` without a metadata log."""
 
     def __init__(self, *, encode: bool = True) -> None:
         self.records: list[Message] = []
         self.encoded: bytearray | None = bytearray() if encode else None
 
     def add(self, record: Message) -> None:
-        """Add one more record."""
+        """Add a record."""
         if self.encoded is not None:
-            made = BatchRecord(offset=0, timestamp_ms=0, key=None, value=_encoded(record))
-            self.encoded += encode_record(made, len(self.records))
+            entry = BatchRecord(offset=0, timestamp_ms=0, key=None, value=_encoded(record))
+            self.encoded += encode_record(entry, len(self.records))
         self.records.append(record)
 
     @classmethod
     def of(cls, records: Iterable[Message]) -> "MetadataBatch":
-        """All these records."""
+        """Return a batch of records."""
         batch = cls()
         for record in records:
             batch.add(record)
@@ -79,11 +79,13 @@ class MetadataBatch:
 
 
 class MetadataLog:
-    """The log in `directory`, which is replayed into `state`. It is only read until `begin`.
+    """The metadata log in `directory`, which is replayed into `state`.
 
-    `removed`: ids of topics that were deleted since the log was written anew; `found`: what is in
-    its folder, of which some may be lost (`repaired`; `dropped` says which records were about
-    that); `durable`: changes are on the disk before anybody is told. Raises `LogError` for what
+    It is only read until `begin`.
+
+    `found`: the findings of its folder. `removed`: ids of topics that were deleted since the last
+    snapshot. `dropped`: notes on records that refer to lost data, after a loss was accepted.
+    `durable`: flush each change before it is acknowledged. Raises `LogError` for records that
     cannot be read, and `OSError`.
     """
 
@@ -104,7 +106,7 @@ class MetadataLog:
         self._descriptors = descriptors
         self._config = replace(_CONFIG, flush_messages=1) if durable else _CONFIG
         self.state = state
-        self._compact_at_bytes = _AT_LEAST_BYTES
+        self._compact_at_bytes = _MIN_COMPACT_BYTES
         self.removed: set[Uuid] = set()
         self.dropped: list[str] = []
         self._found = found
@@ -113,7 +115,7 @@ class MetadataLog:
             self._read(segment_path(self._folder, segment.sum.base_offset), segment.sum.size)
 
     def begin(self, now_ms: int) -> None:
-        """From now on it can be written to; so it is at once, if some of it was lost or it is worth it.
+        """Open the log for writing, and compact it if it was repaired or is large.
 
         Raises `OSError`.
         """
@@ -121,7 +123,7 @@ class MetadataLog:
         if self._found.repaired:
             self._compact(now_ms)
         else:
-            self._compact_if_worth(now_ms)
+            self._compact_if_large(now_ms)
 
     def _open(self, found: FolderFindings, now_ms: int) -> None:
         files = LogFiles([self._folder], _TOPIC_ID, self._descriptors)
@@ -131,9 +133,9 @@ class MetadataLog:
         with path.open("rb") as file:
             for batch in read_batches(file.read(size)):
                 assert not isinstance(batch, BatchProblem), batch.detail  # `inspection` has read them
-                self._take(batch)
+                self._replay_batch(batch)
 
-    def _take(self, batch: Batch) -> None:
+    def _replay_batch(self, batch: Batch) -> None:
         for record in batch.records():
             offset = batch.header.base_offset
             try:
@@ -143,12 +145,13 @@ class MetadataLog:
                 self._replay(decode_metadata(record.value or b""))
             except (DecodeError, LogError, KeyError, IndexError) as error:
                 if self._found.repaired:
-                    self.dropped.append(f"offset {offset:,} of the cluster's metadata is about something that is lost")
+                    self.dropped.append(f"offset {offset:,} of the cluster's metadata refers to data that is lost")
                     continue
                 known = isinstance(error, DecodeError | LogError)
-                why = str(error) if known else "the record does not fit those before it"
+                reason = str(error) if known else "the record contradicts earlier records"
                 raise LogError(
-                    f"{self._folder}, offset {offset:,}: the cluster's metadata contradicts itself: {why}; restore the folder from a copy"
+                    f"{self._folder}, offset {offset:,}: invalid cluster metadata: {reason}; "
+                    "restore the folder from a copy"
                 ) from None
 
     def _replay(self, record: object) -> None:
@@ -159,9 +162,9 @@ class MetadataLog:
             self.removed.discard(record.topic_id)
 
     def append(self, batch: MetadataBatch, now_ms: int) -> None:
-        """Write a change, all of it or nothing.
+        """Append a change as one batch. The caller replays it, then calls `compact_after`.
 
-        Raises `AppendError`. The caller replays it, and then calls `compact_after`.
+        Raises `AppendError`.
         """
         assert batch.encoded is not None
         count = len(batch.records)
@@ -173,38 +176,43 @@ class MetadataLog:
         self.removed.update(record.topic_id for record in batch.records if isinstance(record, RemoveTopicRecord))
 
     def compact_after(self, written: int, now_ms: int) -> None:
-        """Compact the log if it is worth it, after a change of so many records."""
-        if written >= _MOST_RECORDS:  # a large change leaves it to the next one
+        """Compact the log if it is large, after a change of so many records."""
+        if written >= _MAX_BATCH_RECORDS:  # after a large change, the next one compacts
             return
         try:
-            self._compact_if_worth(now_ms)
-        except OSError as error:  # the change is written down; the next one tries this again
+            self._compact_if_large(now_ms)
+        except OSError as error:  # the change is written; the next one tries to compact again
             self._note(f"{self._folder} could not be compacted: {error}")
 
-    def _compact_if_worth(self, now_ms: int) -> None:
-        """Write the log anew if it has become so large that what counts is but a small part of it.
+    def _compact_if_large(self, now_ms: int) -> None:
+        """Compact the log if it is much larger than a snapshot.
 
-        Looked at when it has doubled, as that takes a look at everything.
+        The size of a snapshot is computed only when the log has grown, because that visits all
+        state.
         """
         if self.log.size_bytes <= self._compact_at_bytes:
             return
         whole = sum(len(_encoded(record)) for record in snapshot(self.state))
-        self._compact_at_bytes = max(_AT_LEAST_BYTES, _TIMES * whole)
+        self._compact_at_bytes = max(_MIN_COMPACT_BYTES, _COMPACT_RATIO * whole)
         if self.log.size_bytes > self._compact_at_bytes:
             self._compact(now_ms)
 
     def _compact(self, now_ms: int) -> None:
-        """Only what counts, in a file of its own, which has taken the place of the oldest segment once it has its name: a crash before that leaves that."""
+        """Replace the log with a snapshot.
+
+        The snapshot is written to a new file, which then replaces the oldest segment by a rename. A
+        crash before the rename leaves the old log.
+        """
         records = list(snapshot(self.state))
         first = max(self.log.next_offset - len(records), self.log.start_offset)
         values = [
             BatchRecord(offset=offset, timestamp_ms=now_ms, key=None, value=_encoded(record))
             for offset, record in enumerate(records, first)
         ]
-        made = self._folder / "compacted.tmp"
-        with made.open("wb") as file:
-            for start in range(0, len(values), _MOST_RECORDS):
-                file.write(encode_batch(values[start : start + _MOST_RECORDS], partition_leader_epoch=1))
+        compacted = self._folder / "compacted.tmp"
+        with compacted.open("wb") as file:
+            for start in range(0, len(values), _MAX_BATCH_RECORDS):
+                file.write(encode_batch(values[start : start + _MAX_BATCH_RECORDS], partition_leader_epoch=1))
             file.flush()
             os.fsync(file.fileno())
         files = self.log.files
@@ -213,13 +221,13 @@ class MetadataLog:
         files.forget_checksums(self.log)
         for segment in (oldest, *others):
             segment.store.delete()
-        made.replace(files.path(oldest))
+        compacted.replace(files.path(oldest))
         for segment in others:
             files.delete_segment(segment.base_offset)
         self._open(inspect_metadata(self._directory), now_ms)
 
     def close(self) -> None:
-        """Everything is on the disk. Raises `AppendError`."""
+        """Flush and close the log. Raises `AppendError`."""
         self.log.close()
 
 

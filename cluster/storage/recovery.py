@@ -1,7 +1,7 @@
-"""From the files of a partition to its log, once `inspection` has found that nothing is missing, or the loss is accepted.
+"""Loads a partition's log from its files, after `inspection`.
 
-Segments whose indexes have the checksums that they had are taken as they are. Of others indexes,
-producers and aborted transactions are made again from the batches.
+Nothing is missing then, or the loss is accepted. Indexes that match their checksums are used as
+they are. Others, and the state of producers and aborted transactions, are rebuilt from batches.
 """
 
 from quorate.cluster.log import PartitionLog
@@ -25,7 +25,7 @@ __all__ = ["load"]
 
 
 def load(files: LogFiles, config: LogConfig, found: FolderFindings, *, now_ms: int) -> PartitionLog:
-    """The log of what was found in a folder. Raises `OSError`."""
+    """Load the log of a folder that was inspected. Raises `OSError`."""
     log = PartitionLog(config, files)
     trusted_until: int | None = None
     files.tidy()
@@ -35,11 +35,11 @@ def load(files: LogFiles, config: LogConfig, found: FolderFindings, *, now_ms: i
         segment.interval_bytes = config.index_interval_bytes
         files.cut(segment)
         trusted = found.clean if one.indexes_unchanged is None else one.indexes_unchanged
-        if not (trusted and _indexed(files, segment)):
+        if not (trusted and _load_indexes(files, segment)):
             trusted_until = base if trusted_until is None else trusted_until
-            _scan(files, segment)
+            _rebuild_indexes(files, segment)
         log.add_segment(segment)
-    if not log.segments or log.active.last_offset + 1 < found.end_offset:  # offsets of what is lost are not given again
+    if not log.segments or log.active.last_offset + 1 < found.end_offset:  # offsets of lost records are not reused
         log.add_segment(files.new_segment(max(found.start_offset, found.end_offset), now_ms))
     log.next_offset = log.active.last_offset + 1
     log.start_offset = min(max(found.start_offset, log.segments[0].base_offset), log.next_offset)
@@ -52,7 +52,7 @@ def load(files: LogFiles, config: LogConfig, found: FolderFindings, *, now_ms: i
 
 
 def _write_checksums(files: LogFiles, log: PartitionLog, found: FolderFindings, changed_from: int | None) -> None:
-    """Note what was made again. Nothing is noted of a log that nothing was ever written to."""
+    """Write the checksums if something was rebuilt. A log that was never written to has none."""
     sums = found.checksums
     if sums is None and not log.size_bytes and not log.start_offset:
         return
@@ -71,10 +71,10 @@ def _write_checksums(files: LogFiles, log: PartitionLog, found: FolderFindings, 
         files.write_checksums(log)
 
 
-def _indexed(files: LogFiles, segment: LogSegment) -> bool:
-    """Take a segment's indexes as they are; what is behind their last entry is walked over.
+def _load_indexes(files: LogFiles, segment: LogSegment) -> bool:
+    """Load a segment's indexes, and scan the batches after their last entry.
 
-    Returns whether that was possible.
+    Returns whether the indexes are usable.
     """
     base = segment.base_offset
     try:
@@ -112,8 +112,8 @@ def _indexed(files: LogFiles, segment: LogSegment) -> bool:
     return position == segment.size
 
 
-def _scan(files: LogFiles, segment: LogSegment) -> None:
-    """Make a segment's indexes again from its batches."""
+def _rebuild_indexes(files: LogFiles, segment: LogSegment) -> None:
+    """Rebuild a segment's indexes from its batches."""
     segment.forget()
     with files.path(segment).open("rb") as file:
         for frame in frames(file, segment.size):
@@ -141,7 +141,10 @@ def _load_epochs(files: LogFiles, log: PartitionLog, found: FolderFindings) -> N
 
 
 def _load_producers(files: LogFiles, log: PartitionLog, trusted_until: int) -> None:
-    """Producers from the last snapshot that is of use, and the batches behind it; aborted transactions from their indexes up to there, which may be wrong behind it."""
+    """Load producers from the newest usable snapshot and the batches after it.
+
+    Aborted transactions come from the indexes up to the snapshot, and from the batches after it.
+    """
     known_from = log.segments[0].base_offset
     useful = [one for one in files.snapshots() if one <= log.next_offset]
     for offset in reversed([one for one in useful if one <= trusted_until]):
@@ -161,7 +164,7 @@ def _load_producers(files: LogFiles, log: PartitionLog, trusted_until: int) -> N
         if end <= known_from:
             continue
         if segment.base_offset > max(known_from, log.start_offset) and segment.base_offset >= trusted_until:
-            files.write_producers(segment.base_offset, log.producers)  # as when it was begun
+            files.write_producers(segment.base_offset, log.producers)  # as at its creation
         for batch in segment.batches(segment.position_of(known_from) if known_from > segment.base_offset else 0):
             if batch.base_offset >= known_from and batch.producer_id >= 0:
                 _replay(batch, log)

@@ -1,4 +1,4 @@
-"""Which segments go because they are old, because the log is too large, or because nobody may read them any more (`retention.ms`, `retention.bytes`, DeleteRecords)."""
+"""Deletion of old segments: `retention.ms`, `retention.bytes`, and DeleteRecords."""
 
 from collections.abc import Callable
 
@@ -8,17 +8,15 @@ from quorate.cluster.storage.segment import LogSegment
 __all__ = ["expire"]
 
 Rule = Callable[[LogSegment, int], bool]
-"""Whether a segment, which ends before an offset, may go."""
+"""Whether a segment, which ends before an offset, can be deleted."""
 
 
 def expire(log: PartitionLog, now_ms: int) -> int:
-    """Delete what a log need not keep; returns how many segments went.
+    """Delete expired segments, and return how many were deleted.
 
-    A log that is only compacted keeps everything from its start offset on.
-
-    The order is Kafka's: by age, by size, by start offset, each from the oldest segment on as far
-    as it holds. If even the newest segment is too old, a new one is begun first. Raises
-    `AppendError`.
+    As in Kafka, the rules are age, size and start offset, each from the oldest segment on. If all
+    segments are too old, the log rolls first. A log that is only compacted keeps everything from
+    its start offset on. Raises `AppendError`.
     """
     before = len(log.segments)
     config = log.config
@@ -42,7 +40,7 @@ def _age_from(segment: LogSegment) -> int:
 
 
 def _drop_while(log: PartitionLog, may_go: Rule, now_ms: int) -> None:
-    """Delete the oldest segments as long as they may go; an empty newest one stays."""
+    """Delete the oldest segments while a rule allows it; an empty active segment stays."""
     ends = [*(one.base_offset for one in log.segments[1:]), log.next_offset]
     count = 0
     for segment, end in zip(log.segments, ends, strict=True):

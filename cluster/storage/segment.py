@@ -1,7 +1,7 @@
-"""`LogSegment`: batches one behind the other in a store, and indexes of them by offset and by time as Kafka makes them; in memory and in files alike.
+"""`LogSegment`: batches in a store, with indexes by offset and by time as in Kafka.
 
-An index has an entry each time that `index.interval.bytes` came since the last one, so finding an
-offset is a search in the index and a walk over a few headers.
+Indexes have an entry for each `index.interval.bytes`. To find an offset, the index is searched, and
+a few batch headers are read.
 """
 
 from array import array
@@ -18,14 +18,14 @@ __all__ = ["BatchFacts", "LogSegment", "StoredBatch"]
 _WALK_BYTES = 8192
 _LARGEST_BYTES = 0x7FFF_FFFF
 """Positions and relative offsets in indexes are int32."""
-_PLACE = Struct(">qi")
+_BASE_OFFSET_AND_LENGTH = Struct(">qi")
 _LAST_DELTA = Struct(">i")
 _LAST_DELTA_AT = 23
 
 
 @dataclass(slots=True)
 class BatchFacts:
-    """What the log must know of a batch: its header's fields, without those about bytes."""
+    """Fields of a batch header that the log needs."""
 
     base_offset: int
     last_offset: int
@@ -40,7 +40,7 @@ class BatchFacts:
 
     @classmethod
     def of(cls, buffer: bytes | bytearray, start: int = 0) -> "BatchFacts":
-        """From the header at `start`."""
+        """Read the header at `start`."""
         return BatchFacts(*_facts(buffer, start))
 
 
@@ -60,9 +60,9 @@ class StoredBatch(BatchFacts):
 
 
 class LogSegment:
-    """The part of a log from `base_offset` on, whose oldest batch came at `created_ms`.
+    """A segment of a log, created at `created_ms`.
 
-    `last_offset`: of its last batch, one below `base_offset` while it is empty.
+    `last_offset`: last offset of its last batch; `base_offset` - 1 while it is empty.
     """
 
     __slots__ = (
@@ -90,11 +90,11 @@ class LogSegment:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Size in bytes."""
         return self.store.size
 
     def forget(self) -> None:
-        """Know nothing of what is in the store."""
+        """Reset the indexes and everything else that was derived from batches."""
         self.last_offset = self.base_offset - 1
         self.offsets = array("q")
         self.positions = array("q")
@@ -110,7 +110,10 @@ class LogSegment:
     def must_roll(
         self, size: int, last_offset: int, timestamp_ms: int, now_ms: int, *, most: int, roll_ms: int
     ) -> bool:
-        """Whether a batch belongs into a new segment, as Kafka decides it: by size, by age in the time of records, or because its offset is too far away."""
+        """Return whether a batch needs a new segment, as in Kafka.
+
+        Criteria are size, age by the timestamps of records, and the range of relative offsets.
+        """
         if not self.size:
             return False
         age_ms = timestamp_ms - self.first_timestamp_ms if self.first_timestamp_ms >= 0 and timestamp_ms >= 0 else None
@@ -125,13 +128,13 @@ class LogSegment:
     def append(
         self, data: bytes, last_offset: int, max_timestamp_ms: int, sync: Callable[[], object] | None = None
     ) -> None:
-        """Add a batch, then `sync`. Raises `OSError`, and then nothing has changed."""
+        """Append a batch, then call `sync`. After an `OSError` the segment is unchanged."""
         position = self.store.size
         self.store.append(data, sync)
         self.note(position, len(data), last_offset, max_timestamp_ms)
 
     def note(self, position: int, size: int, last_offset: int, max_timestamp_ms: int) -> None:
-        """Enter a batch that is in the store into the indexes."""
+        """Add a batch that is in the store to the indexes."""
         if self.last_offset < self.base_offset:
             self.first_timestamp_ms = max_timestamp_ms
         self.last_offset = last_offset
@@ -140,15 +143,15 @@ class LogSegment:
         if self.unindexed > self.interval_bytes:
             self.offsets.append(last_offset)
             self.positions.append(position)
-            self._note_time()
+            self._add_time_entry()
             self.unindexed = 0
         self.unindexed += size
 
     def close_time_index(self) -> None:
-        """The greatest timestamp is the last entry once nothing more comes."""
-        self._note_time()
+        """Add the greatest timestamp as the last entry, when the segment is closed."""
+        self._add_time_entry()
 
-    def _note_time(self) -> None:
+    def _add_time_entry(self) -> None:
         if self.max_timestamp_ms > (self.times[-1] if self.times else -1):
             self.times.append(self.max_timestamp_ms)
             self.time_offsets.append(self.max_timestamp_offset)
@@ -156,7 +159,10 @@ class LogSegment:
     # ---- reading
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch is that ends at this offset or behind it; the segment's size if there is none."""
+        """Return the position of the first batch whose last offset is at least `offset`.
+
+        It is the segment's size if there is no such batch.
+        """
         if offset > self.last_offset:
             return self.size
         entry = bisect_right(self.offsets, offset) - 1
@@ -167,50 +173,54 @@ class LogSegment:
         return self.size
 
     def read(self, position: int, stop: int, max_bytes: int, *, at_least_one: bool) -> bytes:
-        """Whole batches from `position` on, where one begins, up to `stop`, where one ends; the first even if it is larger, with `at_least_one`."""
+        """Return whole batches from `position` to at most `stop`, in at most `max_bytes`.
+
+        Both positions are at the start of a batch, or the end of the last one. With `at_least_one`
+        the first batch is returned even if it is larger.
+        """
         end = stop
         if position + max_bytes < stop:
             end = self._boundary(position, position + max_bytes)
             if end == position and at_least_one:
-                _, length = _PLACE.unpack(self.store.read(position, _PLACE.size))
+                _, length = _BASE_OFFSET_AND_LENGTH.unpack(self.store.read(position, _BASE_OFFSET_AND_LENGTH.size))
                 end = position + LOG_OVERHEAD + length
         return self.store.read(position, end - position) if end > position else b""
 
     def entry_from(self, position: int) -> int | None:
-        """The offset of the first entry of the index for this position or one behind it; `None` if there is none."""
+        """Return the offset of the first index entry at or after a position, or `None`."""
         entry = bisect_left(self.positions, position)
         return self.offsets[entry] if entry < len(self.offsets) else None
 
     def batches(self, position: int = 0) -> Iterator[StoredBatch]:
-        """The batches from a position on, up to the first that is not whole."""
+        """Yield the batches from a position on, up to the first that is not whole."""
         read = self.store.read
-        for place, chunk, at in self._walk(position, _WALK_BYTES * 16):
-            size = LOG_OVERHEAD + _PLACE.unpack_from(chunk, at)[1]
-            data = chunk[at : at + size] if at + size <= len(chunk) else read(place, size)
+        for position_of_batch, chunk, at in self._walk(position, _WALK_BYTES * 16):
+            size = LOG_OVERHEAD + _BASE_OFFSET_AND_LENGTH.unpack_from(chunk, at)[1]
+            data = chunk[at : at + size] if at + size <= len(chunk) else read(position_of_batch, size)
             if not HEADER_BYTES <= size == len(data):
-                return  # what is here is no batch
+                return  # not a batch
             yield StoredBatch(*_facts(data, 0), data)
 
     def time_entry(self, timestamp_ms: int) -> int:
-        """A position from which on the first record at or after a time is found."""
+        """Return a position at or before the first record with at least this timestamp."""
         entry = bisect_right(self.times, timestamp_ms - 1) - 1
         return 0 if entry < 0 else self.position_of(self.time_offsets[entry])
 
     def _boundary(self, position: int, limit: int) -> int:
-        """The last place up to `limit` where a batch ends."""
+        """Return the last end of a batch up to `limit`."""
         entry = bisect_right(self.positions, limit) - 1
         end = max(position, self.positions[entry]) if entry >= 0 else position
-        for place, chunk, at in self._walk(end):
-            following = place + LOG_OVERHEAD + _PLACE.unpack_from(chunk, at)[1]
-            if following > limit:
+        for position_of_batch, chunk, at in self._walk(end):
+            next_position = position_of_batch + LOG_OVERHEAD + _BASE_OFFSET_AND_LENGTH.unpack_from(chunk, at)[1]
+            if next_position > limit:
                 break
-            end = following
+            end = next_position
         return end
 
     def _walk(self, position: int, step: int = _WALK_BYTES) -> Iterator[tuple[int, bytes, int]]:
-        """The headers from a batch's position on: position, and a buffer with where the header is in it."""
+        """Yield the headers from a batch's position on: position, buffer and index in it."""
         size = self.size
-        unpack = _PLACE.unpack_from
+        unpack = _BASE_OFFSET_AND_LENGTH.unpack_from
         while position + HEADER_BYTES <= size:
             chunk = self.store.read(position, min(step, size - position))
             at, last = 0, len(chunk) - HEADER_BYTES
@@ -218,7 +228,7 @@ class LogSegment:
                 yield position + at, chunk, at
                 length = unpack(chunk, at)[1]
                 if length < HEADER_BYTES - LOG_OVERHEAD:
-                    return  # no batch: an index that is wrong led here
+                    return  # not a batch: the index is wrong
                 at += LOG_OVERHEAD + length
             position += at
 

@@ -1,7 +1,7 @@
-"""Where the bytes of a segment are: in memory, or in a file. Knows nothing of what the bytes mean.
+"""Stores of a segment's bytes, in memory or in a file, independent of their content.
 
-Files are opened when they are needed; `Descriptors` keeps the last ones open, so that thousands of
-partitions need no thousands of file descriptors.
+Files are opened on demand. `Descriptors` limits the number of open files, also with thousands of
+partitions.
 """
 
 import os
@@ -22,20 +22,23 @@ class Store(Protocol):
     size: int
 
     def append(self, data: bytes, sync: Callable[[], object] | None = None) -> None:
-        """Add all of it, or nothing.
+        """Append all bytes or none. `sync`: called to flush them, before they count.
 
-        Raises `OSError`. `sync`: called before it counts, to have it on the disk.
+        Raises `OSError`.
         """
 
     def read(self, position: int, count: int) -> bytes:
-        """Up to so many bytes. Raises `OSError`."""
+        """Return up to `count` bytes. Raises `OSError`."""
 
     def delete(self) -> None:
-        """There is no such segment any more. What was read stays readable."""
+        """Release the store of a deleted segment. Bytes that were read stay valid."""
 
 
 class MemoryStore:
-    """Bytes in memory, in the pieces in which they came: so nothing is copied when they grow, and a piece is given out as it is."""
+    """Bytes in memory, as the pieces that were appended.
+
+    Appends and reads of a piece copy nothing.
+    """
 
     __slots__ = ("_pieces", "_starts", "size")
 
@@ -45,13 +48,13 @@ class MemoryStore:
         self.size = 0
 
     def append(self, data: bytes, sync: Callable[[], object] | None = None) -> None:
-        """Add it; there is no disk."""
+        """Append bytes. `sync` is ignored."""
         self._pieces.append(data)
         self._starts.append(self.size)
         self.size += len(data)
 
     def read(self, position: int, count: int) -> bytes:
-        """Up to so many bytes."""
+        """Return up to `count` bytes."""
         end = min(position + count, self.size)
         if position >= end:
             return b""
@@ -66,18 +69,18 @@ class MemoryStore:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def delete(self) -> None:
-        """Nothing is left behind."""
+        """Do nothing."""
 
 
 class Descriptors:
-    """Open files, the `most` that were used last."""
+    """The file descriptors that were used last, at most `most`."""
 
     def __init__(self, most: int = 256) -> None:
         self.most = most
         self._open: OrderedDict[Path, int] = OrderedDict()
 
     def of(self, path: Path) -> int:
-        """A file that is open for reading and writing. Raises `OSError`."""
+        """Return a file descriptor for reading and writing. Raises `OSError`."""
         found = self._open.get(path)
         if found is None:
             while len(self._open) >= self.most:
@@ -88,30 +91,27 @@ class Descriptors:
         return found
 
     def close(self, path: Path) -> None:
-        """The file is not needed any more, or is another one from now on."""
+        """Close a file that is deleted or replaced."""
         found = self._open.pop(path, None)
         if found is not None:
             os.close(found)
 
     def close_all(self) -> None:
-        """None is needed any more."""
+        """Close all files."""
         while self._open:
             os.close(self._open.popitem()[1])
 
 
 class Home(Protocol):
-    """`home`: the folder of a log.
-
-    It can become another one; that of a deleted log does not exist.
-    """
+    """`home`: the folder of a log, which can change. That of a deleted log does not exist."""
 
     home: Path
 
 
 class FileStore:
-    """Bytes in a file, up to `size`, with their CRC-32C; what follows is the rest of a write that failed, and is overwritten.
+    """Bytes in a file `name` in the folder of `files`, up to `size`, with their CRC-32C.
 
-    `files`: in whose folder the file is, called `name`.
+    Bytes after `size` are from a failed write, and are overwritten.
     """
 
     __slots__ = ("_home", "_path", "crc", "descriptors", "files", "name", "size")
@@ -127,23 +127,20 @@ class FileStore:
 
     @property
     def path(self) -> Path:
-        """Where it is now."""
+        """Current path of the file."""
         home = self.files.home
-        if home is not self._home:  # else the same object, as each append looks for it
+        if home is not self._home:  # otherwise reuse the path: each append needs it
             self._home, self._path = home, home / self.name
         return self._path
 
     def rename(self, name: str) -> None:
-        """Have the file take the place of another one in the folder. Raises `OSError`."""
+        """Rename the file, and replace one with that name. Raises `OSError`."""
         self.descriptors.close(self.path)
         self.path.replace(self._home / name)
         self.name, self._path = name, self._home / name
 
     def append(self, data: bytes, sync: Callable[[], object] | None = None) -> None:
-        """Write after the end, then `sync`.
-
-        After an `OSError` of either, the file is as before, or at least what counts of it.
-        """
+        """Write at the end, then call `sync`. After an `OSError` of either, `size` is unchanged."""
         descriptor = self.descriptors.of(self.path)
         done = 0
         try:
@@ -159,9 +156,9 @@ class FileStore:
         self.crc = google_crc32c.extend(self.crc, data)
 
     def cut(self) -> None:
-        """Cut off what is behind the end.
+        """Truncate the file to `size`.
 
-        If that cannot be, it is overwritten by what comes, or cut off when the log is opened again.
+        If that fails, the next append overwrites the rest, or the next start truncates it.
         """
         try:
             os.ftruncate(self.descriptors.of(self.path), self.size)
@@ -169,13 +166,13 @@ class FileStore:
             return
 
     def read(self, position: int, count: int) -> bytes:
-        """Up to so many bytes."""
+        """Return up to `count` bytes. Raises `OSError`."""
         return os.pread(self.descriptors.of(self.path), min(count, self.size - position), position)
 
     def sync(self) -> None:
-        """Bring the file to the disk. Raises `OSError`."""
+        """Flush the file to disk. Raises `OSError`."""
         os.fsync(self.descriptors.of(self.path))
 
     def delete(self) -> None:
-        """Close the file; who deletes it is the partition's folder, which knows of its names."""
+        """Close the file. `LogFiles` deletes it, in all folders that link to it."""
         self.descriptors.close(self.path)

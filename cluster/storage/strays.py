@@ -1,4 +1,7 @@
-"""Folders of partitions that a cluster does not have: left over from a change that a crash cut short, or a sign that it is the metadata that is lost."""
+"""Stray folders: those of partitions that are not in the cluster's metadata.
+
+A crash may have cut a change short, or the metadata is incomplete.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ __all__ = ["Stray", "strays"]
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A folder. `stays`: it is left where it is; `lost`: what the metadata has lost, if it has."""
+    """A stray folder. `stays`: it is not renamed. `lost`: the data that lost metadata refers to."""
 
     folder: Path
     stays: bool = False
@@ -25,15 +28,13 @@ def strays(
     owners: Mapping[tuple[str, int], Sequence[int]],
     *,
     removed: Collection[str],
-    knows_all_topics: bool,
+    metadata_is_complete: bool,
 ) -> Iterator[Stray]:
-    """What is to be done with folders of partitions that are not in `owners`, which has the brokers with replicas of each.
+    """Yield the folders of partitions that are not in `owners` (partition → brokers with replicas).
 
-    Raises `OSError`.
-
-    `removed`: ids of topics that were deleted: their folders can be set aside, as those of topics
-    whose creation was cut short, and of replicas that were moved. Others have records. If the
-    metadata is whole (`knows_all_topics`), they stay; if not, it has lost them.
+    Folders of deleted topics (`removed`: their ids), of incomplete topics and of moved replicas can
+    be renamed. Other folders have records. They stay if the metadata is complete
+    (`metadata_is_complete`); otherwise it has lost their topics. Raises `OSError`.
     """
     for broker in brokers:
         number = int(broker.name.removeprefix("broker-"))
@@ -47,9 +48,9 @@ def strays(
             size = sum(path.stat().st_size for path in folder.glob("*.log"))
             topic_id = str(topic_id_of(folder))
             moved = owned is not None and _is_linked(folder, broker.with_name(f"broker-{owned[0]}") / folder.name)
-            if topic_id in removed or moved or (not size and knows_all_topics):
+            if topic_id in removed or moved or (not size and metadata_is_complete):
                 yield Stray(folder)
-            elif owned is not None or knows_all_topics or not size:
+            elif owned is not None or metadata_is_complete or not size:
                 yield Stray(folder, stays=True)
             else:
                 detail = f"the cluster's metadata has no topic {key[0]} with id {topic_id}"
@@ -57,6 +58,6 @@ def strays(
 
 
 def _is_linked(folder: Path, to: Path) -> bool:
-    """Whether all that is in a folder is in another one, too, by the same names."""
+    """Return whether all files of a folder are hard links to files of another folder."""
     twins = ((path, to / path.name) for path in folder.iterdir())
     return all(twin.exists() and twin.samefile(path) for path, twin in twins)

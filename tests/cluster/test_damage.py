@@ -143,7 +143,7 @@ def test_a_bit_of_a_base_offset_names_the_file(tmp_path: Path) -> None:
     made(tmp_path)
     path = log_path(tmp_path, "t-0")
     flip(path, positions(path)[1] + 2)
-    assert refused(tmp_path).startswith(f"{path}, position {positions(path)[1]:,}: the batch begins at offset ")
+    assert refused(tmp_path).startswith(f"{path}, position {positions(path)[1]:,}: the batch starts at offset ")
 
 
 def test_a_bit_of_a_base_offset_is_no_unfinished_write_where_offsets_have_gaps(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_a_folder_of_a_deleted_topic_is_set_aside_and_one_of_an_unknown_topic_is
     (copy / "partition.metadata").write_bytes(b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
     before = {path.name: path.read_bytes() for path in copy.iterdir()}
     again = core_of(tmp_path)
-    assert again.start_notes == (f"{copy} is of no partition of this cluster, and is left alone",)
+    assert again.start_notes == (f"{copy} belongs to no partition of this cluster; it is ignored",)
     assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
     again.close()
     copy.rename(folder)
@@ -329,7 +329,7 @@ def test_a_folder_of_a_deleted_topic_is_set_aside_and_one_of_an_unknown_topic_is
     again = core_of(tmp_path)
     (note,) = again.start_notes
     assert re.fullmatch(
-        rf"{folder} is of no partition of this cluster; it is t-0\..*-stray now, and may be deleted", note
+        rf"{folder} belongs to no partition of this cluster; it was renamed to t-0\..*-stray and can be deleted", note
     )
     again.close()
 

@@ -24,7 +24,7 @@ def code_of(refused: "pytest.ExceptionInfo[ApiError]") -> ErrorCode:
 def test_partitions_are_counted_as_topics_come_grow_and_go(tmp_path: Path) -> None:
     core = quiet_core(tmp_path, ManualClock(), **TEN)
     core.create_topic("a", partitions=6, replicas=1)
-    with pytest.raises(ApiError, match="has 6 partitions, and may have 10; raise quorate") as refused:
+    with pytest.raises(ApiError, match="has 6 of at most 10 partitions; raise quorate") as refused:
         core.create_topic("b", partitions=5, replicas=1)
     assert code_of(refused) is ErrorCode.POLICY_VIOLATION
     core.create_topic("b", assignment=[[1], [2]])

@@ -177,7 +177,7 @@ def test_a_power_failure_at_any_byte_of_the_metadata_leaves_what_was_there_befor
     assert found in states, f"seed {seed}"
     there = {path.name for path in tmp_path.glob("broker-*/t*") if not path.name.endswith("-stray")}
     left = there - {f"{name}-{index}" for name, count in found.items() for index in range(count)}
-    assert all(any(f"/{name} is of no partition" in text for text in again.start_notes) for name in left)
+    assert all(any(f"/{name} belongs to no partition" in text for text in again.start_notes) for name in left)
     again.close()
 
 

@@ -41,7 +41,7 @@ def test_a_wrong_login_is_told_and_closed_and_its_secrets_are_noted_nowhere(
         answer = wire.ask(SaslAuthenticateRequest(auth_bytes=said), 2)
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert wire.is_closed()
-    assert "refused a login" in guarded.core.notes[-1]
+    assert "rejected a login" in guarded.core.notes[-1]
     assert not any(secret in "".join(guarded.core.notes) for secret in ("wrong", PASSWORD))
 
 
@@ -63,7 +63,7 @@ def test_after_version_0_of_the_handshake_a_login_comes_without_headers(
         wire.socket.sendall(len(token).to_bytes(4, "big") + token)
         if password == "wrong":
             assert wire.is_closed()
-            assert "refused a login" in guarded.core.notes[-1]
+            assert "rejected a login" in guarded.core.notes[-1]
             return
         assert wire.frame() == b""
         assert wire.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
