@@ -322,7 +322,7 @@ class _Segment:
         return 0, f"the first {known.size:,} bytes do not have the CRC {known.crc:08x} in {CHECKSUMS}"
 
     def _misplaced(self, facts: BatchFacts, next_offset: int, exact: bool) -> str | None:
-        """Return a description of invalid offsets (the batch CRC does not cover them), or `None`."""
+        """Return a description of invalid offsets, or `None`. The batch CRC does not cover them."""
         late = self.following is not None and facts.last_offset >= self.following
         if exact and facts.base_offset != next_offset:
             return f"the batch starts at offset {facts.base_offset:,}; expected {next_offset:,}"
