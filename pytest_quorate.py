@@ -1,8 +1,8 @@
-"""Where pytest finds quorate's plugin, which is `quorate.integration.plugin`.
+"""Entry point of quorate's pytest plugin, `quorate.integration.plugin`.
 
-A module of its own at the top, because pytest looks among a plugin's files for top-level modules
-whose asserts it rewrites. With none, it takes our rooms for such modules, and warns each user that
-`codecs`, the standard library's, "cannot be rewritten".
+It is a top-level module, because pytest rewrites asserts in the top-level modules of a plugin's
+distribution. If there are none, it takes folders such as `codecs/` for modules, and warns each user
+that `codecs`, the standard library's module, "cannot be rewritten".
 """
 
 from quorate.integration.plugin import (

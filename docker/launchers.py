@@ -1,4 +1,4 @@
-"""Writes bin/*.sh of a Kafka distribution: one launcher per command, for the class that this version's jars have.
+"""Writes bin/*.sh of a Kafka distribution: a launcher per command, for the main class in its jars.
 
 python3 launchers.py LIBS BIN
 """
@@ -7,7 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-# Command → classes that have had its main method, newest first.
+# Command → its main classes over all releases, newest first.
 COMMANDS = {
     "kafka-acls": ("org.apache.kafka.tools.AclCommand", "kafka.admin.AclCommand"),
     "kafka-broker-api-versions": (
@@ -44,10 +44,12 @@ COMMANDS = {
 
 RUN_CLASS = """\
 #!/bin/sh
-# kafka-run-class.sh CLASS [ARGUMENT...]; reads KAFKA_HEAP_OPTS, KAFKA_JVM_PERFORMANCE_OPTS, KAFKA_OPTS, KAFKA_LOG4J_OPTS and CLASSPATH.
-libs=$(printf '%s:' /opt/kafka/libs/*.jar)  # always in one order, as shared classes need it
-exec java ${KAFKA_HEAP_OPTS:--Xmx256M} ${KAFKA_JVM_PERFORMANCE_OPTS:-} ${KAFKA_LOG4J_OPTS:--Dorg.slf4j.simpleLogger.defaultLogLevel=warn} \\
-    ${KAFKA_OPTS:-} -cp "${libs%:}${CLASSPATH:+:$CLASSPATH}" "$@"
+# kafka-run-class.sh CLASS [ARGUMENT...]
+# reads KAFKA_HEAP_OPTS, KAFKA_JVM_PERFORMANCE_OPTS, KAFKA_OPTS, KAFKA_LOG4J_OPTS and CLASSPATH.
+libs=$(printf '%s:' /opt/kafka/libs/*.jar)  # always in the same order, which a class data archive requires
+exec java ${KAFKA_HEAP_OPTS:--Xmx256M} ${KAFKA_JVM_PERFORMANCE_OPTS:-} \\
+    ${KAFKA_LOG4J_OPTS:--Dorg.slf4j.simpleLogger.defaultLogLevel=warn} ${KAFKA_OPTS:-} \\
+    -cp "${libs%:}${CLASSPATH:+:$CLASSPATH}" "$@"
 """
 
 COMMAND = """\
@@ -59,14 +61,16 @@ SERVER = """\
 #!/bin/sh
 # kafka-server-start.sh SERVER.PROPERTIES [--override NAME=VALUE...]
 : "${{KAFKA_HEAP_OPTS:=-Xms256M -Xmx1G}}"
-: "${{KAFKA_LOG4J_OPTS:=-Dorg.slf4j.simpleLogger.defaultLogLevel=info -Dorg.slf4j.simpleLogger.showDateTime=true -Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS}}"
+log="-Dorg.slf4j.simpleLogger"
+log_format="yyyy-MM-dd'T'HH:mm:ss.SSS"
+: "${{KAFKA_LOG4J_OPTS:=$log.defaultLogLevel=info $log.showDateTime=true $log.dateTimeFormat=$log_format}}"
 export KAFKA_HEAP_OPTS KAFKA_LOG4J_OPTS
 exec /opt/kafka/bin/kafka-run-class.sh {main} "$@"
 """
 
 
 def main() -> None:
-    """Look through the jars and write the launchers."""
+    """Find the main classes in the jars, and write the launchers."""
     libs, bin_folder = map(Path, sys.argv[1:])
     classes: set[str] = set()
     for jar in libs.glob("kafka*.jar"):
@@ -76,13 +80,13 @@ def main() -> None:
     write(bin_folder / "kafka-run-class.sh", RUN_CLASS)
     for command, candidates in COMMANDS.items():
         found = next((name for name in candidates if name in classes), None)
-        if found is not None:  # an older version may not have the command yet
+        if found is not None:  # older releases do not have all commands
             template = SERVER if command == "kafka-server-start" else COMMAND
             write(bin_folder / f"{command}.sh", template.format(main=found))
 
 
 def write(path: Path, text: str) -> None:
-    """An executable file."""
+    """Write an executable file."""
     path.write_text(text, "utf-8")
     path.chmod(0o755)
 

@@ -1,4 +1,6 @@
-"""Kafka clusters for tests and experiments, behind one interface: brokers with racks that can be stopped, moved, paused, cut off and upgraded.
+"""Kafka clusters for tests and experiments, with one interface for embedded and real brokers.
+
+Brokers have racks, and can be stopped, moved, paused, cut off and upgraded.
 
 ```python
 with KafkaCluster(racks=["a", "b", "c"]) as kafka:
@@ -6,7 +8,7 @@ with KafkaCluster(racks=["a", "b", "c"]) as kafka:
     kafka.restart_broker(1, rack="b")
 ```
 
-`quorate.integration.plugin` is the pytest plugin that hands such a cluster to tests.
+`quorate.integration.plugin` is the pytest plugin that provides such a cluster to tests.
 """
 
 from importlib import import_module
@@ -33,7 +35,10 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Names are imported when they are first asked for: pytest loads the plugin, and so this package, wherever quorate is installed."""
+    """Import a name on first use.
+
+    pytest loads the plugin, and so this package, wherever quorate is installed.
+    """
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,12 +1,16 @@
-"""Labs that are embedded clusters: each lives in a process of its own, which goes on when the command that started it has ended, and is found again by its folder.
+"""Labs that are embedded clusters.
 
-FOLDER/NAME/lab.json   what it was asked for, and where it is FOLDER/NAME/lock       held by the
-process as long as it lives FOLDER/NAME/starting   held by whoever starts it, and by the process, so
-that two cannot start it at once FOLDER/NAME/log        what it had to say; up to 1 MiB, and what
-was before in log.1 FOLDER/NAME/data       topics, groups and offsets
+Each runs in a process that outlives the command that started it.
 
-The folder is $QUORATE_LABS, or quorate/labs in $XDG_STATE_HOME (~/.local/state). The process takes
-calls by a socket that only its user can open.
+- FOLDER/NAME/lab.json: the lab's plan, and its addresses;
+- FOLDER/NAME/lock: locked by the process while it runs;
+- FOLDER/NAME/starting: locked by a process that starts the lab, and by the lab's process until
+  then, so that two cannot start it at the same time;
+- FOLDER/NAME/log: the log, up to 1 MiB; log.1 has the part before;
+- FOLDER/NAME/data: topics, groups and offsets.
+
+FOLDER is $QUORATE_LABS, or quorate/labs in $XDG_STATE_HOME (~/.local/state). The process is
+controlled through a socket that only its user can open.
 """
 
 import fcntl
@@ -44,24 +48,23 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 BEING_STARTED = "a lab of this name is being started", "wait for it: quorate cluster status"
-"""What is said of it, and what to do."""
+"""Message and remedy."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 
 
 def check_lab_name(name: str) -> None:
-    """Raises `ClusterError` for names that containers and folders of labs cannot have."""
+    """Raise `ClusterError` for names that are invalid for containers or folders of labs."""
     if not _NAME.fullmatch(name):
         raise ClusterError(
-            f"a lab cannot be named {name!r}", "use at most 40 small letters, digits, dots, dashes and underscores"
+            f"a lab cannot be named {name!r}", "use at most 40 lowercase letters, digits, dots, dashes and underscores"
         )
 
 
 def lab_folder(name: str | None = None) -> Path:
-    """Where labs are, or one of them.
+    """Return the folder of all labs, or of one.
 
-    Raises `ClusterError` for what is no name, so that nobody is led into another folder, which
-    `remove` would delete.
+    Raises `ClusterError` for an invalid name, which could lead `remove` to another folder.
     """
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     labs = Path(os.environ.get("QUORATE_LABS") or Path(state) / "quorate" / "labs")
@@ -72,15 +75,15 @@ def lab_folder(name: str | None = None) -> Path:
 
 
 def embedded_lab_names() -> list[str]:
-    """The labs that are there, running or not."""
+    """Return the names of labs, running or not."""
     return sorted(path.parent.name for path in lab_folder().glob("*/lab.json") if _NAME.fullmatch(path.parent.name))
 
 
 def is_alive(name: str) -> bool:
-    """Whether a lab's process lives: it holds the lock."""
+    """Return whether a lab's process runs: it holds the lock."""
     try:
         with (lab_folder(name) / "lock").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared, lest two that ask take each other for it
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared, so that two checks do not exclude each other
     except FileNotFoundError:
         return False
     except BlockingIOError:
@@ -90,10 +93,9 @@ def is_alive(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabPlan(ClusterPlan):
-    """What a lab was asked for.
+    """Configuration of a lab.
 
-    `racks_now`, `version_now`: what has become of it, which a process that starts it again goes on
-    with.
+    `racks_now`, `version_now`: the current racks and version, with which the lab is started again.
     """
 
     password: str | None = None
@@ -102,20 +104,20 @@ class LabPlan(ClusterPlan):
 
 
 def _remote(method: F) -> F:
-    """The method of the same name, called in the lab's process."""
+    """Return a method that calls the method of the same name in the lab's process."""
 
     @wraps(method, updated=())
     def call(self: "EmbeddedLab", *args: Any, **kwargs: Any) -> Any:
-        self.close_admin()  # it may know brokers that are gone
+        self.close_admin()  # its metadata may have stopped brokers
         return self._call(method.__name__, *args, **kwargs)
 
     return cast("F", call)
 
 
 class EmbeddedLab(Cluster):
-    """A cluster in another process.
+    """An embedded cluster in another process.
 
-    `start` makes one, `attach` finds one; `close` lets go of it, `remove` ends it.
+    `start` starts one, `attach` connects to one, `close` detaches from it, and `remove` ends it.
     """
 
     image = "embedded"
@@ -130,9 +132,9 @@ class EmbeddedLab(Cluster):
 
     @classmethod
     def attach(cls, name: str, *, on_progress: Callable[[str], None] = lambda _: None) -> Self:
-        """The lab of this name.
+        """Attach to the lab of this name.
 
-        Raises `ClusterError` if there is none, or its process has ended.
+        Raises `ClusterError` if it does not exist, or its process has ended.
         """
         try:
             facts = json.loads((lab_folder(name) / "lab.json").read_text(encoding="utf-8"))
@@ -142,20 +144,21 @@ class EmbeddedLab(Cluster):
         except (LookupError, TypeError, ValueError):
             raise ClusterError(
                 f"the lab {name} was started by another version of quorate",
-                f"use that, or remove the lab: quorate cluster down --name {name}",
+                f"use that version, or remove the lab: quorate cluster down --name {name}",
             ) from None
         if not is_alive(name):
             raise ClusterError(
                 f"the process of the lab {name} has ended",
-                f"start it again, with what was in it: quorate cluster up --name {name}",
+                f"start it again with its data: quorate cluster up --name {name}",
             )
         return lab
 
     @classmethod
     def start(cls, name: str, plan: LabPlan | None = None, *, accept_data_loss: bool = False) -> Self:
-        """Start a lab, or, without a plan, one whose process has ended, with what was in it (`accept_data_loss`: as far as it is not damaged).
+        """Start a lab, or without a plan, restart one whose process has ended, with its data.
 
-        Raises `ClusterError` if it does not come up, or another process is starting it.
+        `accept_data_loss`: start it without the data that is damaged. Raises `ClusterError` if it
+        does not get ready, or another process is starting it.
         """
         folder = lab_folder(name)
         if is_alive(name):
@@ -163,9 +166,9 @@ class EmbeddedLab(Cluster):
         if plan is None:
             facts = json.loads((folder / "lab.json").read_text(encoding="utf-8"))
             plan = LabPlan.from_json(facts["plan"])
-        with _only_starter(folder) as held, ExitStack() as taken_back:  # also by Ctrl-C, whenever it comes
+        with _starting_lock(folder) as held, ExitStack() as undo:  # also after Ctrl-C
             if not (folder / "lab.json").exists():
-                taken_back.callback(_take_back, name)
+                undo.callback(_remove_unstarted, name)
             (folder / "plan.json").write_text(json.dumps(plan.to_json()), encoding="utf-8")
             with (folder / "log").open("ab") as log:
                 process = subprocess.Popen(
@@ -177,33 +180,33 @@ class EmbeddedLab(Cluster):
                     stdout=subprocess.PIPE,
                     stderr=log,
                     start_new_session=True,
-                    pass_fds=(held,),  # to be held also when this process is killed
+                    pass_fds=(held,),  # keeps the lock also when this process is killed
                     cwd=folder,
                 )
-            taken_back.callback(process.wait)
-            taken_back.callback(process.kill)
+            undo.callback(process.wait)
+            undo.callback(process.kill)
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.close()
-            said = process.stdout.readline().decode()  # "ready", or what went wrong; nothing if it crashed
+            line = process.stdout.readline().decode()  # "ready", or an error; empty after a crash
             process.stdout.close()
-            if said != "ready\n":
+            if line != "ready\n":
                 process.wait()
-                told = json.loads(said) if said.startswith("{") else {}
-                raise ClusterError(told.get("error") or _end_of(folder / "log"), *told.get("remedy", ()))
-            taken_back.pop_all()
-        process.returncode = 0  # it is not ours any more: nobody waits for it
+                failure = json.loads(line) if line.startswith("{") else {}
+                raise ClusterError(failure.get("error") or _end_of(folder / "log"), *failure.get("remedy", ()))
+            undo.pop_all()
+        process.returncode = 0  # the process is detached: no warning that it still runs
         return cls.attach(name)
 
     @staticmethod
     def remove(name: str) -> bool:
-        """End a lab and remove its data; whether there was one."""
+        """End a lab and remove its data. Returns whether it existed."""
         folder = lab_folder(name)
         if not folder.is_dir():
             return False
         if is_alive(name):
-            # Who takes the lock writes its number there right behind.
-            wait_for("the lab's process says who it is", lambda: (folder / "lock").read_text() or None, 1_000)
+            # The process writes its pid right after it has taken the lock.
+            wait_for("the lab's process has written its pid", lambda: (folder / "lock").read_text() or None, 1_000)
             pid = int((folder / "lock").read_text())
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
@@ -211,7 +214,7 @@ class EmbeddedLab(Cluster):
         shutil.rmtree(folder)
         return True
 
-    # ---- what the process does
+    # ---- calls to the lab's process
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of the cluster in the lab's process.
@@ -226,7 +229,7 @@ class EmbeddedLab(Cluster):
                 with channel.makefile("rb") as responses:
                     response = json.loads(responses.readline())
         except (OSError, ValueError) as error:
-            raise ClusterError(f"the process of the lab {self.lab_name} does not answer: {error}") from None
+            raise ClusterError(f"the process of the lab {self.lab_name} does not respond: {error}") from None
         if "error" in response:
             raise ClusterError(response["error"], *response["remedy"])
         return response["result"]
@@ -243,11 +246,11 @@ class EmbeddedLab(Cluster):
 
     @property
     def client_config(self) -> dict[str, Any]:
-        """Configuration by which kafka-python's clients reach the cluster, security included."""
+        """Configuration for kafka-python's clients, including security."""
         return {**super().client_config, **self._config}
 
     def copy_segments(self, destination: Path, topic: str = CONSUMER_OFFSETS, *, broker: int | None = None) -> Path:
-        """Write a topic's batches into folders TOPIC-PARTITION, as a broker's log directory has them."""
+        """Write a topic's batches into folders TOPIC-PARTITION, as in a broker's log directory."""
         self._call("copy_segments", destination.absolute(), topic, broker=broker)
         return destination
 
@@ -265,15 +268,15 @@ class EmbeddedLab(Cluster):
     wait_ready = _remote(Cluster.wait_ready)
 
     def close(self) -> None:
-        """Let go of the lab; it goes on."""
+        """Detach from the lab, which keeps running."""
         self.close_admin()
 
 
 @contextmanager
-def _only_starter(folder: Path) -> Iterator[int]:
-    """Be the only one who starts the lab of a folder, which is made; the descriptor of what is held.
+def _starting_lock(folder: Path) -> Iterator[int]:
+    """Create a lab's folder, and hold the lock for starting it; yields the lock's descriptor.
 
-    Raises `ClusterError` if another is.
+    Raises `ClusterError` if another process holds it.
     """
     path = folder / "starting"
     while True:
@@ -282,23 +285,23 @@ def _only_starter(folder: Path) -> Iterator[int]:
             try:
                 file = stack.enter_context(path.open("ab"))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                there = os.path.samestat(os.fstat(file.fileno()), path.stat())
+                exists = os.path.samestat(os.fstat(file.fileno()), path.stat())
             except BlockingIOError:
                 raise ClusterError(*BEING_STARTED) from None
             except FileNotFoundError:
-                there = False
-            if there:
+                exists = False
+            if exists:
                 yield file.fileno()
                 return
-        # Another took back what it had begun meanwhile, and this file with it.
+        # Another process failed to start the lab, and removed the folder with this file. Try again.
 
 
-def _take_back(name: str) -> None:
-    """Remove what was begun, unless it is another process's that was quicker."""
+def _remove_unstarted(name: str) -> None:
+    """Remove the folder of a lab that was not started, unless another process has started it."""
     if not is_alive(name):
         shutil.rmtree(lab_folder(name), ignore_errors=True)
 
 
 def _end_of(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return f"its process has ended: {lines[-1]}" if lines else "its process has ended without a word"
+    return f"its process has ended: {lines[-1]}" if lines else "its process has ended, and its log is empty"

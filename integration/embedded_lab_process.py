@@ -1,9 +1,9 @@
-"""The process of an embedded lab: `python -m quorate.integration.embedded_lab_process FOLDER [--accept-data-loss]`.
+"""The process of an embedded lab.
 
-Runs the cluster of FOLDER/plan.json until SIGTERM.
+`python -m quorate.integration.embedded_lab_process FOLDER [--accept-data-loss]`
 
-Says "ready" on stdout once it is, or one line of JSON with what is wrong. Takes calls by a socket,
-one line of JSON each: method, arguments, named arguments.
+It runs the cluster of FOLDER/plan.json until SIGTERM. It writes "ready" to stdout, or an error as a
+line of JSON. It accepts calls on a socket, each a line of JSON: method, arguments, named arguments.
 """
 
 import fcntl
@@ -47,13 +47,13 @@ _CHANGE = frozenset(
         "upgrade",
     }
 )
-"""What may be called: at any time, and one after the other."""
+"""Methods that may be called: `_READ` at any time, `_CHANGE` one at a time."""
 _LOCK_S = 1.0
 _LOG_BYTES = 1 << 20
 
 
 def main(folder: Path, *, accept_data_loss: bool = False) -> int:
-    """Run a lab; the exit status."""
+    """Run a lab, and return the exit status."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -68,21 +68,24 @@ def main(folder: Path, *, accept_data_loss: bool = False) -> int:
             kafka.wait_ready()
             collect_rarely()
         except BlockingIOError:
-            said, *remedy = BEING_STARTED
-            return _failed(said, tuple(remedy))
+            message, *remedy = BEING_STARTED
+            return _failed(message, tuple(remedy))
         except QuorateError as error:
             return _failed(getattr(error, "message", str(error)), getattr(error, "remedy", ()))
         with _Server(own.path / "control", folder, kafka, plan) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             server.save()
-            _say("ready")
+            _report("ready")
             ended.wait()
             server.shutdown()
     return 0
 
 
 def _take(lock: IO[str]) -> None:
-    """Raises `BlockingIOError` if another process of this lab has it; who only asks whether it lives has it no longer than an instant."""
+    """Lock the lab's lock file. Raises `BlockingIOError` if another process of this lab holds it.
+
+    A process that only checks the lock holds it for an instant, so that it is retried.
+    """
     until = time.monotonic() + _LOCK_S
     while True:
         try:
@@ -95,16 +98,13 @@ def _take(lock: IO[str]) -> None:
 
 
 class _Log(RotatingFileHandler):
-    """What the lab has to say: up to `_LOG_BYTES`, and once as much of what was before.
-
-    Tracebacks go there as well.
-    """
+    """The lab's log, with one backup, each up to `_LOG_BYTES`. It includes tracebacks."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", errors="replace")
 
-    def doRollover(self) -> None:  # noqa: N802  # as logging has it
-        """Begin a new file, for stderr, too."""
+    def doRollover(self) -> None:  # noqa: N802  # a method of RotatingFileHandler
+        """Start a new file, also for stderr."""
         super().doRollover()
         assert self.stream is not None
         os.dup2(self.stream.fileno(), sys.stderr.fileno())
@@ -131,18 +131,18 @@ def _cluster(plan: LabPlan, folder: Path, log: _Log, accept_data_loss: bool) -> 
 
 
 def _failed(message: str, remedy: tuple[str, ...]) -> int:
-    _say(json.dumps({"error": message, "remedy": remedy}))
+    _report(json.dumps({"error": message, "remedy": remedy}))
     return 1
 
 
-def _say(line: str) -> None:
-    """To the process that waits for it; if that was killed, the lab goes on all the same, and the next command finds it."""
+def _report(line: str) -> None:
+    """Write a line to the process that started the lab. The lab also runs if that was killed."""
     with suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), line.encode() + b"\n")
 
 
 def _plain(value: object) -> Any:
-    """What JSON has for results."""
+    """Convert a result for JSON."""
     return asdict(value) if isinstance(value, BrokerInfo) else str(value)
 
 
@@ -152,16 +152,16 @@ class _Handler(StreamRequestHandler):
     def handle(self) -> None:
         method, args, kwargs = json.loads(self.rfile.readline())
         try:
-            answer = {"result": self.server.call(method, args, kwargs)}
+            response = {"result": self.server.call(method, args, kwargs)}
         except ClusterError as error:
-            answer = {"error": error.message, "remedy": error.remedy}
-        except OSError as error:  # a full disk, most likely
-            answer = {"error": f"{self.server.folder}: {error.strerror or error}", "remedy": ()}
-        self.wfile.write(json.dumps(answer, default=_plain).encode() + b"\n")
+            response = {"error": error.message, "remedy": error.remedy}
+        except OSError as error:  # most likely a full disk
+            response = {"error": f"{self.server.folder}: {error.strerror or error}", "remedy": ()}
+        self.wfile.write(json.dumps(response, default=_plain).encode() + b"\n")
 
 
 class _Server(ThreadingUnixStreamServer):
-    """Hands calls to the cluster. The socket is in a folder that nobody else can open."""
+    """Passes calls to the cluster. The socket is in a folder that only this user can open."""
 
     daemon_threads = True
 
@@ -174,7 +174,7 @@ class _Server(ThreadingUnixStreamServer):
         self._one_at_a_time = threading.Lock()
 
     def save(self) -> None:
-        """Write down what the lab is now, for commands to find it, and for a process that starts it again."""
+        """Write lab.json, for other commands and for the next start."""
         brokers = self.kafka.core.brokers
         config = self.kafka.client_config
         del config["bootstrap_servers"]
@@ -198,9 +198,9 @@ class _Server(ThreadingUnixStreamServer):
         half.replace(self.folder / "lab.json")
 
     def call(self, method: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """The result of a method. Raises `ClusterError`."""
+        """Call a method, and return its result. Raises `ClusterError`."""
         if method not in _READ | _CHANGE:
-            raise ClusterError(f"a lab has no {method}", "the command and the lab are of different versions of quorate")
+            raise ClusterError(f"unknown method {method}", "the lab runs another version of quorate than the command")
         with self._one_at_a_time if method in _CHANGE else nullcontext():
             found = getattr(self.kafka, method)
             result = found(*args, **kwargs) if callable(found) else found

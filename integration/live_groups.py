@@ -1,8 +1,9 @@
-"""Groups of a running cluster, by kafka-python's admin client: as their log has them (`LiveGroups`), or as assignors take them (`live_situation`).
+"""Groups of a running cluster, read with kafka-python's admin client.
 
-Members of classic groups come from DescribeGroups. kafka-python (3.0) has no ConsumerGroupDescribe
-(KIP-848, API 69), so those of consumer groups come from the group's own records: one partition of
-`__consumer_offsets` is read. Nothing is joined, committed or written.
+`LiveGroups` reads them from `__consumer_offsets`. `live_situation` returns the input of assignors
+for one group. Members of classic groups come from DescribeGroups. kafka-python (3.0) has no
+ConsumerGroupDescribe (KIP-848, API 69), so that members of consumer groups come from the group's
+partition of `__consumer_offsets`. Nothing is joined, committed or written.
 """
 
 import difflib
@@ -40,37 +41,36 @@ REQUEST_TIMEOUT_MS = 30_000
 def open_admin(
     servers: Sequence[str], config: Mapping[str, Any], connect_timeout_ms: int, doing: str
 ) -> Iterator[tuple["KafkaAdminClient", str]]:
-    """A client, and what to call the cluster in errors.
+    """Connect an admin client; yields it, and the name of the cluster for errors.
 
-    `config`: kafka-python's; `doing`: what fails if the cluster refuses something.
-
-    Raises `LiveError`, and `InputError` for what Kafka refuses within.
+    `config`: kafka-python's. `doing`: the operation, for errors. Raises `LiveError`, and
+    `InputError` for errors of Kafka within the block.
     """
     where = where_text(servers, config)
     check_connection(servers, config)
-    with client_log() as said:
+    with client_log() as log:
         from kafka.admin import KafkaAdminClient
         from kafka.errors import KafkaError
 
         limits = {"bootstrap_timeout_ms": connect_timeout_ms, "request_timeout_ms": REQUEST_TIMEOUT_MS}
-        settings = limits | dict(config)
-        unknown = [name for name in settings if name not in KafkaAdminClient.DEFAULT_CONFIG]
+        client_config = limits | dict(config)
+        unknown = [name for name in client_config if name not in KafkaAdminClient.DEFAULT_CONFIG]
         if unknown:
             option = unknown[0].replace("_", "-")
-            raise InputError(f"--{option}: kafka-python's admin client does not take it", "leave it out")
-        admin: KafkaAdminClient = connect(KafkaAdminClient, servers, settings, connect_timeout_ms, said)
+            raise InputError(f"--{option}: kafka-python's admin client does not support it", "leave it out")
+        admin: KafkaAdminClient = connect(KafkaAdminClient, servers, client_config, connect_timeout_ms, log)
         with closing(admin):
             try:
                 yield admin, where
             except KafkaError as error:
                 raise InputError(
                     f"{where}: {doing} failed: {explain_error(error)}",
-                    "it takes DESCRIBE on the group and on its topics",
+                    "DESCRIBE on the group and on its topics is required",
                 ) from error
 
 
 def topic_ids(admin: "KafkaAdminClient") -> dict[Uuid, str]:
-    """Id → name of all topics that may be seen."""
+    """Return id → name of all topics that are visible."""
     return {
         _uuid(topic["topic_id"]): topic["name"]
         for topic in admin.describe_topics()
@@ -79,7 +79,7 @@ def topic_ids(admin: "KafkaAdminClient") -> dict[Uuid, str]:
 
 
 def end_offsets(admin: "KafkaAdminClient", partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-    """The log end offset of each of these partitions."""
+    """Return the log end offsets of partitions."""
     from kafka.admin import OffsetSpec
     from kafka.structs import TopicPartition as At
 
@@ -89,7 +89,7 @@ def end_offsets(admin: "KafkaAdminClient", partitions: Iterable[tuple[str, int]]
 
 
 def live_image(admin: "KafkaAdminClient") -> MetadataImage:
-    """All topics that may be seen, with the brokers of their replicas, and the brokers' racks."""
+    """Return all visible topics, with the brokers of their replicas and the brokers' racks."""
     brokers = {one["broker_id"]: one.get("rack") or None for one in admin.describe_cluster()["brokers"]}
     topics = []
     for one in admin.describe_topics():
@@ -102,9 +102,9 @@ def live_image(admin: "KafkaAdminClient") -> MetadataImage:
 
 
 def live_topology(admin: "KafkaAdminClient", names: Collection[str]) -> Topology:
-    """These topics with the racks of their replicas, the leader's first.
+    """Return topics with the racks of their replicas, the leader's first.
 
-    Those that were deleted, or are not for us to see, are left out.
+    Topics that were deleted or are not visible are left out.
     """
     wanted = sorted(names)
     racks = {one["broker_id"]: one.get("rack") or None for one in admin.describe_cluster()["brokers"]}
@@ -139,11 +139,10 @@ def _uuid(text: str) -> Uuid:
 
 
 class LiveGroups:
-    """Groups of a cluster, from its `__consumer_offsets`.
+    """Groups of a cluster, read from its `__consumer_offsets`.
 
-    Each `read` goes on where the last one ended.
-
-    `committed`: leave out what open and aborted transactions wrote; `history`: collect events, too.
+    Each `read` resumes where the last one ended. `committed`: ignore records of open and aborted
+    transactions. `history`: also collect events.
     """
 
     def __init__(
@@ -165,15 +164,15 @@ class LiveGroups:
         self._replay = GroupsReplay(globs, moment, history=history)
 
     def read(self) -> ReplayedGroups:
-        """What there is now. Raises `InputError`."""
+        """Return the current groups. Raises `InputError`."""
         found = ReplayedGroups()
         with open_admin(self._servers, self._config, self._connect_timeout_ms, "reading groups") as (admin, where):
             coordinated = [one for topic in admin.describe_topics([CONSUMER_OFFSETS]) for one in topic["partitions"]]
             count = len(coordinated)
             if not count:
                 raise InputError(
-                    f"{where}: {CONSUMER_OFFSETS} is not there, or may not be described",
-                    "brokers create it when the first group needs it; to read it takes DESCRIBE and READ on it",
+                    f"{where}: {CONSUMER_OFFSETS} does not exist, or must not be described",
+                    "brokers create it when the first group needs it; DESCRIBE and READ on it are required",
                 )
             check_places(self._replay.moment, range(count), where)
             exact = [glob for glob in self._globs if not re.search(r"[*?\[]", glob)]
@@ -214,7 +213,7 @@ class LiveGroups:
 def live_situation(
     servers: Sequence[str], group_id: str, config: Mapping[str, Any], connect_timeout_ms: int
 ) -> GroupSituation:
-    """The group as the cluster has it now. `config`: kafka-python's. Raises `InputError`."""
+    """Return the current state of a group. `config`: kafka-python's. Raises `InputError`."""
     with open_admin(servers, config, connect_timeout_ms, f"reading group {group_id}") as (admin, where):
         return _SituationReader(admin, where, group_id).read(servers, dict(config), connect_timeout_ms)
 
@@ -230,20 +229,20 @@ class _SituationReader:
         facts = listing.get(self.group_id)
         if facts is None:
             close = difflib.get_close_matches(self.group_id, listing, 3)
-            there = f"did you mean {' or '.join(close)}?" if close else f"there are {listed(sorted(listing))}"
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {listed(sorted(listing))}"
             raise InputError(
-                f"{self.where}: there is no group {self.group_id}, or it may not be described",
-                there if listing else "no group at all is shown",
+                f"{self.where}: there is no group {self.group_id}, or it must not be described",
+                hint if listing else "no groups are visible",
             )
         kind = facts.get("group_type") or "classic"
         if kind == "consumer":
             return self._consumer(servers, config, connect_timeout_ms)
         if kind != "classic":
-            raise InputError(f"{self.where}: {self.group_id} is a {kind} group", "assign takes groups of consumers")
+            raise InputError(f"{self.where}: {self.group_id} is a {kind} group", "assign supports groups of consumers")
         if facts.get("protocol_type") not in (CONSUMER_PROTOCOL_TYPE, ""):
             raise InputError(
                 f"{self.where}: {self.group_id} is a group of protocol type {facts['protocol_type']!r}",
-                "assign takes groups of consumers",
+                "assign supports groups of consumers",
             )
         return self._classic()
 
@@ -265,7 +264,7 @@ class _SituationReader:
                 rebalancing = state != "Stable"
                 raise InputError(
                     f"{self.where}: the subscription of {one['member_id']} in {self.group_id} "
-                    + (f"is not told while the group rebalances ({state})" if rebalancing else "cannot be read"),
+                    + (f"is not available while the group rebalances ({state})" if rebalancing else "cannot be read"),
                     *(["try again when it is stable"] if rebalancing else []),
                 )
             owned = [
@@ -278,7 +277,7 @@ class _SituationReader:
                 rack=subscription.get("rack_id") or None,
                 instance_id=one.get("group_instance_id"),
                 owned=owned,
-                # The broker does not tell it; members of a stable group all have the same.
+                # DescribeGroups does not return it. Members of a stable group have the same one.
                 generation=1 if owned else -1,
             )
         topology = live_topology(self.admin, {topic for member in members.values() for topic in _names(member)})
@@ -299,17 +298,17 @@ class _SituationReader:
         count = sum(len(topic["partitions"]) for topic in self.admin.describe_topics([CONSUMER_OFFSETS]))
         if not count:
             raise InputError(
-                f"{self.where}: {self.group_id} is a consumer group (KIP-848), whose members are read from {CONSUMER_OFFSETS}, which may not be described",
-                f"it takes DESCRIBE and READ on {CONSUMER_OFFSETS}; or describe the group in a FILE",
+                f"{self.where}: {self.group_id} is a consumer group (KIP-848), whose members are read from "
+                f"{CONSUMER_OFFSETS}, which must not be described",
+                f"DESCRIBE and READ on {CONSUMER_OFFSETS} are required; or describe the group in a FILE",
             )
-        # Before its topics are known, only names can be told; the topology of the result comes from
-        # metadata.
+        # The replay needs only names of topics; the topology of the result comes from metadata.
         replay = SituationReplay(self.group_id, Known(names=topic_ids(self.admin)))
         entries = read_live(
             servers,
             topic=CONSUMER_OFFSETS,
             partitions=[partition_for(self.group_id, count)],
-            isolation_level="read_uncommitted",  # a hanging transaction shall not hide what follows it
+            isolation_level="read_uncommitted",  # a hanging transaction must not hide later records
             connect_timeout_ms=connect_timeout_ms,
             **config,
         )
@@ -333,18 +332,17 @@ class _SituationReader:
     # ---- lags
 
     def _lags(self, topology: Topology) -> tuple[Mapping[TopicPartition, int] | None, tuple[str, ...]]:
-        """Written and not yet committed as read.
+        """Return the lags of partitions with committed offsets, and notes.
 
-        Not known for partitions without a committed offset: how those begin is the consumer's
-        secret.
+        Others start where the consumer's `auto.offset.reset` says, which the cluster does not know.
         """
         from kafka.errors import KafkaError
 
         try:
             committed = {
-                TopicPartition(*at): told.offset
-                for at, told in self.admin.list_group_offsets({self.group_id: None})[self.group_id].items()
-                if told.offset >= 0 and topology.number(*at) >= 0
+                TopicPartition(*at): found.offset
+                for at, found in self.admin.list_group_offsets({self.group_id: None})[self.group_id].items()
+                if found.offset >= 0 and topology.number(*at) >= 0
             }
             ends = end_offsets(self.admin, committed)
         except KafkaError as error:

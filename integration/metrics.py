@@ -1,9 +1,6 @@
-"""What `quorate serve` says over HTTP: /metrics for Prometheus, /health and /ready for whoever starts and stops it.
+"""HTTP endpoints of `quorate serve`: /metrics for Prometheus, and the probes /health and /ready.
 
-Changes nothing.
-
-Everything is read in the cluster's own thread, in one go, so that the figures of one answer belong
-together.
+All values of a response are read in one step in the cluster's thread, so that they are consistent.
 """
 
 import json
@@ -29,35 +26,35 @@ if TYPE_CHECKING:
 __all__ = ["ClusterCollector", "serving_http"]
 
 TIMEOUT_MS = 2_000
-"""A cluster that does not come to answer for so long is not healthy."""
+"""A cluster that does not respond for so long is not healthy."""
 
 REQUEST_MS = 10_000
-"""Who has not sent a request, or not read its answer, in so long is cut off."""
+"""Connections are closed after this time, if the request is not sent or the response not read."""
 
-AT_ONCE = 32
-"""Requests that are answered at once; further ones are told to come again. What comes with each is
-bounded by `http.server`: lines of 64 KiB, 100 headers.
+MAX_CONCURRENT = 32
+"""Requests that are served concurrently; further ones get 503 with Retry-After. `http.server`
+limits the size of each: lines of 64 KiB, 100 headers.
 """
 
 
 class ClusterCollector(Collector):
-    """The figures of a cluster, made when they are asked for."""
+    """Metrics of a cluster, computed on each scrape."""
 
     def __init__(self, kafka: "EmbeddedCluster") -> None:
         self._kafka = kafka
 
     def describe(self) -> list[Metric]:
-        """Nothing: what there is is known only to the cluster, which need not run yet."""
+        """Return nothing: metrics depend on the cluster, which need not run yet."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All figures. Raises `TimeoutError` if the cluster does not answer."""
-        yield from self._kafka.call(lambda: list(self._figures()), timeout_ms=TIMEOUT_MS)
+        """Yield all metrics. Raises `TimeoutError` if the cluster does not respond."""
+        yield from self._kafka.call(lambda: list(self._metrics()), timeout_ms=TIMEOUT_MS)
 
-    def _figures(self) -> Iterator[Metric]:
+    def _metrics(self) -> Iterator[Metric]:
         core = self._kafka.core
-        up = GaugeMetricFamily("quorate_broker_up", "Whether a broker may lead.", labels=["broker", "rack"])
-        connections = GaugeMetricFamily("quorate_connections", "Open connections of clients.", labels=["broker"])
+        up = GaugeMetricFamily("quorate_broker_up", "Whether a broker is up.", labels=["broker", "rack"])
+        connections = GaugeMetricFamily("quorate_connections", "Open client connections.", labels=["broker"])
         for broker in core.brokers.values():
             up.add_metric([str(broker.id), broker.rack or ""], int(broker.alive))
             connections.add_metric([str(broker.id)], len(broker.connections))
@@ -73,10 +70,8 @@ class ClusterCollector(Collector):
         for (kind, state), number in sorted(kinds.items()):
             groups.add_metric([kind, state], number)
         yield groups
-        ends = GaugeMetricFamily("quorate_log_end_offset", "The offset that comes next.", labels=["topic", "partition"])
-        starts = GaugeMetricFamily(
-            "quorate_log_start_offset", "The first offset that is there.", labels=["topic", "partition"]
-        )
+        ends = GaugeMetricFamily("quorate_log_end_offset", "Log end offset.", labels=["topic", "partition"])
+        starts = GaugeMetricFamily("quorate_log_start_offset", "Log start offset.", labels=["topic", "partition"])
         for topic in core.topics.values():
             for partition in topic.partitions:
                 where = [topic.name, str(partition.index)]
@@ -85,23 +80,23 @@ class ClusterCollector(Collector):
         yield ends
         yield starts
         yield CounterMetricFamily(
-            "quorate_failures", "Requests that failed by a fault of quorate's own.", value=core.failure_count
+            "quorate_failures", "Requests that failed because of a defect of quorate.", value=core.failure_count
         )
 
 
 def _counted(meter: Meter) -> Iterator[Metric]:
-    requests = CounterMetricFamily("quorate_requests", "Requests answered.", labels=["broker", "api", "version"])
+    requests = CounterMetricFamily("quorate_requests", "Requests handled.", labels=["broker", "api", "version"])
     for (broker, api, version), number in sorted(meter.requests.items()):
         requests.add_metric([str(broker), api, str(version)], number)
     yield requests
     errors = CounterMetricFamily(
-        "quorate_errors", "Error codes in answers, wherever they are in them.", labels=["broker", "api", "error"]
+        "quorate_errors", "Error codes in responses, at any level.", labels=["broker", "api", "error"]
     )
     for (broker, api, error), number in sorted(meter.errors.items()):
         errors.add_metric([str(broker), api, error], number)
     yield errors
     seconds = HistogramMetricFamily(
-        "quorate_request_seconds", "How long requests took, waiting included.", labels=["broker", "api"]
+        "quorate_request_seconds", "Duration of requests, including waiting.", labels=["broker", "api"]
     )
     for (broker, api), timing in sorted(meter.timings.items()):
         total = 0
@@ -113,9 +108,9 @@ def _counted(meter: Meter) -> Iterator[Metric]:
     yield seconds
     for name, help_, counts in (
         ("quorate_received_bytes", "Bytes of requests.", meter.received_bytes),
-        ("quorate_sent_bytes", "Bytes of answers.", meter.sent_bytes),
-        ("quorate_connections_accepted", "Connections that clients made.", meter.accepted),
-        ("quorate_connections_refused", "Connections that were too many.", meter.refused),
+        ("quorate_sent_bytes", "Bytes of responses.", meter.sent_bytes),
+        ("quorate_connections_accepted", "Accepted connections.", meter.accepted),
+        ("quorate_connections_refused", "Connections refused because of the connection limit.", meter.refused),
     ):
         family = CounterMetricFamily(name, help_, labels=["broker"])
         for number_of, count in sorted(counts.items()):
@@ -124,55 +119,55 @@ def _counted(meter: Meter) -> Iterator[Metric]:
 
 
 def _ready(kafka: "EmbeddedCluster") -> str:
-    """What keeps the cluster from serving; nothing if it does."""
+    """Return why the cluster is not ready; "" if it is."""
     down = [str(broker.id) for broker in kafka.core.brokers.values() if not broker.alive]
-    return f"brokers {', '.join(down)} do not serve" if down else ""
+    return f"brokers {', '.join(down)} are down" if down else ""
 
 
 @contextmanager
 def serving_http(kafka: "EmbeddedCluster", host: str, port: int) -> Iterator[int]:
-    """Answer HTTP while the block runs; yields the port. Raises `OSError` if it is taken."""
+    """Serve HTTP while the block runs; yields the port. Raises `OSError` if it is in use."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(ClusterCollector(kafka))
 
     class Handler(BaseHTTPRequestHandler):
-        """GET, and three paths."""
+        """Handles GET requests of three paths."""
 
         def handle(self) -> None:
-            """Answer one request, within `REQUEST_MS`."""
-            late = Timer(REQUEST_MS / 1000, self._cut_off)
-            late.daemon = True
-            late.start()
+            """Serve one connection, for at most `REQUEST_MS`."""
+            timeout = Timer(REQUEST_MS / 1000, self._disconnect)
+            timeout.daemon = True
+            timeout.start()
             try:
                 super().handle()
             finally:
-                late.cancel()
+                timeout.cancel()
 
-        def _cut_off(self) -> None:
+        def _disconnect(self) -> None:
             with suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
 
         def do_GET(self) -> None:
-            """Answer one request."""
+            """Handle a request."""
             path = self.path.partition("?")[0]
             try:
                 if path == "/metrics":
                     encode, kind = choose_encoder(self.headers.get("Accept", ""))
-                    self._say(200, kind, encode(registry))
+                    self._respond(200, kind, encode(registry))
                 elif path in ("/health", "/ready"):
                     missing = kafka.call(lambda: _ready(kafka), timeout_ms=TIMEOUT_MS)
                     if path == "/health":
                         missing = ""
                     self._status(503 if missing else 200, missing or "ok")
                 else:
-                    self._status(404, "there are /metrics, /health and /ready")
+                    self._status(404, "the paths are /metrics, /health and /ready")
             except TimeoutError:
-                self._status(503, f"the cluster did not answer within {TIMEOUT_MS} ms")
+                self._status(503, f"the cluster did not respond within {TIMEOUT_MS} ms")
 
         def _status(self, code: int, text: str) -> None:
-            self._say(code, "application/json", (json.dumps({"status": text}) + "\n").encode())
+            self._respond(code, "application/json", (json.dumps({"status": text}) + "\n").encode())
 
-        def _say(self, code: int, kind: str, body: bytes) -> None:
+        def _respond(self, code: int, kind: str, body: bytes) -> None:
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
@@ -180,21 +175,21 @@ def serving_http(kafka: "EmbeddedCluster", host: str, port: int) -> Iterator[int
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class's name
-            """Say nothing: stderr is for what the cluster has to say."""
+            """Log nothing: stderr is for the cluster's notes."""
 
     class Server(ThreadingHTTPServer):
-        """One whose threads do not hold up the end."""
+        """A server with a limited number of threads, which do not delay its end."""
 
         daemon_threads = True
-        request_queue_size = 2 * AT_ONCE
-        free = BoundedSemaphore(AT_ONCE)
+        request_queue_size = 2 * MAX_CONCURRENT
+        free = BoundedSemaphore(MAX_CONCURRENT)
 
         def process_request(self, request: Any, client_address: Any) -> None:
-            """Have one answered in a thread, unless there are too many."""
+            """Serve a connection in a thread, unless there are too many."""
             if self.free.acquire(blocking=False):
                 try:
                     super().process_request(request, client_address)
-                except BaseException:  # there can be no more threads
+                except BaseException:  # no thread could be started
                     self.free.release()
                     raise
                 return
@@ -204,14 +199,14 @@ def serving_http(kafka: "EmbeddedCluster", host: str, port: int) -> Iterator[int
             self.shutdown_request(request)
 
         def process_request_thread(self, request: Any, client_address: Any) -> None:
-            """Answer one."""
+            """Serve a connection, then release its place."""
             try:
                 super().process_request_thread(request, client_address)
             finally:
                 self.free.release()
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """Say nothing of clients that are gone."""
+            """Ignore errors of clients that disconnected."""
             if not isinstance(sys.exception(), OSError):
                 super().handle_error(request, client_address)
 

@@ -1,7 +1,4 @@
-"""`ClusterPlan`: what a cluster was asked for when it was first started.
-
-It stays the same from start to start, and is kept as JSON.
-"""
+"""`ClusterPlan`: the configuration with which a cluster was first started, stored as JSON."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +11,11 @@ _BY_BROKER = frozenset({"ports", "racks", "racks_now", "disk_mb"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
-    """`racks`, `ports`: by broker, as it was first started; `controllers`: nodes that are controllers only; `image`: of containers, as asked for."""
+    """Configuration of a cluster's first start.
+
+    `racks`, `ports`: by broker. `controllers`: nodes that are only controllers. `image`: of
+    containers, as it was requested.
+    """
 
     version: str
     racks: Mapping[int, str | None]
@@ -28,16 +29,16 @@ class ClusterPlan:
 
     @property
     def voters(self) -> Mapping[int, str]:
-        """The nodes that are controllers, by name; none where nothing has to be elected."""
+        """Nodes that are controllers → their names; empty for embedded clusters."""
         return {}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:
-        """What `to_json` returned.
+        """Create a plan from the result of `to_json`.
 
-        Raises `TypeError`, `LookupError` or `ValueError` for what another version of quorate wrote.
+        Raises `TypeError`, `LookupError` or `ValueError` for JSON of another version of quorate.
         """
-        numbered = {  # names of JSON objects are text
+        numbered = {  # keys of JSON objects are strings
             name: {int(number): value for number, value in plain[name].items()}
             for name in _BY_BROKER
             if plain.get(name) is not None
@@ -45,5 +46,5 @@ class ClusterPlan:
         return cls(**{**plain, **numbered, "controllers": tuple(plain["controllers"])})
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, as JSON can hold it."""
+        """Return the plan for JSON."""
         return asdict(self)

@@ -1,7 +1,7 @@
-"""What happens in `quorate demo`: an embedded cluster with racks, a producer and consumers of kafka-python, and what is done to them.
+"""The scenario of `quorate demo`: an embedded cluster with racks, and clients of kafka-python.
 
-Everything that is told was seen: who owns a partition by what its member says, where it is read
-from by the requests that brokers got. How it is shown is not known here.
+All data is observed. The owner of a partition is what its consumer reports; the broker that it is
+read from comes from the requests that brokers received.
 """
 
 import threading
@@ -28,10 +28,10 @@ _TICK_S = 0.05
 _MESSAGES_PER_TICK = 6
 _SETTLED_S = 0.8
 _FOLLOWED_S = 4.0
-_PATIENCE_S = 15.0
+_TIMEOUT_S = 15.0
 
-# Rebalances in fractions of a second: heartbeats carry the news that a group rebalances, metadata
-# that topics have changed.
+# For rebalances within fractions of a second: members learn of a rebalance by heartbeats, and of
+# changed topics by metadata.
 _QUICK: dict[str, Any] = {
     "heartbeat_interval_ms": 100,
     "session_timeout_ms": 6_000,
@@ -44,10 +44,10 @@ _QUICK: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A moment.
+    """State of the group at one time.
 
-    `racks`: of brokers; `replicas`: brokers of each partition; `owners`: partition → member;
-    `sources`: partition → broker it was last read from.
+    `racks`: broker → rack. `replicas`: partition → brokers. `owners`: partition → member.
+    `sources`: partition → broker that it was last read from.
     """
 
     at_s: float
@@ -59,22 +59,22 @@ class Snapshot:
     consumed: dict[str, int]
 
     def rack_of_source(self, partition: int) -> str | None:
-        """The rack that a partition is read from."""
+        """Return the rack that a partition is read from."""
         return self.racks.get(self.sources.get(partition, -1))
 
     def could_be_local(self, partition: int) -> bool:
-        """Whether there is a replica in the rack of a partition's owner."""
+        """Return whether a partition has a replica in the rack of its owner."""
         rack = self.member_racks.get(self.owners.get(partition, ""))
         return rack in (self.racks.get(broker) for broker in self.replicas[partition])
 
     def local(self, partition: int) -> bool:
-        """Whether a partition's owner reads it in its own rack."""
+        """Return whether a partition's owner reads it in its own rack."""
         return self.rack_of_source(partition) == self.member_racks.get(self.owners.get(partition, ""), "?")
 
 
 @dataclass(slots=True, kw_only=True)
 class Chapter:
-    """A part of the play. `said`: what it came to, once it is over."""
+    """A part of the scenario. `said`: its result, once it has ended."""
 
     title: str
     began_s: float
@@ -92,9 +92,9 @@ class _Member:
 
 
 class Play:
-    """The cluster and its clients.
+    """Runs the scenario with a cluster and its clients.
 
-    `on_change` is told whenever there is another snapshot or chapter, in the thread that plays.
+    `on_change`: called with this object after each new snapshot or chapter, in the running thread.
     """
 
     def __init__(self, on_change: Callable[["Play"], object] = lambda play: None) -> None:
@@ -113,13 +113,13 @@ class Play:
 
     @property
     def now_s(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
-    # ---- what is done
+    # ---- steps
 
     def run(self) -> None:
-        """All of it. Raises `TimeoutError` if a group does not come to rest."""
+        """Run the scenario. Raises `TimeoutError` if the group does not become stable."""
         self._chapter("A cluster: three brokers in racks a, b and c, in this process")
         before = time.monotonic()
         properties = {**TEST_PROPERTIES, "group.initial.rebalance.delay.ms": 500}
@@ -151,29 +151,29 @@ class Play:
         for rack in RACKS:
             self._start(f"worker-{rack}", rack)
         self._settle(6)
-        self._end(self._told_local())
+        self._end(self._local_summary())
 
         self._chapter("The broker of rack c moves to rack b")
         self.kafka.restart_broker(3, rack="b")
         self._settle(6)
-        self._end(self._told_local())
+        self._end(self._local_summary())
 
         self._chapter("And back to rack c")
         self.kafka.restart_broker(3, rack="c")
         self._settle(6)
-        self._end(self._told_local())
+        self._end(self._local_summary())
 
         self._chapter("The topic gets three more partitions")
         self.kafka.add_partitions(TOPIC, 9)
         self._settle(9)
-        self._end(self._told_local())
+        self._end(self._local_summary())
 
         self._chapter("worker-b ends, and the others take over")
         kept = {name: member.owned for name, member in self._members.items()}
         self._members["worker-b"].ended.set()
         self._settle(9)
         unmoved = all(kept[name] <= self._members[name].owned for name in ("worker-a", "worker-c"))
-        self._end(("nobody gave anything up; " if unmoved else "") + self._told_local())
+        self._end(("no partition was revoked; " if unmoved else "") + self._local_summary())
 
     def _start(self, name: str, rack: str) -> None:
         member = self._members[name] = _Member(name, rack)
@@ -201,21 +201,24 @@ class Play:
                         self.seen.update(record.value for record in records)
                         member.consumed += len(records)
                 if batches:
-                    # In a rebalance: the next owner goes on from the last commit, and what is
-                    # consumed twice is counted.
+                    # A commit fails in a rebalance. The next owner resumes at the last commit, and
+                    # messages that are consumed twice are counted.
                     with suppress(KafkaError):
                         consumer.commit()
             member.owned = frozenset()
             consumer.close(autocommit=False)
-        except Exception as error:  # noqa: BLE001  # told at the end; a thread has nobody to raise to
+        except Exception as error:  # noqa: BLE001  # reported at the end: a thread cannot raise
             self.failures.append(f"{member.name}: {error!r}")
             member.owned = frozenset()
 
-    # ---- time passes
+    # ---- waiting
 
     def _settle(self, partitions: int) -> None:
-        """Go on until all partitions are owned and read, and nothing has changed for a while; where to read is asked anew once a second (`metadata_max_age_ms`)."""
-        until = time.monotonic() + _PATIENCE_S
+        """Produce until all partitions are owned and read, and nothing has changed for a while.
+
+        Consumers look for a closer replica once a second (`metadata_max_age_ms`).
+        """
+        until = time.monotonic() + _TIMEOUT_S
         steady = began = time.monotonic()
         state: object = None
         while time.monotonic() < until:
@@ -231,12 +234,12 @@ class Play:
                 return
             if self.failures:
                 break
-        raise TimeoutError("; ".join(self.failures) or f"the group did not come to rest within {_PATIENCE_S:.0f} s")
+        raise TimeoutError("; ".join(self.failures) or f"the group did not become stable within {_TIMEOUT_S:.0f} s")
 
     def _tick(self) -> None:
         producer = self._producer
         assert producer is not None
-        known = sorted(producer.partitions_for(TOPIC))  # those that are new are known a little later
+        known = sorted(producer.partitions_for(TOPIC))  # new partitions appear with the next metadata
         for _ in range(_MESSAGES_PER_TICK):
             producer.send(TOPIC, str(self.sent).encode(), partition=known[self.sent % len(known)])
             self.sent += 1
@@ -246,17 +249,17 @@ class Play:
         self._on_change(self)
 
     def _drain(self) -> None:
-        """Wait until all that was sent is consumed."""
-        until = time.monotonic() + _PATIENCE_S
+        """Wait until all messages are consumed."""
+        until = time.monotonic() + _TIMEOUT_S
         while len(self.seen) < self.sent and time.monotonic() < until:
             time.sleep(_TICK_S)
             self.snapshots.append(self._snapshot())
             self._on_change(self)
 
-    # ---- what is seen
+    # ---- observation
 
     def _snapshot(self) -> Snapshot:
-        racks, replicas = self.kafka.call(self._look)
+        racks, replicas = self.kafka.call(self._observe)
         owners = {partition: member.name for member in self._members.values() for partition in sorted(member.owned)}
         sources = {
             partition: self._sources[name][partition]
@@ -273,35 +276,39 @@ class Play:
             consumed={member.name: member.consumed for member in self._members.values()},
         )
 
-    def _look(self) -> tuple[dict[int, str | None], dict[int, tuple[int, ...]]]:
-        """In the cluster's thread: racks and replicas, and who has fetched what from whom since the last time."""
+    def _observe(self) -> tuple[dict[int, str | None], dict[int, tuple[int, ...]]]:
+        """Return racks and replicas, and record fetches since the last call.
+
+        Runs in the cluster's thread.
+        """
         core = self.kafka.core
         topic = core.topics[TOPIC]
         while self.kafka.faults.seen:
             seen = self.kafka.faults.seen.popleft()
             if isinstance(seen.request, FetchRequest):
-                for asked in seen.request.topics:
-                    if asked.topic == TOPIC or asked.topic_id == topic.id:
-                        for part in asked.partitions:
-                            self._asked(seen.client_id, part.partition, seen.broker, part.fetch_offset)
+                for fetched in seen.request.topics:
+                    if fetched.topic == TOPIC or fetched.topic_id == topic.id:
+                        for part in fetched.partitions:
+                            self._record_fetch(seen.client_id, part.partition, seen.broker, part.fetch_offset)
         racks = {broker.id: broker.rack for broker in core.brokers.values() if broker.alive}
         return racks, {one.index: one.replicas for one in topic.partitions}
 
-    def _asked(self, client: str, partition: int, broker: int, offset: int) -> None:
-        """A client asks a broker for a partition.
+    def _record_fetch(self, client: str, partition: int, broker: int, offset: int) -> None:
+        """Record a fetch of a partition.
 
-        A larger offset than before says that whom it asked before has given it something: leaders
-        only name a replica (KIP-392).
+        A larger offset than in the fetch before shows that the broker of that one returned records.
+        A leader may only return the id of a closer replica (KIP-392).
         """
         before, reached = self._requests.get((client, partition), (broker, offset))
         if offset > reached:
             self._sources.setdefault(client, {})[partition] = before
         self._requests[client, partition] = broker, offset
 
-    def _told_local(self) -> str:
+    def _local_summary(self) -> str:
         last = self.snapshots[-1]
         local = sum(last.local(partition) for partition in last.owners)
-        return f"{local} of {len(last.owners)} partitions are read in their consumer's rack, after {self.now_s - self.chapters[-1].began_s:.1f} s"
+        took_s = self.now_s - self.chapters[-1].began_s
+        return f"{local} of {len(last.owners)} partitions are read in their consumer's rack, after {took_s:.1f} s"
 
     # ---- chapters
 
@@ -315,16 +322,16 @@ class Play:
 
     @property
     def duplicates(self) -> int:
-        """Messages that were consumed more than once, which a group may do when a member goes before it has committed."""
+        """Number of duplicate messages. They occur when a member leaves before it has committed."""
         return sum(count - 1 for count in self.seen.values())
 
     @property
     def lost(self) -> int:
-        """Messages that nobody consumed."""
+        """Number of messages that were not consumed."""
         return self.sent - len(self.seen)
 
     def moves(self) -> Iterator[tuple[float, int, str, str]]:
-        """Every time that a partition changed its owner: when, which, from whom, to whom."""
+        """Yield each move of a partition: time, partition, old owner, new owner."""
         owners: dict[int, str] = {}
         for snapshot in self.snapshots:
             for partition, owner in snapshot.owners.items():

@@ -7,9 +7,9 @@ Loaded by pytest wherever quorate is installed; imports nothing heavy until a fi
 Fixtures: `kafka_cluster` (one per session), `kafka_cluster_factory`, `topic`, `group_id`. Marker:
 `kafka_topic(partitions=, replicas=, config=)`. Options: `pytest --help`, "quorate".
 
-A project keeps its own names. Fixtures of these names in a test module or conftest.py replace ours,
-as pytest has it. An option such as --kafka-version belongs to the project, or to the other plugin,
-that defines it; ours is then --quorate-version alone.
+A project's own names take precedence. Fixtures with these names in a test module or conftest.py
+override those of the plugin. If the project or another plugin defines an option such as
+--kafka-version, the plugin has --quorate-version only.
 """
 
 import copy
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
 __all__ = ["RUNTIMES", "group_id", "kafka_cluster", "kafka_cluster_factory", "topic"]
 
 RUNTIMES = ("embedded", "docker")
-"""What a cluster can run on: in this process, or real brokers in containers."""
+"""Runtimes of clusters: in this process, or Kafka brokers in containers."""
 
 OPTIONS = ("runtime", "version", "image", "brokers", "racks")
-"""Each is an option of both names, `--quorate-…` and `--kafka-…`."""
+"""Each is an option with two names, `--quorate-…` and `--kafka-…`."""
 
 _NO_RACK = "-"
 _SHORT_NAMES = pytest.StashKey[list[str]]()
-"""The options whose --kafka- names are ours in this run."""
+"""Options whose --kafka- names the plugin has in this run."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options.
+    """Register the options by their --quorate- names.
 
-    Only the names that no other plugin or project has are registered: pytest does not start with
-    two options of the same name.
+    The --kafka- names are not registered, because another plugin or the project may define them.
     """
     group = parser.getgroup(
-        "quorate", "quorate (Kafka clusters for tests); each option is also --kafka-…, if that is not taken"
+        "quorate", "quorate (Kafka clusters for tests); each option is also --kafka-…, if nothing else defines that"
     )
     group.addoption(
         "--quorate-runtime",
         choices=RUNTIMES,
         default="embedded",
-        help="what clusters run on: in the process of the tests, or real brokers in containers (--kafka-runtime; default: %(default)s)",
+        help="run clusters in the process of the tests, or as Kafka brokers in containers "
+        "(--kafka-runtime; default: %(default)s)",
     )
     group.addoption(
         "--quorate-version", metavar="VERSION", help="version of Apache Kafka (--kafka-version; default: 4.3.1)"
@@ -59,7 +59,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--quorate-image",
         metavar="IMAGE",
-        help="image to run containers from; {version} is replaced (--kafka-image; default: QUORATE_KAFKA_IMAGE, or apache/kafka:VERSION)",
+        help="image of containers; {version} is replaced "
+        "(--kafka-image; default: QUORATE_KAFKA_IMAGE, or apache/kafka:VERSION)",
     )
     group.addoption(
         "--quorate-brokers", metavar="N", type=int, help="number of brokers (--kafka-brokers; default: one per rack)"
@@ -68,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--quorate-racks",
         metavar="RACKS",
         default="a,b,c",
-        help="racks that brokers are put in by turns, separated by commas; - is no rack (--kafka-racks; default: %(default)s)",
+        help="comma-separated racks of the brokers, round-robin; - is no rack (--kafka-racks; default: %(default)s)",
     )
 
 
@@ -76,10 +77,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, None, None]:
-    """Read --kafka-… as --quorate-… where nobody else has that option, which is known once the project's conftest.py is loaded."""
-    # Where to look for a conftest.py depends on which arguments are paths, and "docker" after
-    # --kafka-runtime is none.
-    with suppress(pytest.UsageError):  # what is wrong with them is reported when all options are known
+    """Replace --kafka-… with --quorate-…, unless the project or another plugin has the option.
+
+    That is known once the project's conftest.py is loaded.
+    """
+    # pytest searches for conftest.py in arguments that are paths; "docker" after --kafka-runtime is
+    # not one.
+    with suppress(pytest.UsageError):  # reported later, when all options are known
         known = parser.parse_known_args(_with_long_names(args, OPTIONS), namespace=copy.copy(early_config.option))
         early_config.known_args_namespace.file_or_dir = known.file_or_dir
     yield
@@ -88,7 +92,7 @@ def pytest_load_initial_conftests(
 
 
 def _with_long_names(args: Sequence[str], names: Collection[str]) -> list[str]:
-    """The arguments with --quorate-NAME in the place of --kafka-NAME."""
+    """Return the arguments with --quorate-NAME instead of --kafka-NAME."""
     end = args.index("--") if "--" in args else len(args)
     short = re.compile(rf"--kafka-({'|'.join(names)})(=.*)?", re.DOTALL)
     return [
@@ -98,7 +102,7 @@ def _with_long_names(args: Sequence[str], names: Collection[str]) -> list[str]:
 
 
 def _is_known(parser: pytest.Parser, option: str) -> bool:
-    """Whether a plugin or conftest.py has the option."""
+    """Return whether a plugin or conftest.py has the option."""
     try:
         _, unknown = parser.parse_known_and_unknown_args([f"{option}=1"])
     except pytest.UsageError:  # it takes no value, or another one
@@ -107,25 +111,30 @@ def _is_known(parser: pytest.Parser, option: str) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, the options by their other names, and no warning from kafka-python, whose import warns on Python 3.11 and 3.12."""
+    """Register the marker and the options' other names, and filter a warning of kafka-python.
+
+    Its import warns on Python 3.11 and 3.12.
+    """
     for name in config.stash.get(_SHORT_NAMES, []):
-        # `getoption` takes an option that it does not know for an attribute.
+        # For an unknown option, `getoption` returns the attribute with that name.
         setattr(config.option, f"--kafka-{name}", config.getoption(f"--quorate-{name}"))
     config.addinivalue_line("filterwarnings", "ignore:(open|read)_text is deprecated:DeprecationWarning")
     config.addinivalue_line(
         "markers",
-        "kafka_topic(partitions=6, replicas=1, assignment=None, config=None): what the fixture `topic` creates; arguments of Cluster.create_topic",
+        "kafka_topic(partitions=6, replicas=1, assignment=None, config=None): "
+        "arguments of Cluster.create_topic for the fixture `topic`",
     )
 
 
 @pytest.fixture(scope="session")
 def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., "Cluster"]]:
-    """Starts clusters: a function of the arguments of `EmbeddedCluster`, with `TEST_PROPERTIES`, or of `KafkaCluster` with --quorate-runtime docker; those of the command line where none are given.
+    """Return a function that starts a cluster, which is stopped at the end of the session.
 
-    All of them end with the session. Both take `racks`, `brokers`, `version`, `properties`, `ports`
-    and `security`.
+    It has the arguments of `EmbeddedCluster` (with `TEST_PROPERTIES`), or of `KafkaCluster` with
+    --quorate-runtime docker. The defaults are those of the command line. Both clusters have
+    `racks`, `brokers`, `version`, `properties`, `ports` and `security`.
 
-    A test that wants its cluster gone earlier uses it as a context manager, or calls `close`.
+    To stop a cluster earlier, use it as a context manager, or call `close`.
     """
     option = request.config.getoption
     racks = [None if rack == _NO_RACK else rack for rack in str(option("--quorate-racks")).split(",") if rack]
@@ -143,21 +152,21 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
             chosen = {**{name: value for name, value in given.items() if value is not None}, **arguments}
             runtime = str(option("--quorate-runtime"))
             failure = None
-            unknown = _lacking(chosen) if runtime == "embedded" else []
-            if unknown:
-                names = ", ".join(unknown)
-                spelled = (
+            unsupported = _unsupported(chosen) if runtime == "embedded" else []
+            if unsupported:
+                names = ", ".join(unsupported)
+                flag = (
                     "--kafka-runtime"
                     if "runtime" in request.config.stash.get(_SHORT_NAMES, [])
                     else "--quorate-runtime"
                 )
-                failure = f"{names} cannot be had of an embedded cluster; run on real brokers: {spelled} docker"
+                failure = f"embedded clusters do not support {names}; use Kafka brokers: {flag} docker"
             else:
                 try:
                     cluster = (_embedded if runtime == "embedded" else _docker)(clusters, **chosen)
                 except QuorateError as error:
                     failure = str(error)
-            if failure is not None:  # not in the handler: pytest would show both, one after the other
+            if failure is not None:  # not in the handler: pytest would show both exceptions
                 pytest.fail(f"no Kafka cluster: {failure}", pytrace=False)
             return cluster
 
@@ -166,24 +175,24 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
 
 @pytest.fixture(scope="session")
 def kafka_cluster(kafka_cluster_factory: Callable[..., "Cluster"]) -> "Cluster":
-    """A cluster that all tests of the session share, by default three brokers in the racks a, b and c.
+    """Return a cluster that all tests of the session share.
 
-    Undo what you do to its brokers.
+    By default it has three brokers in the racks a, b and c. Undo changes of its brokers.
     """
     return kafka_cluster_factory()
 
 
 @pytest.fixture
 def topic(kafka_cluster: "Cluster", request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a new topic, by default with six partitions without copies; the marker `kafka_topic` says otherwise.
+    """Create a topic, and yield its name. It is deleted after the test.
 
-    Deleted after the test.
+    It has six partitions with one replica, unless the marker `kafka_topic` changes that.
     """
     if not hasattr(kafka_cluster, "create_topic") or not hasattr(kafka_cluster, "delete_topic"):
         found = type(kafka_cluster).__name__
         pytest.fail(
             f"the fixture `topic` of quorate needs a cluster of quorate, but `kafka_cluster` is a {found} here; "
-            "define `topic` next to your `kafka_cluster`, or name that otherwise",
+            "define `topic` next to your `kafka_cluster`, or rename that",
             pytrace=False,
         )
     marker = request.node.get_closest_marker("kafka_topic")
@@ -194,10 +203,10 @@ def topic(kafka_cluster: "Cluster", request: pytest.FixtureRequest) -> Iterator[
         arguments |= marker.kwargs
         known = list(inspect.signature(kafka_cluster.create_topic).parameters)[1:]
         if marker.args:
-            failure = f"takes no {marker.args[0]!r} without a name: kafka_topic({known[0]}={marker.args[0]!r})"
+            failure = f"has no positional argument {marker.args[0]!r}: use kafka_topic({known[0]}={marker.args[0]!r})"
         unknown = sorted(marker.kwargs.keys() - set(known))
         if unknown:
-            failure = f"takes no {', '.join(unknown)}, but {', '.join(known)}"
+            failure = f"has no argument {', '.join(unknown)}; its arguments are {', '.join(known)}"
     if failure is not None:
         pytest.fail(f"the marker kafka_topic {failure}", pytrace=False)
     kafka_cluster.create_topic(name, **arguments)
@@ -207,7 +216,7 @@ def topic(kafka_cluster: "Cluster", request: pytest.FixtureRequest) -> Iterator[
 
 @pytest.fixture
 def group_id(request: pytest.FixtureRequest) -> str:
-    """The id of a group that nobody else uses."""
+    """Return a unique group id."""
     return _unique(request.node.name)
 
 
@@ -226,14 +235,14 @@ def _docker(clusters: ExitStack, **options: Any) -> "Cluster":
     return clusters.enter_context(KafkaCluster(**options))
 
 
-def _lacking(options: Collection[str]) -> list[str]:
-    """Those options that embedded clusters do not have."""
+def _unsupported(options: Collection[str]) -> list[str]:
+    """Return the options that embedded clusters do not have."""
     from quorate.cluster.embedded import EmbeddedCluster
 
     return sorted(set(options) - inspect.signature(EmbeddedCluster).parameters.keys())
 
 
 def _unique(test: str) -> str:
-    # Kafka allows letters, digits, dots, dashes and underscores, 249 in all; metrics would mix up
-    # dots and underscores.
+    # Kafka allows letters, digits, dots, dashes and underscores, at most 249. Dots and underscores
+    # collide in metric names.
     return f"{re.sub(r'[^A-Za-z0-9-]+', '-', test)[:80].strip('-')}-{uuid.uuid4().hex[:8]}"

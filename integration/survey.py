@@ -1,7 +1,4 @@
-"""What a cluster's brokers say about it at the moment: who is there, who leads and coordinates, what is missing.
-
-Nothing is changed or waited for.
-"""
+"""`survey`: the current state of a cluster as one of its brokers reports it, without waiting."""
 
 from collections import Counter
 from contextlib import closing
@@ -22,9 +19,10 @@ __all__ = ["Survey", "survey"]
 class Survey:
     """One broker's view of the cluster.
 
-    `unfenced`: brokers that take part; `controller`: the active one, if there is one; `leads`,
-    `coordinates`: broker → how many partitions it leads, of all topics and of `__consumer_offsets`.
-    Of all `partitions`, some have no leader, and some have replicas that are not in sync.
+    `unfenced`: live brokers. `controller`: the active one, if there is one. `leads`, `coordinates`:
+    broker → number of partitions that it leads, of all topics and of `__consumer_offsets`.
+    `without_leader`, `not_in_sync`: numbers of partitions without a leader, and with replicas that
+    are not in sync.
     """
 
     unfenced: frozenset[int]
@@ -38,7 +36,10 @@ class Survey:
 
 
 def survey(cluster: "Cluster", timeout_ms: int = 5000) -> Survey | None:
-    """Ask the brokers that run, one after the other, until one answers within `timeout_ms`; `None` if none does."""
+    """Request metadata from one running broker after the other, until one responds.
+
+    Returns `None` if none responds within `timeout_ms`.
+    """
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
 
@@ -58,17 +59,20 @@ def survey(cluster: "Cluster", timeout_ms: int = 5000) -> Survey | None:
 
 
 def _metadata(admin: "KafkaAdminClient", broker: int) -> dict[str, Any]:
-    """Everything that one broker knows. kafka-python's own calls ask whichever is idle, which may be one that is frozen."""
+    """Return the metadata of one broker.
+
+    kafka-python's own calls choose any idle broker, which may be frozen.
+    """
     from kafka.protocol.metadata import MetadataRequest
 
     manager = admin._manager
 
-    async def ask() -> dict[str, Any]:
+    async def send() -> dict[str, Any]:
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        answer: dict[str, Any] = (await manager.send(request, node_id=broker)).to_dict()
-        return answer
+        response: dict[str, Any] = (await manager.send(request, node_id=broker)).to_dict()
+        return response
 
-    found: dict[str, Any] = manager.run(ask)
+    found: dict[str, Any] = manager.run(send)
     return found
 
 

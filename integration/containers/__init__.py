@@ -1,4 +1,4 @@
-"""Real Apache Kafka in containers: `KafkaCluster`, on testcontainers."""
+"""Apache Kafka in containers: `KafkaCluster`, based on testcontainers."""
 
 from quorate.integration.containers.cluster import KafkaCluster
 from quorate.integration.containers.images import DEFAULT_VERSION

@@ -1,4 +1,4 @@
-"""`KafkaCluster`: real brokers with racks, in containers, in one call."""
+"""`KafkaCluster`: Apache Kafka brokers with racks, in containers."""
 
 import io
 import os
@@ -25,21 +25,22 @@ __all__ = ["KafkaCluster"]
 
 
 class KafkaCluster(ObservedCluster):
-    """Apache Kafka (KRaft) in containers: a broker per rack, or `brokers` of them in turn in `racks`.
+    """Apache Kafka (KRaft) in containers: a broker per rack, or `brokers` round-robin in `racks`.
 
-    `version`: of Apache Kafka; `image`: see `resolve_image`. `controllers`: 0 for brokers that are
-    controllers as well (the first three), otherwise that many controllers of their own.
-    `properties`: added to every node's server.properties. `security`: of the listener for clients;
-    `client_config` has what they need (SASL_SSL: a certificate of its own, and a user by
-    SCRAM-SHA-512). `heap_mb`: largest Java heap of a node. `disk_mb`: broker → size of its disk,
-    for those that `fill_disk` is to fill; such a disk is memory, and empty whenever the broker
-    starts. `ports`: of this host, one for each broker; free ones by default. `on_progress` is told
-    what is being done. The cluster is up and ready when the constructor returns. Raises
-    `ClusterError`, with the end of the logs, if it does not come up within `timeout_ms`.
+    `version`: of Apache Kafka. `image`: see `resolve_image`. `controllers`: number of separate
+    controllers; with 0 the first three brokers are controllers, too. `properties`: added to every
+    node's server.properties. `security`: of the listener for clients. `client_config` has the
+    configs that they need (SASL_SSL: a generated certificate, and a SCRAM-SHA-512 user). `heap_mb`:
+    maximum Java heap of a node. `disk_mb`: broker → size of its disk, for `fill_disk`; such a disk
+    is in memory, and empty at each start. `ports`: ports of this host, one per broker; free ones by
+    default. `on_progress`: called with a description of each step.
 
-    Nothing outlives this process: containers, networks and volumes carry a label, and a watcher
-    removes them when the process ends, even by a crash. With `lab`, a name, they stay once the
-    cluster is ready, for other processes to find with `attach`, until one calls `remove`.
+    The cluster is ready when the constructor returns. Raises `ClusterError` with the end of the
+    logs if it is not ready within `timeout_ms`.
+
+    Containers, networks and volumes have a label, and a watcher process removes them when this
+    process ends, also after a crash. With `lab`, a name, they remain after this process. Other
+    processes can `attach` to them, until one calls `remove`.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class KafkaCluster(ObservedCluster):
         on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         count = len(racks_of_brokers(brokers, racks))
-        image = image or os.environ.get(IMAGE_VARIABLE)  # later starts, by other processes too, are to be the same
+        image = image or os.environ.get(IMAGE_VARIABLE)  # later starts, also by other processes, use the same
         chosen = resolve_image(version, image, on_progress)
         if lab is not None:
             check_name(lab)
@@ -83,16 +84,16 @@ class KafkaCluster(ObservedCluster):
                 undo.callback(session.close)
             credentials = None
             if plan.secure:
-                on_progress("making a certificate")
-                credentials = Credentials.make(chosen, session, [plan.names[broker] for broker in plan.ports])
+                on_progress("generating a certificate")
+                credentials = Credentials.generate(chosen, session, [plan.names[broker] for broker in plan.ports])
                 undo.callback(credentials.close)
             self._set_up(plan, session, credentials, timeout_ms, on_progress)
             undo.callback(self.close_admin)
-            with engine_errors("the cluster's network cannot be made"):
+            with engine_errors("the cluster's network cannot be created"):
                 self._network.create()
             if lab is not None:
-                # Not earlier: where two start a lab of one name, the second fails at the network,
-                # and must not remove the first's.
+                # Not earlier: if two processes start a lab of the same name, the second fails to
+                # create the network, and must not remove that of the first.
                 session.watch()
                 undo.callback(session.close)
             self._bring_up(self._nodes.values())
@@ -105,9 +106,9 @@ class KafkaCluster(ObservedCluster):
     def attach(
         cls, lab: str, *, timeout_ms: int = 120_000, on_progress: Callable[[str], None] = lambda _: None
     ) -> Self:
-        """The lab of this name, which another process has started; whatever state its brokers are in.
+        """Attach to the lab of this name, whatever the state of its brokers.
 
-        Raises `ClusterError` if there is none.
+        Raises `ClusterError` if it does not exist.
         """
         plan, credentials = find_lab(lab)
         cluster = cls.__new__(cls)
@@ -131,7 +132,7 @@ class KafkaCluster(ObservedCluster):
         self._plan = plan
         self._session = session
         self._credentials = credentials
-        self._tell = on_progress
+        self._on_progress = on_progress
         self._attached = False
         labels = {**session.labels, **lab_labels(plan, credentials)}
         self._network: Network = Network(docker_network_kw={"labels": labels, "check_duplicate": True})
@@ -153,16 +154,16 @@ class KafkaCluster(ObservedCluster):
         }
 
     def _bring_up(self, nodes: Iterable[Node], version: str | None = None, rack: str | None = None) -> None:
-        """Start nodes at the same time, and wait for all of them."""
+        """Start nodes in parallel, and wait until they are ready."""
         chosen = list(nodes)
-        self._tell(f"starting {', '.join(node.name for node in chosen)}")
+        self._on_progress(f"starting {', '.join(node.name for node in chosen)}")
         with ThreadPoolExecutor(max_workers=max(1, len(chosen))) as pool:
             for started in [pool.submit(self._start, node, version, rack) for node in chosen]:
                 started.result()
         self.wait_ready()
 
     def _start(self, node: Node, version: str | None = None, rack: str | None = None) -> None:
-        """Start a node, by default as it was. `rack`: "" for none."""
+        """Start a node, by default with its last version and rack. `rack`: "" for none."""
         version = version or node.version
         rack = node.rack if rack is None else rack or None
         secure = self._credentials
@@ -180,97 +181,104 @@ class KafkaCluster(ObservedCluster):
         same = image is not None and name_image(image, version) == name_image(image, self._plan.version)
         if same and version != self._plan.version:
             raise ClusterError(
-                f"the image {image} was named for Kafka {self._plan.version}, so there is none for {version}",
-                "name images with {version} in the place of the version, or without a tag",
+                f"the image {image} is for Kafka {self._plan.version} only, not for {version}",
+                "write {version} instead of the version in the image's name, or leave out the tag",
             )
-        return resolve_image(version, image, self._tell)
+        return resolve_image(version, image, self._on_progress)
 
-    # What is there
+    # Properties of the cluster
 
     @property
     def plan(self) -> ContainersPlan:
-        """What it was started as."""
+        """Configuration with which the cluster was first started."""
         return self._plan
 
     @property
     def lab_name(self) -> str | None:
-        """The name under which it goes on without this process; `None` if it does not."""
+        """Name of the lab; `None` if the cluster ends with this process."""
         return self._session.name if self._attached else None
 
     @property
     def image(self) -> str:
-        """The image that the first broker runs from; empty if it was never started."""
+        """Image of the first broker; empty if it was never started."""
         return self._nodes[min(self._plan.ports)].image
 
     @property
     def client_config(self) -> dict[str, Any]:
-        """Configuration by which kafka-python's clients reach the cluster, security included."""
+        """Configuration for kafka-python's clients, including security."""
         return {**super().client_config, **(self._credentials.client_config if self._credentials else {})}
 
     def logs(self, broker: int) -> str:
-        """What a broker has logged, over all its restarts."""
+        """Return the log of a broker, over all its restarts."""
         return self._node(broker).log()
 
     def run(self, broker: int, *command: str) -> str:
-        """Run a command in a broker's container, such as one of Kafka's tools in /opt/kafka/bin; its standard output."""
+        """Run a command in a broker's container, and return its standard output.
+
+        Kafka's tools are in /opt/kafka/bin.
+        """
         return self._node(broker).run(*command)
 
-    # Brokers come and go
+    # Starting and stopping brokers
 
     def stop_broker(self, broker: int) -> None:
-        """Shut a broker down as an operator does: leaders move away first."""
+        """Shut a broker down cleanly: leaders move away first."""
         node = self._node(broker)
-        self._tell(f"stopping {node.name}")
+        self._on_progress(f"stopping {node.name}")
         node.stop(self.stop_timeout_ms)
         self.close_admin()
 
     def kill_broker(self, broker: int) -> None:
-        """End a broker at once, as a crash would."""
+        """Kill a broker at once, as a crash would."""
         self._node(broker).kill()
         self.close_admin()
 
     def start_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
-        """Start a stopped broker, in another rack ("" for none) or with another Kafka version if one is given, and wait until it is registered and unfenced."""
+        """Start a stopped broker, and wait until it is registered and unfenced.
+
+        `rack`: another rack, "" for none. `version`: another Kafka version.
+        """
         self.start_brokers(broker, rack=rack, version=version)
 
     def start_brokers(self, *brokers: int, rack: str | None = None, version: str | None = None) -> None:
-        """Start several at the same time: alone, one that is needed for a majority of controllers would not get ready."""
+        """Start several brokers in parallel.
+
+        One by one they would not get ready, if they are needed for a majority of controllers.
+        """
         self._bring_up([self._node(broker) for broker in brokers], version, rack)
 
     def restart_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
-        """`stop_broker`, then `start_broker`."""
+        """Call `stop_broker`, then `start_broker`."""
         if version is not None:
-            self._image_of(version)  # before the broker is stopped for nothing
+            self._image_of(version)  # fails before the broker is stopped
         self.stop_broker(broker)
         self.start_broker(broker, rack=rack, version=version)
 
     def start_all(self) -> None:
-        """Let frozen brokers go on, start those that are stopped, controllers included, and wait until all are ready."""
+        """Resume paused nodes, start stopped ones, controllers included, and wait for all."""
         for node in self._nodes.values():
             node.resume()
         self._bring_up([node for node in self._nodes.values() if node.state == "stopped"])
 
     def pause_broker(self, broker: int) -> None:
-        """Freeze a broker: connections stay open and nothing answers."""
+        """Freeze a broker: connections stay open, and it does not respond."""
         self._node(broker).pause()
         self.close_admin()
 
     def resume_broker(self, broker: int) -> None:
-        """Let a frozen broker go on."""
+        """Resume a frozen broker."""
         self._node(broker).resume()
         self.close_admin()
 
     def upgrade(self, version: str) -> None:
-        """Move to another Kafka version, node by node, controllers of their own first, on the same data.
+        """Upgrade or downgrade to another Kafka version on the same data, node by node.
 
-        A lower version is a downgrade.
-
-        Feature levels (metadata.version) stay as they are, so that the way back is open;
-        `admin.update_features` finalises them.
+        Separate controllers come first. Feature levels (metadata.version) do not change, so that a
+        downgrade stays possible; `admin.update_features` finalizes them.
         """
         self._image_of(version)
         for node in self._nodes.values():
-            self._tell(f"moving {node.name} from {node.version} to {version}")
+            self._on_progress(f"upgrading {node.name} from {node.version} to {version}")
             node.stop(self.stop_timeout_ms)
             self._start(node, version)
             self.wait_ready()
@@ -279,12 +287,15 @@ class KafkaCluster(ObservedCluster):
     # The network
 
     def cut(self, broker: int, *others: int) -> None:
-        """Drop all packets between a broker and others, both ways; without others, between it and the clients on this host."""
+        """Drop all packets between a broker and `others`, in both directions.
+
+        Without others: between the broker and the clients on this host.
+        """
         node = self._node(broker)
         if broker in others:
             raise ClusterError(f"broker {broker} cannot be cut off from itself")
         if not others:
-            # Clients come through the published port, so to the broker they are the network's
+            # Clients connect through the published port, so that the broker sees the network's
             # gateway.
             (network,) = node.container.attrs["NetworkSettings"]["Networks"].values()
             self._drop(node, network["Gateway"])
@@ -296,32 +307,32 @@ class KafkaCluster(ObservedCluster):
         node.run("ip", "route", "replace", "blackhole", f"{address}/32")
 
     def heal(self) -> None:
-        """Undo every `cut`, whoever made it."""
+        """Undo every `cut`, also those of other processes."""
         for node in self._nodes.values():
-            if node.state == "running":  # the routes of a broker that is started anew go with its container
+            if node.state == "running":  # a new container has no such routes
                 for route in node.run("ip", "route").splitlines():
                     if route.startswith("blackhole"):
                         node.run("ip", "route", "del", *route.split()[:2])
-        # TCP sends again at growing intervals: over old connections, requests wait once more for as
-        # long as the cut was.
+        # TCP retransmits at growing intervals. On old connections, requests would wait once more
+        # for as long as the cut lasted.
         self.close_admin()
 
     # Files
 
     def fill_disk(self, broker: int) -> None:
-        """Write a broker's disk full.
-
-        Raises `ClusterError` if the disk is not one of a limited size (`disk_mb`).
-        """
+        """Fill a broker's disk. Raises `ClusterError` if its size is not limited (`disk_mb`)."""
         node = self._node(broker)
         if node.disk_mb is None:
             raise ClusterError(
-                f"{node.name} has no disk of its own to fill", f"start the cluster with disk_mb={{{broker}: 64}}"
+                f"{node.name} has no disk of limited size", f"start the cluster with disk_mb={{{broker}: 64}}"
             )
         node.run("sh", "-c", f"dd if=/dev/zero of={DATA}/filler bs=64k 2>/dev/null || true")
 
     def copy_segments(self, destination: Path, topic: str = CONSUMER_OFFSETS, *, broker: int | None = None) -> Path:
-        """Copy a topic's log segments as they are on disk (of each partition's leader unless a broker is named) into folders TOPIC-PARTITION."""
+        """Copy a topic's log segments from disk into folders TOPIC-PARTITION.
+
+        They are those of each partition's leader, or of `broker`.
+        """
         destination.mkdir(parents=True, exist_ok=True)
         for part in self.describe_topic(topic)["partitions"]:
             holder = part["leader_id"] if broker is None else broker
@@ -333,12 +344,15 @@ class KafkaCluster(ObservedCluster):
         return destination
 
     def remove(self) -> None:
-        """End the cluster and remove its data, also if it is a lab."""
+        """Stop the cluster and remove its data, also if it is a lab."""
         self._attached = False
         self.close()
 
     def close(self) -> None:
-        """End the cluster and remove its data. A lab goes on: this process only lets go of it."""
+        """Stop the cluster and remove its data.
+
+        A lab keeps running; this process detaches from it.
+        """
         self.close_admin()
         if not self._attached:
             self._session.close()

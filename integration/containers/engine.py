@@ -1,4 +1,7 @@
-"""The container engine, and what belongs to us on it: everything that we start carries labels, and a watcher removes it if our process dies."""
+"""The container engine, and the labels of everything that quorate starts there.
+
+A watcher process removes what has the label of a process that died.
+"""
 
 import contextlib
 import os
@@ -25,16 +28,14 @@ LABEL = "io.quorate.session"
 """Label of containers, networks and volumes; its value names the session."""
 
 LAB = "io.quorate.lab"
-"""The label instead of it where they outlive the process that started them; its value is the lab's
-name.
-"""
+"""Label of those that outlive the process that started them; its value is the lab's name."""
 
 
 @lru_cache(maxsize=1)
 def engine() -> "DockerClient":
-    """The engine that the environment names (`DOCKER_HOST`), or the local one.
+    """Return the engine of `DOCKER_HOST`, or the local one.
 
-    Raises `ClusterError` if there is none, with the remedy.
+    Raises `ClusterError` with a remedy if none responds.
     """
     try:
         from docker.errors import DockerException
@@ -53,29 +54,30 @@ def engine() -> "DockerClient":
         client.ping()
     except DockerException as error:
         raise ClusterError(
-            f"no container engine answers: {_why(str(error))}",
-            "start Docker, or name its address in DOCKER_HOST. On Debian and Ubuntu docker/engine of quorate's repository installs and starts one",
+            f"no container engine responds: {_reason(str(error))}",
+            "start Docker, or set DOCKER_HOST to its address. "
+            "On Debian and Ubuntu, docker/engine of quorate's repository installs and starts one",
         ) from None
     return client
 
 
-def _why(text: str) -> str:
-    """An exception of Docker's package, which holds others in its text, in a few words."""
+def _reason(text: str) -> str:
+    """Shorten an exception of Docker's package, whose text contains others."""
     for name, words in (
-        ("FileNotFoundError", "its socket is not there"),
-        ("PermissionError", "this user may not use it"),
+        ("FileNotFoundError", "its socket does not exist"),
+        ("PermissionError", "this user has no permission to use it"),
     ):
         if name in text:
             return words
     refused = _ERRNO.search(text)
     if refused:
         return f"{os.environ.get('DOCKER_HOST', 'the local one')}: {refused[1]}"
-    return next(iter(text.splitlines()), "no reason is given")
+    return next(iter(text.splitlines()), "unknown reason")
 
 
 @contextlib.contextmanager
 def engine_errors(what: str) -> Iterator[None]:
-    """Say in one line what the engine refused. `what`: what was to be done."""
+    """Raise `ClusterError` for errors of the engine, in one line. `what`: what failed."""
     from docker.errors import APIError
 
     try:
@@ -85,19 +87,20 @@ def engine_errors(what: str) -> Iterator[None]:
         taken = _TAKEN.search(reason)
         if taken:
             raise ClusterError(
-                f"{what}: port {taken[1]} of 127.0.0.1 is taken",
-                f"end what listens there: ss -ltnp sport = :{taken[1]}",
+                f"{what}: port {taken[1]} of 127.0.0.1 is in use",
+                f"stop the process that listens there: ss -ltnp sport = :{taken[1]}",
             ) from None
         raise ClusterError(f"{what}: the container engine refuses: {reason}") from None
 
 
 class Session:
-    """A label for what one process starts, and a watcher that removes all of it when the process ends, however it ends.
+    """A label for everything that one process starts, and a watcher that removes it afterwards.
 
-    testcontainers' own watcher (Ryuk) is a container, whose image cannot be had everywhere; ours is
-    a small Python process. It notices the end of this process by the end of its standard input.
+    The watcher is a small Python process. It removes everything when this process ends, which it
+    notices by the end of its standard input. testcontainers' own watcher (Ryuk) is a container,
+    whose image is not available everywhere.
 
-    `lab`: the name under which everything goes on without this process, once `keep` is called.
+    `lab`: a name under which everything remains after `keep`.
     """
 
     def __init__(self, lab: str | None = None) -> None:
@@ -112,21 +115,21 @@ class Session:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the tests, which clean up themselves then
+            start_new_session=True,  # Ctrl-C interrupts the tests, which then clean up
         )
 
     @property
     def labels(self) -> dict[str, str]:
-        """To be put on everything that is started."""
+        """Labels of everything that is started."""
         return {self._label: self.name}
 
     def close(self) -> None:
-        """Remove what is left and end the watcher."""
+        """Remove everything and end the watcher."""
         remove_labelled(self._label, self.name)
         self._end_watcher(b"")
 
     def keep(self) -> None:
-        """End the watcher and leave everything as it is."""
+        """End the watcher and keep everything."""
         self._end_watcher(b"keep")
 
     def _end_watcher(self, word: bytes) -> None:
@@ -134,7 +137,7 @@ class Session:
         if watcher is None:
             return
         if watcher.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):  # it has ended: nothing to tell it
+            with contextlib.suppress(BrokenPipeError):  # it has ended
                 watcher.stdin.write(word)
                 watcher.stdin.close()
         try:
@@ -145,10 +148,7 @@ class Session:
 
 
 def remove_labelled(label: str, value: str) -> int:
-    """Remove the containers, networks and volumes with a label; returns how many.
-
-    What is gone already does not matter.
-    """
+    """Remove the containers, networks and volumes with a label, and return how many."""
     from docker.errors import APIError, NotFound
 
     client = engine()
@@ -160,7 +160,7 @@ def remove_labelled(label: str, value: str) -> int:
                 container.remove(force=True, v=True)
                 removed += 1
             except APIError as error:
-                if error.status_code != 409:  # someone else is removing it
+                if error.status_code != 409:  # another process is removing it
                     raise
     for network in client.networks.list(filters=chosen):
         with contextlib.suppress(NotFound):

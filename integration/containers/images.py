@@ -1,4 +1,4 @@
-"""Which image a broker runs from: the official one, or its equivalent that docker/image builds where no registry can be reached."""
+"""Images of brokers: the official one, or its equivalent, which docker/image builds locally."""
 
 import os
 from collections.abc import Callable
@@ -16,15 +16,14 @@ OFFICIAL = "apache/kafka"
 EQUIVALENT = "quorate/kafka"
 
 
-def resolve_image(version: str, image: str | None = None, tell: Callable[[str], None] = lambda _: None) -> str:
-    """The image to run a Kafka version from.
+def resolve_image(version: str, image: str | None = None, on_progress: Callable[[str], None] = lambda _: None) -> str:
+    """Return the image for a Kafka version, and pull it if it is missing.
 
-    `image`, or `QUORATE_KAFKA_IMAGE` in the environment: "{version}" in it is replaced, and without
-    a tag the version is its tag. Otherwise whichever of apache/kafka and quorate/kafka
-    (docker/image) is there, and if neither is, apache/kafka. An image that is not there is pulled,
-    which `tell` is told. Raises `ClusterError`.
+    `image`, or `QUORATE_KAFKA_IMAGE` in the environment: "{version}" in it is replaced; without a
+    tag, the version is the tag. Otherwise the image is apache/kafka or quorate/kafka
+    (docker/image), whichever exists locally. Raises `ClusterError`.
     """
-    client = engine()  # first: it says what to install where Docker's package is missing
+    client = engine()  # first: its error says what to install if Docker's package is missing
     from docker.errors import APIError, ImageNotFound
 
     chosen = image or os.environ.get(IMAGE_VARIABLE)
@@ -35,21 +34,22 @@ def resolve_image(version: str, image: str | None = None, tell: Callable[[str], 
         except ImageNotFound:
             continue
         return name
-    tell(f"pulling {names[0]}")
+    on_progress(f"pulling {names[0]}")
     try:
         client.images.pull(names[0])
     except APIError as error:
         reason = str(error.explanation or error).splitlines()[0]
         raise ClusterError(
             f"image {names[0]} cannot be pulled ({reason})",
-            "check the name, which comes from the option for an image or from QUORATE_KAFKA_IMAGE"
+            "check the name in the option for the image or in QUORATE_KAFKA_IMAGE"
             if chosen
-            else f"build an equivalent with docker/image {version} of quorate's repository, or name another with QUORATE_KAFKA_IMAGE",
+            else f"build an equivalent with docker/image {version} of quorate's repository, "
+            "or set QUORATE_KAFKA_IMAGE to another image",
         ) from None
     return names[0]
 
 
 def name_image(image: str, version: str) -> str:
-    """The image with its tag."""
-    tagged = ":" in image.rpartition("/")[2] or "@" in image  # a colon before that is of the registry's port
+    """Return the image's name with a tag."""
+    tagged = ":" in image.rpartition("/")[2] or "@" in image  # an earlier colon is before a registry's port
     return image.replace("{version}", version) if tagged else f"{image}:{version}"

@@ -1,8 +1,8 @@
-"""Clusters that outlive the process that started them, found again by what the engine knows: no file tells of them.
+"""Labs in containers: clusters that outlive the process that started them.
 
-A lab is everything that carries the label LAB with its name. What stays the same (`ContainersPlan`,
-credentials) is in labels of its network; what may change, a broker's rack and version, in labels of
-its container.
+A lab is everything with the label LAB and its name. No file is needed. Labels of the network have
+what does not change (`ContainersPlan`, credentials). Labels of a container have the broker's rack
+and version.
 """
 
 import json
@@ -20,18 +20,18 @@ __all__ = ["check_name", "find_lab", "lab_labels", "lab_names", "lab_ports", "re
 _PLAN = "io.quorate.plan"
 _CREDENTIALS = "io.quorate.credentials"
 _UNREADABLE = (TypeError, LookupError, ValueError)
-"""What labels of another version of quorate lead to."""
+"""Errors from labels of another version of quorate."""
 
 
 def check_name(name: str) -> None:
-    """Raises `ClusterError` for names that containers cannot have, and for those of labs that are there."""
+    """Raise `ClusterError` for invalid names, and for those of existing labs."""
     check_lab_name(name)
     if name in lab_names():
-        raise ClusterError(f"there is a lab named {name} already")
+        raise ClusterError(f"a lab named {name} already exists")
 
 
 def lab_names() -> list[str]:
-    """The labs of which anything is there."""
+    """Return the names of labs, also of incomplete ones."""
     client = engine()
     chosen = {"label": LAB}
     labels = [container.labels for container in client.containers.list(all=True, filters=chosen, ignore_removed=True)]
@@ -41,13 +41,13 @@ def lab_names() -> list[str]:
 
 
 def lab_labels(plan: ContainersPlan, credentials: Credentials | None) -> dict[str, str]:
-    """Labels of a cluster's network, by which `find_lab` knows all of it again."""
+    """Return the labels of a cluster's network, from which `find_lab` restores it."""
     facts = {} if credentials is None else {_CREDENTIALS: json.dumps(credentials.facts)}
     return {_PLAN: json.dumps(plan.to_json()), **facts}
 
 
 def lab_ports() -> set[int]:
-    """Ports of this host that belong to labs, also while their brokers are stopped."""
+    """Return the ports of this host that belong to labs, also those of stopped brokers."""
     found: set[int] = set()
     for network in engine().networks.list(filters={"label": LAB}):
         with suppress(*_UNREADABLE):
@@ -56,21 +56,19 @@ def lab_ports() -> set[int]:
 
 
 def find_lab(name: str) -> tuple[ContainersPlan, Credentials | None]:
-    """What a lab consists of.
+    """Return the plan and the credentials of a lab.
 
-    Raises `ClusterError` if there is no such lab, not all of it, or one that an older quorate has
-    started.
+    Raises `ClusterError` if the lab does not exist, is incomplete, or was started by another
+    version of quorate.
     """
     networks = engine().networks.list(filters={"label": f"{LAB}={name}"})
     labels = [network.attrs["Labels"] for network in networks if _PLAN in network.attrs["Labels"]]
     if not labels:
-        there = lab_names()
-        if name in there:
-            raise ClusterError(
-                f"of the lab {name} only remains are there", f"remove them: quorate cluster down --name {name}"
-            )
+        names = lab_names()
+        if name in names:
+            raise ClusterError(f"the lab {name} is incomplete", f"remove it: quorate cluster down --name {name}")
         raise ClusterError(
-            f"there is no lab named {name}" + (f", only {', '.join(there)}" if there else ""),
+            f"there is no lab named {name}" + (f", only {', '.join(names)}" if names else ""),
             f"start it: quorate cluster up --name {name}",
         )
     try:
@@ -79,7 +77,7 @@ def find_lab(name: str) -> tuple[ContainersPlan, Credentials | None]:
     except _UNREADABLE:
         raise ClusterError(
             f"the lab {name} was started by another version of quorate",
-            f"use that, or remove the lab: quorate cluster down --name {name}",
+            f"use that version, or remove the lab: quorate cluster down --name {name}",
         ) from None
 
 
@@ -88,5 +86,5 @@ def _plan(labels: Mapping[str, str]) -> ContainersPlan:
 
 
 def remove_lab(name: str) -> bool:
-    """Remove a lab with its data, or what is left of one; whether there was anything."""
+    """Remove a lab with its data, also an incomplete one. Returns whether anything was removed."""
     return remove_labelled(LAB, name) > 0

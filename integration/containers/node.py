@@ -1,7 +1,7 @@
-"""One Kafka process in a container: its properties, its start, and what may be done to it from outside.
+"""One Kafka process in a container: how it is configured, started, stopped and paused.
 
-A node is a name, a volume and a port that stay, and a container that is made anew for each start:
-so a start may bring another rack, another configuration or another Kafka version on the same data.
+A node has a name, a volume and a port that do not change. Each start creates a new container, which
+may have another rack, configuration or Kafka version on the same data.
 """
 
 import contextlib
@@ -21,14 +21,13 @@ __all__ = ["Node"]
 
 _VERSION = "io.quorate.version"
 _RACK = "io.quorate.rack"
-"""Labels of the container: what it was started with."""
+"""Labels of a container: the version and the rack of its start."""
 
 _PROPERTIES = "/tmp/server.properties"
-# Formatting is a JVM of its own, so it is done once. Both steps as the same user, whatever the
-# image's.
+# Formatting takes another JVM, so it is done once. Both steps run as the same user.
 _START_SCRIPT = "/tmp/start.sh"
-# Classes that an image has ready for the JVM (the official one has, and those of docker/image) take
-# 2/5 off a start's CPU time.
+# A class data archive, as in the official image and in those of docker/image, saves 2/5 of the CPU
+# time of a start.
 _START = f"""set -e
 if [ -f /opt/kafka/kafka.jsa ]; then
     export KAFKA_JVM_PERFORMANCE_OPTS="$KAFKA_JVM_PERFORMANCE_OPTS -XX:SharedArchiveFile=/opt/kafka/kafka.jsa"
@@ -39,8 +38,7 @@ fi
 exec /opt/kafka/bin/kafka-server-start.sh {_PROPERTIES}
 """
 
-# Tests share two cores with the brokers: the quick compiler and the small collector start faster
-# and take less.
+# Tests share two cores with the brokers: C1 and the serial collector start faster and use less CPU.
 _ENVIRONMENT = {
     "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
 }
@@ -48,7 +46,7 @@ _ENVIRONMENT = {
 
 _FREEZE_MS = 60_000
 
-_WRONG = (" ERROR ", " FATAL ", "Exception", "Caused by")
+_ERROR_WORDS = (" ERROR ", " FATAL ", "Exception", "Caused by")
 
 
 class Node:
@@ -75,8 +73,8 @@ class Node:
         self.name = name
         self.version = version
         self.rack = rack
-        self.wanted = False
-        """Whether it was started and not stopped since."""
+        self.should_run = False
+        """Whether the node was started, and not stopped since."""
         self._session = session
         self._network = network
         self._ports = dict(ports)
@@ -87,14 +85,14 @@ class Node:
         self._volume = self._full_name = f"quorate-{session.name}-{name}"
 
     def adopt(self) -> None:
-        """Take over what another process has started."""
+        """Attach to the container that another process has started."""
         from docker.errors import NotFound
 
-        with contextlib.suppress(NotFound):  # that process ended between two starts
+        with contextlib.suppress(NotFound):  # that process stopped the node and ended before a start
             self._container = engine().containers.get(self._full_name)
             self.version = self._container.labels[_VERSION]
             self.rack = self._container.labels[_RACK] or None
-            self.wanted = self.state != "stopped"
+            self.should_run = self.state != "stopped"
 
     def start(
         self,
@@ -106,21 +104,18 @@ class Node:
         format_options: str = "",
         files: Sequence[tuple[bytes, str, int]] = (),
     ) -> None:
-        """Start the process on the node's data.
+        """Start the process on the node's data. Returns when the container runs.
 
-        Returns when the container runs, which is before Kafka answers.
-
-        `files`: contents, path and mode of further files; `format_options`: of kafka-storage.sh,
-        for the first start.
+        `files`: contents, path and mode of further files. `format_options`: options of
+        kafka-storage.sh for the first start.
         """
         from testcontainers.core.config import testcontainers_config
         from testcontainers.core.container import DockerContainer
 
-        # Our own watcher cleans up (engine.py); Ryuk's image cannot be had everywhere.
+        # Our own watcher cleans up (engine.py); Ryuk's image is not available everywhere.
         testcontainers_config.ryuk_disabled = True
-        engine().volumes.create(
-            self._volume, labels=self._session.labels, driver_opts=self._disk()
-        )  # or nothing, if it is there
+        # This does nothing if the volume exists.
+        engine().volumes.create(self._volume, labels=self._session.labels, driver_opts=self._disk())
         self._discard()
         text = "".join(f"{name}={_escape(str(value))}\n" for name, value in properties.items())
         container = (
@@ -141,23 +136,23 @@ class Node:
             .with_envs(**self._environment, FORMAT_OPTIONS=format_options)
             .with_volume_mapping(self._volume, DATA, "rw")
         )
-        ports: dict[Any, Any] = container.ports  # its own methods publish on every interface
+        ports: dict[Any, Any] = container.ports  # the methods of DockerContainer publish on all interfaces
         ports.update({inside: ("127.0.0.1", outside) for outside, inside in self._ports.items()})
         with engine_errors(f"{self.name} cannot be started"):
             container.start()
-        self.version, self.rack, self.wanted = version, rack, True
+        self.version, self.rack, self.should_run = version, rack, True
         self._container = container.get_wrapped_container()
 
     @property
     def container(self) -> "Container":
-        """The container of the latest start, running or not."""
+        """Container of the latest start, running or not."""
         if self._container is None:
             raise ClusterError(f"{self.name} has not been started")
         return self._container
 
     @property
     def state(self) -> str:
-        """What it is doing: running, paused or stopped."""
+        """State of the process: running, paused or stopped."""
         if self._container is None:
             return "stopped"
         self._container.reload()
@@ -165,38 +160,37 @@ class Node:
 
     @property
     def image(self) -> str:
-        """What it runs from, as it was named at the latest start; empty before that."""
+        """Image of the latest start; empty before that."""
         return "" if self._container is None else str(self._container.attrs["Config"]["Image"])
 
     @property
     def exit_code(self) -> int | None:
-        """What the process ended with; `None` while it runs."""
+        """Exit code of the process; `None` while it runs."""
         if self._container is None:
             return None
         self._container.reload()
         return None if self._container.status != "exited" else int(self._container.attrs["State"]["ExitCode"])
 
     def stop(self, timeout_ms: int) -> None:
-        """Ask the process to end, and end it after `timeout_ms` if it does not."""
+        """Terminate the process, and kill it after `timeout_ms` if it still runs."""
         with engine_errors(f"{self.name} cannot be stopped"):
-            self.resume()  # a frozen process cannot be asked
+            self.resume()  # a frozen process does not handle signals
             if self.state == "running":
                 self.container.stop(timeout=max(1, timeout_ms // 1000))
-        self.wanted = False
+        self.should_run = False
 
     def kill(self) -> None:
-        """End the process at once. One that has ended is left as it is."""
+        """Kill the process, if it runs."""
         with engine_errors(f"{self.name} cannot be killed"):
             self.resume()
             if self.state == "running":
                 self.container.kill()
-        self.wanted = False
+        self.should_run = False
 
     def pause(self) -> None:
-        """Freeze the process.
+        """Freeze the process. Raises `ClusterError`.
 
-        Tried again where runc gives up: with cgroups v1 it may fail to freeze on a busy machine
-        (moby#48205). Raises `ClusterError`.
+        Retries if runc fails: with cgroups v1 that happens on a busy machine (moby#48205).
         """
         with engine_errors(f"{self.name} cannot be paused"):
             wait_for(f"{self.name} can be frozen by the container engine", self._freeze, _FREEZE_MS)
@@ -213,43 +207,45 @@ class Node:
         return True
 
     def resume(self) -> None:
-        """Let it go on, if it is frozen."""
+        """Resume the process, if it is frozen."""
         if self.state == "paused":
             with engine_errors(f"{self.name} cannot be resumed"):
                 self.container.unpause()
 
     def run(self, *command: str) -> str:
-        """Run a command in the container; its standard output.
+        """Run a command in the container, and return its standard output.
 
         Raises `ClusterError` with its output if it fails.
         """
         code, (out, err) = self.container.exec_run(list(command), user="root", demux=True)
         if code != 0:
-            raise ClusterError(
-                f"{self.name}: {' '.join(command)} ended with {code}: {(err or out or b'').decode(errors='replace').strip()}"
-            )
+            output = (err or out or b"").decode(errors="replace").strip()
+            raise ClusterError(f"{self.name}: {' '.join(command)} exited with status {code}: {output}")
         return (out or b"").decode(errors="replace")
 
     @property
     def address(self) -> str:
-        """The container's address within the network."""
+        """Address of the container within the network."""
         self.container.reload()
         (found,) = [net["IPAddress"] for net in self.container.attrs["NetworkSettings"]["Networks"].values()]
         return str(found)
 
     def log(self) -> str:
-        """What the process has logged, over all its starts."""
+        """Return the log of the process, over all its starts."""
         now = "" if self._container is None else self._container.logs().decode(errors="replace")
         return self._earlier_logs + now
 
     def log_excerpt(self, lines: int = 15) -> str:
-        """The last lines of the log that tell of something wrong; if none does, the last lines."""
+        """Return the last lines of the log with errors, or the last lines if none has an error."""
         logged = self.log().splitlines()
-        wrong = [line for line in logged if any(word in line for word in _WRONG)]
-        return "\n".join((wrong or logged)[-lines:])
+        errors = [line for line in logged if any(word in line for word in _ERROR_WORDS)]
+        return "\n".join((errors or logged)[-lines:])
 
     def _disk(self) -> dict[str, str]:
-        """A disk of a limited size is memory, and empty again at the next start; any other one is the host's."""
+        """Return the volume's options.
+
+        A disk of limited size is in memory, and empty at each start.
+        """
         if self.disk_mb is None:
             return {}
         return {"type": "tmpfs", "device": "tmpfs", "o": f"size={self.disk_mb}m"}
@@ -266,5 +262,5 @@ class Node:
 
 
 def _escape(value: str) -> str:
-    """A value as a Java properties file has it."""
+    """Escape a value for a Java properties file."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")

@@ -1,9 +1,7 @@
-"""What a cluster consists of: its brokers and controllers, their ports, and the server.properties of each.
+"""`ContainersPlan`: brokers, controllers, ports and server.properties of a cluster in containers.
 
-Nothing is started here.
-
-A plan is what stays the same from start to start. Racks and versions are those of the first start:
-a node's container says what they are now.
+A plan does not change between starts. Its racks and versions are those of the first start; labels
+of a node's container have the current ones.
 """
 
 import base64
@@ -18,10 +16,10 @@ from quorate.integration.plan import ClusterPlan
 __all__ = ["CLIENT_PORT", "DATA", "ContainersPlan"]
 
 CLIENT_PORT = 9092
-"""Where a broker listens, in its container, for clients on this host."""
+"""Port in a broker's container for clients on this host."""
 
 DATA = "/var/lib/kafka/data"
-"""Where a node's log directory is mounted."""
+"""Mount point of a node's log directory."""
 
 _FIRST_CONTROLLER = 101
 
@@ -38,9 +36,9 @@ _DEFAULTS: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainersPlan(ClusterPlan):
-    """What a cluster in containers consists of.
+    """Configuration of a cluster in containers.
 
-    `disk_mb`: broker → size of its disk, where that is limited.
+    `disk_mb`: broker → size of its disk, if limited.
     """
 
     heap_mb: int
@@ -61,7 +59,10 @@ class ContainersPlan(ClusterPlan):
         disk_mb: Mapping[int, int],
         ports: Sequence[int],
     ) -> Self:
-        """A new cluster: brokers 1, 2, …, in turn in `racks`, each with its port; controllers 101, 102, …."""
+        """Return the plan of a new cluster.
+
+        Brokers are 1, 2, …, round-robin in `racks`. Separate controllers are 101, 102, ….
+        """
         by_number = racks_of_brokers(brokers, racks)
         return cls(
             cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode(),
@@ -78,28 +79,29 @@ class ContainersPlan(ClusterPlan):
 
     @property
     def names(self) -> dict[int, str]:
-        """Every node's name in the cluster's network: controllers of their own first, as they are upgraded."""
+        """Names of nodes in the cluster's network, in the order of upgrades: controllers first."""
         return {number: f"controller-{number}" for number in self.controllers} | {
             number: f"broker-{number}" for number in self.ports
         }
 
     @property
     def voters(self) -> dict[int, str]:
-        """The nodes that are controllers, by name."""
+        """Nodes that are controllers → their names."""
         return {number: self.names[number] for number in self.controllers or sorted(self.ports)[:3]}
 
     def server_properties(self, number: int, rack: str | None, security: Mapping[str, object]) -> dict[str, object]:
-        """What a node is started with, in a rack.
+        """Return the server.properties of a node.
 
         `security`: properties of its listener for clients.
         """
         replicas = min(3, len(self.ports))
         in_sync = max(1, replicas - 1)
+        protocol = "SASL_SSL" if self.secure else "PLAINTEXT"
         properties: dict[str, object] = {
             "node.id": number,
             "controller.quorum.voters": ",".join(f"{voter}@{name}:9093" for voter, name in self.voters.items()),
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": f"INTERNAL:PLAINTEXT,CLIENT:{'SASL_SSL' if self.secure else 'PLAINTEXT'},CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": f"INTERNAL:PLAINTEXT,CLIENT:{protocol},CONTROLLER:PLAINTEXT",
             "log.dirs": DATA,
             **_DEFAULTS,
             "offsets.topic.replication.factor": replicas,

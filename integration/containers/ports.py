@@ -1,4 +1,4 @@
-"""Ports of this host, chosen before a container starts: brokers advertise them, and keep them over restarts."""
+"""Ports of this host. They are chosen before containers start, because brokers advertise them."""
 
 import random
 import socket
@@ -9,13 +9,13 @@ from quorate.cluster.errors import ClusterError
 
 __all__ = ["accepts", "free_ports"]
 
-_PATIENCE_S = 0.2
+_OPEN_S = 0.2
 
 
 def free_ports(count: int, avoid: Collection[int] = ()) -> list[int]:
-    """Ports of 127.0.0.1 that nothing listens on, below those that the system hands out for outgoing connections, which would take them away again.
+    """Return free ports of 127.0.0.1, below the range of ephemeral ports.
 
-    `avoid`: ports of brokers that are stopped at the moment.
+    `avoid`: ports of stopped brokers. Raises `ClusterError` if too few are free.
     """
     found: list[int] = []
     for port in random.sample([port for port in range(20_000, 32_000) if port not in avoid], 1000):
@@ -27,16 +27,16 @@ def free_ports(count: int, avoid: Collection[int] = ()) -> list[int]:
 
 
 def accepts(port: int) -> bool:
-    """Whether something listens behind a port of 127.0.0.1 and keeps the connection.
+    """Return whether a port of 127.0.0.1 accepts a connection and keeps it open.
 
-    The engine's proxy accepts connections before the broker does, and then closes them. A Kafka
-    client would log that as an error, and try ever more rarely.
+    The engine's proxy accepts connections before the broker listens, and then closes them. A Kafka
+    client would log that as an error and back off.
     """
     try:
         with socket.create_connection(("127.0.0.1", port), 1) as connection:
-            connection.settimeout(_PATIENCE_S)
+            connection.settimeout(_OPEN_S)
             return connection.recv(1) != b""
     except TimeoutError:
-        return True  # it waits for us to speak
+        return True  # it waits for a request
     except OSError:
         return False

@@ -1,7 +1,4 @@
-"""When a cluster in containers is ready: what its nodes do by the engine's account, and what each broker knows of the others.
-
-Nothing is started or stopped here.
-"""
+"""Readiness of a cluster in containers: states of its nodes, and each broker's metadata."""
 
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
@@ -21,15 +18,15 @@ __all__ = ["ObservedCluster"]
 
 
 class ObservedCluster(Cluster, ABC):
-    """A cluster whose brokers are nodes: which there are, and waiting for them."""
+    """A cluster of nodes in containers: its brokers, and waiting for them."""
 
     _plan: ContainersPlan
     _nodes: dict[int, Node]
-    _tell: Callable[[str], None]
+    _on_progress: Callable[[str], None]
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses for clients on this host: "127.0.0.1:port" of every broker, separated by commas."""
+        """Addresses for clients on this host: "127.0.0.1:port" of each broker, comma-separated."""
         return ",".join(f"127.0.0.1:{port}" for port in self._plan.ports.values())
 
     @property
@@ -52,22 +49,25 @@ class ObservedCluster(Cluster, ABC):
         return self._nodes[broker]
 
     def wait_ready(self) -> None:
-        """Wait until every broker that was started is registered and unfenced and each partition of `__consumer_offsets` has a leader."""
+        """Wait until all running brokers are unfenced, and `__consumer_offsets` has leaders.
+
+        Raises `ClusterError` after `timeout_ms`, with log excerpts.
+        """
         from kafka.errors import KafkaError
 
         running = {info.id: info.rack for info in self.brokers if info.state == "running"}
-        self.close_admin()  # it may know brokers that are gone, and a controller that was another
+        self.close_admin()  # its metadata may be of stopped brokers and another controller
         try:
             self._check_that_none_ended()
             for done, broker in enumerate(running):
-                self._tell(f"waiting for brokers ({done} of {len(running)} ready)")
+                self._on_progress(f"waiting for brokers ({done} of {len(running)} ready)")
                 wait_for(
-                    f"broker {broker} knows all of brokers {sorted(running)} and their racks",
+                    f"broker {broker} has brokers {sorted(running)} and their racks in its metadata",
                     partial(self._knows, broker, running),
                     self.timeout_ms,
                     also=(KafkaError,),
                 )
-            self._tell("waiting for __consumer_offsets")
+            self._on_progress("waiting for __consumer_offsets")
             wait_for(
                 "__consumer_offsets has leaders",
                 self._offsets_topic_led,
@@ -75,8 +75,8 @@ class ObservedCluster(Cluster, ABC):
                 also=(KafkaError, ClusterError),
             )
         except ClusterError as error:
-            # Where a node has ended, the others only wait for it.
-            nodes = [node for node in self._nodes.values() if node.wanted and node.state == "stopped"]
+            # If a node has ended, the others wait for it, and their logs do not help.
+            nodes = [node for node in self._nodes.values() if node.should_run and node.state == "stopped"]
             tails = "".join(
                 f"\n--- {node.name} ({node.state})\n{node.log_excerpt()}" for node in nodes or self._nodes.values()
             )
@@ -99,21 +99,21 @@ class ObservedCluster(Cluster, ABC):
 
     def _check_that_none_ended(self) -> None:
         for node in self._nodes.values():
-            # 137 and 143 are left by whoever ends it from outside.
-            if node.wanted and node.exit_code not in (None, 137, 143):
-                raise ClusterError(f"{node.name} ended by itself with exit code {node.exit_code}")
+            # 137 and 143: killed or terminated from outside.
+            if node.should_run and node.exit_code not in (None, 137, 143):
+                raise ClusterError(f"{node.name} exited with status {node.exit_code}")
 
     def _offsets_topic_led(self) -> bool:
         try:
             partitions = self.describe_topic(CONSUMER_OFFSETS)["partitions"]
         except ClusterError:
-            # Asking for a coordinator makes the broker create the topic.
+            # A request for a coordinator makes the broker create the topic.
             self.admin.list_group_offsets("quorate-readiness")
             raise
         return all(part["leader_id"] >= 0 for part in partitions)
 
     def wait_fenced(self, broker: int) -> None:
-        """Wait until the others have noticed that a broker does not answer any more, and lead in its place."""
+        """Wait until the other brokers have fenced a broker that does not respond."""
         from kafka.errors import KafkaError
 
         self._node(broker)
@@ -125,4 +125,4 @@ class ObservedCluster(Cluster, ABC):
                 known = metadata_from(self.admin, other)
                 return broker not in {found["node_id"] for found in known["brokers"]}
 
-            wait_for(f"broker {other} takes broker {broker} for gone", fenced, self.timeout_ms, also=(KafkaError,))
+            wait_for(f"broker {other} sees broker {broker} as fenced", fenced, self.timeout_ms, also=(KafkaError,))

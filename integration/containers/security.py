@@ -1,4 +1,4 @@
-"""A listener with TLS and a login (SASL_SSL, SCRAM-SHA-512): certificate, user, and what brokers and clients need to know of them."""
+"""Credentials for a listener with SASL_SSL and SCRAM-SHA-512: certificate, user, and configs."""
 
 import base64
 import secrets
@@ -12,18 +12,20 @@ from quorate.integration.containers.engine import Session, engine
 __all__ = ["Credentials"]
 
 _KEYSTORE = "/tmp/keystore.p12"
-# keytool comes with the Java that every Kafka image has. The certificate is its own authority, and
-# holds for every broker.
-_MAKE_CERTIFICATE = """set -e
-keytool -genkeypair -alias kafka -keyalg EC -groupname secp256r1 -validity 3650 -dname CN=quorate-test-cluster -ext bc:c=ca:true \
-    -ext "SAN=ip:127.0.0.1,dns:localhost,$NAMES" -keystore /tmp/made.p12 -storetype PKCS12 -storepass "$PASSWORD" >/dev/null 2>&1
+_LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+# keytool is part of the Java in every Kafka image. The certificate is self-signed, and valid for
+# all brokers.
+_GENERATE_CERTIFICATE = """set -e
+keytool -genkeypair -alias kafka -keyalg EC -groupname secp256r1 -validity 3650 -dname CN=quorate-test-cluster \
+    -ext bc:c=ca:true -ext "SAN=ip:127.0.0.1,dns:localhost,$NAMES" \
+    -keystore /tmp/made.p12 -storetype PKCS12 -storepass "$PASSWORD" >/dev/null 2>&1
 keytool -exportcert -rfc -alias kafka -keystore /tmp/made.p12 -storepass "$PASSWORD" 2>/dev/null
 base64 /tmp/made.p12
 """
 
 
 class Credentials:
-    """What brokers and clients share. `facts`: all of it, in a form that JSON can hold."""
+    """Certificate and user of a cluster. `facts`: all of it, for JSON."""
 
     def __init__(self, facts: Mapping[str, str]) -> None:
         self.facts = dict(facts)
@@ -37,18 +39,15 @@ class Credentials:
         self.ca_file.write_text(self.certificate, "utf-8")
 
     @classmethod
-    def make(cls, image: str, session: Session, names: Iterable[str]) -> Self:
-        """Made anew for each cluster, and good for nothing else.
-
-        `names`: of the brokers. Raises `ClusterError`.
-        """
+    def generate(cls, image: str, session: Session, names: Iterable[str]) -> Self:
+        """Generate the credentials of a cluster. `names`: of the brokers. Raises `ClusterError`."""
         from docker.errors import ContainerError
 
         store_password = secrets.token_hex(16)
         try:
-            made: bytes = engine().containers.run(
+            generated: bytes = engine().containers.run(
                 image,
-                ["sh", "-c", _MAKE_CERTIFICATE],
+                ["sh", "-c", _GENERATE_CERTIFICATE],
                 entrypoint="",
                 user="root",
                 remove=True,
@@ -56,10 +55,12 @@ class Credentials:
                 environment={"NAMES": ",".join(f"dns:{name}" for name in names), "PASSWORD": store_password},
             )
         except ContainerError as error:
-            raise ClusterError(f"no certificate could be made with keytool in {image}: {error}") from None
-        certificate, end, keystore = made.decode().replace("\r", "").rpartition("-----END CERTIFICATE-----\n")
+            raise ClusterError(f"keytool in {image} failed to generate a certificate: {error}") from None
+        certificate, end, keystore = generated.decode().replace("\r", "").rpartition("-----END CERTIFICATE-----\n")
         if not certificate or not keystore:
-            raise ClusterError(f"keytool in {image} made no certificate: {made.decode(errors='replace')[:200]!r}")
+            raise ClusterError(
+                f"keytool in {image} generated no certificate: {generated.decode(errors='replace')[:200]!r}"
+            )
         return cls(
             {
                 "username": "quorate",
@@ -72,7 +73,7 @@ class Credentials:
 
     @property
     def files(self) -> list[tuple[bytes, str, int]]:
-        """What a broker's container gets: contents, path and mode."""
+        """Files for a broker's container: contents, path and mode."""
         return [(self._keystore, _KEYSTORE, 0o644)]
 
     @property
@@ -83,17 +84,17 @@ class Credentials:
             "ssl.keystore.type": "PKCS12",
             "ssl.keystore.password": self._store_password,
             "listener.name.client.sasl.enabled.mechanisms": "SCRAM-SHA-512",
-            "listener.name.client.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+            "listener.name.client.scram-sha-512.sasl.jaas.config": f"{_LOGIN_MODULE} required;",
         }
 
     @property
     def format_options(self) -> str:
-        """Options of kafka-storage.sh that put the user into the cluster's metadata."""
+        """Options of kafka-storage.sh that add the user to the cluster's metadata."""
         return f"--add-scram SCRAM-SHA-512=[name={self.username},password={self.password}]"
 
     @property
     def client_config(self) -> dict[str, Any]:
-        """What kafka-python's clients need."""
+        """Security configs for kafka-python's clients."""
         return {
             "security_protocol": "SASL_SSL",
             "sasl_mechanism": "SCRAM-SHA-512",

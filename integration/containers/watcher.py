@@ -1,9 +1,9 @@
-"""Removes what a session has started once the process that started it is gone.
+"""Removes what a session has started, once its process has ended.
 
-`python -m quorate.integration.containers.watcher LABEL VALUE`.
+`python -m quorate.integration.containers.watcher LABEL VALUE`
 
-That process holds the other end of our standard input: reading ends when it closes it, or dies. One
-byte instead means that everything shall stay.
+The process holds the other end of the standard input, which ends when the process closes it or
+dies. A byte on it means that everything is kept.
 """
 
 import signal
@@ -13,7 +13,7 @@ from quorate.integration.containers.engine import remove_labelled
 
 
 def main() -> None:
-    """Wait, then remove."""
+    """Wait for the end of the process, then remove."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not sys.stdin.buffer.read(1):
         remove_labelled(*sys.argv[1:])

@@ -148,6 +148,6 @@ def test_a_coordinator_whose_disk_is_full(secure_cluster: KafkaCluster, group_id
 
 def test_only_a_disk_of_a_limited_size_is_filled(secure_cluster: KafkaCluster) -> None:
     with pytest.raises(
-        ClusterError, match=r"broker-1 has no disk of its own to fill; start the cluster with disk_mb=\{1: 64\}"
+        ClusterError, match=r"broker-1 has no disk of limited size; start the cluster with disk_mb=\{1: 64\}"
     ):
         secure_cluster.fill_disk(1)

@@ -257,19 +257,19 @@ def test_a_second_start_of_the_same_name_does_not_harm_the_first(
     # As if both had looked before either began.
     monkeypatch.setattr(cluster_module, "check_name", lambda _: None)
     before = status(on)
-    with pytest.raises(ClusterError, match="network cannot be made"):
+    with pytest.raises(ClusterError, match="network cannot be created"):
         KafkaCluster(lab=lab, racks=["a"])
     assert status(on) == before
     with KafkaCluster.attach(lab):
         monkeypatch.undo()
-        with pytest.raises(ClusterError, match=f"there is a lab named {lab} already"):
+        with pytest.raises(ClusterError, match=f"a lab named {lab} already exists"):
             KafkaCluster(lab=lab, racks=["a"])
 
 
 def test_nothing_is_left_of_a_lab_that_did_not_come_up(name: str) -> None:
     ended = quorate("cluster", "up", "--name", name, "--racks", "a", "--property", "log.retention.hours=soon")
     assert (ended.status, ended.out) == (1, "")
-    assert "error: broker-1 ended by itself with exit code 1" in ended.err
+    assert "error: broker-1 exited with status 1" in ended.err
     assert "ConfigException" in ended.err
     assert things(name) == []
 
@@ -298,7 +298,7 @@ def test_a_port_that_is_taken_is_named(on: Callable[..., Ended], lab: str, name:
     port = status(on)["brokers"][0]["address"].partition(":")[2]
     ended = quorate("cluster", "up", "--name", name, "--racks", "a", "--port", port)
     assert (ended.status, ended.out) == (1, "")
-    assert f"error: broker-1 cannot be started: port {port} of 127.0.0.1 is taken" in ended.err
+    assert f"error: broker-1 cannot be started: port {port} of 127.0.0.1 is in use" in ended.err
     assert things(name) == []
 
 
@@ -341,7 +341,7 @@ def test_down_all_removes_every_lab_also_what_is_left_of_one(name: str, monkeypa
     engine().volumes.create(f"quorate-{name}-broker-1", labels={LAB: name})
     assert name in lab_names()
     remains = quorate("cluster", "status", "--name", name)
-    assert f"of the lab {name} only remains are there" in remains.err
+    assert f"the lab {name} is incomplete" in remains.err
     monkeypatch.setattr(
         "quorate.integration.containers.lab.lab_names", lambda: [name]
     )  # whoever runs this may have labs

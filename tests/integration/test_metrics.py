@@ -20,13 +20,13 @@ def test_not_ready_while_a_broker_is_down_and_unhealthy_while_nothing_answers(mo
     with EmbeddedCluster(racks=["a", "b"]) as kafka, metrics.serving_http(kafka, "127.0.0.1", 0) as port:
         url = f"http://127.0.0.1:{port}"
         kafka.stop_broker(2)
-        assert got(f"{url}/ready") == (503, '{"status": "brokers 2 do not serve"}\n')
+        assert got(f"{url}/ready") == (503, '{"status": "brokers 2 are down"}\n')
         assert got(f"{url}/health")[0] == 200
         go_on = threading.Event()
         waiting = threading.Thread(target=kafka.call, args=[lambda: go_on.wait(10)])
         waiting.start()
         for path in ("health", "ready", "metrics"):
-            assert got(f"{url}/{path}") == (503, '{"status": "the cluster did not answer within 100 ms"}\n')
+            assert got(f"{url}/{path}") == (503, '{"status": "the cluster did not respond within 100 ms"}\n')
         go_on.set()
         waiting.join()
 

@@ -124,7 +124,7 @@ def test_what_only_containers_have_is_refused_in_one_line(project: pytest.Pytest
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "no Kafka cluster: controllers cannot be had of an embedded cluster; run on real brokers: --kafka-runtime docker"
+            "no Kafka cluster: embedded clusters do not support controllers; use Kafka brokers: --kafka-runtime docker"
         ]
     )
     result.stdout.no_fnmatch_line("*Traceback*")
@@ -147,8 +147,8 @@ def test_a_marker_that_cannot_be_is_told_in_one_line(project: pytest.Pytester) -
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(
         [
-            "the marker kafka_topic takes no 3 without a name: kafka_topic(partitions=3)",
-            "the marker kafka_topic takes no partition, but partitions, replicas, assignment, config",
+            "the marker kafka_topic has no positional argument 3: use kafka_topic(partitions=3)",
+            "the marker kafka_topic has no argument partition; its arguments are partitions, replicas, assignment, config",
         ]
     )
     result.stdout.no_fnmatch_line("*plugin.py*")
@@ -172,7 +172,7 @@ def test_without_an_engine_a_test_says_so_in_one_line(
     given(project, [])
     result = project.runpytest_subprocess("--kafka-runtime", "docker")
     result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["no Kafka cluster: no container engine answers*DOCKER_HOST*"])
+    result.stdout.fnmatch_lines(["no Kafka cluster: no container engine responds*DOCKER_HOST*"])
     result.stdout.no_fnmatch_line("*another exception occurred*")
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*quorate/integration*")

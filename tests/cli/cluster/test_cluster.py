@@ -95,7 +95,7 @@ def test_a_missing_engine_is_an_error_with_a_remedy(quorate, no_engine, command)
     ended = quorate("cluster", *command)
     assert (ended.status, ended.out) == (1, "")
     error, remedy = ended.err.splitlines()
-    assert error == "error: no container engine answers: its socket is not there"
+    assert error == "error: no container engine responds: its socket does not exist"
     assert "start Docker" in remedy
 
 
@@ -106,7 +106,7 @@ def test_the_list_notes_that_labs_in_containers_are_missing_without_an_engine(
     ended = quorate("cluster", "list")
     assert (ended.status, ended.out) == (0, "")
     assert ended.err.splitlines() == [
-        "labs in containers are not shown: no container engine answers: its socket is not there",
+        "labs in containers are not shown: no container engine responds: its socket does not exist",
         "no lab exists; start one: quorate cluster up",
     ]
 
@@ -114,7 +114,7 @@ def test_the_list_notes_that_labs_in_containers_are_missing_without_an_engine(
 def test_an_unreachable_engine_is_named_by_its_address(quorate, no_engine, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     ended = quorate("cluster", "status")
-    assert ended.err.splitlines()[0] == "error: no container engine answers: tcp://127.0.0.1:9: Connection refused"
+    assert ended.err.splitlines()[0] == "error: no container engine responds: tcp://127.0.0.1:9: Connection refused"
 
 
 def test_the_python_api_names_the_missing_extra(monkeypatch):

@@ -62,7 +62,7 @@ def test_a_lab_runs_between_commands_and_its_data_outlives_its_process(labs):
     ended = labs("cluster", "status")
     assert ended.err.splitlines() == [
         "error: the process of the lab lab has ended",
-        "       start it again, with what was in it: quorate cluster up --name lab",
+        "       start it again with its data: quorate cluster up --name lab",
     ]
     assert "its process has ended" in labs("cluster", "list").out
     again = json.loads(labs("cluster", "up", "--json").out)
@@ -251,7 +251,7 @@ def test_two_simultaneous_starts_create_the_lab_of_the_first(labs, monkeypatch):
     assert lab.brokers[0].rack == "a"
     assert EmbeddedLab.remove("lab")
     with ExitStack() as stack:  # an existing lock file that no process holds does not block a start
-        assert stack.enter_context(embedded_lab._only_starter(lab_folder("lab"))) > 0
+        assert stack.enter_context(embedded_lab._starting_lock(lab_folder("lab"))) > 0
 
 
 def test_the_lab_process_accepts_exactly_the_calls_of_embedded_lab():
