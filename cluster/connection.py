@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
         try:
             answer = login.step(said)
         except LoginFailed as failed:
-            self.broker.note(f"refused a login from {self.host[1:]}: {failed}")
+            self.broker.note(f"rejected a login from {self.host[1:]}: {failed}")
             self.close()
             return
         if login.user is not None:

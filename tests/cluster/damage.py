@@ -499,7 +499,7 @@ class Case:
             raise Finding(f"refused ({said}), and changed {changed}")
         if str(data) not in said or "\n" in said:
             raise Finding(f"a refusal that names no file: {said}")
-        if "write the right cluster.id into it" in said:
+        if "correct its cluster.id" in said:
             return
         if "would be lost" not in said:
             raise Finding(f"a refusal that does not name what is lost: {said}")

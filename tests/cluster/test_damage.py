@@ -167,7 +167,7 @@ def test_a_bit_of_a_leader_epoch_is_noticed(tmp_path: Path) -> None:
     flip(path, positions(path)[2] + 15, bit=3)
     said = refused(tmp_path)
     assert said.startswith(
-        f"{path}, position {positions(path)[2]:,}: the batch has leader epoch 8, it was written in 0"
+        f"{path}, position {positions(path)[2]:,}: the batch has leader epoch 8; it was written with 0"
     )
 
 

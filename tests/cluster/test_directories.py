@@ -73,7 +73,7 @@ def test_the_log_directory_of_a_real_broker_is_left_alone(tmp_path: Path, meta: 
 
 def test_the_directory_of_one_broker_names_that_of_the_cluster(tmp_path: Path) -> None:
     core_of(tmp_path).close()
-    with pytest.raises(ClusterError, match=f"give the whole cluster's directory, {tmp_path}$"):
+    with pytest.raises(ClusterError, match=f"use that of the whole cluster, {tmp_path}$"):
         core_of(tmp_path / "broker-1")
 
 

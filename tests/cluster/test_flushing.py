@@ -484,7 +484,7 @@ def test_what_compaction_leaves_of_a_segment_is_on_the_disk_before_it_takes_its_
 def test_metadata_that_grew_is_on_the_disk_before_it_takes_the_place_of_what_there_was(
     running: Callable[..., EmbeddedCluster], disk: Disk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("quorate.cluster.storage.metadata._AT_LEAST_BYTES", 4000)
+    monkeypatch.setattr("quorate.cluster.storage.metadata._MIN_COMPACT_BYTES", 4000)
     cluster = with_topic(running())
     core = cluster.core
     assert core.data is not None

@@ -224,7 +224,7 @@ def test_a_cluster_that_was_closed_does_not_begin_again(tmp_path: Path) -> None:
 
 
 def test_metadata_that_grew_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.cluster.storage.metadata._AT_LEAST_BYTES", 1000)
+    monkeypatch.setattr("quorate.cluster.storage.metadata._MIN_COMPACT_BYTES", 1000)
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     topic = core.create_topic("a", partitions=2)
