@@ -123,9 +123,7 @@ def test_what_only_containers_have_is_refused_in_one_line(project: pytest.Pytest
     result = project.runpytest_subprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        [
-            "no Kafka cluster: embedded clusters do not support controllers; use Kafka brokers: --kafka-runtime docker"
-        ]
+        ["no Kafka cluster: embedded clusters do not support controllers; use Kafka brokers: --kafka-runtime docker"]
     )
     result.stdout.no_fnmatch_line("*Traceback*")
 
