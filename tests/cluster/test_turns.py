@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from quorate.cluster import turns
 from quorate.cluster.turns import Aside, Turns, Work
 
 
@@ -47,6 +49,30 @@ def test_two_large_requests_take_turns_and_others_come_in_between() -> None:
     work = [one for one in seen if one != "other"]
     assert work == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2), "a", "b"]
     assert all("other" in seen[at : at + 2] for at in range(2, len(seen) - 1))
+
+
+def test_a_turn_ends_after_some_hundredths_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ms = 0
+
+    def clock() -> float:
+        nonlocal now_ms
+        now_ms += 1
+        return now_ms / 1000
+
+    monkeypatch.setattr(turns, "perf_counter", clock)
+
+    async def run() -> list[Any]:
+        seen: list[Any] = []
+        own = Turns(fail)
+        own.run(steps("a", 500, seen), seen.append, fail)
+        while "a" not in seen:
+            seen.append("other")
+            await asyncio.sleep(0)
+        return seen
+
+    seen = asyncio.run(run())
+    others = [at for at, one in enumerate(seen) if one == "other"]
+    assert max(after - before for before, after in pairwise([-1, *others])) <= 30
 
 
 def test_what_is_only_computed_runs_in_a_thread_and_its_failure_comes_back() -> None:
