@@ -1,17 +1,16 @@
 """The group coordinator without sockets, files, threads or a clock.
 
-- `CoordinatorState`: what a partition of `__consumer_offsets` says, record by record: groups of
-  every kind, and offsets.
-- `GroupCoordinatorShard`: requests in, records and responses out; `PartitionRuntime` appends,
-  replays and responds; `CoordinatorRuntime` hosts those of all partitions.
-- `MetadataImage`, `TopicImage`: the topics that it knows; `RequestContext`: who asks, when, in
-  which version.
-- `MemoryLog`: the records in memory. `quorate.cluster.FileLog`: in files of Kafka's own form.
-- `quorate.coordinator.bulk`, with the extra `arrow`: the state of a log by its columns,
-  `load_state(folder)`.
-- `topic_hash`, `group_hash`: the hash by which a group notices that its topics have changed
-  (KIP-1101), equal to Apache Kafka's bit by bit; `HashAlgorithm` selects the KIP text's variant
-  instead.
+- `CoordinatorState`: the state of a partition of `__consumer_offsets`, replayed record by record:
+  groups of every type, and committed offsets.
+- `GroupCoordinatorShard`: handles requests and returns records and responses. `PartitionRuntime`
+  appends and replays the records, then responds. `CoordinatorRuntime` hosts the coordinators of all
+  partitions.
+- `MetadataImage`, `TopicImage`: brokers and topics. `RequestContext`: client, time and API version
+  of a request.
+- `MemoryLog`: a log in memory. `quorate.cluster.FileLog`: a log in files of Kafka's format.
+- `quorate.coordinator.bulk`, with the extra `arrow`: loads a log by columns, `load_state(folder)`.
+- `topic_hash`, `group_hash`: the metadata hash of KIP-1101, bit by bit equal to Apache Kafka's.
+  `HashAlgorithm` selects the variant in the text of the KIP instead.
 """
 
 from importlib import import_module
@@ -58,7 +57,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Names that bring NumPy along are imported when they are first asked for; the hashes do without."""
+    """Import names that need NumPy on first use, so that the hashes work without it."""
     if name in _MODULES:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,11 +1,11 @@
-"""What releases of Kafka do in different ways, by name: `Behaviour.of(version)`.
+"""How releases of Kafka differ: `Behaviour.of(version)`.
 
-The only place in the coordinator that knows numbers of releases.
+The only module of the coordinator that compares release numbers. A fix that was backported is
+listed with one release per line; earlier lines never have it.
 
-A fix that was taken over into older lines has a release per line; before the first line named,
-nobody has it. Only what shows in records or answers is here. Held against the coordinators of
-4.3.1, 4.2.1, 4.1.2 and 4.0.2; the others are told by what changed when (Kafka's issues, and its
-code).
+Only differences that show in records or responses are listed. Tests compare with the coordinators
+of 4.3.1, 4.2.1, 4.1.2 and 4.0.2. For other releases, the release of a change comes from Kafka's
+issues and code.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,11 @@ _4_3 = KafkaVersion(4, 3)
 
 
 def since(version: KafkaVersion, *releases: KafkaVersion) -> bool:
-    """Whether a release has what came with `releases`, one per line, oldest first: with its own line's, or with the newest if its line is newer than all."""
+    """Return whether a version contains a change that was released in `releases`.
+
+    `releases`: one per line, oldest first. A version of one of these lines is compared with the
+    release of its own line, any other with the newest.
+    """
     line = (version.major, version.minor)
     for release in releases:
         if (release.major, release.minor) == line:
@@ -33,40 +37,56 @@ def since(version: KafkaVersion, *releases: KafkaVersion) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """What one release does. Each flag says what newer releases do.
+    """The behaviour of one release. Each flag describes what newer releases do.
 
-    `metadata_hash`: groups keep a hash of what they subscribe to (KIP-1101), not records of type 4.
-    `topic_ids`: offsets are written with topic ids, in version 4 (KAFKA-14690).
-    `assignment_epochs`: partitions of members keep the epoch at which they were assigned, and
-    commits at earlier epochs are looked at one by one (KIP-1251). `first_epoch`: of a new group,
-    and `assignment_interval`: targets are not computed too often, and carry their time (KIP-1263).
+    Metadata and epochs:
 
-    `follows_subscription`: a member gives up topics that it no longer subscribes to, whatever its
-    target says (KAFKA-19431). `rejoins_at_0`: epoch 0 always passes (KAFKA-19233). `keeps_epoch`: a
-    member that has revoked partitions stays at its epoch until it reaches the target's
-    (KAFKA-19974). `takes_back`: what a member still has to revoke is free for itself (with
-    KAFKA-19862). `counts_trims`: to give up a topic without a new target makes the epoch the
-    previous one, too.
+    - `metadata_hash`: groups store a hash of their subscribed topics (KIP-1101), not a record of
+      type 4 (ConsumerGroupPartitionMetadata).
+    - `topic_ids`: offset commits are written in version 4, with topic ids (KAFKA-14690).
+    - `assignment_epochs`: members keep the epoch at which each partition was assigned; commits with
+      an older member epoch are checked per partition (KIP-1251).
+    - `first_epoch`: group epoch of a new group.
+    - `assignment_interval`: the assignment interval limits how often target assignments are
+      computed, and their records carry a timestamp (KIP-1263).
 
-    `regex_removal_bumps`: the group's epoch goes up if a member drops its expression (KAFKA-19891).
-    `rematches`: expressions are matched anew from time to time
-    (`group.consumer.regex.refresh.interval.ms`). `first_version`: of the metadata before there is
-    any.
+    Reconciliation:
 
-    `follows_target`: classic members of a consumer group join again when there is another target,
-    not already when there is another epoch (KIP-1263); a group that becomes classic as its last
-    member of the new protocol comes back as a classic one rebalances if its target is behind, not
-    if that member subscribes otherwise. `policy_closes`: the migration policy "disabled" keeps
-    classic members out (KAFKA-20640).
+    - `follows_subscription`: a member revokes topics that it no longer subscribes to, whatever its
+      target assignment contains (KAFKA-19431).
+    - `rejoins_at_0`: a member may always rejoin with epoch 0 (KAFKA-19233).
+    - `keeps_epoch`: a member that has revoked partitions keeps its epoch until it reaches the
+      target epoch (KAFKA-19974).
+    - `takes_back`: a member can be reassigned its own partitions pending revocation (with
+      KAFKA-19862).
+    - `counts_trims`: revoking a topic without a new target also updates the previous member epoch.
 
-    `deletes_topics_by_id`: offsets go with the topic id that was deleted, not with every partition
-    that was deleted under the name. `streams_groups`, `share_groups`: records of these groups can
-    be read; the share groups of 4.0, an early access, had others. `new_coordinator`: classic groups
-    have the coordinator of KIP-848, too. That of 3.9, unless it is told otherwise, is the older
-    one: its groups without members and offsets go as soon as any topic is deleted.
+    Regexes:
 
-    `forgets_start`: a producer that begins again with its transactional id has no start of a last
-    transaction.
+    - `regex_removal_bumps`: the group epoch is incremented if a member drops its regex
+      (KAFKA-19891).
+    - `rematches`: regexes are resolved again after `group.consumer.regex.refresh.interval.ms`.
+    - `first_version`: version of the metadata image before the first one is published.
+
+    Classic protocol:
+
+    - `follows_target`: classic members of a consumer group rejoin when the target assignment
+      changes, not already when the group epoch changes (KIP-1263). When the group's last member of
+      the new protocol is replaced by a static classic member, the downgraded group rebalances if
+      its target assignment is outdated, not if the subscription differs.
+    - `policy_closes`: the migration policy "disabled" rejects classic members (KAFKA-20640).
+    - `new_coordinator`: classic groups use the coordinator of KIP-848, too. Kafka 3.9 uses the
+      older one by default, which deletes groups without members and offsets as soon as any topic is
+      deleted.
+
+    Others:
+
+    - `deletes_topics_by_id`: offsets are deleted with the topic id, not with every deleted
+      partition of that topic name.
+    - `streams_groups`, `share_groups`: records of these groups are supported. The share groups of
+      4.0, an early access, had other records.
+    - `forgets_start`: a new producer epoch of a transactional id has no start time of a last
+      transaction.
     """
 
     metadata_hash: bool
@@ -95,7 +115,7 @@ class Behaviour:
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, version: KafkaVersion) -> Self:
-        """The behaviour of a release."""
+        """Return the behaviour of a release."""
         return cls(
             metadata_hash=since(version, _4_1),
             topic_ids=since(version, _4_1),

@@ -1,4 +1,4 @@
-"""The coordinator's configuration, by Kafka's names and with Kafka 4.3's defaults."""
+"""The coordinator's configs, by Kafka's names, with the defaults of Kafka 4.3."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -15,11 +15,11 @@ __all__ = ["GROUP_CONFIGS", "ConfigError", "CoordinatorConfig", "MigrationPolicy
 
 
 class ConfigError(QuorateError, ValueError):
-    """A config that is not known, or has a value that it cannot have."""
+    """An unknown config, or an invalid value of a config."""
 
 
 class MigrationPolicy(StrEnum):
-    """`group.consumer.migration.policy`: which groups of consumers become groups of the other protocol while members are in them."""
+    """`group.consumer.migration.policy`: which conversions of non-empty groups are allowed."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -28,25 +28,25 @@ class MigrationPolicy(StrEnum):
 
     @property
     def upgrades(self) -> bool:
-        """Whether a classic group becomes a consumer group when a member of the new protocol joins."""
+        """Whether a joining member of the new protocol converts a classic group."""
         return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
 
     @property
     def downgrades(self) -> bool:
-        """Whether a consumer group becomes a classic group when its last member of the new protocol leaves."""
+        """Whether a consumer group becomes classic after its last member of the new protocol."""
         return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorConfig:
-    """Configs of a broker that its coordinators follow.
+    """Configs of a broker that affect its coordinators.
 
-    A field's name is Kafka's with underscores; durations are in ms unless the name says otherwise.
+    A field has Kafka's name with underscores. Durations are in ms unless the name has another unit.
 
-    Beyond Kafka's: `kafka_version`, whose behaviour to follow; `hash_algorithm`, how metadata is
-    hashed (KIP-1101); `jdk`, whose collections to follow. `behaviour` follows from the version.
-    `group_consumer_client_assignors_enable`: whether members may run assignors (KIP-848, in no
-    release of Kafka).
+    Four fields are not Kafka's. `kafka_version` is the release whose behaviour to follow;
+    `behaviour` is derived from it. `hash_algorithm` selects the metadata hash (KIP-1101), `jdk` the
+    Java release whose iteration order to follow. `group_consumer_client_assignors_enable` enables
+    client-side assignors (KIP-848, in no release of Kafka).
     """
 
     group_consumer_session_timeout_ms: int = 45_000
@@ -85,11 +85,12 @@ class CoordinatorConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """From Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}; lists may be texts with commas.
+        """Create it from Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}.
+
+        Lists may be strings with commas. Missing configs have the defaults of the release in
+        "kafka.version".
 
         Raises `ConfigError`.
-
-        Configs that are not given have the defaults of the release that "kafka.version" names.
         """
         known = {field.name.replace("_", "."): field for field in fields(cls) if field.init}
         keys = config_keys(ConfigResourceType.BROKER, KafkaVersion.NEWEST)
@@ -110,15 +111,16 @@ GROUP_CONFIGS = frozenset(
     for kind in ("consumer", "share")
     for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
 )
-"""Dynamic configs of a group that its coordinator follows (KIP-848, KIP-932), each in place of the
-broker's of that name after "group.".
+"""Dynamic configs of a group (KIP-848, KIP-932).
+
+Each overrides the broker's config of the same name with the prefix "group.".
 """
 
 
 def group_configs(properties: Mapping[str, Any]) -> Mapping[str, int]:
-    """A group's own configs by the fields of `CoordinatorConfig`, from `GROUP_CONFIGS` and values; `None` leaves the broker's.
+    """Convert configs of a group, named as in `GROUP_CONFIGS`, to fields of `CoordinatorConfig`.
 
-    Raises `ConfigError`.
+    A value of `None` leaves the broker's config. Raises `ConfigError`.
     """
     keys = config_keys(ConfigResourceType.GROUP, KafkaVersion.NEWEST)
     chosen: dict[str, int] = {}
@@ -132,11 +134,11 @@ def group_configs(properties: Mapping[str, Any]) -> Mapping[str, int]:
 
 _PREFIX = "org.apache.kafka.coordinator.group.assignor."
 _ASSIGNORS = {f"{_PREFIX}UniformAssignor": "uniform", f"{_PREFIX}RangeAssignor": "range"}
-"""Kafka's classes behind the names, which `group.consumer.assignors` may name as well."""
+"""Kafka's class names, which `group.consumer.assignors` accepts as well."""
 
 
 def _check_assignors(names: tuple[str, ...]) -> None:
-    """As Kafka refuses to start without an assignor, or with one that it cannot find."""
+    """Reject a missing or unknown assignor, with which Kafka does not start."""
     name, valid = "group.consumer.assignors", ", ".join(_ASSIGNORS.values())
     if not any(names):
         raise ConfigError(f"Configuration '{name}' must not be empty. Valid values include: {valid}")
@@ -148,7 +150,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 def _converted(name: str, key: ConfigKey | None, value: Any, default: Any) -> Any:
-    """A value of a default's type. `key`: of Kafka's configs."""
+    """Convert a value to the type of the default. `key`: Kafka's definition of the config."""
     text = as_text(value)
     if key is not None and (problem := key.problem(text)):
         raise ConfigError(problem)
@@ -165,7 +167,7 @@ def _converted(name: str, key: ConfigKey | None, value: Any, default: Any) -> An
             case _:
                 return int(text)
     except (KeyError, ValueError):
-        raise ConfigError(f"{name} cannot be {value!r}: it takes {_takes(default)}") from None
+        raise ConfigError(f"invalid value {value!r} for {name}: must be {_takes(default)}") from None
 
 
 def _takes(default: Any) -> str:

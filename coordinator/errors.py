@@ -1,4 +1,4 @@
-"""Errors that are answers: a handler raises one, and the client gets its code."""
+"""Errors that a handler raises to fail a request with an error code."""
 
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.errors import QuorateError
@@ -8,13 +8,14 @@ __all__ = ["LONGEST_MESSAGE", "ApiError", "ErrorCode"]
 
 
 LONGEST_MESSAGE = 1_000
-"""Characters: a message may quote what a client sent, which may be longer than a response has room
-for.
-"""
+"""Characters. A message may quote client input that is longer than a response can carry."""
 
 
 class ApiError(QuorateError):
-    """A request, or a part of it, fails: `code` is Kafka's; `message` goes to the client where the response has a field for it."""
+    """Fails a request or a part of it.
+
+    `code` is Kafka's error code; `message` is sent if the response has a field for it.
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or code.name)

@@ -1,7 +1,6 @@
-"""`GroupCoordinatorShard`: the group coordinator of one partition of `__consumer_offsets`, composed of its handlers.
+"""`GroupCoordinatorShard`: a partition's group coordinator, with all handlers.
 
-What happens when a log was loaded, when topics change and when groups expire stands here in the
-order in which Kafka does it.
+It also orders the work after a load, after a metadata change and on expiry as Kafka does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,10 +75,7 @@ __all__ = ["GroupCoordinatorShard"]
 
 
 class GroupCoordinatorShard(CoordinatorShard):
-    """The shard with all its handlers.
-
-    Requests give records and a response; replaying the records changes the state.
-    """
+    """The shard with the handlers of all requests."""
 
     reads_columns = True
     handlers: ClassVar[Mapping[type[Message], Handler]] = {
@@ -112,7 +108,7 @@ class GroupCoordinatorShard(CoordinatorShard):
         ShareGroupDescribeRequest: share_group_describe_failed,
         StreamsGroupDescribeRequest: streams_group_describe_failed,
     }
-    """Responses whose errors do not stand in a field `error_code` alone."""
+    """Error responses of requests whose response has more than a field `error_code`."""
     on_consumer_groups: ClassVar[Mapping[type[Message], OnConsumerGroup]] = {
         JoinGroupRequest: join.join,
         SyncGroupRequest: follow.sync_group,
@@ -121,26 +117,23 @@ class GroupCoordinatorShard(CoordinatorShard):
     }
 
     def built_in(self) -> Sequence[ConsumerGroupExtension]:
-        """Client-side assignors, if they are enabled."""
+        """Return the client-side assignors, if enabled."""
         return (ClientAssignors(),) if self.config.group_consumer_client_assignors_enable else ()
 
     def handle(self, request: Message, context: RequestContext) -> Result[Any]:
         """Handle a request.
 
-        Raises `ApiError` where the whole response is an error: UNSUPPORTED_VERSION if nothing
-        handles such a request.
+        Raises `ApiError` if the request fails as a whole: UNSUPPORTED_VERSION without a handler.
         """
         try:
             handler = self.all_handlers[type(request)]
         except KeyError:
             name = api_of(type(request)).name
-            raise ApiError(
-                ErrorCode.UNSUPPORTED_VERSION, f"{name} is an API of a plug-in that is not enabled"
-            ) from None
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{name} requires a plug-in that is not enabled") from None
         return handler(self, request, context)
 
     def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
-        """The response to a request that failed as a whole."""
+        """Return the response to a request that failed as a whole."""
         failure = self.failures.get(type(request))
         if failure is not None:
             return failure(request, context, code, message)
@@ -162,21 +155,24 @@ class GroupCoordinatorShard(CoordinatorShard):
         self.state.replay(record, offset=offset, producer_id=producer_id, strict=strict)
 
     def replay_columns(self, blocks: Iterator["RawBlock"]) -> None:
-        """Apply all records of a log, with the same result. Needs pyarrow."""
+        """Replay a log by columns, with the same result. Needs pyarrow."""
         from quorate.coordinator.bulk import replay_blocks  # with the extra `arrow`
 
         replay_blocks(self.state, blocks, strict=True)
 
     def written(self) -> None:
-        """A batch is in the log, whose records are replayed now."""
+        """Take note that a batch is appended, before its records are replayed."""
         self.state.written()
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """The marker of a producer's transaction is in the log."""
+        """Complete or abort a producer's pending offsets after its marker is appended."""
         self.state.offsets.end_transaction(producer_id, commit=commit)
 
     def loaded(self, now_ms: int) -> Result[None]:
-        """The log has been replayed: sessions start anew, in the order of groups, so that timers that are due at once fire as in Kafka."""
+        """Start sessions after the log is replayed.
+
+        In Kafka's order of groups, so that timers that are due together fire in that order.
+        """
         for _, group in self.state.groups.ordered():
             if isinstance(group, ClassicGroup):
                 bring_to_life(self, group, now_ms)
@@ -189,19 +185,22 @@ class GroupCoordinatorShard(CoordinatorShard):
         return Result()
 
     def unloaded(self) -> None:
-        """Another broker coordinates the partition from now on.
+        """Fail pending requests, as another broker becomes the coordinator.
 
-        The shard must not be used any more.
+        The shard must not be used afterwards.
         """
         self.tasks.clear()
         let_go(self)
 
-    # ---- what happens without a request
+    # ---- metadata changes and expiry
 
     def take_image(
         self, image: MetadataImage, now_ms: int, delta: MetadataDelta | None = None
     ) -> tuple[MetadataDelta, list[Result[None]]]:
-        """The cluster's metadata has changed: how (`delta`, if that is known), and what is to be written for it."""
+        """Take new cluster metadata. `delta`: the differences, if known.
+
+        Returns the differences and the records to write.
+        """
         delta = delta or MetadataDelta.between(self.image, image)
         self.image = image
         self.forget_topic_hashes([*delta.changed, *(topic.name for topic in delta.deleted)])
@@ -212,7 +211,7 @@ class GroupCoordinatorShard(CoordinatorShard):
         ]
 
     def clean_up(self, now_ms: int) -> Result[None]:
-        """Expire offsets and empty groups, and do it again every `offsets.retention.check.interval.ms`."""
+        """Expire offsets and empty groups; repeats every `offsets.retention.check.interval.ms`."""
         expired = expire(self, now_ms)
         self._schedule_clean_up(now_ms)
         return expired

@@ -1,6 +1,6 @@
-"""What the coordinator knows of the cluster: brokers with racks, topics with ids and replicas.
+"""The cluster metadata that the coordinator uses: brokers with racks, topics with ids and replicas.
 
-Immutable; a change is another image.
+Images are immutable; each change creates a new one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ __all__ = ["MetadataDelta", "MetadataImage", "TopicImage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
-    """A topic: `replicas[i]` are the broker ids that partition i is assigned to, the leader's first, whether they are up or not.
+    """A topic. `replicas[i]`: the broker ids of partition i, preferred leader first, up or down.
 
-    `leadership`: goes up when leaders or replicas in sync change. Kafka takes the topic for changed
-    then, and looks at its racks again (KAFKA-17747).
+    `leadership`: increases when leaders or in-sync replicas change. Kafka then computes the topic's
+    hash again (KAFKA-17747).
     """
 
     name: str
@@ -29,15 +29,15 @@ class TopicImage:
 
     @property
     def partitions(self) -> int:
-        """How many partitions there are; they are numbered from 0."""
+        """The number of partitions, which are numbered from 0."""
         return len(self.replicas)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataImage:
-    """Brokers that are registered, with their racks, and topics by name.
+    """Registered brokers with their racks, and topics by name.
 
-    `version`: grows with each change (in Kafka, the offset of the metadata log).
+    `version`: increases with each change; in Kafka, the offset in the metadata log.
     """
 
     brokers: Mapping[int, str | None] = field(default_factory=dict)
@@ -48,44 +48,44 @@ class MetadataImage:
 
     @cached_property
     def topics_by_id(self) -> Mapping[Uuid, TopicImage]:
-        """The same topics by id."""
+        """The topics by id."""
         return {topic.id: topic for topic in self.topics.values()}
 
     def with_brokers(self, brokers: Mapping[int, str | None]) -> Self:
-        """The image with these brokers instead."""
+        """Return an image with these brokers."""
         return replace(self, brokers=dict(brokers), version=self.version + 1)
 
     def with_topics(self, topics: Iterable[TopicImage]) -> Self:
-        """The image with these topics instead.
+        """Return an image with these topics.
 
-        Raises `ValueError` for a name or id that is given twice.
+        Raises `ValueError` if a name or id occurs twice.
         """
         given = list(topics)
         by_name = {topic.name: topic for topic in given}
         if len(by_name) != len(given) or len({topic.id for topic in given}) != len(given):
-            raise ValueError("a topic name or id is given twice")
+            raise ValueError("duplicate topic name or id")
         return replace(self, topics=by_name, version=self.version + 1)
 
-    def with_changed(self, changed: Iterable[TopicImage], gone: Iterable[str] = ()) -> Self:
-        """The image with these topics, new or instead of those of their names, and without some.
+    def with_changed(self, changed: Iterable[TopicImage], deleted: Iterable[str] = ()) -> Self:
+        """Return an image with these topics added or replaced, and the `deleted` ones removed.
 
-        Takes no step for each topic that stays as it is.
+        The cost depends on the changed topics only.
         """
         topics = dict(self.topics)
-        for name in gone:
+        for name in deleted:
             topics.pop(name, None)
         topics.update((topic.name, topic) for topic in changed)
         return replace(self, topics=topics, version=self.version + 1)
 
     def racks(self, topic: TopicImage) -> list[tuple[str, ...]]:
-        """For each partition the racks of its replicas, repeated where replicas share one.
+        """Return the racks of each partition's replicas, repeated where replicas share one.
 
-        Brokers that are not registered or have no rack add none.
+        Brokers that are not registered or have no rack are left out.
         """
         return list(map(_RacksOf(self.brokers).__getitem__, topic.replicas))
 
     def topology(self, names: Sequence[str]) -> Topology:
-        """Those of the topics that exist, for assignors, in the order given."""
+        """Return the existing topics of these names, for assignors, in the order given."""
         return Topology(
             Topic(
                 name=name,
@@ -116,12 +116,11 @@ class _RacksOf(dict[tuple[int, ...], tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataDelta:
-    """What is different in a newer image, as far as groups care.
+    """The differences between two images that matter to groups.
 
-    `changed`: names of topics that are new or have another id, other partitions or other replicas;
-    `created`: of those, the new ones; `deleted`: topics as they were, also those that were created
-    anew under their name. A broker's rack alone changes no topic (KAFKA-17747 looks at topics
-    only).
+    `changed`: names of topics that are new, or whose id, partitions or replicas changed. `created`:
+    the new ones, including recreated topics. `deleted`: topics as they were, including recreated
+    ones. A changed broker rack changes no topic (KAFKA-17747 compares topics only).
     """
 
     changed: frozenset[str]
@@ -131,16 +130,15 @@ class MetadataDelta:
 
     @classmethod
     def between(cls, old: MetadataImage, new: MetadataImage) -> Self:
-        """What happened from one image to another."""
+        """Return the differences from `old` to `new`."""
         known = old.topics
-        # Most topics are the same object in both, and comparing fields is what takes long where
-        # there are thousands.
+        # Most topics are the same object in both; comparing the fields of thousands is slow.
         others = [name for name, topic in new.topics.items() if known.get(name) is not topic]
         changed = {name for name in others if known.get(name) != new.topics[name]}
         created = {name for name in changed if name not in known or known[name].id != new.topics[name].id}
         suspects = (known.keys() - new.topics.keys()) | created
         deleted: tuple[TopicImage, ...] = ()
-        if suspects:  # in the order that they had
+        if suspects:  # in the old order
             deleted = tuple(
                 topic for name, topic in known.items() if name in suspects and topic.id not in new.topics_by_id
             )

@@ -1,6 +1,6 @@
-"""The log of a coordinator: what `PartitionRuntime` writes to and loads from, and `MemoryLog`, which keeps it in memory; and a log's records as record batches.
+"""The coordinator's log: its interface, `MemoryLog`, and conversion to and from record batches.
 
-`MAPPED_ERRORS`: as which error a client gets what its coordinator's log says (Kafka's
+`MAPPED_ERRORS`: the error codes that clients get for errors of the log (Kafka's
 CoordinatorRuntime).
 """
 
@@ -43,12 +43,12 @@ MAPPED_ERRORS = {
 
 
 class AppendError(ApiError):
-    """A batch is rejected, or the log cannot be written."""
+    """The log rejected a batch or a marker, or cannot be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRecord:
-    """A record in a log, with its batch's facts.
+    """A record in a log, with fields of its batch.
 
     `producer_id`, `producer_epoch`: -1 outside transactions.
     """
@@ -72,7 +72,7 @@ class StoredMarker:
 
 
 class CoordinatorLog(Protocol):
-    """Where records go: a batch is written whole or not at all."""
+    """A log of records. Each batch is written completely or not at all."""
 
     def append(
         self,
@@ -85,26 +85,29 @@ class CoordinatorLog(Protocol):
         """Write one batch; returns the offset of its first record. Raises `AppendError`."""
 
     def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
-        """The records in as few batches as the log has room for; one that is too large alone is in a batch alone."""
+        """Split records into as few batches as the log accepts.
+
+        A record that exceeds the limit gets its own batch.
+        """
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
-        """Write the end of a transaction; returns its offset. Raises `AppendError`."""
+        """Write the end of a transaction; returns the marker's offset. Raises `AppendError`."""
 
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
-        """Everything, oldest first."""
+        """Read all records and markers, oldest first."""
 
 
 @runtime_checkable
 class ColumnarLog(CoordinatorLog, Protocol):
-    """A log that can be read many records at a time."""
+    """A log that can be read by columns."""
 
     def blocks(self) -> Iterator["RawBlock"] | None:
-        """Everything, oldest first; `None` if it cannot be read so here."""
+        """Read all blocks, oldest first; `None` if this log cannot be read by columns."""
 
 
 @dataclass
 class MemoryLog:
-    """A log in memory. `fail_next`: what the next append fails with."""
+    """A log in memory. `fail_next`: the error with which the next append fails."""
 
     stored: list[StoredRecord | StoredMarker] = field(default_factory=list)
     fail_next: ErrorCode | None = None
@@ -119,7 +122,7 @@ class MemoryLog:
     ) -> int:
         """Write one batch; returns the offset of its first record.
 
-        Raises `AppendError` if it was told to.
+        Raises `AppendError` if `fail_next` is set.
         """
         self._fail()
         first = len(self.stored)
@@ -136,13 +139,13 @@ class MemoryLog:
         return first
 
     def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
-        """All in one batch: there is no limit."""
+        """Return all records in one batch, as there is no size limit."""
         return [records]
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
         """Write the end of a transaction; returns its offset.
 
-        Raises `AppendError` if it was told to.
+        Raises `AppendError` if `fail_next` is set.
         """
         self._fail()
         self.stored.append(
@@ -157,7 +160,7 @@ class MemoryLog:
         return len(self.stored) - 1
 
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
-        """Everything, oldest first."""
+        """Read all records and markers, oldest first."""
         return iter(self.stored)
 
     def _fail(self) -> None:
@@ -176,9 +179,9 @@ def batch_of(
     leader_epoch: int,
     base_sequence: int = 0,
 ) -> bytes:
-    """One batch, transactional with a producer id.
+    """Encode one batch, which is transactional with a producer id.
 
-    `base_sequence`: group coordinators write 0, with and without a producer.
+    `base_sequence`: group coordinators write 0, with and without a producer id.
     """
     pairs = [encode_record(record) for record in records]
     return encode_batch(
@@ -195,10 +198,10 @@ def batch_of(
 
 
 def in_batches(records: Sequence[CoordinatorRecord], max_bytes: int) -> Iterator[Sequence[CoordinatorRecord]]:
-    """Records that need not be in one batch, in batches of at most `max_bytes`, each as full as it can be.
+    """Split records into batches of at most `max_bytes`, each as full as possible.
 
-    So Kafka's runtime writes what is not atomic: the offsets and groups whose time is over, and
-    those of deleted topics. One record that is larger alone is in a batch alone.
+    Kafka's runtime writes non-atomic records like this: expired offsets and groups, and offsets of
+    deleted topics. A record that exceeds the limit gets its own batch.
     """
     begin, size = 0, HEADER_BYTES
     for index, record in enumerate(records):
@@ -214,9 +217,9 @@ def in_batches(records: Sequence[CoordinatorRecord], max_bytes: int) -> Iterator
 
 
 def stored_in(batch: Batch, *, topic: str, place: object) -> Iterator[StoredRecord | StoredMarker]:
-    """The records of a batch, or its marker.
+    """Read the records or the marker of a batch. `place`: the log's name in errors.
 
-    Raises `LogError` for what is none; `place` is what it calls the log.
+    Raises `LogError` for a damaged record.
     """
     header = batch.header
     producer = (header.producer_id, header.producer_epoch) if header.transactional else (-1, -1)
@@ -233,7 +236,7 @@ def stored_in(batch: Batch, *, topic: str, place: object) -> Iterator[StoredReco
             )
             continue
         commit = control_record(record.key, record.value).commits
-        if commit is not None:  # leaders leave other control records in logs of brokers
+        if commit is not None:  # brokers' logs may have other control records
             yield StoredMarker(
                 offset=record.offset,
                 timestamp_ms=record.timestamp_ms,

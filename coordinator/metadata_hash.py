@@ -1,12 +1,13 @@
-"""The metadata hash of a group (KIP-1101): it changes when a subscribed topic gains partitions, racks, or another id.
+"""The metadata hash of a group (KIP-1101).
 
-It is stored in `ConsumerGroupMetadata`, `ShareGroupMetadata` and `StreamsGroupMetadata` records,
-and the group epoch goes up when a new one differs. This module hashes what it is given. It does not
-know which topics a group subscribes to, which brokers are registered, or when to look again.
+It covers the ids, partitions and racks of the subscribed topics. It is stored in
+`ConsumerGroupMetadata`, `ShareGroupMetadata` and `StreamsGroupMetadata` records, and the group
+epoch is incremented when it changes. This module computes hashes only. It does not track
+subscriptions or brokers, or when to compute a hash again.
 
-Kafka's released code and the text of the KIP describe different algorithms. Only coordinators
-compare the hash with their own, so another algorithm costs each group one epoch when a coordinator
-with the other one takes over, no more.
+Kafka's released code and the text of the KIP describe different algorithms. A coordinator compares
+the hash with its own, so a coordinator with another algorithm costs each group one group epoch when
+it takes over.
 """
 
 import struct
@@ -19,19 +20,17 @@ import xxhash
 __all__ = ["HashAlgorithm", "group_hash", "topic_hash"]
 
 MAGIC = b"\x00"
-"""The first byte hashed: the version of the algorithm. Both variants have the KIP's only one so
-far.
-"""
+"""The first byte hashed: the version of the algorithm, 0 so far."""
 
 
 class HashAlgorithm(StrEnum):
     """Which of the two descriptions of KIP-1101 to follow."""
 
     XXH3 = "xxh3"
-    """What Kafka has done since 4.1.0: XXH3 with 64 bits and seed 0."""
+    """Kafka's since 4.1.0: XXH3 with 64 bits and seed 0."""
 
     MURMUR3 = "murmur3"
-    """What the text of the KIP says: Murmur3. No release of Kafka does this."""
+    """The one in the text of the KIP: Murmur3. No release of Kafka uses it."""
 
 
 def topic_hash(
@@ -44,9 +43,9 @@ def topic_hash(
 
     `topic_id` is a `Uuid` or 16 bytes, most significant first. `partition_racks[i]` holds the rack
     of each broker in partition i's assigned replica list (not only of those in sync), in any order
-    and repeated if two replicas share a rack. A broker that is not registered or has no rack is
-    left out or given as `None`: it does not count. A topic that does not exist has no hash; leave
-    it out of `group_hash`.
+    and repeated if two replicas share a rack. Brokers that are not registered or have no rack are
+    left out or given as `None`. A topic that does not exist has no hash; leave it out of
+    `group_hash`.
 
     Returns a signed 64-bit integer, as in the records. Raises `ValueError` for an id that is not 16
     bytes or an unknown algorithm.
@@ -79,7 +78,7 @@ def topic_hash(
 
 
 def group_hash(topic_hashes: Mapping[str, int], algorithm: HashAlgorithm | str = HashAlgorithm.XXH3) -> int:
-    """Combine the hashes of a group's topics, given by topic name, into the one that is stored with the group epoch.
+    """Combine the hashes of a group's topics, given by topic name, into the group's metadata hash.
 
     No topics give 0, which is also what a record without a hash reads as. Returns a signed 64-bit
     integer. Raises `ValueError` for an unknown algorithm or a topic hash beyond 64 bits.
@@ -98,20 +97,20 @@ def group_hash(topic_hashes: Mapping[str, int], algorithm: HashAlgorithm | str =
 
 
 def _java_order(text: str) -> bytes:
-    """Sorts as Java's `String.compareTo`, by UTF-16 code units: characters beyond U+FFFF come before U+E000."""
+    """Sort key of Java's `String.compareTo`: UTF-16 code units, so U+10000 sorts before U+E000."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def _with_numbers(partition_racks: Sequence[Iterable[str | None]], encode: type["_Encoded"]) -> bytes | bytearray:
-    """Each partition's number, followed by its racks.
+    """Encode each partition's number followed by its racks.
 
-    Partitions are many and sets of racks few, so each set is encoded once, and no loop is Python's.
+    Few different sets of racks occur, so each set is encoded once, and no loop runs in Python.
     """
     encoded = encode()
     racks = list(map(encoded.__getitem__, map(tuple, partition_racks)))
     numbers = struct.pack(f"<{len(racks)}i", *range(len(racks)))
     lengths = set(map(len, encoded.values()))
-    if len(lengths) == 1:  # as usual; the first byte of all numbers, then the second of all, takes half as long
+    if len(lengths) == 1:  # the usual case; filling bytewise takes half the time
         width = 4 + lengths.pop()
         data = bytearray(b"\0\0\0\0".join((b"", *racks)))
         for at in range(4):

@@ -1,9 +1,9 @@
-"""`PartitionRuntime`: what surrounds the shard of one partition, without threads: append, replay, respond; timers and tasks on a clock that the caller moves.
+"""`PartitionRuntime`: appends, replays and responds for the shard of one partition.
 
-A request's records are appended as one batch, then replayed, then the response is given. If they
-cannot be appended, nothing is replayed, so nothing has to be rolled back, and the client gets the
-error (`MAPPED_ERRORS`). `Shard` is what it asks of a coordinator, as Kafka's coordinator-common has
-it.
+It also runs the shard's timers and tasks. It has no threads, and the caller advances its clock. A
+request's records are appended as one batch and replayed, then the response is completed. If the
+append fails, nothing is replayed, so nothing is rolled back, and the client gets the error
+(`MAPPED_ERRORS`). `Shard` is the interface of a coordinator, as in Kafka's coordinator-common.
 """
 
 from collections import deque
@@ -27,10 +27,10 @@ __all__ = ["PartitionRuntime", "S", "Shard", "WriteEvent"]
 
 
 class Shard(Protocol):
-    """The coordinator of one partition: it changes its state by replaying records, and by nothing else that is in the log.
+    """The coordinator of one partition. Only replay changes the state that is in the log.
 
-    `timers`, `tasks`: what it has scheduled; their results are appended like those of requests.
-    `reads_columns`: whether it can replay many records at a time.
+    `timers`, `tasks`: scheduled work, whose results are appended like those of requests.
+    `reads_columns`: whether it can replay a log by columns.
     """
 
     timers: Timers
@@ -39,13 +39,13 @@ class Shard(Protocol):
     reads_columns: bool
 
     def handle(self, request: Message, context: RequestContext) -> Result[Any]:
-        """What a request writes and responds.
+        """Return a request's records and response.
 
-        Raises `ApiError` where the whole response is an error.
+        Raises `ApiError` if the request fails as a whole.
         """
 
     def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
-        """The response to a request that failed as a whole."""
+        """Return the response to a request that failed as a whole."""
 
     def replay(
         self,
@@ -58,27 +58,27 @@ class Shard(Protocol):
         """Apply a record of the log. Raises `ReplayError` if `strict` and it cannot be applied."""
 
     def replay_columns(self, blocks: Iterator["RawBlock"]) -> None:
-        """Apply all records of a log."""
+        """Replay a log by columns."""
 
     def written(self) -> None:
-        """A batch is in the log, whose records are replayed now."""
+        """Take note that a batch is appended, before its records are replayed."""
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """The marker of a producer's transaction is in the log."""
+        """Complete or abort a producer's transaction after its marker is appended."""
 
     def loaded(self, now_ms: int) -> Result[None]:
-        """The log has been replayed."""
+        """Start timers after the log is replayed; returns the records to write."""
 
     def unloaded(self) -> None:
-        """Another broker coordinates the partition from now on: whoever waits is sent there."""
+        """Fail pending requests with NOT_COORDINATOR, as another broker becomes the coordinator."""
 
     def take_image(
         self, image: MetadataImage, now_ms: int, delta: MetadataDelta | None = None
     ) -> tuple[MetadataDelta, list[Result[None]]]:
-        """The cluster's metadata has changed: how, and what is to be written for it."""
+        """Take new cluster metadata; returns the differences and the records to write for them."""
 
     def clean_up(self, now_ms: int) -> Result[None]:
-        """Expire what nobody uses any more."""
+        """Expire offsets and groups, or what else the shard keeps for a limited time."""
 
 
 S = TypeVar("S", bound=Shard)
@@ -87,7 +87,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteEvent:
-    """Something was to be written: for whom, how many records, when; `error`: why it was not."""
+    """A write: for which request or timer, number of records, time; `error`: why it failed."""
 
     name: str
     records: int
@@ -109,17 +109,16 @@ def _at_once(work: Generator[None, None, None], then: Callable[[], None]) -> boo
 
 
 class PartitionRuntime(Generic[S]):
-    """One shard and its log. `now_ms`: the clock, which only `advance` moves, and `step` sets.
+    """One shard and its log. `now_ms`: its clock, which `advance` moves and `step` sets.
 
-    `on_event`: is told of everything that was written, or could not be. `run_tasks_at_once`:
-    whether what a shard leaves for later (`Shard.tasks`) is done right after what left it.
-    `run_work`: does the long part of that (`Task.work`) and calls what follows; returns whether
-    both were at once.
+    `on_event`: called with each write, also a failed one. `run_tasks_at_once`: whether
+    `Shard.tasks` run right after the operation that added them. `run_work`: runs the long part of a
+    task (`Task.work`), then a callback; returns whether both are done.
 
-    `turn`: is called when timers begin to fire; what it returns says, after each, whether those
-    that are due as well have to wait, so that others are served. Then the runtime `is_late`, and
-    fires none until its host says that it is not. A heartbeat may come before the end of its
-    member's session then, as in Kafka, where both are events in one queue.
+    `turn`: called when timers begin to fire. It returns a function that is called after each timer,
+    and returns whether other work has to run before the next. If so, the runtime `is_late`, and
+    fires no timers until its host resets that. Meanwhile a heartbeat may arrive for a member whose
+    session timeout is due, as in Kafka, where both are events in one queue.
     """
 
     def __init__(
@@ -144,9 +143,9 @@ class PartitionRuntime(Generic[S]):
         self._turn = turn
 
     def load(self) -> None:
-        """Replay the log, and do what a coordinator does then: sessions start anew.
+        """Replay the log and start sessions.
 
-        A log that has columns is replayed by these, with the same result.
+        A log that can be read by columns is replayed by columns, with the same result.
         """
         blocks = self.log.blocks() if self.shard.reads_columns and isinstance(self.log, ColumnarLog) else None
         if blocks is not None:
@@ -164,16 +163,16 @@ class PartitionRuntime(Generic[S]):
                 self.shard.replay(stored.record, offset=stored.offset, producer_id=stored.producer_id, strict=True)
 
     def unload(self) -> None:
-        """Another broker coordinates the partition from now on: requests that wait are answered NOT_COORDINATOR.
+        """Fail pending requests with NOT_COORDINATOR, as another broker becomes the coordinator.
 
-        The runtime is not to be used any more.
+        The runtime must not be used afterwards.
         """
         self.shard.unloaded()
 
     def request(self, request: Message, context: RequestContext) -> Pending[Any]:
-        """Handle, write, replay, answer.
+        """Handle a request: write and replay its records, then complete the response.
 
-        A request that fails as a whole is answered by its error.
+        A request that fails as a whole gets an error response.
         """
         response: Pending[Any] = Pending()
         try:
@@ -188,7 +187,7 @@ class PartitionRuntime(Generic[S]):
         return response
 
     def run(self, name: str, operation: Callable[[S, int], Result[R]]) -> Pending[R]:
-        """The same for an operation of the host's that gets the shard and the time in ms.
+        """Run an operation of the host with the shard and the time in ms, as for a request.
 
         Raises `ApiError`.
         """
@@ -200,7 +199,10 @@ class PartitionRuntime(Generic[S]):
         return response
 
     def _write_all(self, name: str, result: Result[R], response: Pending[R]) -> ErrorCode | None:
-        """Append a result and what follows from it, and give the response; the error if that failed."""
+        """Append a result and those that follow from it, then complete the response.
+
+        Returns the error if a write fails.
+        """
         while True:
             if isinstance(result.response, Pending):
                 result.response.on_complete(response.complete)
@@ -215,7 +217,7 @@ class PartitionRuntime(Generic[S]):
         return None
 
     def take_image(self, image: MetadataImage, delta: MetadataDelta | None = None) -> MetadataDelta:
-        """The cluster's metadata has changed. `delta`: how, if that is known."""
+        """Take new cluster metadata. `delta`: the differences, if known."""
         delta, results = self.shard.take_image(image, self.now_ms, delta)
         for result in results:
             self._write("image", result)
@@ -227,16 +229,16 @@ class PartitionRuntime(Generic[S]):
         self.log.append_marker(producer_id, producer_epoch, commit=commit, timestamp_ms=self.now_ms)
         self.shard.written()
         self.shard.end_transaction(producer_id, commit=commit)
-        self._tell("marker", 1)
+        self._notify("marker", 1)
         self.settle()
 
     def clean_up(self) -> None:
-        """Expire offsets and groups now, as the shard's own timer does from time to time."""
+        """Expire offsets and groups now, in addition to the shard's own timer."""
         self._write("cleanup", self.shard.clean_up(self.now_ms))
         self.settle()
 
     def advance(self, to_ms: int) -> int:
-        """Move the clock, firing each timer at its time; returns how many fired."""
+        """Move the clock, firing each timer at its time. Returns how many fired."""
         is_over = self._turn()
         fired = self.settle(is_over)
         while not self.is_late and self.shard.timers.is_due(to_ms):
@@ -249,12 +251,12 @@ class PartitionRuntime(Generic[S]):
         return fired
 
     def step(self, by_ms: int) -> None:
-        """The clock was set, forward or back, without time having passed: what is due in a minute still is."""
+        """Set the clock forward or back. Timers move with it, as no time has passed."""
         self.now_ms += by_ms
         self.shard.timers.step(by_ms)
 
     def run_tasks(self, most: int | None = None) -> int:
-        """Do what the shard has left for later; returns how much was done."""
+        """Run the shard's pending tasks, at most `most`. Returns how many ran."""
         done = 0
         while self.shard.tasks and self._working is None and (most is None or done < most):
             task = self._working = self.shard.tasks[0]
@@ -266,10 +268,7 @@ class PartitionRuntime(Generic[S]):
         return done
 
     def _long_part(self, task: Task) -> Generator[None, None, None]:
-        """What a task needs first.
-
-        A task that fails is dropped, as Kafka's executor drops it: others follow.
-        """
+        """Run the long part of a task. A task that fails is dropped, as by Kafka's executor."""
         assert task.work is not None
         try:
             yield from task.work()
@@ -278,12 +277,12 @@ class PartitionRuntime(Generic[S]):
             raise
 
     def _finish(self, task: Task) -> None:
-        """What follows the long part of a task."""
+        """Run the second part of a task."""
         if self._take(task):
             self._write(task.name, task.operation(self.now_ms))
 
     def _take(self, task: Task) -> bool:
-        """Remove the task that is being done; whether it was still to be done, which it is not after `unload`."""
+        """Remove the running task; returns False if it was removed already, as after `unload`."""
         self._working = None
         if not (self.shard.tasks and self.shard.tasks[0] is task):
             return False
@@ -291,9 +290,9 @@ class PartitionRuntime(Generic[S]):
         return True
 
     def settle(self, is_over: Callable[[], bool] | None = None) -> int:
-        """What happens without the clock moving: tasks, then timers that are due already.
+        """Run tasks and timers that are due, without moving the clock.
 
-        Returns how many timers fired. `is_over`: says whether the turn is.
+        Returns how many timers fired. `is_over`: returns whether other work has to run first.
         """
         fired = 0
         while True:
@@ -313,15 +312,15 @@ class PartitionRuntime(Generic[S]):
             failed = self._write(name, timer.operation(self.now_ms))
         except ApiError as error:
             failed = error.code
-            self._tell(name, 0, failed)
+            self._notify(name, 0, failed)
         if failed is not None and timer.retry_ms is not None:
             at_ms = self.now_ms + timer.retry_ms
             self.shard.timers.schedule(timer.key, at_ms, timer.operation, retry_ms=timer.retry_ms)
 
     def _write(self, name: str, result: Result[Any]) -> ErrorCode | None:
-        """The error that clients get, if the records could not be written.
+        """Write the records of a result. Returns the error for clients if that fails.
 
-        Batches before the one that could not be stay.
+        Batches that were written before the failure stay.
         """
         if result.records:
             try:
@@ -329,12 +328,12 @@ class PartitionRuntime(Generic[S]):
                     self._append(part, result)
             except AppendError as error:
                 code = MAPPED_ERRORS.get(error.code, error.code)
-                self._tell(name, 0, error.code)
+                self._notify(name, 0, error.code)
                 if result.on_failed is not None:
                     result.on_failed(code)
                 return code
         if self._on_event is not None:
-            self._tell(name, len(result.records))
+            self._notify(name, len(result.records))
         if result.on_appended is not None:
             result.on_appended()
         return None
@@ -349,7 +348,7 @@ class PartitionRuntime(Generic[S]):
             for index, record in enumerate(records):
                 self.shard.replay(record, offset=first + index, producer_id=result.producer_id, strict=True)
 
-    def _tell(self, name: str, records: int, error: ErrorCode | None = None) -> None:
+    def _notify(self, name: str, records: int, error: ErrorCode | None = None) -> None:
         if self._on_event is not None:
             name = name.removesuffix("Request")
             self._on_event(WriteEvent(name=name, records=records, at_ms=self.now_ms, error=error))

@@ -1,4 +1,4 @@
-"""Records as the coordinator writes them: keys and values in the version that Kafka writes."""
+"""Records in the versions that Kafka writes."""
 
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.message import CONSUMER_OFFSETS, Message
@@ -15,9 +15,9 @@ _WRITTEN: dict[type[Message], int | None] = {
 
 
 def written(key: Message, value: Message) -> CoordinatorRecord:
-    """A record in the value version that Kafka 4.3 writes.
+    """Return a record in the value version that Kafka 4.3 writes.
 
-    Raises `ValueError` for a type that it no longer writes.
+    Raises `ValueError` for a type that Kafka no longer writes.
     """
     version = _WRITTEN[type(key)]
     if version is None:
@@ -26,7 +26,7 @@ def written(key: Message, value: Message) -> CoordinatorRecord:
 
 
 def tombstone(key: Message) -> CoordinatorRecord:
-    """The record that deletes what the key names."""
+    """Return the record that deletes the key."""
     return CoordinatorRecord(key=key, value=None, version=None)
 
 
@@ -43,7 +43,10 @@ def offset_commit(
     expire_timestamp_ms: int = -1,
     topic_id: Uuid = Uuid.ZERO,
 ) -> CoordinatorRecord:
-    """A committed offset: in version 1 if it has its own time to expire, else 4 with the topic's id (3 before Kafka 4.1)."""
+    """Return the record of a committed offset.
+
+    Its version is 1 with an expire timestamp, else 4, with the topic id; 3 before Kafka 4.1.
+    """
     key = OffsetCommitKey(group=group, topic=topic, partition=partition)
     usual = 4 if config.behaviour.topic_ids else 3
     value = OffsetCommitValue(
@@ -58,7 +61,7 @@ def offset_commit(
 
 
 def empty_classic_group(group: str, now_ms: int) -> CoordinatorRecord:
-    """The record by which a classic group comes into being before anybody is in it."""
+    """Return the record that creates a classic group without members."""
     return written(
         GroupMetadataKey(group=group),
         GroupMetadataValue(

@@ -1,4 +1,4 @@
-"""What a handler gives back: records to write, and a response, now or later."""
+"""What a handler returns: records to write, and a response that is complete or pending."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,12 +12,11 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each request, and that takes half as long
+@dataclass(slots=True, kw_only=True)  # not frozen: created per request, in half the time
 class RequestContext:
-    """What a request comes with, beside its body.
+    """Metadata of a request.
 
-    `client_host`: as records have it, such as "/1.2.3.4"; `principal`: who asks, for those who
-    authorize.
+    `client_host`: in the format of records, such as "/1.2.3.4". `principal`: for authorizers.
     """
 
     api_version: int
@@ -28,9 +27,9 @@ class RequestContext:
 
 
 class Pending(Generic[R]):
-    """A response that is yet to come, such as that of a JoinGroup that waits for other members.
+    """A pending response, such as that of a JoinGroup that waits for other members.
 
-    Completed once; whoever listens hears it once.
+    It completes once, and calls each listener once.
     """
 
     __slots__ = ("_listeners", "response")
@@ -41,11 +40,11 @@ class Pending(Generic[R]):
 
     @property
     def done(self) -> bool:
-        """Whether the response is there."""
+        """Whether the response is complete."""
         return self.response is not None
 
     def complete(self, response: R) -> None:
-        """Give the response. A second one is ignored, as the first was sent."""
+        """Complete the response. Later calls are ignored, as the first response was sent."""
         if self.response is not None:
             return
         self.response = response
@@ -54,7 +53,7 @@ class Pending(Generic[R]):
         self._listeners.clear()
 
     def on_complete(self, listener: Callable[[R], None]) -> None:
-        """Call `listener` with the response: when it comes, or at once."""
+        """Call `listener` with the response, now or when it completes."""
         if self.response is not None:
             listener(self.response)
         else:
@@ -63,16 +62,16 @@ class Pending(Generic[R]):
 
 @dataclass(slots=True, kw_only=True)
 class Result(Generic[R]):
-    """What a handler or timer writes and responds.
+    """The records and response of a handler or timer.
 
     `records` are written in this order: in one batch if `atomic`, otherwise in as many as the log
-    needs. They are then replayed, unless `replay` is False because the state was changed already.
+    needs. They are replayed unless `replay` is False because the state was changed already.
 
-    `response`: of the request, to be sent when the records are written; `None` for timers. `then`:
-    gives what follows when they are written: another batch, and the response, or what follows that;
-    it gets the time in ms. `on_appended` is called after the replay; `on_failed` with the error
-    code if the records could not be written, and may give another response. `producer_id`,
-    `producer_epoch`: of the transaction that they are part of.
+    `response`: sent when the records are written; `None` for timers. `then`: called with the time
+    in ms when the records are written; returns the next result. The last result of the chain has
+    the response. `on_appended`: called after the replay. `on_failed`: called with the error code if
+    the records could not be written; may complete another response. `producer_id`,
+    `producer_epoch`: of the transaction of the records, -1 outside transactions.
     """
 
     response: R | Pending[R] | None = None
@@ -86,17 +85,16 @@ class Result(Generic[R]):
     then: "Callable[[int], Result[R]] | None" = None
 
     def with_response(self, response: T | Pending[T] | None) -> "Result[T]":
-        """The same with a response."""
+        """Return the same result with another response."""
         same: Result[Any] = self
         return replace(same, response=response)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Work that a shard leaves for later, such as matching a group's regexes against all topics.
+    """Asynchronous work of a shard, such as resolving a group's regexes.
 
-    `operation`: takes the time in ms. `work`: what it needs first and may take long, in parts of
-    some milliseconds each.
+    `operation`: called with the time in ms. `work`: runs before it, in steps of some milliseconds.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""`CoordinatorRuntime`: the coordinators of all partitions of a topic, such as `__consumer_offsets`, wherever these are led.
+"""`CoordinatorRuntime`: the coordinators of all partitions of an internal topic.
 
-It loads a partition's log when its leader is first asked for, unloads it when another broker leads,
-wakes each coordinator when a timer of its shard is due, and gives all of them new metadata. It does
-no I/O: partitions, their logs, the clock and turns for long work are the `Host`'s. What happens
-around one shard is in `PartitionRuntime`. (Kafka: coordinator-common.)
+It loads a partition's log on the first request to its leader, unloads it when another broker
+becomes leader, wakes each coordinator when a timer is due, and passes new metadata to all. It does
+no I/O: the `Host` has partitions, logs and the clock, and runs long work. `PartitionRuntime` runs
+one shard. (Kafka: coordinator-common.)
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -24,7 +24,7 @@ __all__ = ["Coordinator", "CoordinatorRuntime", "Host", "Partition"]
 class Partition(Protocol):
     """A partition of the coordinators' topic.
 
-    `leader`: -1 without one. A topic that is deleted and made again has other partitions.
+    `leader`: -1 without one. A recreated topic has new partition objects.
     """
 
     index: int
@@ -42,34 +42,40 @@ class _Handle(Protocol):
 
 
 class Host(Protocol[P, S_co]):
-    """What a process gives its coordinators."""
+    """What the hosting process provides."""
 
     def partitions(self) -> Sequence[P]:
-        """Those of the topic, by index; none while it does not exist."""
+        """Return the partitions of the topic by index; none while the topic does not exist."""
 
     def new_shard(self, partition: P) -> S_co:
-        """A shard that knows nothing yet."""
+        """Return a new, empty shard."""
 
     def log(self, partition: P) -> CoordinatorLog:
-        """A partition's log."""
+        """Return a partition's log."""
 
     def loads_early(self, partition: P) -> bool:
-        """Whether the leader loads the log before anybody asks it for something."""
+        """Return whether the leader loads the log before the first request."""
 
     def unreadable(self, partition: P, error: Exception) -> None:
-        """A log cannot be read, so the partition has no coordinator until another broker leads it."""
+        """Report that a log cannot be read.
+
+        The partition has no coordinator until its next leader epoch.
+        """
 
     def now_ms(self) -> int:
-        """The time."""
+        """Return the time."""
 
     def stepped_ms(self) -> int:
-        """How far the clock has been set forward or back without time having passed."""
+        """Return the sum of steps by which the clock was set, negative for back."""
 
     def call_at(self, at_ms: int, action: Callable[[], object]) -> _Handle:
-        """Do something at a time."""
+        """Call `action` at a time."""
 
     def turn(self) -> Callable[[], bool]:
-        """Timers fire, and nobody else is served meanwhile: what this returns says whether that has been long enough."""
+        """Begin a turn of firing timers, which blocks other work.
+
+        The returned function returns whether to pause for other work.
+        """
 
     def run_work(
         self,
@@ -77,17 +83,17 @@ class Host(Protocol[P, S_co]):
         done: Callable[[Any], object],
         failed: Callable[[BaseException], object],
     ) -> bool:
-        """Do long work with turns for others in between; whether it is over already."""
+        """Run long work, interleaved with other work. Returns whether it is finished already."""
 
     def task_failed(self, error: BaseException) -> None:
-        """A task of a coordinator failed, and is dropped."""
+        """Report a coordinator's task that failed and is dropped."""
 
 
 @dataclass(slots=True, eq=False)
 class Coordinator(Generic[S]):
     """The coordinator of one partition in one leader epoch.
 
-    `stepped_ms`: how far the clock had been set when its timers were last looked at.
+    `stepped_ms`: `Host.stepped_ms` when its timers were last adjusted.
     """
 
     partition: Partition
@@ -99,7 +105,7 @@ class Coordinator(Generic[S]):
 
     @property
     def shard(self) -> S:
-        """What it knows."""
+        """The shard."""
         return self.runtime.shard
 
 
@@ -109,16 +115,20 @@ class CoordinatorRuntime(Generic[P, S]):
     def __init__(self, host: Host[P, S]) -> None:
         self._host = host
         self._running: dict[int, Coordinator[S]] = {}
-        self._active: set[int] = set()  # partitions that had a coordinator: one without a leader gets another
+        self._active: set[int] = set()  # had a coordinator, and get one again after losing their leader
         self._unreadable: dict[int, tuple[P, int]] = {}
 
     def __iter__(self) -> Iterator[Coordinator[S]]:
         return iter(list(self._running.values()))
 
-    # ---- who coordinates
+    # ---- coordinators of partitions
 
     def at(self, partition: P) -> Coordinator[S] | None:
-        """The coordinator of a partition, which loads its log if it is new; `None` without a leader, and if the log cannot be read: half of it would pass for all."""
+        """Return the coordinator of a partition, loading its log if needed.
+
+        Returns `None` without a leader, or if the log cannot be read: a partial state would look
+        complete.
+        """
         running = self._running.get(partition.index)
         if running is not None:
             if running.partition is partition and running.leader_epoch == partition.leader_epoch:
@@ -142,7 +152,7 @@ class CoordinatorRuntime(Generic[P, S]):
         try:
             runtime.load()
         except (LogError, ReplayError) as error:
-            self._unreadable[partition.index] = partition, partition.leader_epoch  # its next leader tries again
+            self._unreadable[partition.index] = partition, partition.leader_epoch  # retried in the next leader epoch
             host.unreadable(partition, error)
             return None
         self._running[partition.index] = running
@@ -151,7 +161,11 @@ class CoordinatorRuntime(Generic[P, S]):
         return running
 
     def leaders_changed(self) -> None:
-        """Coordinators whose partition is led elsewhere now stop, those elsewhere begin: sessions and open transactions go on without being asked for."""
+        """Stop coordinators whose partition has another leader, and start the new ones.
+
+        New ones start without waiting for a request, as sessions and open transactions can time
+        out.
+        """
         partitions = self._host.partitions()
         for index, running in list(self._running.items()):
             if index >= len(partitions) or running.partition is not partitions[index]:
@@ -168,19 +182,19 @@ class CoordinatorRuntime(Generic[P, S]):
         running.runtime.unload()
 
     def restart(self) -> None:
-        """Stop all, and load their logs again: brokers were restarted, one after the other."""
+        """Stop all coordinators and load their logs again, after a rolling restart."""
         self.close()
         self.leaders_changed()
 
     def close(self) -> None:
-        """Stop all."""
+        """Stop all coordinators."""
         for index in list(self._running):
             self._unload(index)
 
     # ---- requests
 
     def request(self, running: Coordinator[S], request: Message, context: RequestContext) -> Message | Pending[Any]:
-        """Have a coordinator handle a request; what is due comes first."""
+        """Handle a request after firing the timers that are due."""
         runtime = running.runtime
         now_ms = context.now_ms
         if running.stepped_ms != self._host.stepped_ms():
@@ -195,7 +209,7 @@ class CoordinatorRuntime(Generic[P, S]):
         return response if response.response is None else response.response
 
     def run(self, running: Coordinator[S], operation: Callable[[PartitionRuntime[S]], T]) -> T:
-        """Do something with a coordinator's runtime; what is due comes first.
+        """Run an operation of the host after firing the timers that are due.
 
         Raises what the operation raises.
         """
@@ -206,9 +220,9 @@ class CoordinatorRuntime(Generic[P, S]):
             self._set_timer(running)
 
     def image_changed(self, image: MetadataImage) -> None:
-        """The cluster's metadata has changed."""
+        """Pass new cluster metadata to all coordinators."""
         before: MetadataImage | None = None
-        delta: MetadataDelta | None = None  # most had the same image before; with 17,000 topics it takes 20 ms
+        delta: MetadataDelta | None = None  # shared, as it takes 20 ms for 17,000 topics
         for running in self:
             self._advance(running)
             if running.shard.image is not before:
@@ -219,7 +233,10 @@ class CoordinatorRuntime(Generic[P, S]):
     # ---- time
 
     def _run_work(self, index: int, work: Generator[None, None, None], then: Callable[[], None]) -> bool:
-        """Do a coordinator's long work; what is due follows if that took longer than this turn."""
+        """Run a coordinator's long work, then the callback.
+
+        If that takes several turns, due timers fire before and after the callback.
+        """
         at_once = True
 
         def later() -> Coordinator[S] | None:
@@ -239,17 +256,14 @@ class CoordinatorRuntime(Generic[P, S]):
 
         def failed(error: BaseException) -> None:
             self._host.task_failed(error)
-            settle(later())  # its other tasks are still to be done
+            settle(later())  # run its other tasks
 
         over = self._host.run_work(work, done, failed)
         at_once = False
         return over
 
     def _set_timer(self, running: Coordinator[S]) -> None:
-        """Wake the coordinator when its next timer is due.
-
-        A timer that is due later than that only makes it look in vain.
-        """
+        """Schedule a wake-up for the coordinator's next timer. An early wake-up does no harm."""
         timers = running.runtime.shard.timers
         known_ms, least_ms = running.timer_at_ms, timers.none_before_ms()
         if least_ms is None or (known_ms is not None and known_ms <= least_ms):
@@ -269,13 +283,16 @@ class CoordinatorRuntime(Generic[P, S]):
         self._set_timer(running)
 
     def _advance(self, running: Coordinator[S]) -> None:
-        """Do what is due."""
+        """Fire the timers that are due."""
         if running.stepped_ms != self._host.stepped_ms():
             self._step(running)
         running.runtime.advance(max(self._host.now_ms(), running.runtime.now_ms))
 
     def _step(self, running: Coordinator[S]) -> None:
-        """The clock was set: sessions last as long as before, as Kafka's do, whose timers have a clock of their own."""
+        """Shift timers after the clock was set, so that sessions keep their length.
+
+        Kafka's timers use a monotonic clock.
+        """
         by_ms = self._host.stepped_ms() - running.stepped_ms
         running.stepped_ms += by_ms
         running.runtime.step(by_ms)

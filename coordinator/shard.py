@@ -1,10 +1,9 @@
-"""`CoordinatorShard`: what handlers know of the group coordinator of one partition of `__consumer_offsets`.
+"""`CoordinatorShard`: a partition's group coordinator, as its handlers use it.
 
-Each API has a module beside this one: a function that gets the shard, the request and its context,
-and returns a `Result`. It changes nothing that is in the log, except where Kafka's does, too
-(classic groups while they rebalance), and then says so (`Result.replay`). `GroupCoordinatorShard`
-says which function handles what. `ConsumerGroupExtension` is what a plug-in may add to consumer
-groups.
+A handler is a function of the shard, the request and its context, and returns a `Result`. It
+changes no state that is in the log. The exception are rebalancing classic groups, as in Kafka;
+those results set `Result.replay` to False. `GroupCoordinatorShard` maps requests to handlers.
+`ConsumerGroupExtension` is the interface of plug-ins for consumer groups.
 """
 
 from collections import deque
@@ -44,14 +43,17 @@ Failure = Callable[[Any, RequestContext, ErrorCode, str], Message]
 """The response to a request that failed as a whole: request, context, error code, message."""
 
 OnConsumerGroup = Callable[[Any, ConsumerGroup, Any, RequestContext], Result[Any]]
-"""Handles a request of the classic protocol about a consumer group: shard, group, request, context."""
+"""Handles a classic protocol request for a consumer group: shard, group, request, context."""
 
 MayDescribe = Callable[[RequestContext, frozenset[str]], Collection[str]]
-"""The names of topics that the client of a request may describe (Kafka's DESCRIBE permission)."""
+"""Returns the topic names that the client may describe (Kafka's DESCRIBE operation)."""
 
 
 class Addition(NamedTuple):
-    """What a plug-in adds to the response to a heartbeat: tagged fields, and what is done once the records are written."""
+    """A plug-in's part of a heartbeat response.
+
+    `tags`: tagged fields. `on_appended`: called when the records are written.
+    """
 
     tags: Tags = ()
     on_appended: Callable[[], None] | None = None
@@ -61,36 +63,37 @@ _NOTHING = Addition()
 
 
 class ConsumerGroupExtension:
-    """What a plug-in adds to consumer groups of KIP-848. By default, each method adds nothing.
+    """A plug-in for consumer groups (KIP-848). By default, each method adds nothing.
 
     A plug-in's own fields are tagged fields of Kafka's requests, responses and records
     (`quorate.codecs.tags`). Replay keeps those of records: `metadata.unknown_tags` of a member,
-    `target_tags` and `target_epoch_tags` of a group. What stands in no record, a plug-in keeps in
+    `target_tags` and `target_epoch_tags` of a group. State that is in no record belongs in
     `ConsumerGroup.attached`.
     """
 
     handlers: ClassVar[Mapping[type[Message], Handler]] = MappingProxyType({})
-    """Requests of the plug-in's own, and their handlers."""
+    """The plug-in's own requests, and their handlers."""
 
     def member_tags(self, tags: Tags, request: ConsumerGroupHeartbeatRequest) -> Tags:
-        """The tagged fields of a member's metadata after a heartbeat, where they were `tags` before.
+        """Return the tagged fields of a member's metadata after a heartbeat. `tags`: those before.
 
         A change increments the group epoch. Raises `ApiError`.
         """
         return tags
 
     def computes_target(self, shard: "CoordinatorShard", group: ConsumerGroup, member: ConsumerMember) -> bool:
-        """Whether the plug-in computes the next target assignment in place of a server-side assignor.
+        """Return whether the plug-in, not an assignor, computes the next target assignment.
 
-        Called when one is due; `member` is the member as announced.
+        Called when a target assignment is due. `member`: with the metadata of this heartbeat.
         """
         return False
 
     def assignment_tags(self, group: ConsumerGroup, member: ConsumerMember) -> Tags | None:
-        """The tagged fields of the assignment in the response to a member; `None` if the plug-in has no part in it.
+        """Return the tagged fields of a member's assignment in a response.
 
-        Otherwise a member that reaches another epoch is given its assignment even if the partitions
-        are the same.
+        `None` if the plug-in does not use them.
+        With tags, a member gets its assignment with each new epoch, even if the partitions are the
+        same.
         """
         return None
 
@@ -104,34 +107,33 @@ class ConsumerGroupExtension:
         now_ms: int,
         joining: bool,
     ) -> Addition:
-        """What the plug-in adds to the response.
+        """Return the plug-in's part of the response.
 
-        `target_epoch`: of the target that it has to compute (`computes_target`), or `None`.
+        `target_epoch`: epoch of the target assignment that the plug-in has to compute, or `None`.
         """
         return _NOTHING
 
     def described(self, group: ConsumerGroup, described: DescribedGroup) -> DescribedGroup:
-        """The group as ConsumerGroupDescribe shows it."""
+        """Return the group as ConsumerGroupDescribe shows it."""
         return described
 
 
 class CoordinatorShard:
-    """State, timers and configuration of one partition's coordinator.
+    """State, timers and configs of the coordinator of one partition.
 
-    `behaviour`: that of the configured release of Kafka.
+    `behaviour`: of the configured release of Kafka. `new_id`: generates member ids: whole ids for
+    KIP-848, the part after the client id for classic members. `may_describe`: returns those matched
+    topics that the client may describe; all by default. `extensions`: plug-ins, called in this
+    order.
 
-    `may_describe`: of the topics that regexes match, those that the client may describe (all by
-    default); the rest stay unmatched. `extensions`: plug-ins of consumer groups, asked in this
-    order; none by default. `new_id`: generates member ids (KIP-848's server-generated ones, and the
-    part after the client id of classic ones). `group_configs`: dynamic configs by group; `tasks`:
-    work that is left for later (asynchronous in Kafka); `topic_hashes`: hashes of topics, computed
-    on demand (KIP-1101), and forgotten when the topic changes or nobody subscribes to it any more;
-    `new_topics_version`: the version of the latest image that brought new topics, from which on
-    regexes have to be matched again; -1 before the first image.
+    `group_configs`: dynamic configs by group. `tasks`: pending work, asynchronous in Kafka.
+    `topic_hashes`: hashes of topics (KIP-1101), computed on demand, dropped when the topic changes
+    or loses its last subscriber. `new_topics_version`: version of the latest image with new topics,
+    for which regexes must be resolved; -1 before the first image.
     """
 
     handlers: ClassVar[Mapping[type[Message], Handler]]
-    """Kafka's requests, and what handles them; `all_handlers` has those of extensions, too."""
+    """Kafka's requests and their handlers. `all_handlers` includes those of extensions."""
     on_consumer_groups: ClassVar[Mapping[type[Message], OnConsumerGroup]]
     """Requests of the classic protocol that members of consumer groups may send, and their
     handlers.
@@ -164,13 +166,13 @@ class CoordinatorShard:
         self.new_topics_version = -1
 
     def built_in(self) -> Sequence[ConsumerGroupExtension]:
-        """Extensions that come before those that are given."""
+        """Return extensions that run before the given ones."""
         return ()
 
     def group(self, kind: type[G], group_id: str) -> G:
-        """The group of this kind.
+        """Return a group of a type.
 
-        Raises `ApiError` GROUP_ID_NOT_FOUND if there is none, or it is of another kind.
+        Raises `ApiError` GROUP_ID_NOT_FOUND if it does not exist or has another type.
         """
         found = self.state.groups.get(group_id)
         if not isinstance(found, kind):
@@ -178,23 +180,24 @@ class CoordinatorShard:
         return found
 
     def config_of(self, group_id: str, name: str) -> int:
-        """A config of a group: its own, by default the broker's.
+        """Return a config of a group, by default the broker's.
 
-        `name`: the field of `CoordinatorConfig`.
+        `name`: a field of `CoordinatorConfig`.
         """
         if self.group_configs and name in (own := self.group_configs.get(group_id, {})):
             return own[name]
-        return getattr(self.config, name)  # type: ignore[no-any-return]  # whole numbers all
+        return getattr(self.config, name)  # type: ignore[no-any-return]  # all are int
 
     def may_assign(self, group: ModernGroup[Any, Any], interval: str, now_ms: int) -> bool:
-        """Whether a group's last target is old enough for another one; before 4.3 it always was.
+        """Return whether the assignment interval has passed since the last target assignment.
 
-        `interval`: the config that says how old (KIP-1263).
+        Always before 4.3.
+        `interval`: the config with the interval (KIP-1263).
         """
         known = self.behaviour.assignment_interval
         return not known or group.may_assign(self.config_of(group.group_id, interval), now_ms)
 
     def forget_topic_hashes(self, topics: Collection[str]) -> None:
-        """The topics have changed, or no group subscribes to them any more."""
+        """Drop the hashes of topics that changed or have no subscribers left."""
         for topic in self.topic_hashes.keys() & topics:
             del self.topic_hashes[topic]

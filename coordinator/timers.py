@@ -1,7 +1,4 @@
-"""Timers as data: what is to happen when, by key.
-
-Nothing here waits; whoever owns the clock asks what is due.
-"""
+"""Timers by key, as data. Nothing here waits: the owner of the clock polls for due timers."""
 
 import heapq
 from collections.abc import Callable
@@ -14,16 +11,17 @@ if TYPE_CHECKING:
 __all__ = ["RETRY_BACKOFF_MS", "Timer", "Timers"]
 
 RETRY_BACKOFF_MS = 500
-"""A timer whose records could not be written fires again after this, unless it was set otherwise."""
+"""Delay before a timer whose records could not be written fires again, unless set otherwise."""
 
 
-@dataclass(slots=True, kw_only=True)  # not frozen: each heartbeat sets one anew
+@dataclass(slots=True, kw_only=True)  # not frozen: each heartbeat reschedules one
 class Timer:
-    """At `at_ms`, `operation` is called with the time in ms; what it returns is written and replayed like the result of a request.
+    """Calls `operation` with the time in ms at `at_ms`.
 
-    `retry_ms`: if it fails or cannot be written, it is tried again so much later; `None` if not.
-    `order`: how many timers were set before it, and itself. `queued`: the order that its entry in
-    the queue has, which may be of an earlier time.
+    The result is written and replayed like that of a request.
+    `retry_ms`: delay before it is tried again after a failure; `None` for no retry. `order`: how
+    many timers were set up to and including this one. `queued`: `order` of its entry in the queue,
+    whose time may be earlier.
     """
 
     key: str
@@ -35,12 +33,11 @@ class Timer:
 
 
 class Timers:
-    """Timers by key: a key has one at most.
+    """Timers, at most one per key.
 
-    Timers that are due at once fire in the order in which they were set.
-
-    A timer that is put off, as by each heartbeat, keeps its entry in the queue; when that comes
-    first, it is put where the timer stands by then.
+    Timers that are due at the same time fire in the order in which they were set.
+    A timer that is postponed, as by each heartbeat, keeps its queue entry. The entry is moved when
+    it reaches the head of the queue.
     """
 
     def __init__(self) -> None:
@@ -62,7 +59,7 @@ class Timers:
         *,
         retry_ms: int | None = RETRY_BACKOFF_MS,
     ) -> None:
-        """Set a timer; one with the same key is replaced."""
+        """Set a timer, replacing one with the same key."""
         self._order = order = self._order + 1
         timer = self._timers.get(key)
         if timer is not None and at_ms >= timer.at_ms:
@@ -72,30 +69,30 @@ class Timers:
             key=key, at_ms=at_ms, operation=operation, retry_ms=retry_ms, order=order, queued=order
         )
         heapq.heappush(self._queue, (at_ms, order, key))
-        if len(self._queue) > 64 + 4 * len(self._timers):  # of timers that were taken back again and again
+        if len(self._queue) > 64 + 4 * len(self._timers):  # entries of timers that were cancelled or replaced
             self._fill_queue()
 
     def schedule_if_absent(self, key: str, at_ms: int, operation: "Callable[[int], Result[Any]]") -> None:
-        """Set a timer unless there is one with this key."""
+        """Set a timer unless one with this key exists."""
         if key not in self._timers:
             self.schedule(key, at_ms, operation)
 
     def cancel(self, key: str) -> None:
-        """Take a timer back, if there is one."""
+        """Cancel a timer, if it exists."""
         self._timers.pop(key, None)
 
     def step(self, by_ms: int) -> None:
-        """The clock was set: all timers move along, and fire in the same order."""
+        """Shift all timers after the clock was set; they fire in the same order."""
         for timer in self._timers.values():
             timer.at_ms += by_ms
         self._fill_queue()
 
     def pending(self) -> list[Timer]:
-        """All timers, in the order in which they will fire."""
+        """Return all timers, in the order in which they will fire."""
         return sorted(self._timers.values(), key=lambda timer: (timer.at_ms, timer.order))
 
     def next_due(self, now_ms: int) -> Timer | None:
-        """Take out the first timer that is due; `None` if none is."""
+        """Remove and return the first timer that is due; `None` if none is."""
         timer = self._first(now_ms)
         if timer is not None:
             heapq.heappop(self._queue)
@@ -103,28 +100,31 @@ class Timers:
         return timer
 
     def next_at_ms(self) -> int | None:
-        """When the next timer is due; `None` without timers."""
+        """Return when the next timer is due; `None` without timers."""
         timer = self._first(None)
         return None if timer is None else timer.at_ms
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether a timer is due."""
+        """Return whether a timer is due."""
         return self._first(now_ms) is not None
 
     def none_before_ms(self) -> int | None:
-        """No timer is due before this; `None` without timers.
+        """Return a time before which no timer is due; `None` without timers.
 
-        What `next_at_ms` would have to look for is passed over.
+        Cheaper than `next_at_ms`, which returns the exact time.
         """
         return self._queue[0][0] if self._queue else None
 
     def _first(self, now_ms: int | None) -> Timer | None:
-        """The timer that is due first, or, with a time, the first that is due by then: the one that the queue begins with afterwards."""
+        """Move the first timer's entry to the head of the queue; return the timer.
+
+        With `now_ms`, only a timer that is due by then.
+        """
         while self._queue and (now_ms is None or self._queue[0][0] <= now_ms):
             _, order, key = self._queue[0]
             timer = self._timers.get(key)
             if timer is None or timer.queued != order:
-                heapq.heappop(self._queue)  # it was taken back, or brought forward
+                heapq.heappop(self._queue)  # cancelled, or moved to an earlier time
             elif timer.order != order:
                 timer.queued = timer.order
                 heapq.heapreplace(self._queue, (timer.at_ms, timer.order, key))

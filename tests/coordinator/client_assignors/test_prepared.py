@@ -34,7 +34,7 @@ def test_without_the_option_nothing_of_it_is_there() -> None:
     assert off.owns("A") == [0, 1, 2, 3, 4, 5]
     assert off.prepare("A").error_code == ErrorCode.UNSUPPORTED_VERSION
     assert off.install("A", {"A": [0]}) is ErrorCode.UNSUPPORTED_VERSION
-    assert off.said == "ConsumerGroupInstallAssignment is an API of a plug-in that is not enabled"
+    assert off.said == "ConsumerGroupInstallAssignment requires a plug-in that is not enabled"
     on.join("A")
     on.compute("A", metadata={"A": b"x"})
     on.settle()
