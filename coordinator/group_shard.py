@@ -31,13 +31,13 @@ from quorate.codecs.message import Message
 from quorate.coordinator.classic.heartbeat import heartbeat
 from quorate.coordinator.classic.join import join_failed, join_group
 from quorate.coordinator.classic.leave import leave_failed, leave_group
-from quorate.coordinator.classic.rebalance import bring_to_life, let_go
+from quorate.coordinator.classic.rebalance import fail_pending, start_sessions
 from quorate.coordinator.classic.sync import sync_group
 from quorate.coordinator.client_assignors.extension import ClientAssignors
 from quorate.coordinator.consumer import regexes
 from quorate.coordinator.consumer.heartbeat import consumer_group_heartbeat
 from quorate.coordinator.consumer.sessions import restart_sessions
-from quorate.coordinator.conversion import follow, join
+from quorate.coordinator.conversion import join, sync_and_heartbeat
 from quorate.coordinator.describe.classic import describe_groups, describe_groups_failed
 from quorate.coordinator.describe.consumer import consumer_group_describe, consumer_group_describe_failed
 from quorate.coordinator.describe.listing import list_groups
@@ -111,9 +111,9 @@ class GroupCoordinatorShard(CoordinatorShard):
     """Error responses of requests whose response has more than a field `error_code`."""
     on_consumer_groups: ClassVar[Mapping[type[Message], OnConsumerGroup]] = {
         JoinGroupRequest: join.join,
-        SyncGroupRequest: follow.sync_group,
-        HeartbeatRequest: follow.heartbeat,
-        LeaveGroupRequest: follow.leave_group,
+        SyncGroupRequest: sync_and_heartbeat.sync_group,
+        HeartbeatRequest: sync_and_heartbeat.heartbeat,
+        LeaveGroupRequest: sync_and_heartbeat.leave_group,
     }
 
     def built_in(self) -> Sequence[ConsumerGroupExtension]:
@@ -175,7 +175,7 @@ class GroupCoordinatorShard(CoordinatorShard):
         """
         for _, group in self.state.groups.ordered():
             if isinstance(group, ClassicGroup):
-                bring_to_life(self, group, now_ms)
+                start_sessions(self, group, now_ms)
             elif isinstance(group, ConsumerGroup):
                 restart_sessions(self, group, now_ms)
             elif isinstance(group, ShareGroup):
@@ -190,7 +190,7 @@ class GroupCoordinatorShard(CoordinatorShard):
         The shard must not be used afterwards.
         """
         self.tasks.clear()
-        let_go(self)
+        fail_pending(self)
 
     # ---- metadata changes and expiry
 

@@ -176,7 +176,7 @@ class CoordinatorShard:
         """
         found = self.state.groups.get(group_id)
         if not isinstance(found, kind):
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no {kind.kind.lower()} group {group_id}")
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"unknown {kind.kind.lower()} group {group_id}")
         return found
 
     def config_of(self, group_id: str, name: str) -> int:

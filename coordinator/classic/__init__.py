@@ -1,10 +1,11 @@
-"""Classic groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and what happens in between.
+"""Classic groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and rebalances.
 
-A rebalance is in no record: only what its leader gave out is, and that a group became empty. So
-here groups are `LiveGroup`s (`group`), which handlers change directly, with `Result.replay` False;
-`states` has the states and what may follow what. A member joins (`join`; a static one that comes
-back: `returning`) and its response waits until the group is complete (`rebalance`); then all send
-SyncGroup and wait for the leader's assignment (`sync`). `rebalance` also has the timers that remove
-silent members, and what happens to groups when their log was loaded. `on_consumer_groups` is where
-the classic protocol meets consumer groups.
+The log has no record of a rebalance, only of its assignments, and of a group that became empty.
+Groups are therefore `LiveGroup`s (`group`), which handlers change directly, with `Result.replay`
+False. `states` has the states and their transitions.
+
+A member joins (`join`; a static member that rejoins: `static_rejoin`), and its response is pending
+until all members have joined (`rebalance`). Then all members send SyncGroup and wait for the
+leader's assignment (`sync`). `rebalance` also has the session and rebalance timers, and starts
+sessions after a load. `other_group_types` handles classic requests for other types of groups.
 """

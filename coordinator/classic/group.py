@@ -1,4 +1,4 @@
-"""A classic group that has members: what its records tell, and what they do not."""
+"""Classic groups with members, including the state that is in no record."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,15 +17,15 @@ from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 __all__ = ["LiveGroup", "LiveMember", "Protocols"]
 
 Protocols = Sequence[JoinGroupRequestProtocol]
-"""What a member offers, what it prefers first."""
+"""The protocols that a member supports, in order of preference."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class LiveMember:
     """A member of a classic group.
 
-    `joining`, `syncing`: the answer that it waits for, in the first and second half of a rebalance.
-    `is_new`: it has not had an answer to its first JoinGroup yet, so it cannot send heartbeats.
+    `joining`, `syncing`: its pending JoinGroup or SyncGroup response. `is_new`: its first JoinGroup
+    response is pending, so it cannot send heartbeats.
     """
 
     member_id: str
@@ -40,34 +40,35 @@ class LiveMember:
     joining: Pending[JoinGroupResponse] | None = None
     syncing: Pending[SyncGroupResponse] | None = None
 
-    def announced(self, protocol: str | None) -> bytes:
-        """What it announced with a protocol that it offers."""
+    def protocol_metadata(self, protocol: str | None) -> bytes:
+        """Return the metadata that it sent for a protocol."""
         return next(offered.metadata for offered in self.protocols if offered.name == protocol)
 
     @property
-    def may_be_silent(self) -> bool:
-        """Whether it need not send heartbeats: who waits for an answer is there.
+    def is_waiting(self) -> bool:
+        """Whether a pending response keeps its session alive.
 
-        New members are not waited for so long, as they may have asked again.
+        New members time out nevertheless, as their client may have retried.
         """
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
 class LiveGroup(ClassicGroup):
-    """A classic group while it lives; its fields are those of `ClassicGroup`, to be written.
+    """A classic group with the state that is in no record.
 
-    `phase`: its state; `previous_phase`: `ClassicState.DEAD` at first. `leader`: of the members,
-    who makes the assignment. `pending`: ids that were given out (KIP-394) and are to join;
-    `unsynced`: ids that have not sent SyncGroup in this generation. `joining`: how many members
-    wait for the answer to JoinGroup. `offered`: protocol → how many members offer it. `newcomers`:
-    somebody came while an empty group waited for more.
+    `phase`: its state (other fields: see `ClassicGroup`); `previous_phase`: `ClassicState.DEAD` at
+    first. `leader`: id of the member that computes assignments. `pending`: generated member ids
+    that have not rejoined (KIP-394). `unsynced`: members that have not sent SyncGroup in this
+    generation. `joining`: number of members with a pending JoinGroup. `offered`: protocol → number
+    of members that support it. `new_member_added`: whether a member joined during the initial
+    rebalance delay.
     """
 
     __slots__ = (
         "generation",
         "joining",
         "leader",
-        "newcomers",
+        "new_member_added",
         "offered",
         "order",
         "pending",
@@ -105,13 +106,13 @@ class LiveGroup(ClassicGroup):
         self.unsynced: set[str] = set()
         self.joining = 0
         self.offered: dict[str, int] = {}
-        self.newcomers = False
+        self.new_member_added = False
 
     @classmethod
     def of(cls, group: ClassicGroup, now_ms: int) -> "LiveGroup":
-        """From what the log tells.
+        """Create it from the log's state.
 
-        A group that was made for offsets is Empty since now, as far as anybody knows.
+        A group that was created by an offset commit is Empty since `now_ms`.
         """
         live = cls(group.group_id, since_ms=now_ms)
         record = group.metadata
@@ -149,46 +150,40 @@ class LiveGroup(ClassicGroup):
 
     @property
     def is_empty(self) -> bool:
-        """Whether its state is Empty.
-
-        While the last members go, it has none and is not Empty yet.
-        """
+        """Whether its state is Empty, which it is only after a rebalance without members."""
         return self.phase is ClassicState.EMPTY
 
     @property
     def is_simple(self) -> bool:
-        """Whether there are but offsets."""
+        """Whether it only has offsets."""
         return not self.protocol_type and not self.members and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits for members: as long as the most patient one says."""
+        """The largest rebalance timeout of its members, in ms."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def ordered_members(self) -> list[LiveMember]:
-        """The members in the order of Kafka's map."""
+        """Return the members in the order of Kafka's map."""
         return [self.members[member_id] for member_id in self.order]
 
     def subscription(self, member_id: str) -> bytes:
-        """What a member announced with the protocol that was chosen."""
-        return self.members[member_id].announced(self.protocol)
+        """Return a member's metadata for the selected protocol."""
+        return self.members[member_id].protocol_metadata(self.protocol)
 
     def static_member(self, instance_id: str) -> str | None:
-        """The id of the member that has this name."""
+        """Return the member id of an instance id."""
         return self.static_members.get(instance_id)
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
-        """Come into another state. Raises `IllegalTransition`."""
+        """Change the state. Raises `IllegalTransition`."""
         check_transition(self.group_id, self.phase, state)
         self.previous_phase, self.phase, self.since_ms = self.phase, state, now_ms
 
     # Members
 
     def add(self, member: LiveMember, protocol_type: str, joining: Pending[JoinGroupResponse] | None = None) -> None:
-        """A member that is not in yet.
-
-        The first one leads, and says what type of protocol the group has.
-        """
+        """Add a member. The first one becomes leader and sets the protocol type."""
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
         if not self.members:
@@ -210,7 +205,7 @@ class LiveGroup(ClassicGroup):
         session_timeout_ms: int,
         joining: Pending[JoinGroupResponse] | None,
     ) -> None:
-        """What a member says now, and the answer that it waits for instead of an earlier one."""
+        """Update a member's protocols and timeouts, and replace its pending JoinGroup."""
         self._count(member.protocols, -1)
         self._count(protocols, 1)
         member.protocols = protocols
@@ -219,7 +214,10 @@ class LiveGroup(ClassicGroup):
         self._wait(member, joining)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, or an id that was given out; if it was the leader, the first member in Kafka's order leads."""
+        """Remove a member or a pending member id.
+
+        If it was the leader, the first member in Kafka's order becomes leader.
+        """
         member = self.members.pop(member_id, None)
         if member is not None:
             self.order.discard(member_id)
@@ -233,7 +231,7 @@ class LiveGroup(ClassicGroup):
         self.unsynced.discard(member_id)
 
     def rename(self, member: LiveMember, new_id: str) -> LiveMember:
-        """A static member under another id (KIP-345): a new object, in which nobody waits for an answer.
+        """Return a static member under another id (KIP-345), without pending responses.
 
         `unsynced` keeps the old id, as in Kafka.
         """
@@ -253,38 +251,38 @@ class LiveGroup(ClassicGroup):
         self.joining += (joining is not None) - (member.joining is not None)
         member.joining = joining
 
-    # Answers
+    # Responses
 
-    def answer_join(self, member: LiveMember, response: JoinGroupResponse) -> None:
-        """Answer a member's JoinGroup, if it waits."""
+    def complete_join(self, member: LiveMember, response: JoinGroupResponse) -> None:
+        """Complete a member's pending JoinGroup, if any."""
         waiting = member.joining
         if waiting is not None:
             self._wait(member, None)
             waiting.complete(response)
 
-    def answer_sync(self, member: LiveMember, response: SyncGroupResponse) -> bool:
-        """Answer a member's SyncGroup, if it waits; whether it did."""
+    def complete_sync(self, member: LiveMember, response: SyncGroupResponse) -> bool:
+        """Complete a member's pending SyncGroup; returns whether it had one."""
         waiting, member.syncing = member.syncing, None
         if waiting is None:
             return False
         waiting.complete(response)
         return True
 
-    def answer_all(self, code: int) -> None:
-        """Answer everybody who waits with an error: the group is no longer here, or becomes another kind of group."""
+    def fail_pending_responses(self, code: int) -> None:
+        """Complete all pending responses with an error."""
         for member in self.ordered_members():
             error = JoinGroupResponse(error_code=code, protocol_name=None, member_id=member.member_id)
-            self.answer_join(member, error)
+            self.complete_join(member, error)
         for member in self.ordered_members():
-            self.answer_sync(member, SyncGroupResponse(error_code=code))
+            self.complete_sync(member, SyncGroupResponse(error_code=code))
 
-    def described_to_leader(self) -> tuple[JoinGroupResponseMember, ...]:
-        """All members, as the leader gets them."""
+    def members_for_leader(self) -> tuple[JoinGroupResponseMember, ...]:
+        """Return all members for the leader's JoinGroup response."""
         return tuple(
             JoinGroupResponseMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
-                metadata=member.announced(self.protocol),
+                metadata=member.protocol_metadata(self.protocol),
             )
             for member in self.ordered_members()
         )
@@ -293,13 +291,13 @@ class LiveGroup(ClassicGroup):
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member waits for the new generation, and nobody else is expected."""
+        """Whether all members have a pending JoinGroup and no member id is pending."""
         return self.joining == len(self.members) and not self.pending
 
     def elect_leader(self) -> bool:
-        """Have a leader that has joined: if the leader has not, the first in Kafka's order that has.
+        """Select the first joined member in Kafka's order as leader, unless the leader has joined.
 
-        False if nobody has.
+        Returns False if no member has joined.
         """
         leader = None if self.leader is None else self.members.get(self.leader)
         if leader is None:
@@ -312,8 +310,8 @@ class LiveGroup(ClassicGroup):
         self.leader = joined.member_id
         return True
 
-    def begin_generation(self, now_ms: int) -> None:
-        """The members that are in now choose a protocol; without members the group is Empty."""
+    def init_next_generation(self, now_ms: int) -> None:
+        """Select the protocol of the next generation; without members the group becomes Empty."""
         self.generation += 1
         self.choose()
         state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY
@@ -321,7 +319,7 @@ class LiveGroup(ClassicGroup):
         self.unsynced.clear()
 
     def choose(self) -> None:
-        """Settle on a protocol, and so on the topics of all members; on none without members.
+        """Select the protocol and the subscribed topics; without members, no protocol.
 
         Raises `ApiError`, see `choose_protocol`.
         """
@@ -329,7 +327,10 @@ class LiveGroup(ClassicGroup):
         self.subscribed_topics = self._subscribed_topics()
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with these protocols could be in: in an empty group whoever says something; else one is needed that all members offer."""
+        """Return whether a member with these protocols can join.
+
+        It needs a protocol that all members support; for an empty group, any.
+        """
         if self.phase is ClassicState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(
@@ -337,31 +338,35 @@ class LiveGroup(ClassicGroup):
         )
 
     def choose_protocol(self) -> str:
-        """What most members prefer of that which all offer; of equals the first in Kafka's map (java.util.HashMap of names).
+        """Return the protocol that most members prefer, of those that all support.
 
-        Raises `ApiError` if there is nothing that all offer. `supports` prevents that, unless a
-        member offers something twice.
+        Of several, the first in the order of Kafka's map (java.util.HashMap of names). Raises
+        `ApiError` if no protocol is supported by all. `supports` prevents that, unless a member
+        lists a protocol twice.
         """
         votes: JavaHashMap[str, int] = JavaHashMap()
         for member in self.members.values():
             names = (one.name for one in member.protocols if self.offered[one.name] == len(self.members))
             choice = next(names, None)
             if choice is None:
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{member.member_id} offers no protocol of all")
+                raise ApiError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"member {member.member_id} supports no protocol that all members support",
+                )
             votes.put(choice, (votes.get(choice) or 0) + 1)
         return max(votes.items(), key=lambda vote: vote[1])[0]
 
     def _subscribed_topics(self) -> AbstractSet[str] | None:
         if self.protocol_type != CONSUMER_PROTOCOL:
             return None
-        return topics_of(member.announced(self.protocol) for member in self.members.values())
+        return topics_of(member.protocol_metadata(self.protocol) for member in self.members.values())
 
     def _count(self, protocols: Protocols, change: int) -> None:
         for offered in protocols:
             self.offered[offered.name] = self.offered.get(offered.name, 0) + change
 
     def recorded_members(self, assignments: Mapping[str, bytes]) -> tuple[MemberMetadata, ...]:
-        """The members as a record has them, with these assignments by member id."""
+        """Return the members as in a record, with these assignments by member id."""
         return tuple(
             MemberMetadata(
                 member_id=member.member_id,
@@ -370,7 +375,7 @@ class LiveGroup(ClassicGroup):
                 client_host=member.client_host,
                 rebalance_timeout=member.rebalance_timeout_ms,
                 session_timeout=member.session_timeout_ms,
-                subscription=member.announced(self.protocol),
+                subscription=member.protocol_metadata(self.protocol),
                 assignment=assignments[member.member_id],
             )
             for member in self.ordered_members()

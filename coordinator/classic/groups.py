@@ -1,4 +1,4 @@
-"""Finding a live classic group, or making one; whether a member is in it; and its record, type 2."""
+"""Lookup and creation of live classic groups, member checks, and the group's record (type 2)."""
 
 from collections.abc import Mapping
 
@@ -11,31 +11,30 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup
 from quorate.coordinator.state.groups import CoordinatorGroup
 
-__all__ = ["alive", "check_member", "existing", "group_record", "live_group", "new_group"]
+__all__ = ["as_live", "check_member", "existing_group", "group_record", "live_group", "new_group"]
 
 
 def live_group(shard: CoordinatorShard, group_id: str, now_ms: int) -> LiveGroup | None:
-    """The classic group of this id, brought to life; `None` if there is none."""
+    """Return the classic group as a live group; `None` if it does not exist."""
     group = shard.state.groups.get(group_id)
-    return alive(shard, group, now_ms) if isinstance(group, ClassicGroup) else None
+    return as_live(shard, group, now_ms) if isinstance(group, ClassicGroup) else None
 
 
-def existing(shard: CoordinatorShard, group_id: str) -> CoordinatorGroup:
-    """The group of this id, of any kind.
+def existing_group(shard: CoordinatorShard, group_id: str) -> CoordinatorGroup:
+    """Return the group of any type.
 
-    Raises `ApiError`: INVALID_GROUP_ID, or UNKNOWN_MEMBER_ID, as nobody is a member of what is not
-    there.
+    Raises `ApiError`: INVALID_GROUP_ID, or UNKNOWN_MEMBER_ID if the group does not exist.
     """
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     group = shard.state.groups.get(group_id)
     if group is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {group_id}")
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"unknown group {group_id}")
     return group
 
 
-def alive(shard: CoordinatorShard, group: ClassicGroup, now_ms: int) -> LiveGroup:
-    """A group of the shard, brought to life if it is as the log told it."""
+def as_live(shard: CoordinatorShard, group: ClassicGroup, now_ms: int) -> LiveGroup:
+    """Return a live group, replacing the one that replay created."""
     if isinstance(group, LiveGroup):
         return group
     live = LiveGroup.of(group, now_ms)
@@ -44,26 +43,31 @@ def alive(shard: CoordinatorShard, group: ClassicGroup, now_ms: int) -> LiveGrou
 
 
 def new_group(shard: CoordinatorShard, group_id: str, now_ms: int) -> LiveGroup:
-    """A group without members, which is there at once; the record that says so is the caller's business."""
+    """Create a group without members; the caller writes its record."""
     group = LiveGroup(group_id, since_ms=now_ms)
     shard.state.groups[group_id] = group
     return group
 
 
 def check_member(group: ClassicGroup, member_id: str, instance_id: str | None) -> None:
-    """Raise `ApiError`: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if the static member of this name is another one by now (KIP-345)."""
+    """Raise `ApiError` for a wrong member id.
+
+    UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has the instance id (KIP-345).
+    """
     if instance_id is not None:
         holder = group.static_member(instance_id)
         if holder is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{instance_id} is not a static member of {group.group_id}")
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"unknown static member {instance_id} of group {group.group_id}"
+            )
         if holder != member_id:
-            raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{instance_id} is another member by now")
+            raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} is used by another member")
     if member_id not in group.members:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
 
 
 def group_record(group: LiveGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
-    """The group as it is, with these assignments by member id."""
+    """Return the record of the group, with these assignments by member id."""
     return written(
         GroupMetadataKey(group=group.group_id),
         GroupMetadataValue(

@@ -1,12 +1,12 @@
-"""Heartbeat v0–4: a member is there, and hears whether it shall join again.
+"""Heartbeat v0–4: extends a member's session, and reports a rebalance.
 
-Commits of offsets keep it there, too.
+Offset commits extend the session, too.
 """
 
 from quorate.codecs.api import HeartbeatRequest, HeartbeatResponse
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.groups import alive, check_member, existing
-from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
+from quorate.coordinator.classic.groups import as_live, check_member, existing_group
+from quorate.coordinator.classic.other_group_types import handle_on_consumer_group
 from quorate.coordinator.classic.rebalance import expect_heartbeat
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
@@ -18,11 +18,11 @@ __all__ = ["heartbeat", "keep_session"]
 
 
 def heartbeat(shard: CoordinatorShard, request: HeartbeatRequest, context: RequestContext) -> Result[HeartbeatResponse]:
-    """Begin the member's session anew. Raises `ApiError`."""
-    there = existing(shard, request.group_id)
-    if not isinstance(there, ClassicGroup):
-        return handle_on_consumer_group(shard, there, request, context)
-    group = alive(shard, there, context.now_ms)
+    """Restart the member's session. Raises `ApiError`."""
+    found = existing_group(shard, request.group_id)
+    if not isinstance(found, ClassicGroup):
+        return handle_on_consumer_group(shard, found, request, context)
+    group = as_live(shard, found, context.now_ms)
     check_member(group, request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"group {group.group_id} is at generation {group.generation}")
@@ -34,7 +34,7 @@ def heartbeat(shard: CoordinatorShard, request: HeartbeatRequest, context: Reque
 
 
 def keep_session(shard: CoordinatorShard, group: CoordinatorGroup, member_id: str, now_ms: int) -> None:
-    """A member of a classic group commits offsets: that counts like a heartbeat, except while it waits for its assignment."""
+    """Restart the session of a member that commits offsets, unless it waits for its assignment."""
     if not isinstance(group, LiveGroup) or member_id not in group.members:
         return
     if group.phase in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):

@@ -1,16 +1,13 @@
-"""LeaveGroup v0–5: members go.
-
-Since version 3 several at once, and static ones by their names (KIP-345), which admins do.
-"""
+"""LeaveGroup v0–5. Since v3 for several members, and by instance id for admin clients (KIP-345)."""
 
 from quorate.codecs.api import JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
 from quorate.codecs.api.leave_group import MemberIdentity, MemberResponse
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.groups import alive, check_member, existing
-from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
+from quorate.coordinator.classic.groups import as_live, check_member, existing_group
+from quorate.coordinator.classic.other_group_types import handle_on_consumer_group
 from quorate.coordinator.classic.rebalance import (
-    complete_join_if_all_are_there,
-    forget_session,
+    cancel_session,
+    complete_join_if_all_joined,
     rebalance_if_possible,
 )
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -20,23 +17,23 @@ from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
 __all__ = ["identities", "leave_failed", "leave_group", "left"]
 
-SEVERAL = 3
-"""Since this version several members leave with one request."""
+BATCHED = 3
+"""First version with several members per request."""
 
 
 def leave_group(
     shard: CoordinatorShard, request: LeaveGroupRequest, context: RequestContext
 ) -> Result[LeaveGroupResponse]:
-    """Remove members; each has an error of its own. Raises `ApiError`."""
-    there = existing(shard, request.group_id)
-    if not isinstance(there, ClassicGroup):
-        return handle_on_consumer_group(shard, there, request, context)
-    group = alive(shard, there, context.now_ms)
+    """Remove members. Each has its own error. Raises `ApiError`."""
+    found = existing_group(shard, request.group_id)
+    if not isinstance(found, ClassicGroup):
+        return handle_on_consumer_group(shard, found, request, context)
+    group = as_live(shard, found, context.now_ms)
     outcomes = [(identity, _left(shard, group, identity)) for identity in identities(request, context.api_version)]
     result: Result[None] = Result()
     if any(code == ErrorCode.NONE for _, code in outcomes):
         if group.phase is ClassicState.PREPARING_REBALANCE:
-            result = complete_join_if_all_are_there(shard, group, context.now_ms)
+            result = complete_join_if_all_joined(shard, group, context.now_ms)
         elif group.phase in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             result = rebalance_if_possible(shard, group, context.now_ms)
     return result.with_response(left(outcomes, context.api_version))
@@ -45,7 +42,7 @@ def leave_group(
 def _left(shard: CoordinatorShard, group: LiveGroup, identity: MemberIdentity) -> ErrorCode:
     member_id = identity.member_id
     if identity.group_instance_id is None and member_id not in group.members and member_id not in group.pending:
-        return ErrorCode.UNKNOWN_MEMBER_ID  # an exception for each of 100,000 takes long
+        return ErrorCode.UNKNOWN_MEMBER_ID  # without an exception, which is slow for 100,000 members
     try:
         _leave(shard, group, identity)
     except ApiError as error:
@@ -54,30 +51,30 @@ def _left(shard: CoordinatorShard, group: LiveGroup, identity: MemberIdentity) -
 
 
 def _leave(shard: CoordinatorShard, group: LiveGroup, identity: MemberIdentity) -> None:
-    """One member goes; an answer to JoinGroup that it waits for tells it so. Raises `ApiError`."""
+    """Remove one member; its pending JoinGroup fails with UNKNOWN_MEMBER_ID. Raises `ApiError`."""
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if member_id in group.pending:
         group.remove(member_id)
-        forget_session(shard, group, member_id)
+        cancel_session(shard, group, member_id)
         return
     if not member_id and instance_id is not None:
         member_id = group.static_member(instance_id) or ""
     check_member(group, member_id, instance_id)
-    forget_session(shard, group, member_id)
-    group.answer_join(
+    cancel_session(shard, group, member_id)
+    group.complete_join(
         group.members[member_id], JoinGroupResponse(protocol_name=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
     )
     group.remove(member_id)
 
 
 def identities(request: LeaveGroupRequest, version: int) -> tuple[MemberIdentity, ...]:
-    """Who leaves, in any version."""
-    return tuple(request.members) if version >= SEVERAL else (MemberIdentity(member_id=request.member_id),)
+    """Return the members to remove, for any version."""
+    return tuple(request.members) if version >= BATCHED else (MemberIdentity(member_id=request.member_id),)
 
 
 def left(outcomes: list[tuple[MemberIdentity, ErrorCode]], version: int) -> LeaveGroupResponse:
-    """What became of whom; before version 3 the one member's error is the response's."""
-    if version < SEVERAL:
+    """Return the response; before v3 the only member's error is the response's."""
+    if version < BATCHED:
         return LeaveGroupResponse(error_code=outcomes[0][1])
     return LeaveGroupResponse(
         members=tuple(
@@ -90,7 +87,7 @@ def left(outcomes: list[tuple[MemberIdentity, ErrorCode]], version: int) -> Leav
 def leave_failed(
     request: LeaveGroupRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> LeaveGroupResponse:
-    """The response to a LeaveGroup that failed as a whole."""
-    if code == ErrorCode.UNKNOWN_MEMBER_ID:  # there is no such group, which Kafka tells each member
+    """Return the response to a LeaveGroup that failed as a whole."""
+    if code == ErrorCode.UNKNOWN_MEMBER_ID:  # unknown group: Kafka returns the error per member
         return left([(one, code) for one in identities(request, context.api_version)], context.api_version)
     return LeaveGroupResponse(error_code=code)

@@ -1,15 +1,15 @@
-"""Rebalances of classic groups, and everything that time does to them: members wait for each other, then for their leader, and go if they are silent.
+"""Rebalances of classic groups, and their timers.
 
-Timers, by Kafka's keys: `heartbeat-GROUP-MEMBER` (a session, also of an id that was given out and
-is to join), `join-GROUP` (the group waits for members), and `sync-GROUP` (members that joined have
-to send SyncGroup). Kafka does not try a timer's work again if its record could not be written.
+Timers have Kafka's keys: `heartbeat-GROUP-MEMBER` (session of a member, or of a pending member id),
+`join-GROUP` (the group waits for members to join), and `sync-GROUP` (members must send SyncGroup).
+As in Kafka, a timer is not retried if its record cannot be written.
 """
 
 from collections.abc import Callable, Mapping
 
 from quorate.codecs.api import JoinGroupResponse, SyncGroupResponse
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
-from quorate.coordinator.classic.groups import alive, group_record, live_group
+from quorate.coordinator.classic.groups import as_live, group_record, live_group
 from quorate.coordinator.classic.states import can_rebalance
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.results import Result
@@ -17,17 +17,17 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
 __all__ = [
-    "bring_to_life",
-    "complete_join_if_all_are_there",
+    "cancel_session",
+    "complete_join_if_all_joined",
     "expect_heartbeat",
     "expect_join",
-    "forget_session",
-    "give_assignments",
-    "heard_of_all",
-    "let_go",
+    "fail_pending",
     "prepare_rebalance",
     "rebalance_if_possible",
     "reset_assignments",
+    "restart_sessions",
+    "set_assignments",
+    "start_sessions",
     "synced",
 ]
 
@@ -35,7 +35,7 @@ OnGroup = Callable[[LiveGroup, int], Result[None]]
 
 
 def _schedule(shard: CoordinatorShard, group: LiveGroup, key: str, at_ms: int, operation: OnGroup) -> None:
-    """Do something to the group of this id, as it is then; nothing if there is no such classic group any more."""
+    """Schedule an operation on the group; it is skipped if the group no longer exists."""
 
     def fire(now_ms: int) -> Result[None]:
         found = live_group(shard, group.group_id, now_ms)
@@ -54,27 +54,24 @@ def _session_key(group: LiveGroup, member_id: str) -> str:
 def expect_heartbeat(
     shard: CoordinatorShard, group: LiveGroup, member: LiveMember, now_ms: int, timeout_ms: int | None = None
 ) -> None:
-    """The member was heard of.
-
-    If it is not again in `timeout_ms` (by default its session timeout), it is removed.
-    """
+    """Restart a member's session: `timeout_ms`, by default its session timeout."""
     chosen = member.session_timeout_ms if timeout_ms is None else timeout_ms
     expect_join(shard, group, member.member_id, now_ms + chosen)
 
 
 def expect_join(shard: CoordinatorShard, group: LiveGroup, member_id: str, at_ms: int) -> None:
-    """An id was given out, or a member was heard of: it goes at `at_ms`, unless something is heard of it before."""
+    """Remove a member or a pending member id at `at_ms`, unless the timer is set again."""
     key = _session_key(group, member_id)
     _schedule(shard, group, key, at_ms, lambda found, now_ms: _session_over(shard, found, member_id, now_ms))
 
 
-def forget_session(shard: CoordinatorShard, group: LiveGroup, member_id: str) -> None:
-    """Nobody waits for signs of life any more."""
+def cancel_session(shard: CoordinatorShard, group: LiveGroup, member_id: str) -> None:
+    """Cancel the session timer of a member."""
     shard.timers.cancel(_session_key(group, member_id))
 
 
-def heard_of_all(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> None:
-    """All members have a session's time from now on."""
+def restart_sessions(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> None:
+    """Restart the sessions of all members."""
     for member in group.ordered_members():
         expect_heartbeat(shard, group, member, now_ms)
 
@@ -84,9 +81,9 @@ def _session_over(shard: CoordinatorShard, group: LiveGroup, member_id: str, now
         group.remove(member_id)
         return _complete_if_prepared(shard, group, now_ms)
     member = group.members.get(member_id)
-    if member is None or member.may_be_silent:
+    if member is None or member.is_waiting:
         return Result()
-    group.answer_join(member, JoinGroupResponse(protocol_name=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    group.complete_join(member, JoinGroupResponse(protocol_name=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member_id)
     if group.phase in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
         return rebalance_if_possible(shard, group, now_ms)
@@ -94,7 +91,7 @@ def _session_over(shard: CoordinatorShard, group: LiveGroup, member_id: str, now
 
 
 def _complete_if_prepared(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Result[None]:
-    """Unlike `complete_join_if_all_are_there` also in a first rebalance, whose delay then ends early."""
+    """Complete a rebalance when all have joined, also during the initial rebalance delay."""
     if group.phase is ClassicState.PREPARING_REBALANCE and group.all_joined:
         return _complete_join(shard, group, now_ms)
     return Result()
@@ -108,16 +105,16 @@ def _join_key(group: LiveGroup) -> str:
 
 
 def rebalance_if_possible(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Result[None]:
-    """Begin a rebalance; or, if one is being prepared, go on with it if nobody is missing any more."""
+    """Start a rebalance; or complete the current one if all members have joined."""
     if can_rebalance(group.phase):
         return prepare_rebalance(shard, group, now_ms)
-    return complete_join_if_all_are_there(shard, group, now_ms)
+    return complete_join_if_all_joined(shard, group, now_ms)
 
 
 def prepare_rebalance(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Result[None]:
-    """Have all members join again.
+    """Start a rebalance, in which all members must rejoin.
 
-    An empty group waits `group.initial.rebalance.delay.ms` for more (KIP-134).
+    An empty group waits `group.initial.rebalance.delay.ms` for more members (KIP-134).
     """
     if group.phase is ClassicState.COMPLETING_REBALANCE:
         reset_assignments(shard, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
@@ -137,12 +134,15 @@ def prepare_rebalance(shard: CoordinatorShard, group: LiveGroup, now_ms: int) ->
 
 
 def _delay(shard: CoordinatorShard, group: LiveGroup, now_ms: int, delay_ms: int, remaining_ms: int) -> None:
-    """Wait for more members; again if somebody came, but no longer than the rebalance timeout in all."""
+    """Wait for more members.
+
+    The delay is extended while members join, up to the rebalance timeout.
+    """
 
     def over(found: LiveGroup, at_ms: int) -> Result[None]:
-        if not found.newcomers or remaining_ms == 0:
+        if not found.new_member_added or remaining_ms == 0:
             return _complete_join(shard, found, at_ms)
-        found.newcomers = False
+        found.new_member_added = False
         again_ms = min(shard.config.group_initial_rebalance_delay_ms, remaining_ms)
         _delay(shard, found, at_ms, again_ms, max(remaining_ms - delay_ms, 0))
         return Result()
@@ -155,11 +155,8 @@ def _wait_for_members(shard: CoordinatorShard, group: LiveGroup, now_ms: int) ->
     _schedule(shard, group, _join_key(group), at_ms, lambda found, then_ms: _complete_join(shard, found, then_ms))
 
 
-def complete_join_if_all_are_there(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Result[None]:
-    """Go on with a rebalance that is being prepared, if nobody is missing.
-
-    A first one goes on when its delay is over.
-    """
+def complete_join_if_all_joined(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Result[None]:
+    """Complete a rebalance when all members have joined, unless the initial delay is running."""
     prepared = group.phase is ClassicState.PREPARING_REBALANCE
     if prepared and group.previous_phase is not ClassicState.EMPTY and group.all_joined:
         return _complete_join(shard, group, now_ms)
@@ -167,26 +164,27 @@ def complete_join_if_all_are_there(shard: CoordinatorShard, group: LiveGroup, no
 
 
 def _complete_join(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Result[None]:
-    """A new generation of those that have joined, and of static members, which may be late (KIP-345).
+    """Start a generation with the members that have joined, and all static members (KIP-345).
 
-    All answers go out; now SyncGroup is awaited.
-
-    If only static members are left and none of them has joined, the group waits once more. If
-    nobody is left, it is empty, and a record says so.
+    Completes all JoinGroup responses; members must then send SyncGroup. If no member has joined and
+    only static members are left, the group waits again. Without members it becomes Empty, which is
+    recorded.
     """
     shard.timers.cancel(_join_key(group))
     for member in group.ordered_members():
         if member.joining is None and member.group_instance_id is None:
             group.remove(member.member_id)
-            forget_session(shard, group, member.member_id)
+            cancel_session(shard, group, member.member_id)
     if group.members and not group.elect_leader():
         _wait_for_members(shard, group, now_ms)
         return Result()
-    group.begin_generation(now_ms)
+    group.init_next_generation(now_ms)
     if group.phase is ClassicState.EMPTY:
         return Result(records=[group_record(group, {})], replay=False)
     for member in group.ordered_members():
-        group.answer_join(member, joined(group, member.member_id, tell_members=member.member_id == group.leader))
+        group.complete_join(
+            member, join_response(group, member.member_id, with_members=member.member_id == group.leader)
+        )
         expect_heartbeat(shard, group, member, now_ms)
         member.is_new = False
         group.unsynced.add(member.member_id)
@@ -194,12 +192,12 @@ def _complete_join(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> Re
     return Result()
 
 
-def joined(
-    group: LiveGroup, member_id: str, *, tell_members: bool, leader: str | None = None, skip_assignment: bool = False
+def join_response(
+    group: LiveGroup, member_id: str, *, with_members: bool, leader: str | None = None, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """The answer to a member of the current generation.
+    """Return the JoinGroup response to a member of the current generation.
 
-    `leader`: if it is to hear of another one.
+    `leader`: another leader id to report.
     """
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -208,7 +206,7 @@ def joined(
         leader=(group.leader if leader is None else leader) or "",
         skip_assignment=skip_assignment,
         member_id=member_id,
-        members=group.described_to_leader() if tell_members else (),
+        members=group.members_for_leader() if with_members else (),
     )
 
 
@@ -220,7 +218,7 @@ def _sync_key(group: LiveGroup) -> str:
 
 
 def _wait_for_syncs(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> None:
-    """Whoever has not sent SyncGroup within the rebalance timeout is removed, and the others rebalance."""
+    """Remove members that do not send SyncGroup within the rebalance timeout, and rebalance."""
     generation = group.generation
 
     def over(found: LiveGroup, at_ms: int) -> Result[None]:
@@ -229,34 +227,34 @@ def _wait_for_syncs(shard: CoordinatorShard, group: LiveGroup, now_ms: int) -> N
             return Result()
         for member_id in sorted(found.unsynced):
             found.remove(member_id)
-            forget_session(shard, found, member_id)
+            cancel_session(shard, found, member_id)
         return prepare_rebalance(shard, found, at_ms)
 
     _schedule(shard, group, _sync_key(group), now_ms + group.rebalance_timeout_ms, over)
 
 
 def synced(shard: CoordinatorShard, group: LiveGroup, member_id: str) -> None:
-    """The member has sent SyncGroup."""
+    """Note that the member has sent SyncGroup."""
     group.unsynced.discard(member_id)
     if not group.unsynced:
         shard.timers.cancel(_sync_key(group))
 
 
 def reset_assignments(shard: CoordinatorShard, group: LiveGroup, code: int, now_ms: int) -> None:
-    """Nobody has an assignment; those that wait for one hear why."""
+    """Clear all assignments; pending SyncGroup responses fail with this error."""
     for member in group.members.values():
         member.assignment = b""
-    _answer_syncs(shard, group, code, now_ms)
+    _complete_syncs(shard, group, code, now_ms)
 
 
-def give_assignments(shard: CoordinatorShard, group: LiveGroup, assignments: Mapping[str, bytes], now_ms: int) -> None:
-    """Everybody has the assignment that the leader gave it, by member id; those that wait for one get it."""
+def set_assignments(shard: CoordinatorShard, group: LiveGroup, assignments: Mapping[str, bytes], now_ms: int) -> None:
+    """Set the leader's assignments, by member id, and complete pending SyncGroup responses."""
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
-    _answer_syncs(shard, group, ErrorCode.NONE, now_ms)
+    _complete_syncs(shard, group, ErrorCode.NONE, now_ms)
 
 
-def _answer_syncs(shard: CoordinatorShard, group: LiveGroup, code: int, now_ms: int) -> None:
+def _complete_syncs(shard: CoordinatorShard, group: LiveGroup, code: int, now_ms: int) -> None:
     good = code == ErrorCode.NONE
     for member in group.ordered_members():
         response = SyncGroupResponse(
@@ -265,27 +263,27 @@ def _answer_syncs(shard: CoordinatorShard, group: LiveGroup, code: int, now_ms: 
             protocol_name=group.protocol if good else None,
             assignment=member.assignment,
         )
-        if group.answer_sync(member, response):
-            # While a member waited for this, the end of its session was ignored, so nothing would
-            # watch it now.
+        if group.complete_sync(member, response):
+            # The end of the session was ignored while the response was pending, so the timer is set
+            # again.
             expect_heartbeat(shard, group, member, now_ms)
 
 
-def bring_to_life(shard: CoordinatorShard, group: ClassicGroup, now_ms: int) -> None:
-    """Everybody's session starts anew.
+def start_sessions(shard: CoordinatorShard, group: ClassicGroup, now_ms: int) -> None:
+    """Start the sessions of a group after a load.
 
-    A group that is larger than is allowed now rebalances, so that it becomes smaller.
+    A group that exceeds `group.max.size` rebalances, so that it shrinks.
     """
     if not group.members:
         return
-    live = alive(shard, group, now_ms)
-    heard_of_all(shard, live, now_ms)
+    live = as_live(shard, group, now_ms)
+    restart_sessions(shard, live, now_ms)
     if len(live.members) > shard.config.group_max_size:
         prepare_rebalance(shard, live, now_ms)
 
 
-def let_go(shard: CoordinatorShard) -> None:
-    """Whoever waits for an answer has to ask the new coordinator."""
+def fail_pending(shard: CoordinatorShard) -> None:
+    """Fail pending requests with NOT_COORDINATOR."""
     for _, group in shard.state.groups.ordered():
         if isinstance(group, LiveGroup):
-            group.answer_all(ErrorCode.NOT_COORDINATOR)
+            group.fail_pending_responses(ErrorCode.NOT_COORDINATOR)

@@ -1,4 +1,4 @@
-"""The states of a classic group, and which may follow which."""
+"""The states of a classic group, and their transitions."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,23 +21,20 @@ TRANSITIONS: Mapping[ClassicState, frozenset[ClassicState]] = MappingProxyType(
         ClassicState.DEAD: frozenset({ClassicState.DEAD}),
     }
 )
-"""State → what may follow it. Nobody sees a dead group: with its tombstone it is gone."""
+"""State → possible next states. Clients never see a dead group, as its tombstone removes it."""
 
 
 class IllegalTransition(ApiError):
-    """A group was to come into a state that cannot follow its own.
-
-    Clients get UNKNOWN_SERVER_ERROR, as from Kafka.
-    """
+    """An illegal state transition. Clients get UNKNOWN_SERVER_ERROR, as from Kafka."""
 
     def __init__(self, group_id: str, old: ClassicState, new: ClassicState) -> None:
         super().__init__(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group_id} is {old.value} and cannot become {new.value}"
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group_id} cannot change from {old.value} to {new.value}"
         )
 
 
 def can_rebalance(state: ClassicState) -> bool:
-    """Whether a rebalance may begin: not while one is being prepared, and not for a dead group."""
+    """Return whether a rebalance may start: not while preparing one, and not for a dead group."""
     return ClassicState.PREPARING_REBALANCE in TRANSITIONS[state]
 
 

@@ -1,10 +1,10 @@
-"""SyncGroup v0–5: the leader brings all assignments, everybody gets its own."""
+"""SyncGroup v0–5: the leader sends all assignments, each member receives its own."""
 
 from quorate.codecs.api import SyncGroupRequest, SyncGroupResponse
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.groups import alive, check_member, existing, group_record
-from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
-from quorate.coordinator.classic.rebalance import give_assignments, rebalance_if_possible, reset_assignments, synced
+from quorate.coordinator.classic.groups import as_live, check_member, existing_group, group_record
+from quorate.coordinator.classic.other_group_types import handle_on_consumer_group
+from quorate.coordinator.classic.rebalance import rebalance_if_possible, reset_assignments, set_assignments, synced
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -12,22 +12,22 @@ from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
 __all__ = ["sync_group"]
 
-NAMES_PROTOCOL = 5
-"""Since this version a member has to say which protocol it follows (KIP-559)."""
+PROTOCOL_REQUIRED = 5
+"""First version in which a member must name its protocol (KIP-559)."""
 
 
 def sync_group(
     shard: CoordinatorShard, request: SyncGroupRequest, context: RequestContext
 ) -> Result[SyncGroupResponse]:
-    """Give a member its assignment, once its leader has told it. Raises `ApiError`."""
-    if context.api_version >= NAMES_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
-        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a member has to say which protocol it follows")
-    there = existing(shard, request.group_id)
-    if there.is_empty:
+    """Return a member's assignment, pending until the leader has sent it. Raises `ApiError`."""
+    if context.api_version >= PROTOCOL_REQUIRED and (request.protocol_type is None or request.protocol_name is None):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "protocol type and protocol name are required")
+    found = existing_group(shard, request.group_id)
+    if found.is_empty:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {request.group_id} has no members")
-    if not isinstance(there, ClassicGroup):
-        return handle_on_consumer_group(shard, there, request, context)
-    group = alive(shard, there, context.now_ms)
+    if not isinstance(found, ClassicGroup):
+        return handle_on_consumer_group(shard, found, request, context)
+    group = as_live(shard, found, context.now_ms)
     _check(group, request)
     member = group.members[request.member_id]
     if group.phase is ClassicState.PREPARING_REBALANCE:
@@ -39,12 +39,12 @@ def sync_group(
                 protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
             )
         )
-    answer: Pending[SyncGroupResponse] = Pending()
-    member.syncing = answer
+    response: Pending[SyncGroupResponse] = Pending()
+    member.syncing = response
     synced(shard, group, member.member_id)
     if member.member_id != group.leader:
-        return Result(response=answer)
-    return _assign(shard, group, request, context, answer)
+        return Result(response=response)
+    return _assign(shard, group, request, context, response)
 
 
 def _check(group: LiveGroup, request: SyncGroupRequest) -> None:
@@ -55,7 +55,7 @@ def _check(group: LiveGroup, request: SyncGroupRequest) -> None:
     if other_type or (group.protocol is not None and request.protocol_name not in (None, group.protocol)):
         raise ApiError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"group {group.group_id} follows {group.protocol} for {group.protocol_type}",
+            f"group {group.group_id} uses protocol {group.protocol} of type {group.protocol_type}",
         )
 
 
@@ -64,11 +64,11 @@ def _assign(
     group: LiveGroup,
     request: SyncGroupRequest,
     context: RequestContext,
-    answer: Pending[SyncGroupResponse],
+    response: Pending[SyncGroupResponse],
 ) -> Result[SyncGroupResponse]:
-    """Write what the leader gives out; then all that wait get theirs, and the group is stable.
+    """Write the leader's assignments; then all pending responses complete, and the group is stable.
 
-    Whom the leader forgot gets nothing.
+    Members without an assignment from the leader get an empty one.
     """
     assignments = dict.fromkeys(group.members, b"")
     assignments |= {given.member_id: given.assignment for given in request.assignments}
@@ -79,7 +79,7 @@ def _assign(
 
     def persisted() -> None:
         if is_current():
-            give_assignments(shard, group, assignments, context.now_ms)
+            set_assignments(shard, group, assignments, context.now_ms)
             group.transition_to(ClassicState.STABLE, context.now_ms)
 
     def failed(code: int) -> None:
@@ -88,7 +88,7 @@ def _assign(
             rebalance_if_possible(shard, group, context.now_ms)
 
     return Result(
-        response=answer,
+        response=response,
         records=[group_record(group, assignments)],
         replay=False,
         on_appended=persisted,

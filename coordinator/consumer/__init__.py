@@ -1,13 +1,11 @@
-"""Consumer groups of KIP-848: what a heartbeat does.
+"""Consumer groups of KIP-848: handling of ConsumerGroupHeartbeat.
 
-A heartbeat (`heartbeat`) is checked (`checks`), finds or makes its member (`members`), takes over
-what the member announces (`subscriptions`, `regexes`), gives the group a new epoch if its
-subscriptions or topics have changed, and a new target assignment if it is due (`target`), and moves
-the member one step towards it (`reconcile`). `leaving` has all ways in which a member goes,
-`sessions` the timers that make it go.
+`heartbeat` validates the request (`checks`), finds or creates the member (`members`), and applies
+its subscription (`subscriptions`, `regexes`). If subscriptions or topics changed, it increments the
+group epoch. If due, it computes a new target assignment (`target`), and moves the member one step
+towards it (`reconcile`). `leaving` removes members, `sessions` has their timers.
 
-The classic protocol in these groups, and their conversion from and to classic groups, are in
-`quorate.coordinator.conversion`. What follows from what a member announced is the same for both
-protocols (`progress`). A plug-in adds to all of this by `ConsumerGroupExtension`
+`quorate.coordinator.conversion` has the classic protocol in these groups, and conversion between
+group types. Both protocols share `progress`. Plug-ins extend this through `ConsumerGroupExtension`
 (`quorate.coordinator.shard`).
 """

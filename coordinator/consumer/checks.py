@@ -1,4 +1,4 @@
-"""What a heartbeat has to be like, and what its member has to know (reference: KIP-848, "ConsumerGroupHeartbeat API", validation and epochs)."""
+"""Validation of heartbeats: the request, member epochs, static members, group size (KIP-848)."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -14,13 +14,13 @@ __all__ = [
     "JOIN",
     "LEAVE",
     "check_epoch",
-    "check_holder",
+    "check_not_blank",
     "check_not_full",
     "check_request",
+    "check_static_member",
     "existing_member",
     "fenced",
     "invalid",
-    "need_text",
 ]
 
 M = TypeVar("M", bound=ModernMember)
@@ -29,62 +29,62 @@ JOIN = 0
 LEAVE = -1
 
 _WHITE = "".join(map(chr, range(33)))
-"""What Java's `trim` takes off."""
+"""Characters that Java's `trim` removes."""
 
 
 def check_request(config: CoordinatorConfig, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """What can be told without looking at the group.
+    """Check a heartbeat, without the group.
 
     Raises `ApiError`: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
     """
     epoch = request.member_epoch
-    if version >= 1 or epoch > JOIN or epoch == LEAVE:  # in version 0 the coordinator made up ids (KIP-1082)
-        need_text("a member id", request.member_id)
-    need_text("a group id", request.group_id)
-    need_text("an instance id", request.instance_id)
-    need_text("a rack", request.rack_id)
+    if version >= 1 or epoch > JOIN or epoch == LEAVE:  # in v0 the coordinator generates ids (KIP-1082)
+        check_not_blank("member id", request.member_id)
+    check_not_blank("group id", request.group_id)
+    check_not_blank("instance id", request.instance_id)
+    check_not_blank("rack", request.rack_id)
     if epoch == JOIN:
         if request.rebalance_timeout_ms == -1:
-            raise invalid("a member that joins has to give its rebalance timeout")
+            raise invalid("rebalance timeout is required to join")
         if request.topic_partitions is None or request.topic_partitions:
-            raise invalid("a member that joins has to say that it owns nothing")
+            raise invalid("owned partitions must be an empty list to join")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise invalid("a member that joins has to subscribe, by names or by an expression")
+            raise invalid("subscribed topic names or a regex are required to join")
     elif epoch == LEAVE_STATIC:
         if request.instance_id is None:
-            raise invalid("only static members can leave for a while")
+            raise invalid("member epoch -2 requires an instance id")
     elif epoch < LEAVE_STATIC:
-        raise invalid(f"there is no member epoch {epoch}")
+        raise invalid(f"invalid member epoch {epoch}")
     if request.server_assignor is not None and request.server_assignor not in config.group_consumer_assignors:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"no assignor {request.server_assignor}; there are {', '.join(config.group_consumer_assignors)}",
+            f"unknown assignor {request.server_assignor}; supported: {', '.join(config.group_consumer_assignors)}",
         )
 
 
-def need_text(what: str, text: str | None) -> None:
-    """Raises `ApiError` for a text of nothing but white space."""
+def check_not_blank(what: str, text: str | None) -> None:
+    """Raise `ApiError` INVALID_REQUEST for a blank string."""
     if text is not None and not text.strip(_WHITE):
-        raise invalid(f"{what} cannot be empty")
+        raise invalid(f"{what} must not be empty")
 
 
 def invalid(message: str) -> ApiError:
-    """The error of a request that contradicts itself."""
+    """Return an INVALID_REQUEST error."""
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 def check_not_full(group: ModernGroup[Any, Any], member_id: str, most: int) -> None:
-    """Raises `ApiError` GROUP_MAX_SIZE_REACHED for a member id that is new in a group with as many members as there may be."""
+    """Raise `ApiError` GROUP_MAX_SIZE_REACHED for a new member of a full group."""
     if len(group.members) >= most and (not member_id or member_id not in group.members):
-        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has {most} members already")
+        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has the maximum of {most} members")
 
 
 def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, *, rejoins_at_0: bool) -> None:
-    """Raises `ApiError` FENCED_MEMBER_EPOCH for an epoch that the member cannot have.
+    """Raise `ApiError` FENCED_MEMBER_EPOCH for an unexpected member epoch.
 
-    With `rejoins_at_0` (since 4.2, KAFKA-19233) 0 always passes: it joins again. The previous epoch
-    passes if the member owns nothing that it does not have: the answer with the new epoch may have
-    been lost.
+    With `rejoins_at_0` (since 4.2, KAFKA-19233) epoch 0 always passes: the member rejoins. The
+    previous epoch passes if the member reports no partition that it is not assigned: the response
+    with the new epoch may have been lost.
     """
     epoch = request.member_epoch
     if epoch == member.epoch or (epoch == JOIN and rejoins_at_0):
@@ -98,7 +98,7 @@ def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, 
 
 
 def existing_member(group: ModernGroup[M, Any], member_id: str) -> M:
-    """The member of this id. Raises `ApiError` UNKNOWN_MEMBER_ID if there is none."""
+    """Return the member. Raises `ApiError` UNKNOWN_MEMBER_ID if it does not exist."""
     member = group.members.get(member_id)
     if member is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
@@ -106,10 +106,10 @@ def existing_member(group: ModernGroup[M, Any], member_id: str) -> M:
 
 
 def fenced(member: ModernMember, epoch: int) -> ApiError:
-    """The error of a member at an epoch that it cannot have."""
+    """Return a FENCED_MEMBER_EPOCH error."""
     return ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"member {member.member_id} says epoch {epoch}, and is at {member.epoch}; it has to join again",
+        f"member {member.member_id} sent epoch {epoch}, expected {member.epoch}; it must rejoin",
     )
 
 
@@ -119,14 +119,14 @@ def _has_all(assigned: Owned, owned: Sequence[TopicPartitions] | None) -> bool:
     return all(topic.topic_id in assigned and assigned[topic.topic_id].keys() >= {*topic.partitions} for topic in owned)
 
 
-def check_holder(holder: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """The static member of an instance id.
+def check_static_member(static: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
+    """Return the static member of an instance id.
 
-    Raises `ApiError`: UNKNOWN_MEMBER_ID if there is none, FENCED_INSTANCE_ID if it has another
+    Raises `ApiError`: UNKNOWN_MEMBER_ID if it does not exist, FENCED_INSTANCE_ID if it has another
     member id.
     """
-    if holder is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no static member {instance_id}")
-    if holder.member_id != member_id:
-        raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{instance_id} is member {holder.member_id} by now")
-    return holder
+    if static is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"unknown static member {instance_id}")
+    if static.member_id != member_id:
+        raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} is used by member {static.member_id}")
+    return static

@@ -1,4 +1,7 @@
-"""ConsumerGroupHeartbeat v0–1 (KIP-848): a member joins, lives, and leaves. v1 subscribes by expressions, and its members make their own ids (KIP-1082)."""
+"""ConsumerGroupHeartbeat v0–1 (KIP-848): members join, heartbeat and leave.
+
+v1 adds regex subscriptions and member ids that clients generate (KIP-1082).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,14 +14,14 @@ from quorate.codecs.api.consumer_group_heartbeat import Assignment, TopicPartiti
 from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.tags import Tags
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.at_rest import answer_at_rest
 from quorate.coordinator.consumer.checks import JOIN, LEAVE, check_not_full, check_request
 from quorate.coordinator.consumer.leaving import leave
-from quorate.coordinator.consumer.members import announced, find_or_join, same_names
+from quorate.coordinator.consumer.members import find_or_join, same_names, updated_metadata
 from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
 from quorate.coordinator.consumer.sessions import start_session
+from quorate.coordinator.consumer.stable_heartbeat import stable_member_response
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
 from quorate.coordinator.conversion.upgrade import upgrade
 from quorate.coordinator.records import tombstone
@@ -33,10 +36,10 @@ __all__ = ["consumer_group_heartbeat"]
 def consumer_group_heartbeat(
     shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> Result[ConsumerGroupHeartbeatResponse]:
-    """Answer a heartbeat. Raises `ApiError`; see the modules of this room for which."""
-    at_rest = answer_at_rest(shard, request, context)
-    if at_rest is not None:
-        return Result(response=at_rest)
+    """Handle a heartbeat. Raises `ApiError`; see the modules of this package."""
+    response = stable_member_response(shard, request, context)
+    if response is not None:
+        return Result(response=response)
     check_request(shard.config, request, context.api_version)
     if request.member_epoch in (LEAVE, LEAVE_STATIC):
         return leave(shard, request, context.now_ms)
@@ -46,9 +49,10 @@ def consumer_group_heartbeat(
 def _group_for(
     shard: CoordinatorShard, group_id: str, records: list[CoordinatorRecord], now_ms: int, *, create: bool
 ) -> ConsumerGroup:
-    """The consumer group; with `create` a new one, in the place of an empty classic group if there is one.
+    """Return the consumer group; with `create`, a new one, which replaces an empty classic group.
 
-    Raises `ApiError` GROUP_ID_NOT_FOUND if there is none, or it is of another kind.
+    A classic group with members is upgraded. Raises `ApiError` GROUP_ID_NOT_FOUND if the group does
+    not exist or has another type.
     """
     if create:
         group = shard.state.groups.get(group_id)
@@ -78,8 +82,8 @@ def _beat(
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
     before = find_or_join(shard, group, member_id, request, records)
 
-    # 1. What the member announces, and what follows from that for the group's epoch.
-    metadata = announced(shard, before.metadata, request, context)
+    # 1. The member's metadata, and the resulting group epoch.
+    metadata = updated_metadata(shard, before.metadata, request, context)
     member = before
     names_changed = tags_changed = False
     if metadata is not before.metadata:
@@ -98,8 +102,8 @@ def _beat(
     if bump or is_stale(group, now_ms):
         refreshed = refresh(shard, group, before, member, records, bump=bump, now_ms=now_ms)
 
-    # 2. A new target assignment, if the group's epoch is ahead of the last one's, and one step of
-    #    the member towards it.
+    # 2. A new target assignment, if the group epoch is ahead of the target epoch; then one step of
+    # the member towards it.
     progress = Progress(
         group=group,
         before=before,
@@ -112,7 +116,7 @@ def _beat(
         refreshed=refreshed,
         now_ms=now_ms,
     )
-    updated = progress.made(shard, records)
+    updated = progress.assign_and_reconcile(shard, records)
 
     start_session(shard, group.group_id, member_id, now_ms)
     extra = _NOTHING
@@ -137,7 +141,7 @@ def _beat(
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member says everything of itself, as it does when it joins, or does not know what its last heartbeat came to."""
+    """Return whether the request has all fields, as when joining or after a lost response."""
     return (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -148,8 +152,8 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 class _Extra(NamedTuple):
     """What plug-ins add to a response.
 
-    `has_part`: whether one has a part in the member's assignment, see
-    `ConsumerGroupExtension.assignment_tags`.
+    `has_part`: whether a plug-in adds tags to the assignment
+    (`ConsumerGroupExtension.assignment_tags`).
     """
 
     has_part: bool = False
@@ -189,7 +193,7 @@ def _extra(shard: CoordinatorShard, progress: Progress, member: ConsumerMember, 
 
 
 def _together(parts: Sequence[Tags]) -> Tags:
-    """Tagged fields of several plug-ins, in the order in which they are written."""
+    """Merge the tagged fields of several plug-ins, in the order in which they are written."""
     return tuple(sorted((tag for part in parts for tag in part), key=attrgetter("tag")))
 
 

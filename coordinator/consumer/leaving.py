@@ -1,4 +1,4 @@
-"""All ways in which members go: they leave, are removed, or do not come back in time."""
+"""Removal of members: they leave, are fenced, or time out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,10 +7,10 @@ from quorate.assignors.java_order import JavaHashMap
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.checks import check_holder, existing_member
+from quorate.coordinator.consumer.checks import check_static_member, existing_member
 from quorate.coordinator.consumer.members import static_member
-from quorate.coordinator.consumer.old_metadata import Subscriptions, differing
 from quorate.coordinator.consumer.owned import Order
+from quorate.coordinator.consumer.partition_metadata import Subscriptions, changed_record
 from quorate.coordinator.consumer.subscriptions import hash_of, without_members
 from quorate.coordinator.conversion.downgrade import downgrade
 from quorate.coordinator.results import Result
@@ -23,15 +23,16 @@ SESSION_TIMER = "session-timeout-%s-%s"
 REBALANCE_TIMER = "rebalance-timeout-%s-%s"
 JOIN_TIMER = "join-%s-%s"
 SYNC_TIMER = "sync-%s-%s"
-"""Keys of a member's timers, by group and member id. Those for joining and syncing are of members
-with the classic protocol.
+"""Keys of a member's timers, by group and member id.
+
+Members that use the classic protocol have join and sync timers.
 """
 
 
 def leave(
     shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Result[ConsumerGroupHeartbeatResponse]:
-    """A member leaves: for good (epoch -1), or, if it is static, until it comes back (epoch -2).
+    """Remove a member (epoch -1), or keep a static member that leaves temporarily (epoch -2).
 
     Raises `ApiError`: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID.
     """
@@ -40,7 +41,7 @@ def leave(
     if request.instance_id is None:
         member = existing_member(group, request.member_id)
     else:
-        member = check_holder(static_member(group, request.instance_id), request.member_id, request.instance_id)
+        member = check_static_member(static_member(group, request.instance_id), request.member_id, request.instance_id)
         if request.member_epoch == LEAVE_STATIC:
             return Result(records=[_away(shard, member, group.group_id)], response=response)
     result = fence(shard, group, [member], now_ms)
@@ -48,9 +49,10 @@ def leave(
 
 
 def _away(shard: CoordinatorShard, member: ConsumerMember, group_id: str) -> CoordinatorRecord:
-    """A static member that left for a while.
+    """Return the record of a static member that left temporarily.
 
-    It keeps its assignment, from an epoch that no commit can be older than; its session runs on.
+    It keeps its assignment, at assignment epoch 0, so that no commit is older. Its session timeout
+    keeps running.
     """
     order = Order.of(shard.config)
     kept = order.loaded(member.assigned)
@@ -65,7 +67,7 @@ def fence(
 ) -> Result[None]:
     """Remove members.
 
-    The group may become a classic one by that; otherwise it gets another epoch.
+    Either the group is downgraded to a classic group, or its epoch is incremented.
     """
     if not members:
         return Result()
@@ -81,7 +83,11 @@ def fence(
 def removal(
     shard: CoordinatorShard, group: ConsumerGroup, members: Sequence[ConsumerMember]
 ) -> list[CoordinatorRecord]:
-    """The records that remove members: theirs, those of expressions that nobody else subscribes by, and the group's new epoch."""
+    """Return the records that remove members.
+
+    They delete the members and the regexes without other subscribers, and increment the group
+    epoch.
+    """
     group_id = group.group_id
     records = [one for member in members for one in write.member_tombstones(group_id, member.member_id)]
     subscribers: JavaHashMap[str, int] = JavaHashMap()
@@ -99,12 +105,12 @@ def removal(
             subscriptions.change(member, None)
         for regex in dropped:
             subscriptions.match(regex, ())
-        records += differing(group, subscriptions.topics(shard.image))
+        records += changed_record(group, subscriptions.topics(shard.image))
     records.append(write.group_epoch(group_id, group.epoch + 1, computed))
     return records
 
 
 def cancel_timers(shard: CoordinatorShard, group_id: str, member_id: str) -> None:
-    """A member is gone, and so are its timers."""
+    """Cancel the timers of a removed member."""
     for key in (SESSION_TIMER, REBALANCE_TIMER, JOIN_TIMER, SYNC_TIMER):
         shard.timers.cancel(key % (group_id, member_id))

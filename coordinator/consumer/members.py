@@ -1,4 +1,4 @@
-"""The member that sends a heartbeat: found, made, or put into the place of a static member that comes back; and what it announces."""
+"""The member of a heartbeat: found, created, or replacing a static member; and its metadata."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,14 +8,14 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.checks import JOIN, check_epoch, check_holder, existing_member
+from quorate.coordinator.consumer.checks import JOIN, check_epoch, check_static_member, existing_member
 from quorate.coordinator.consumer.owned import Order, as_target
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember
 
-__all__ = ["announced", "find_or_join", "in_writing", "replaced", "same_names", "static_member"]
+__all__ = ["as_written", "find_or_join", "replace_static", "same_names", "static_member", "updated_metadata"]
 
 
 def find_or_join(
@@ -25,7 +25,7 @@ def find_or_join(
     request: ConsumerGroupHeartbeatRequest,
     records: list[CoordinatorRecord],
 ) -> ConsumerMember:
-    """The member, as it was before this heartbeat; a new one if it joins.
+    """Return the member as it was before this heartbeat; a new one if it joins.
 
     Raises `ApiError`: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, or
     UNRELEASED_INSTANCE_ID.
@@ -47,31 +47,35 @@ def _find_or_join_static(
     request: ConsumerGroupHeartbeatRequest,
     records: list[CoordinatorRecord],
 ) -> ConsumerMember:
-    holder = static_member(group, instance_id)
+    current = static_member(group, instance_id)
     if request.member_epoch != JOIN:
-        found = check_holder(holder, member_id, instance_id)
+        found = check_static_member(current, member_id, instance_id)
         check_epoch(found, request, rejoins_at_0=shard.behaviour.rejoins_at_0)
         return found
-    if holder is None:
+    if current is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
-    if not holder.uses_classic_protocol and holder.epoch != LEAVE_STATIC:
+    if not current.uses_classic_protocol and current.epoch != LEAVE_STATIC:
         raise ApiError(
-            ErrorCode.UNRELEASED_INSTANCE_ID, f"{instance_id} is member {holder.member_id}, which has not left"
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"instance id {instance_id} is still used by member {current.member_id}",
         )
-    return replaced(shard, group, holder, member_id, records)
+    return replace_static(shard, group, current, member_id, records)
 
 
-def replaced(
+def replace_static(
     shard: CoordinatorShard,
     group: ConsumerGroup,
     old: ConsumerMember,
     member_id: str,
     records: list[CoordinatorRecord],
 ) -> ConsumerMember:
-    """The static member under another id (KIP-345): it keeps what it announced, its target and its assignment, and starts at epoch 0."""
+    """Return the static member with a new member id, at epoch 0 (KIP-345).
+
+    It keeps its metadata, target assignment and current assignment.
+    """
     order = Order.of(shard.config)
     metadata, tags = old.metadata, group.target_tags.get(old.member_id, ())
-    if not shard.extensions:  # as Kafka, which writes what it knows
+    if not shard.extensions:  # like Kafka, which drops unknown tags
         tags = ()
         if metadata.unknown_tags:
             metadata = replace(metadata, unknown_tags=())
@@ -85,7 +89,7 @@ def replaced(
         pending_revocation=order.loaded(old.pending_revocation),
     )
     records += write.member_tombstones(group.group_id, old.member_id)
-    records.append(write.member_metadata(group.group_id, member_id, in_writing(new.metadata)))
+    records.append(write.member_metadata(group.group_id, member_id, as_written(new.metadata)))
     target = as_target(group.targets.get(old.member_id, ()), shard.config.jdk)
     records.append(write.target_assignment(group.group_id, member_id, target, tags))
     records.append(write.current_assignment(group.group_id, new, epochs=order.maps))
@@ -93,31 +97,31 @@ def replaced(
 
 
 def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | None:
-    """The member with this instance id.
+    """Return the member with this instance id.
 
-    Raises `ApiError` UNKNOWN_MEMBER_ID where it had this instance id once, came again under its own
-    id with another one, and is gone by now: as Kafka, the group remembers the first.
+    Raises `ApiError` UNKNOWN_MEMBER_ID if the member rejoined with another instance id and was then
+    removed. As in Kafka, the group still maps the first instance id to it.
     """
     member_id = group.static_members.get(instance_id)
     if member_id is None:
         return None
     if member_id not in group.members:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id}, which was {instance_id}, is gone")
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} of instance id {instance_id} was removed")
     return group.members[member_id]
 
 
-def announced(
+def updated_metadata(
     shard: CoordinatorShard,
     old: ConsumerGroupMemberMetadataValue,
     request: ConsumerGroupHeartbeatRequest,
     context: RequestContext,
 ) -> ConsumerGroupMemberMetadataValue:
-    """What is known of the member after this heartbeat; the same object if nothing is new.
+    """Return the member's metadata after this heartbeat; the same object if nothing changed.
 
-    What the request leaves out stays as it was.
+    Fields that the request omits stay unchanged. Tagged fields that Kafka does not know belong to
+    plug-ins; without plug-ins they are dropped, as by Kafka.
 
-    Tagged fields that Kafka does not know are a plug-in's; without one they are dropped, as by
-    Kafka. Raises `ApiError`, see `ConsumerGroupExtension.member_tags`.
+    Raises `ApiError`, see `ConsumerGroupExtension.member_tags`.
     """
     names = request.subscribed_topic_names
     tags = old.unknown_tags
@@ -136,7 +140,7 @@ def announced(
         and old.classic_member_metadata is None
     ):
         return old
-    return in_writing(
+    return as_written(
         replace(
             old,
             instance_id=old.instance_id if request.instance_id is None else request.instance_id,
@@ -158,11 +162,11 @@ def announced(
 
 
 def same_names(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether both are the same topics, in any order, each once or more often."""
+    """Return whether both have the same topics, in any order and with repeats."""
     return one == other or set(one) == set(other)
 
 
-def in_writing(metadata: ConsumerGroupMemberMetadataValue) -> ConsumerGroupMemberMetadataValue:
-    """As it is written: topic names sorted, each once."""
+def as_written(metadata: ConsumerGroupMemberMetadataValue) -> ConsumerGroupMemberMetadataValue:
+    """Return the metadata as written: topic names sorted, without repeats."""
     names = tuple(in_java_order(dict.fromkeys(metadata.subscribed_topic_names)))
     return metadata if names == metadata.subscribed_topic_names else replace(metadata, subscribed_topic_names=names)

@@ -1,8 +1,9 @@
-"""What members own and shall own, in the order in which Kafka's coordinator iterates it: HashMaps of topic ids with HashMaps or HashSets of partitions.
+"""Current and target assignments in the iteration order of Kafka's coordinator.
 
-Records and responses list partitions in that order, and the next map is filled in it. Partition
-numbers are their own hashes, so a table with more buckets than the highest number has them
-ascending; only where it has fewer (partitions 100 to 110, say) is a table followed step by step.
+Kafka keeps HashMaps of topic ids with HashMaps or HashSets of partitions. Records and responses
+list partitions in that order, and the next map is filled in it. A partition number is its own hash,
+so a table with more buckets than the highest number is in ascending order. Only smaller tables (for
+partitions 100 to 110, say) are simulated step by step.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -37,22 +38,28 @@ Partitions = Mapping[Uuid, Sequence[int]]
 DEFAULT_CAPACITY = 16
 
 UNSPREAD = 1 << 16
-"""Java spreads hashes by their upper halves; smaller numbers have none."""
+"""Java mixes in the upper 16 bits of a hash, which smaller numbers do not have."""
 
 
 class Order(NamedTuple):
-    """In which order a release has what members own: as keys of HashMaps, with the epochs at which they got them (since 4.3, KIP-1251), or in HashSets."""
+    """A release's iteration order of current assignments.
+
+    `maps`: HashMaps of partitions to assignment epochs (since 4.3, KIP-1251), else HashSets.
+    """
 
     jdk: int
     maps: bool = True
 
     @classmethod
     def of(cls, config: CoordinatorConfig) -> Self:
-        """That of the configured release."""
+        """Return the order of the configured release."""
         return cls(config.jdk, config.behaviour.assignment_epochs)
 
     def loaded(self, owned: Owned) -> Owned:
-        """As replay reads a record: maps of the default size, filled in the record's order, or copies of its lists."""
+        """Return an assignment as replay builds it from a record.
+
+        Either maps of default size, filled in the record's order, or copies of the record's lists.
+        """
         found: dict[Uuid, Mapping[int, int]] = {}
         for topic_id in topics_in_order(owned):
             epochs = owned[topic_id]
@@ -61,11 +68,11 @@ class Order(NamedTuple):
         return found
 
     def copied(self, partitions: Collection[int]) -> Sequence[int]:
-        """A copy."""
+        """Return a copy of these partitions in Java's order."""
         return grown_map(partitions, self._capacity(len(partitions)))
 
     def kept_and_added(self, before: Collection[int], kept: Collection[int], added: Sequence[int]) -> Sequence[int]:
-        """A copy of `before`, after all but `kept` were removed, and then `added` were put."""
+        """Return a copy of `before` after removing all but `kept`, and then putting `added`."""
         capacity = self._capacity(len(before))
         final = [*kept, *added]
         if _ascending(final, capacity):
@@ -81,33 +88,33 @@ class Order(NamedTuple):
         return list(made)
 
     def _capacity(self, size: int) -> int:
-        """Buckets of a copy."""
+        """Return the number of buckets of a copy."""
         if not self.maps:
             return copied_set_capacity(size, self.jdk)
         return copied_map_capacity(size, self.jdk) if size else DEFAULT_CAPACITY
 
 
 def as_target(topics: Iterable[TopicPartition], jdk: int) -> Partitions:
-    """As replay reads a target assignment: a map of the default size with sets that are copies of the record's lists."""
+    """Return a target assignment as replay builds it: a map of default size with copied sets."""
     given = {topic.topic_id: topic.partitions for topic in topics}
     return {topic_id: copied_set(given[topic_id], jdk) for topic_id in topics_in_order(given)}
 
 
 def as_recorded(partitions: Partitions) -> tuple[TopicPartition, ...]:
-    """A target assignment as records have it."""
+    """Return a target assignment as in records."""
     return tuple(
         TopicPartition(topic_id=topic_id, partitions=tuple(numbers)) for topic_id, numbers in partitions.items()
     )
 
 
 def equal(one: Partitions, other: Partitions) -> bool:
-    """Whether both have the same partitions, in whatever order."""
+    """Return whether both have the same partitions, in any order."""
     first, second = ({topic_id: set(numbers) for topic_id, numbers in each.items()} for each in (one, other))
     return first == second
 
 
 def topics_in_order(topics: Iterable[Uuid]) -> list[Uuid]:
-    """The keys of `new HashMap()` into which these topic ids were put."""
+    """Return the keys of a `new HashMap()` into which these topic ids were put."""
     listed = list(topics)
     if len(listed) < 2:
         return listed
@@ -118,7 +125,7 @@ def topics_in_order(topics: Iterable[Uuid]) -> list[Uuid]:
 
 
 def grown_map(partitions: Collection[int], capacity: int = DEFAULT_CAPACITY) -> Sequence[int]:
-    """The keys of a map with that many buckets into which these partitions were put."""
+    """Return the keys of a map with `capacity` buckets into which these partitions were put."""
     if _ascending(partitions, capacity):
         return sorted(partitions)
     made: JavaHashMap[int, None] = JavaHashMap(capacity)
@@ -128,7 +135,7 @@ def grown_map(partitions: Collection[int], capacity: int = DEFAULT_CAPACITY) -> 
 
 
 def copied_set(partitions: Collection[int], jdk: int) -> Sequence[int]:
-    """The members of `new HashSet(partitions)`."""
+    """Return the elements of `new HashSet(partitions)`."""
     return grown_map(partitions, copied_set_capacity(len(partitions), jdk))
 
 

@@ -1,9 +1,10 @@
-r"""Regexes in RE2 syntax, as Kafka's coordinators take them (KIP-848, KIP-1152).
+r"""Regexes in RE2 syntax, as Kafka's coordinators accept them (KIP-848, KIP-1152).
 
-Kafka compiles them with RE2/J, this module with RE2 itself: both match in time linear in the length
-of the name, whatever the regex (Python's `re` does not). They read a few patterns differently. What
-can be told from the pattern alone is settled here; the table in docs/explanation/consumer-groups.md
-has the rest, which tests/coordinator/test_patterns.py holds against RE2/J.
+Kafka compiles them with RE2/J, this module with RE2. Both match in time linear in the length of the
+name, which Python's `re` does not guarantee. A few patterns have another meaning in RE2/J. Those
+that can be detected in the pattern are handled here; the table in
+docs/explanation/consumer-groups.md has the rest. tests/coordinator/test_patterns.py compares with
+RE2/J.
 """
 
 import re
@@ -18,13 +19,12 @@ from quorate.codecs.wire import readable
 __all__ = ["MAX_MEMORY_BYTES", "Pattern", "PatternError", "compiled"]
 
 MAX_MEMORY_BYTES = 1 << 17
-"""Of a compiled regex: about 5,400 instructions, which is a list of some 5,000 characters of topic
-names. RE2/J has no limit.
+"""Limit for a compiled regex: about 5,400 instructions, or some 5,000 characters of topic names.
 
-It bounds what one request can cost: up to 0.1 s to compile, and up to 10 ms for a topic's name
-(measured on the worst regexes found). Compiling takes four times as long for twice the size, and
-holds Python's lock, so that no thread would help. RE2 keeps the 128 regexes compiled last, so they
-have 16 MiB together at most.
+RE2/J has no limit.
+It bounds the cost of a request: up to 0.1 s to compile, and up to 10 ms per topic name (measured
+with the worst regexes found). Compile time grows fourfold when the size doubles, and compiling
+holds the GIL, so a thread would not help. RE2 caches the last 128 regexes, 16 MiB at most.
 """
 
 _QUOTED = r"\\Q.*?(?:\\E|\Z)"
@@ -39,7 +39,7 @@ _MAX_REPEAT = "1000"
 
 
 class PatternError(QuorateError, ValueError):
-    """The pattern is not a regex in RE2 syntax, or it is too large."""
+    """The pattern is not a valid regex in RE2 syntax, or too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Pattern:
     regex: Any
 
     def matches(self, name: str) -> bool:
-        """Whether the regex matches the whole name."""
+        """Return whether the regex matches the whole name."""
         return self.regex.fullmatch(readable(name)) is not None
 
 
@@ -57,9 +57,9 @@ def compiled(pattern: str) -> Pattern:
     """Compile a regex. Raises `PatternError`."""
     text = _ESCAPE.sub(_escape, readable(pattern))
     options = re2.Options()
-    options.log_errors = False  # RE2 would write to the process's stderr
+    options.log_errors = False  # otherwise RE2 writes to stderr
     options.max_mem = MAX_MEMORY_BYTES
-    options.never_capture = True  # only whether a name matches is needed, which costs much less
+    options.never_capture = True  # matching without capture groups is much faster
     try:
         regex = re2.compile(text, options)
     except re2.error as error:
@@ -70,7 +70,7 @@ def compiled(pattern: str) -> Pattern:
 
 
 def _escape(found: re.Match[str]) -> str:
-    r"""An escape as RE2/J reads it: it has no \C (any byte), and takes any character outside of ASCII for itself."""
+    r"""Convert an escape to RE2/J's meaning: no \C (any byte); non-ASCII characters are literal."""
     text = found[0]
     if text == r"\C":
         raise PatternError(rf"invalid escape sequence: {text}")
@@ -78,9 +78,9 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _check(text: str) -> None:
-    """Refuse what RE2 reads and RE2/J does not.
+    """Reject what RE2 accepts and RE2/J does not.
 
-    `text` is a regex for RE2, so all its classes are closed, which keeps this linear.
+    `text` is a valid RE2 regex, so all its classes are closed, which keeps this linear.
     """
     names: set[str] = set()
     for found in _TOKEN.finditer(text):
@@ -91,8 +91,8 @@ def _check(text: str) -> None:
                 if found["name"] in names:
                     raise PatternError(f"duplicate capture group name: {found[0]}")
                 names.add(found["name"])
-            case "least" | "most":  # a count of nine digits and more is text to RE2
+            case "least" | "most":  # RE2 takes a count of nine or more digits literally
                 if any(len(count) > len(_MAX_REPEAT) for count in found.group("least", "most") if count):
                     raise PatternError(f"invalid repeat count: {found[0]}")
-            case "brace":  # RE2/J takes a brace that is only text for a repetition, and repeats no repetition
+            case "brace":  # RE2/J takes a literal brace for a repetition, and rejects nested ones
                 raise PatternError(f"invalid nested repetition operator: {found[0]}")

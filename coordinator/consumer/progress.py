@@ -1,4 +1,4 @@
-"""What follows for a member when the group is up to date with what it announced: a new target assignment, if one is due, and one step towards it."""
+"""Second half of a heartbeat or JoinGroup: a new target assignment if due, and reconciliation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 __all__ = ["Progress"]
 
 
-@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each heartbeat, and that takes half as long
+@dataclass(slots=True, kw_only=True)  # not frozen: created per heartbeat, in half the time
 class Progress:
-    """One request of a member.
+    """State of one request of a member.
 
-    `before`, `member`: the member before and after what it announced; `topics`: the names in its
-    order; `owned`: what it says that it owns, `None` if it does not say; `refreshed`: what came of
-    it for the group, `None` if nothing did. `computed_by`, after `made`: the plug-in that computes
-    the target that is due.
+    `before`, `member`: the member before and after this request's metadata. `topics`: its topic
+    names, in request order. `owned`: the partitions that it reports, `None` if omitted.
+    `refreshed`: the new group epoch and subscription type, `None` if unchanged. `computed_by`: the
+    plug-in that computes the target assignment that is due, set by `assign_and_reconcile`.
     """
 
     group: ConsumerGroup
@@ -38,22 +38,23 @@ class Progress:
 
     @property
     def epoch(self) -> int:
-        """The group's epoch."""
+        """The group epoch."""
         return self.group.epoch if self.refreshed is None else self.refreshed.epoch
 
-    def made(self, shard: CoordinatorShard, records: list[CoordinatorRecord]) -> ConsumerMember:
-        """Assign anew if the group's epoch is ahead of the last target's and the time has come, and reconcile; gives the member as it is then.
+    def assign_and_reconcile(self, shard: CoordinatorShard, records: list[CoordinatorRecord]) -> ConsumerMember:
+        """Compute a new target assignment if due, and reconcile the member. Returns the member.
 
-        Raises `ApiError`, see `next_target` and `reconcile`.
+        A target is due if the group epoch is ahead of the target epoch, and the assignment interval
+        has passed. Raises `ApiError`, see `next_target` and `reconcile`.
         """
         group, refreshed, now_ms, epoch = self.group, self.refreshed, self.now_ms, self.epoch
         target: Target | None = None
-        is_behind = epoch > group.assignment_epoch
-        if is_behind and shard.extensions:
+        is_outdated = epoch > group.assignment_epoch
+        if is_outdated and shard.extensions:
             mine = (one for one in shard.extensions if one.computes_target(shard, group, self.member))
             self.computed_by = next(mine, None)
-        if is_behind and self.computed_by is None and shard.may_assign(group, INTERVAL, now_ms):
-            asked = TargetRequest(
+        if is_outdated and self.computed_by is None and shard.may_assign(group, INTERVAL, now_ms):
+            request = TargetRequest(
                 group=group,
                 epoch=epoch,
                 before=self.before,
@@ -62,13 +63,16 @@ class Progress:
                 subscription_type=subscription_type_of(group) if refreshed is None else refreshed.subscription_type,
                 now_ms=now_ms,
             )
-            target = next_target(shard, asked, records)
-        return self.reconciled(shard, records, target)
+            target = next_target(shard, request, records)
+        return self.reconcile(shard, records, target)
 
-    def reconciled(
+    def reconcile(
         self, shard: CoordinatorShard, records: list[CoordinatorRecord], target: Target | None = None
     ) -> ConsumerMember:
-        """One step towards the target (by default the last one); the same object if there is nothing to do."""
+        """Move the member one step towards the target, by default the last one.
+
+        Returns the same object if nothing changes.
+        """
         group, member = self.group, self.member
         target_epoch = group.assignment_epoch if target is None else target.epoch
         changed = self.subscription_changed and shard.behaviour.follows_subscription
@@ -92,8 +96,8 @@ class Progress:
         if updated != member:
             epochs = shard.behaviour.assignment_epochs
             records.append(write.current_assignment(group.group_id, updated, epochs=epochs))
-            if (
-                not updated.uses_classic_protocol
-            ):  # others are told by heartbeats to join again, and have to do that in time
+            # Classic members learn from heartbeats that they must rejoin, which has its own
+            # timeout.
+            if not updated.uses_classic_protocol:
                 watch_revocation(shard, group.group_id, updated, self.now_ms)
-        return updated  # also if it is equal: what it has may stand in another order by now
+        return updated  # even if equal, as the order of partitions may differ

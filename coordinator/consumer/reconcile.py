@@ -1,4 +1,4 @@
-"""Reconciliation: moves a member one step towards its target assignment (KIP-848, "Member Epoch - Reconciliation of the group")."""
+"""Reconciliation: moves a member one step towards its target assignment (KIP-848)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,19 +24,19 @@ TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = {
     MemberState.UNRELEASED_PARTITIONS: frozenset(
         {MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS}
     ),
-    # Of a newer release: the member has given up everything, so there is nothing to revoke.
+    # A state of a newer release: the member has revoked everything, so nothing is left to revoke.
     MemberState.UNKNOWN: frozenset({MemberState.STABLE, MemberState.UNRELEASED_PARTITIONS}),
 }
-"""Where one step of reconciliation can lead a member."""
+"""Member state → states after one step of reconciliation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What reconciliation looks at, beside the member.
+    """Input of reconciliation, in addition to the member.
 
-    `epoch`, `target`: the target assignment. `owner_epoch`: the epoch of a partition's owner, -1 if
-    it is free. `owned`: what the member says that it owns; `None` if it does not say. `topics`:
-    names that it subscribes to, or that its expression matched; `subscription_changed`: in this
+    `epoch`, `target`: the target assignment. `owner_epoch`: returns the epoch of a partition's
+    owner, -1 if it is free. `owned`: the partitions that the member reports; `None` if omitted.
+    `topics`: the names that it subscribes to, also by regex. `subscription_changed`: in this
     heartbeat. `behaviour`: of a release of Kafka.
     """
 
@@ -52,13 +52,13 @@ class Situation:
 
     @property
     def order(self) -> Order:
-        """In which order the release has partitions."""
+        """The release's iteration order of partitions."""
         return Order(self.jdk, self.behaviour.assignment_epochs)
 
     def subscribes_to(self, topic_id: Uuid) -> bool:
-        """Whether the topic exists and is among those that the member subscribes to.
+        """Return whether the topic exists and the member subscribes to it.
 
-        Older releases don't ask, and go by the target alone.
+        Always before 4.2, where only the target assignment counts.
         """
         if not self.behaviour.follows_subscription:
             return True
@@ -66,7 +66,7 @@ class Situation:
         return topic is not None and topic.name in self.topics
 
     def still_owned(self, partitions: Mapping[Uuid, Mapping[int, int]]) -> bool:
-        """Whether the member owns one of these partitions; not to say counts as owning."""
+        """Return whether the member may own one of these partitions; True if it reports none."""
         if self.owned is None:
             return True
         return any(
@@ -75,17 +75,19 @@ class Situation:
 
 
 def reconcile(member: ConsumerMember, situation: Situation) -> ConsumerMember:
-    """The member after one step; the same object if nothing changes, so that a record is only written where something does.
+    """Return the member after one step; the same object if nothing changes.
 
-    1. Something to give up, and the member may still own it: ask it to revoke, epoch unchanged
+    Callers write a record only for a changed member.
+
+    1. Partitions to revoke that the member may still own: UNREVOKED_PARTITIONS, epoch unchanged
        (before 4.2 one higher if it has just revoked others).
-    2. Something free to add: hand it over at the target epoch.
-    3. Only partitions that others still hold: wait as UNRELEASED, at the target epoch.
+    2. Free partitions of the target: assign them at the target epoch.
+    3. Only partitions that other members own: UNRELEASED_PARTITIONS, at the target epoch.
     4. Nothing left to do: STABLE, at the target epoch.
 
-    Partitions of topics that the member no longer subscribes to are given up whatever the target
-    says (KAFKA-19431). Raises `ApiError` FENCED_MEMBER_EPOCH for a member in a state that is not
-    known, unless it says that it owns nothing.
+    Partitions of topics that the member no longer subscribes to are revoked, whatever the target
+    contains (KAFKA-19431). Raises `ApiError` FENCED_MEMBER_EPOCH for a member in an unknown state
+    that does not report an empty assignment.
     """
     match member.state:
         case MemberState.STABLE:
@@ -98,7 +100,7 @@ def reconcile(member: ConsumerMember, situation: Situation) -> ConsumerMember:
             if situation.owned is None or situation.owned:
                 raise ApiError(
                     ErrorCode.FENCED_MEMBER_EPOCH,
-                    f"member {member.member_id} is in a state that is not known here; it has to join again",
+                    f"member {member.member_id} is in an unknown state; it must rejoin",
                 )
     return _step(member, situation)
 
@@ -119,8 +121,8 @@ def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
             kept.put(topic_id, {partition: here[partition] for partition in copied if partition in staying})
         if len(staying) < len(here):
             revoked.put(topic_id, {partition: here[partition] for partition in copied if partition not in staying})
-        # What the member itself has to revoke is free for itself: only one member can own a
-        # partition.
+        # Only one member can own a partition, so the member's own pending revocations are free for
+        # it.
         mine = member.pending_revocation.get(topic_id, {}) if situation.behaviour.takes_back else {}
         missing = [partition for partition in wanted if partition not in staying]
         free = [
@@ -145,12 +147,12 @@ def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
 
 
 def _trimmed(member: ConsumerMember, situation: Situation) -> ConsumerMember:
-    """The member without topics that it no longer subscribes to, at its epoch; otherwise it is as far as it was."""
+    """Return the member without topics that it no longer subscribes to, at the same epoch."""
     order = situation.order
     assigned = order.loaded(member.assigned)
     if not situation.topics and not member.pending_revocation:
         if not assigned and member.previous_epoch == -1:
-            return member  # new in a group at epoch 0: one that was a classic group before its first generation
+            return member  # new member of a group that was converted at generation 0
         left: Owned = {}
         pending = assigned
     else:
@@ -172,9 +174,9 @@ def _moved(
     member: ConsumerMember, state: MemberState, epoch: int, assigned: Owned, pending_revocation: Owned
 ) -> ConsumerMember:
     if state not in TRANSITIONS[member.state]:
-        raise AssertionError(f"member {member.member_id} cannot go from {member.state.name} to {state.name}")
-    # The previous epoch is the one so far even if the epoch stays: that is how a lost answer is
-    # told from an old one.
+        raise AssertionError(f"member {member.member_id} cannot change from {member.state.name} to {state.name}")
+    # The previous epoch is set even if the epoch stays, so that a request that repeats after a lost
+    # response is recognized.
     return replace(
         member,
         state=state,
@@ -186,7 +188,7 @@ def _moved(
 
 
 def _either(target: Partitions, assigned: Owned, jdk: int) -> list[Uuid]:
-    """Topics that are in one of them: a HashSet that is a copy of the one's keys, to which the other's are added."""
+    """Return the topics of both, in the order of a HashSet to which `assigned` is added."""
     if len(target) + len(assigned) < 2:
         return [*target, *assigned]
     topics: JavaHashSet[Uuid] = JavaHashSet.of(target, jdk=jdk)
@@ -196,7 +198,7 @@ def _either(target: Partitions, assigned: Owned, jdk: int) -> list[Uuid]:
 
 
 def _copy_of(owned: Owned, jdk: int) -> JavaHashMap[Uuid, Mapping[int, int]]:
-    """`new HashMap(map)`."""
+    """Return `new HashMap(map)`."""
     made: JavaHashMap[Uuid, Mapping[int, int]] = JavaHashMap(copied_map_capacity(len(owned), jdk) if owned else None)
     for topic_id, partitions in owned.items():
         made.put(topic_id, partitions)
@@ -204,7 +206,7 @@ def _copy_of(owned: Owned, jdk: int) -> JavaHashMap[Uuid, Mapping[int, int]]:
 
 
 def _with_topics(pending: Owned, gone: Owned, order: Order) -> Owned:
-    """A copy of `pending` into which `gone` is merged."""
+    """Return a copy of `pending` into which `gone` is merged."""
     made = _copy_of(pending, order.jdk)
     for topic_id, partitions in gone.items():
         before = made.compute_if_absent(topic_id, dict)

@@ -1,4 +1,4 @@
-"""The records of consumer groups, as handlers write them."""
+"""Records of consumer groups."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The group's epoch, and the hash of what it subscribes to (KIP-1101); 0 before 4.1, which is not written."""
+    """Return the record of the group epoch and metadata hash (KIP-1101; 0 before 4.1)."""
     return written(
         ConsumerGroupMetadataKey(group_id=group_id),
         ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
@@ -48,22 +48,25 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRec
 
 
 def partition_metadata(group_id: str, value: ConsumerGroupPartitionMetadataValue) -> CoordinatorRecord:
-    """What the group subscribes to, as brokers before KIP-1101 wrote it."""
+    """Return the topic metadata record of brokers before KIP-1101 (type 4)."""
     return CoordinatorRecord(key=ConsumerGroupPartitionMetadataKey(group_id=group_id), value=value, version=0)
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """Takes away what brokers before KIP-1101 wrote."""
+    """Return the tombstone of the topic metadata record (type 4)."""
     return tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
 def member_metadata(group_id: str, member_id: str, metadata: ConsumerGroupMemberMetadataValue) -> CoordinatorRecord:
-    """What a member announced."""
+    """Return the record of a member's metadata."""
     return written(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), metadata)
 
 
 def target_assignment(group_id: str, member_id: str, target: Partitions, tags: Tags = ()) -> CoordinatorRecord:
-    """What a member is to get, in the order given. `tags`: a plug-in's fields."""
+    """Return the record of a member's target assignment, in the order given.
+
+    `tags`: a plug-in's tagged fields.
+    """
     return written(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(topic_partitions=as_recorded(target), unknown_tags=tags),
@@ -71,9 +74,9 @@ def target_assignment(group_id: str, member_id: str, target: Partitions, tags: T
 
 
 def target_epoch(group_id: str, epoch: int, now_ms: int, tags: Tags = ()) -> CoordinatorRecord:
-    """The group epoch that the target assignment is for, and when it was computed (KIP-1263).
+    """Return the record of the target epoch, and when the target was computed (KIP-1263).
 
-    `tags`: a plug-in's fields.
+    `tags`: a plug-in's tagged fields.
     """
     return written(
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
@@ -84,7 +87,10 @@ def target_epoch(group_id: str, epoch: int, now_ms: int, tags: Tags = ()) -> Coo
 
 
 def current_assignment(group_id: str, member: ConsumerMember, *, epochs: bool = True) -> CoordinatorRecord:
-    """What a member has, in the order given; with the epochs at which it got that (since 4.3, KIP-1251)."""
+    """Return the record of a member's current assignment, in the order given.
+
+    `epochs`: with assignment epochs (since 4.3, KIP-1251).
+    """
     return written(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
@@ -109,7 +115,7 @@ def _owned(owned: Owned, *, epochs: bool) -> tuple[TopicPartitions, ...]:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Everything that takes a member away; the order matters to replay."""
+    """Return the tombstones that remove a member; the order matters to replay."""
     return [
         tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
         tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
@@ -120,7 +126,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 def resolved_regex(
     group_id: str, regex: str, *, topics: Sequence[str], version: int, timestamp_ms: int
 ) -> CoordinatorRecord:
-    """What an expression matched, in the image of that version."""
+    """Return the record of the topics that a regex matches, in the image of that version."""
     return written(
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex),
         ConsumerGroupRegularExpressionValue(topics=tuple(topics), version=version, timestamp=timestamp_ms),
@@ -128,5 +134,5 @@ def resolved_regex(
 
 
 def regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
-    """Nobody subscribes by this expression any more."""
+    """Return the tombstone of a regex without subscribers."""
     return tombstone(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))

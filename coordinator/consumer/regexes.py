@@ -1,7 +1,7 @@
-"""Subscriptions by regular expression: when a group's expressions are matched against all topics, and what follows from the result (KIP-848).
+"""Regex subscriptions: when a group's regexes are resolved, and what follows (KIP-848).
 
-Matching is left for later, as a `Task`: on a broker it may take long, and is done beside. All
-expressions of a group are matched together, so that a change of topics costs one rebalance.
+Regexes are resolved asynchronously, as a `Task`, since it may take long. All regexes of a group are
+resolved together, so that a change of topics causes one rebalance.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -11,7 +11,7 @@ from quorate.assignors.java_order import JavaHashMap, copied_map_capacity, in_ja
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.old_metadata import Subscriptions, differing
+from quorate.coordinator.consumer.partition_metadata import Subscriptions, changed_record
 from quorate.coordinator.consumer.patterns import PatternError, compiled
 from quorate.coordinator.consumer.subscriptions import REFRESH_INTERVAL_MS, Counts, add_topics, hash_of
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 MIN_REFRESH_INTERVAL_MS = 10_000
-"""Expressions of a group are not matched again before this has passed."""
+"""Minimum time between two resolutions of a group's regexes."""
 
 
 class RegexChange(Enum):
-    """What a heartbeat does to its member's expression.
+    """How a heartbeat changes its member's regex.
 
-    `RESOLVED`: it is known what the new one matches, or there is none any more.
+    `RESOLVED`: the topics of the new regex are known already, or it was removed.
     """
 
     NONE = "none"
@@ -54,10 +54,9 @@ def update_regex(
     records: list[CoordinatorRecord],
     context: RequestContext,
 ) -> RegexChange:
-    """Take the member's expression over, and have the group's expressions matched if that is due.
+    """Apply the member's regex, and schedule a resolution if it is due.
 
-    Raises `ApiError` INVALID_REGULAR_EXPRESSION for an expression that nobody in the group has yet,
-    and that is none.
+    Raises `ApiError` INVALID_REGULAR_EXPRESSION for an invalid regex that no member has yet.
     """
     before, after = old.subscribed_topic_regex, new.subscribed_topic_regex
     change, is_new = RegexChange.NONE, False
@@ -98,7 +97,7 @@ def _resolve_if_due(
     name = f"{group.group_id}-regex"
     if any(task.name == name for task in shard.tasks):
         return
-    # They are matched together, so one tells for all.
+    # They are resolved together, so the first one has the time of all.
     last = next((value for _, value in group.regexes.ordered()), None)
     if last is not None and now_ms <= last.timestamp + MIN_REFRESH_INTERVAL_MS:
         return
@@ -132,7 +131,7 @@ def _resolve_if_due(
 
 
 def _subscribed(group: ConsumerGroup, before: str | None, after: str | None, jdk: int) -> list[str]:
-    """The group's expressions with this heartbeat's change, in the order of Kafka's map of them."""
+    """Return the group's regexes with this heartbeat's change, in the order of Kafka's map."""
     size = len(group.regex_subscribers)
     counts: JavaHashMap[str, int] = JavaHashMap(copied_map_capacity(size, jdk) if size else None)
     for regex, count in group.regex_subscribers.ordered():
@@ -148,11 +147,9 @@ def _subscribed(group: ConsumerGroup, before: str | None, after: str | None, jdk
 
 
 def matching(regexes: Sequence[str], image: MetadataImage) -> Generator[None, None, dict[str, list[str]]]:
-    """Regex → the topics that it matches as a whole, sorted; in the order in which Kafka writes the results.
+    """Return regex → sorted topics that it matches as a whole, in Kafka's order of writing.
 
-    One that is none is matched by nothing.
-
-    Yields after each name: a regex can take 10 ms for one.
+    An invalid regex matches nothing. Yields after each name, as a regex can take 10 ms for one.
     """
     found: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
     for regex in regexes:
@@ -176,7 +173,10 @@ def matching(regexes: Sequence[str], image: MetadataImage) -> Generator[None, No
 def _visible(
     shard: CoordinatorShard, context: RequestContext, found: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Sequence[str]]:
-    """Without topics that may not be described by who sent the heartbeat that had the expressions matched: also in those of the other members, as in Kafka."""
+    """Return the topics that the client of the heartbeat may describe.
+
+    As in Kafka, its permissions apply to the regexes of all members.
+    """
     names = frozenset(name for topics in found.values() for name in topics)
     if shard.may_describe is None or not names:
         return found
@@ -187,7 +187,7 @@ def _visible(
 def resolved(
     shard: CoordinatorShard, group_id: str, found: Mapping[str, Sequence[str]], version: int, now_ms: int
 ) -> list[CoordinatorRecord]:
-    """The records that tell what expressions matched, and the group's new epoch if that changes its topics."""
+    """Return the records of resolved regexes, and of a new group epoch if the topics changed."""
     group = shard.state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         return []
@@ -197,7 +197,7 @@ def resolved(
     changed = False
     for regex, topics in found.items():
         if not group.regex_subscribers.get(regex):
-            continue  # nobody subscribes by it any more
+            continue  # no subscriber is left
         old = group.regexes.get(regex)
         before = () if old is None else old.topics
         if set(before) != set(topics):
@@ -209,9 +209,9 @@ def resolved(
         records.append(write.resolved_regex(group_id, regex, topics=topics, version=version, timestamp_ms=now_ms))
     computed = 0
     if subscriptions is not None:
-        told = differing(group, subscriptions.topics(shard.image))
-        records += told
-        changed = changed or bool(told)
+        changed_records = changed_record(group, subscriptions.topics(shard.image))
+        records += changed_records
+        changed = changed or bool(changed_records)
     else:
         computed = hash_of(shard, counts)
         changed = changed or computed != group.metadata_hash
@@ -223,7 +223,7 @@ def resolved(
 
 
 def topics_changed(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
-    """Groups that subscribe to topics that changed compute their hash anew; new topics are matched by expressions."""
+    """Mark the metadata hash of subscribed groups as outdated; note new topics for regexes."""
     if shard.new_topics_version == -1 or delta.created:
         shard.new_topics_version = shard.image.version
     for group_id in shard.state.topics.groups((*delta.changed, *(topic.name for topic in delta.deleted))):
@@ -234,6 +234,6 @@ def topics_changed(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -
 
 
 def see_first_image(shard: CoordinatorShard) -> None:
-    """Match regexes from the image on that the shard has when its log has been replayed."""
+    """Set the version from which regexes are resolved, after the log was replayed."""
     if shard.new_topics_version == -1:
         shard.new_topics_version = shard.image.version

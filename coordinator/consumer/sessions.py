@@ -1,7 +1,4 @@
-"""The timers by which members go that are not heard of any more, or do not give up partitions in time.
-
-After a load they start anew.
-"""
+"""Session and revocation timers of members. They start again after a load."""
 
 from functools import partial
 
@@ -16,27 +13,31 @@ __all__ = ["restart_sessions", "start_session", "watch_revocation"]
 def start_session(
     shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int, timeout_ms: int | None = None
 ) -> None:
-    """The member was heard of; if it is not again in `timeout_ms` (by default the group's), it is fenced."""
+    """Restart the member's session; it is fenced after `timeout_ms`, by default the group's."""
     if timeout_ms is None:
         timeout_ms = shard.config_of(group_id, "group_consumer_session_timeout_ms")
-    expire = partial(fence_if_there, shard, group_id, member_id)
+    expire = partial(fence_if_present, shard, group_id, member_id)
     shard.timers.schedule(SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms, expire)
 
 
 def watch_revocation(shard: CoordinatorShard, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-    """Fence the member if it has not left its epoch within its rebalance timeout, while it has partitions to give up; or stop waiting for that."""
+    """Fence a member that does not revoke its partitions within its rebalance timeout.
+
+    The timer is set while the member has partitions to revoke at its epoch, and cancelled
+    otherwise.
+    """
     key = REBALANCE_TIMER % (group_id, member.member_id)
     if member.state is not MemberState.UNREVOKED_PARTITIONS:
         shard.timers.cancel(key)
         return
-    expire = partial(fence_if_there, shard, group_id, member.member_id, epoch=member.epoch)
+    expire = partial(fence_if_present, shard, group_id, member.member_id, epoch=member.epoch)
     shard.timers.schedule(key, now_ms + member.metadata.rebalance_timeout_ms, expire)
 
 
-def fence_if_there(
+def fence_if_present(
     shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int, *, epoch: int | None = None
 ) -> Result[None]:
-    """Remove the member, if it and its group are still there, and it is at this epoch."""
+    """Remove the member, if it still exists and has this epoch."""
     group = shard.state.groups.get(group_id)
     member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
     if member is None or not isinstance(group, ConsumerGroup) or epoch not in (None, member.epoch):
@@ -45,7 +46,7 @@ def fence_if_there(
 
 
 def restart_sessions(shard: CoordinatorShard, group: ConsumerGroup, now_ms: int) -> None:
-    """The log was loaded: all members have a session's time to be heard of, and those that have to give up partitions their rebalance timeout."""
+    """Start the session and revocation timers of all members after a load."""
     for member_id, member in group.members.ordered():
         start_session(shard, group.group_id, member_id, now_ms)
         if member.state is MemberState.UNREVOKED_PARTITIONS:

@@ -1,4 +1,4 @@
-"""What a group subscribes to when a member changes or goes: its topics, their hash (KIP-1101), the kind of subscription, and the group epoch that follows."""
+"""Subscriptions of a group: topics, metadata hash (KIP-1101), subscription type, group epoch."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -7,10 +7,10 @@ from quorate.assignors.server import SubscriptionType
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.old_metadata import Subscriptions, differing
+from quorate.coordinator.consumer.partition_metadata import Subscriptions, changed_record
 from quorate.coordinator.metadata_hash import group_hash, topic_hash
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, subscribe_alike
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, is_homogeneous
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.state.topic_counts import changed, recounted
 
@@ -27,25 +27,27 @@ __all__ = [
 ]
 
 REFRESH_INTERVAL_MS = 2_147_483_647
-"""How long a metadata hash is good if nothing happens; a change of a subscribed topic ends it at
-once.
-"""
+"""How long a metadata hash is valid unless a subscribed topic changes."""
 
 Counts = dict[str, tuple[int, int]]
-"""Topic → how many members name it, and how many resolved expressions match it. A topic with
-neither is not there.
+"""Topic → number of members that subscribe by name, and of resolved regexes that match it.
+
+Topics with neither are left out.
 """
 
 
 class Refreshed(NamedTuple):
-    """The group epoch after a refresh, and what the assignor has to be told of the subscriptions."""
+    """The group epoch and the subscription type after a refresh."""
 
     epoch: int
     subscription_type: SubscriptionType
 
 
 def is_stale(group: ModernGroup[Any, Any], now_ms: int) -> bool:
-    """Whether the metadata hash has to be computed again: it was never since the load, a topic has changed, or the write after the last time failed."""
+    """Return whether the metadata hash must be computed.
+
+    That is after a load, after a change of a subscribed topic, and after a failed write.
+    """
     return now_ms >= group.refresh_at_ms or group.epoch < group.refresh_epoch
 
 
@@ -59,10 +61,11 @@ def refresh(
     bump: bool,
     now_ms: int,
 ) -> Refreshed:
-    """Compute the metadata hash with the member as it is now; a new hash, like `bump`, gives the group another epoch.
+    """Compute the metadata hash with the member's new metadata.
 
-    Also takes away the record of type 4 that a broker before KIP-1101 wrote. Such a broker keeps
-    that record up to date instead.
+    A changed hash increments the group epoch; with `bump`, it is always incremented. Also deletes
+    the record of type 4 of a broker before KIP-1101; for such a release, updates that record
+    instead.
     """
     counts = with_member(group, old, new)
     computed = 0
@@ -72,11 +75,11 @@ def refresh(
     else:
         subscriptions = Subscriptions(shard, group)
         subscriptions.change(old, new)
-        told = differing(group, subscriptions.topics(shard.image))
-        records += told
-        bump = bump or bool(told)
+        changed_records = changed_record(group, subscriptions.topics(shard.image))
+        records += changed_records
+        bump = bump or bool(changed_records)
     is_new = new.member_id not in group.members and new.metadata.instance_id not in group.static_members
-    alike = subscribe_alike(regexes_with_member(group, old.metadata, new.metadata), counts, len(group.members) + is_new)
+    alike = is_homogeneous(regexes_with_member(group, old.metadata, new.metadata), counts, len(group.members) + is_new)
     kind = SubscriptionType.HOMOGENEOUS if alike else SubscriptionType.HETEROGENEOUS
     epoch = group.epoch
     if bump:
@@ -89,9 +92,9 @@ def refresh(
 
 
 def with_member(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> Counts:
-    """The group's topics after `old` became `new`.
+    """Return the counts of the group's topics after `old` became `new`.
 
-    What an expression matched goes with its last subscriber.
+    The topics of a regex are removed with its last subscriber.
     """
     counts: Counts = dict(group.topic_subscribers)
     found = group.recount_names(old.metadata.subscribed_topic_names, new.metadata.subscribed_topic_names)
@@ -109,7 +112,7 @@ def with_member(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) 
 def without_members(
     shard: CoordinatorShard, group: ConsumerGroup, members: Iterable[ConsumerMember], regexes: Iterable[str]
 ) -> Counts:
-    """Those of the group's topics that exist, without these members and these expressions."""
+    """Return the counts of existing topics without these members and regexes."""
     names = shard.image.topics.keys() & group.topic_subscribers.keys()
     counts: Counts = {name: group.topic_subscribers[name] for name in names}
     for member in members:
@@ -122,7 +125,7 @@ def without_members(
 
 
 def add_topics(counts: Counts, topics: Iterable[str], change: int, *, regex: bool) -> None:
-    """Count topics up or down."""
+    """Add `change` to the counts of topics."""
     new = recounted(counts, dict.fromkeys(topics), (0, 0), lambda count: changed(count, change, regex=regex))
     counts.update(new)
     for topic in [topic for topic, count in new.items() if count == (0, 0)]:
@@ -130,9 +133,9 @@ def add_topics(counts: Counts, topics: Iterable[str], change: int, *, regex: boo
 
 
 def hash_of(shard: CoordinatorShard, topics: Mapping[str, Any]) -> int:
-    """The hash of those of the topics that exist, from the hashes that are still known.
+    """Return the hash of the existing topics, using cached topic hashes.
 
-    Takes no step for each of those that do not exist.
+    Topics that do not exist cost nothing.
     """
     known = shard.topic_hashes
     hashes: dict[str, int] = {}
@@ -147,7 +150,7 @@ def hash_of(shard: CoordinatorShard, topics: Mapping[str, Any]) -> int:
 def regexes_with_member(
     group: ConsumerGroup, old: ConsumerGroupMemberMetadataValue, new: ConsumerGroupMemberMetadataValue
 ) -> dict[str, int]:
-    """Expression → subscribers after `old` became `new`."""
+    """Return regex → number of subscribers after `old` became `new`."""
     counts: dict[str, int] = dict(group.regex_subscribers)
     for regex, change in ((old.subscribed_topic_regex, -1), (new.subscribed_topic_regex, 1)):
         if not regex:
@@ -159,5 +162,5 @@ def regexes_with_member(
 
 
 def subscription_type_of(group: ConsumerGroup) -> SubscriptionType:
-    """The kind of subscription as the log has it."""
-    return SubscriptionType.HOMOGENEOUS if group.subscribes_alike else SubscriptionType.HETEROGENEOUS
+    """Return the subscription type of the stored members."""
+    return SubscriptionType.HOMOGENEOUS if group.is_homogeneous else SubscriptionType.HETEROGENEOUS

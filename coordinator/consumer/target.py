@@ -1,4 +1,4 @@
-"""The target assignment: when a new one is computed, of what, by which assignor, and which records say so (KIP-848; the interval is KIP-1263's)."""
+"""Computation of target assignments, and their records (KIP-848; assignment interval: KIP-1263)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 __all__ = ["ASSIGNORS", "INTERVAL", "Target", "TargetRequest", "last_target", "next_target", "preferred_assignor"]
 
 INTERVAL = "group_consumer_assignment_interval_ms"
-"""How old a target assignment is before it is replaced."""
+"""The config with the minimum time between two target assignments."""
 
 ASSIGNORS: Mapping[str, type[ServerAssignor]] = {"uniform": UniformAssignor, "range": ServerRangeAssignor}
-"""By the names in `group.consumer.assignors`."""
+"""Server-side assignors by their names in `group.consumer.assignors`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a member is to have, and the epoch of that."""
+    """A member's target assignment and its epoch."""
 
     epoch: int
     partitions: Partitions
@@ -39,9 +39,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRequest:
-    """Who wants a target: the group at `epoch`, with `member` in place of `before`.
+    """Request for a target assignment of a group at `epoch`, with `member` in place of `before`.
 
-    `topics`: names that the member gave in this heartbeat, in its order.
+    `topics`: the topic names of this heartbeat, in request order.
     """
 
     group: ConsumerGroup
@@ -54,14 +54,14 @@ class TargetRequest:
 
     @property
     def replaced(self) -> str | None:
-        """The static member whose place the member takes, if that has another id."""
+        """The id of the static member that the member replaces, if it has another id."""
         instance_id = self.member.metadata.instance_id
         holder = None if instance_id is None else self.group.static_members.get(instance_id)
         return None if holder == self.member.member_id else holder
 
 
 def last_target(group: ConsumerGroup, member: ConsumerMember, jdk: int) -> Target:
-    """The target that is in the log: that of the static member whose place the member takes, if it does."""
+    """Return the stored target of the member, or of the static member that it replaces."""
     instance_id = member.metadata.instance_id
     member_id = member.member_id if instance_id is None else group.static_members.get(instance_id)
     stored = () if member_id is None else group.targets.get(member_id, ())
@@ -71,7 +71,10 @@ def last_target(group: ConsumerGroup, member: ConsumerMember, jdk: int) -> Targe
 def preferred_assignor(
     group: ConsumerGroup, before: ConsumerGroupMemberMetadataValue, after: ConsumerGroupMemberMetadataValue
 ) -> str | None:
-    """The assignor with the most votes; of several the first in the order of Kafka's map of votes; `None` without votes."""
+    """Return the assignor that most members prefer.
+
+    Of several, the first in the order of Kafka's map; `None` if no member has a preference.
+    """
     size = len(group.assignor_votes)
     votes: JavaHashMap[str, int] = JavaHashMap(copied_map_capacity(size) if size else None)
     for name, count in group.assignor_votes.ordered():
@@ -88,26 +91,28 @@ def preferred_assignor(
 
 
 def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[CoordinatorRecord]) -> Target:
-    """Compute the target of the whole group, and write what is different from before; gives the member's.
+    """Compute the target assignment of the group, and add records of the changes.
 
-    Raises `ApiError` UNKNOWN_SERVER_ERROR where the assignor fails, or is one that the
-    configuration does not name.
+    Returns the member's target assignment.
+    Raises `ApiError` UNKNOWN_SERVER_ERROR if the assignor fails or is not configured.
     """
     group, jdk = request.group, shard.config.jdk
     name = preferred_assignor(group, request.before.metadata, request.member.metadata)
     name = name or shard.config.group_consumer_assignors[0]
     if name not in ASSIGNORS or name not in shard.config.group_consumer_assignors:
         raise ApiError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group.group_id} wants assignor {name}, which is not there"
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group.group_id} requests assignor {name}, which is not configured"
         )
     assignor = ASSIGNORS[name](version=shard.config.kafka_version, jdk=jdk, subscription_type=request.subscription_type)
     prepared = _group(shard.image, request, ignore_own=name == "range", jdk=jdk)
     try:
         assigned = assignor.target(prepared)
     except AssignorError as error:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no target for epoch {request.epoch}: {error}") from None
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot compute the target assignment for epoch {request.epoch}: {error}"
+        ) from None
     changed = set(assigned.changed.tolist())
-    tagged = group.target_tags if shard.extensions else {}  # a server-side assignor writes nothing of a plug-in's
+    tagged = group.target_tags if shard.extensions else {}  # assignors write no tags of plug-ins
     mine: Partitions = {}
     for number in prepared.hash_order.tolist():
         member_id = prepared.member_ids[number]
@@ -129,21 +134,21 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
                 records.append(write.target_assignment(group.group_id, member_id, new))
         elif number in changed or stored is None or member_id in tagged:
             records.append(write.target_assignment(group.group_id, member_id, new))
-    told_ms = request.now_ms if shard.behaviour.assignment_interval else 0
-    records.append(write.target_epoch(group.group_id, request.epoch, told_ms))
+    assigned_ms = request.now_ms if shard.behaviour.assignment_interval else 0
+    records.append(write.target_epoch(group.group_id, request.epoch, assigned_ms))
     return Target(request.epoch, mine)
 
 
 def _previous(request: TargetRequest) -> tuple[TopicPartition, ...]:
-    """The member's target so far, or that of the static member whose place it takes."""
+    """Return the previous target of the member, or of the static member that it replaces."""
     return request.group.targets.get(request.replaced or request.member.member_id, ())
 
 
 def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jdk: int) -> GroupSpec:
-    """The group for the assignor: its members in the order of Kafka's map, the requesting one as it is now.
+    """Return the group for the assignor, with members in the order of Kafka's map.
 
-    `ignore_own`: the requesting member is given without its previous target, so that an assignor
-    that goes by nothing of it tells the new one in full.
+    `ignore_own`: leave out the requesting member's previous target, so that an assignor that
+    ignores previous targets returns the new one in full.
     """
     group, updated, replaced = request.group, request.member, request.replaced
     members: dict[str, Member] = {}
@@ -157,8 +162,8 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jd
             listed = resolved.topics
             if topics:
                 union = unions[member.member_id] = _union(topics, resolved.topics, jdk)
-                listed = (*union, union[0])  # with a repeat, no list of names alone is equal to it
-        names.update(dict.fromkeys(filter(image.topics.__contains__, listed)))  # what does not exist costs nothing more
+                listed = (*union, union[0])  # the repeat keeps it unequal to a list of names alone
+        names.update(dict.fromkeys(filter(image.topics.__contains__, listed)))  # missing topics cost nothing more
         owned: list[tuple[str, int]] = []
         for one in target:
             topic = image.topics_by_id.get(one.topic_id)
@@ -189,8 +194,8 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jd
         if member_id in unions:
             set_subscription_order(prepared, int(prepared.listing_of[number]), unions[member_id], jdk)
     if replaced is not None:
-        # Who is a member already and takes another's place goes on with that one's target. What it
-        # had itself nobody gets: Kafka's map of owners still names it.
+        # An existing member that replaces a static member continues with that member's target. Its
+        # own partitions are assigned to no member, as Kafka's map of owners still has it.
         own = group.targets.get(updated.member_id, ())
         prepared.withheld = _numbers(image, topology, own)
         prepared.hash_order = _order_with_replaced([one for one, _ in ordered], updated.member_id, replaced, prepared)
@@ -198,7 +203,7 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jd
 
 
 def _numbers(image: MetadataImage, topology: Topology, target: tuple[TopicPartition, ...]) -> Ints:
-    """The topology's numbers of partitions, -1 for those that it does not have."""
+    """Return the topology's partition numbers, -1 for partitions that it does not have."""
     return np.array(
         [
             topology.number(topic.name, partition)
@@ -211,14 +216,17 @@ def _numbers(image: MetadataImage, topology: Topology, target: tuple[TopicPartit
 
 
 def _union(names: tuple[str, ...], resolved: tuple[str, ...], jdk: int) -> tuple[str, ...]:
-    """Names and what an expression matched, as Kafka goes through both: the larger set first."""
+    """Return names and matched topics in Kafka's order: the larger set first."""
     both = copied_set(names, jdk), copied_set(resolved, jdk)
     large, small = both if len(both[0]) > len(both[1]) else (both[1], both[0])
     return tuple(dict.fromkeys((*large, *small)))
 
 
 def _order_with_replaced(member_ids: list[str], new: str, replaced: str, prepared: GroupSpec) -> Ints:
-    """The order of a map into which all members were put, and then the new one put and the replaced one removed, in the order of a map of these two."""
+    """Return the order of a map of all members after a static member is replaced.
+
+    The new one is put and the old one removed, in the order of a map of both.
+    """
     made: JavaHashMap[str, None] = JavaHashMap()
     for member_id in member_ids:
         made.put(member_id, None)

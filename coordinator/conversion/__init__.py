@@ -1,9 +1,11 @@
-"""Groups with members of both protocols, and how a group gets from one protocol to the other while its members are in it (KIP-848, "Migration").
+"""Migration between the classic and the consumer protocol, with members of both (KIP-848).
 
-A member of the new protocol that joins a classic group makes it a consumer group (`upgrade`). From
-then on classic members are served by it: they join (`join`), get their assignments, and hear by
-their heartbeats when to join again (`follow`), while the server assigns. When the last member of
-the new protocol goes, or comes back as a classic one, the group becomes a classic group again
-(`downgrade`). `embedded` has the messages inside the classic protocol, `waiting` the timers of
-classic members.
+A member of the new protocol that joins a classic group upgrades it to a consumer group (`upgrade`).
+The coordinator then assigns partitions to classic members, too: they join (`join`), receive their
+assignments, and learn from heartbeats when to rejoin (`sync_and_heartbeat`). When its last member
+of the new protocol leaves, or is replaced by a static classic member, the group is downgraded
+(`downgrade`).
+
+`embedded` has the consumer protocol's subscriptions and assignments inside classic requests,
+`timers` the timers of classic members.
 """

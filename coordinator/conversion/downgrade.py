@@ -1,4 +1,7 @@
-"""A consumer group becomes a classic group: its last member of the new protocol goes, or comes back as a classic one (KIP-848, "Downgrade")."""
+"""Downgrade of a consumer group to a classic group (KIP-848, "Downgrade").
+
+It happens when its last member of the new protocol leaves, or a classic member replaces it.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -7,7 +10,7 @@ from quorate.codecs import CoordinatorRecord, DecodeError
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
 from quorate.coordinator.classic.groups import group_record
-from quorate.coordinator.classic.rebalance import heard_of_all, prepare_rebalance
+from quorate.coordinator.classic.rebalance import prepare_rebalance, restart_sessions
 from quorate.coordinator.consumer.owned import as_target
 from quorate.coordinator.conversion.embedded import assignment_for
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -22,9 +25,9 @@ __all__ = ["Converted", "Replacement", "converted", "downgrade", "may_replace"]
 
 
 class Replacement(NamedTuple):
-    """A static member of the new protocol, and the classic one that takes its place.
+    """A static member of the new protocol, and the classic member that replaces it.
 
-    Their ids may be the same.
+    Their member ids may be equal.
     """
 
     old: ConsumerMember
@@ -32,7 +35,11 @@ class Replacement(NamedTuple):
 
 
 class Converted(NamedTuple):
-    """A classic group that has taken a consumer group's place already: the records that say so, and what brings the other one back if they cannot be written."""
+    """A classic group that has replaced a consumer group.
+
+    `records`: the records of the conversion. `undo`: restores the consumer group if they cannot be
+    written.
+    """
 
     group: LiveGroup
     records: list[CoordinatorRecord]
@@ -42,9 +49,10 @@ class Converted(NamedTuple):
 def downgrade(
     shard: CoordinatorShard, group: ConsumerGroup, leaving: Sequence[ConsumerMember], now_ms: int
 ) -> Result[None] | None:
-    """What makes the group a classic one that rebalances, as these members leave it; `None` if it stays a consumer group.
+    """Downgrade the group, which then rebalances, as these members leave it.
 
-    Raises `ApiError` GROUP_ID_NOT_FOUND if it cannot be written what members have.
+    Returns `None` if it stays a consumer group. Raises `ApiError` GROUP_ID_NOT_FOUND if an
+    assignment cannot be encoded.
     """
     config = shard.config
     staying = len(group.members) - len(leaving)
@@ -58,7 +66,7 @@ def downgrade(
 
 
 def may_replace(shard: CoordinatorShard, group: ConsumerGroup, old: ConsumerMember) -> bool:
-    """Whether the group becomes a classic one when a classic member takes this one's place."""
+    """Return whether the group is downgraded when a classic member replaces this member."""
     config = shard.config
     last = not old.uses_classic_protocol and group.classic_members == len(group.members) - 1
     return last and config.group_consumer_migration_policy.downgrades and len(group.members) <= config.group_max_size
@@ -72,7 +80,7 @@ def converted(
     leaving: Sequence[ConsumerMember] = (),
     replacement: Replacement | None = None,
 ) -> Converted:
-    """Put a classic group in the place of this one: stable, at its epoch, with its target as assignment.
+    """Replace the group by a classic group: stable, at its epoch, with its target assignment.
 
     Raises `ApiError`.
     """
@@ -94,18 +102,18 @@ def converted(
             if replacement is not None and targets_of == replacement.new.member_id:
                 targets_of = replacement.old.member_id
             if targets_of not in group.targets and not shard.behaviour.follows_target:
-                # Kafka before 4.3 fails over a member for which no target was ever computed.
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{targets_of} has no target assignment yet")
+                # Kafka before 4.3 fails for a member without a target assignment.
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"member {targets_of} has no target assignment")
             target = as_target(group.targets.get(targets_of, ()), shard.config.jdk)
-            live.assignment = assignment_for(live.announced(made.protocol), target, shard.image)
+            live.assignment = assignment_for(live.protocol_metadata(made.protocol), target, shard.image)
     except DecodeError as error:
         raise ApiError(
-            ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} cannot become a classic group: {error}"
+            ErrorCode.GROUP_ID_NOT_FOUND, f"cannot downgrade group {group.group_id} to a classic group: {error}"
         ) from None
     records.append(group_record(made, {live.member_id: live.assignment for live in made.members.values()}))
     del shard.state.groups[group.group_id]
     shard.state.groups[group.group_id] = made
-    heard_of_all(shard, made, now_ms)
+    restart_sessions(shard, made, now_ms)
 
     def undo() -> None:
         if shard.state.groups.get(group.group_id) is made:
@@ -121,8 +129,8 @@ def _ids(replacement: Replacement) -> tuple[str, str]:
 
 def _live(member: ConsumerMember) -> LiveMember:
     classic = member.metadata.classic_member_metadata
-    if classic is None:  # the group remembers an instance id of it that it has no more; Kafka fails, too
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{member.member_id} does not use the classic protocol")
+    if classic is None:  # mapped by an old instance id; Kafka fails, too
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"member {member.member_id} does not use the classic protocol")
     return LiveMember(
         member_id=member.member_id,
         group_instance_id=member.metadata.instance_id,

@@ -1,4 +1,4 @@
-"""What members of the classic protocol say and get inside of JoinGroup and SyncGroup: subscriptions and assignments of the consumer protocol."""
+"""Subscriptions and assignments of the consumer protocol inside JoinGroup and SyncGroup."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -31,20 +31,21 @@ NEWEST = 3
 
 
 class CustomAssignment(QuorateError):
-    """An assignment has user data, so an assignor of its own made it, which the server would take away."""
+    """An assignment with user data of a custom assignor. Server-side assignors have none."""
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """What a member offers a protocol with. Raises `DecodeError`."""
+    """Decode a subscription. Raises `DecodeError`."""
     found = decode_subscription(data).message
     assert isinstance(found, ConsumerProtocolSubscription)
     return found
 
 
 def cut_off(error: DecodeError, data: bytes) -> bool:
-    """Whether Kafka throws a SchemaException for these bytes: they end inside an integer, or have no version.
+    """Return whether Kafka throws a SchemaException for these bytes.
 
-    For a wrong length, and null where there may be none, its reader throws other exceptions.
+    It does if they end inside an integer, or have no version. For a wrong length or an unexpected
+    null it throws other exceptions.
     """
     if error.reason in (Reason.TOO_SHORT, Reason.UNKNOWN_VERSION):
         return True
@@ -54,9 +55,9 @@ def cut_off(error: DecodeError, data: bytes) -> bool:
 
 
 def partitions_in(data: bytes, image: MetadataImage, jdk: int) -> Partitions:
-    """What a leader gave out, without topics that do not exist; nothing is no partitions.
+    """Decode an assignment of the leader, without topics that do not exist.
 
-    Raises `DecodeError` and `CustomAssignment`.
+    Empty bytes are no partitions. Raises `DecodeError` and `CustomAssignment`.
     """
     if not data:
         return {}
@@ -69,12 +70,12 @@ def partitions_in(data: bytes, image: MetadataImage, jdk: int) -> Partitions:
         for one in found.assigned_partitions
         if (topic := image.topics.get(one.topic)) is not None
     }
-    # A leader may name a partition twice.
+    # A leader may list a partition twice.
     return {topic_id: tuple(dict.fromkeys(copied_set(listed[topic_id], jdk))) for topic_id in topics_in_order(listed)}
 
 
 def owned_in(subscription: ConsumerProtocolSubscription, image: MetadataImage) -> list[TopicPartitions]:
-    """What a member says that it owns (KIP-429), without topics that do not exist."""
+    """Return the owned partitions of a subscription (KIP-429), without topics that do not exist."""
     return [
         TopicPartitions(topic_id=topic.id, partitions=one.partitions)
         for one in subscription.owned_partitions
@@ -82,12 +83,12 @@ def owned_in(subscription: ConsumerProtocolSubscription, image: MetadataImage) -
     ]
 
 
-def assignment_for(announced: bytes, partitions: Mapping[Uuid, Iterable[int]], image: MetadataImage) -> bytes:
-    """An assignment as a member gets it: in the version of what it announced, topics by name.
+def assignment_for(metadata: bytes, partitions: Mapping[Uuid, Iterable[int]], image: MetadataImage) -> bytes:
+    """Encode an assignment in the version of the member's subscription metadata.
 
-    Raises `DecodeError` if that has no version.
+    Raises `DecodeError` if the metadata has no version.
     """
-    version = decode_version(announced)
+    version = decode_version(metadata)
     given = tuple(
         ProtocolTopicPartition(topic=topic.name, partitions=tuple(numbers))
         for topic_id, numbers in partitions.items()
@@ -97,7 +98,7 @@ def assignment_for(announced: bytes, partitions: Mapping[Uuid, Iterable[int]], i
 
 
 def decode_version(data: bytes) -> int:
-    """The version that bytes of the consumer protocol begin with.
+    """Decode the version of the consumer protocol.
 
     Raises `DecodeError` if there is none.
     """
@@ -109,6 +110,6 @@ def decode_version(data: bytes) -> int:
 
 
 def classic_metadata(session_timeout_ms: int, protocols: Protocols) -> ClassicMemberMetadata:
-    """What a consumer group keeps of a classic member beside the rest."""
+    """Return the classic part of a member's metadata."""
     offered: Sequence[ClassicProtocol] = [ClassicProtocol(name=one.name, metadata=one.metadata) for one in protocols]
     return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=tuple(offered))

@@ -1,4 +1,7 @@
-"""JoinGroup of a member of a consumer group: the server assigns, so the answer comes at once, and the rebalance is the group's (KIP-848, "Migration")."""
+"""JoinGroup of a classic member of a consumer group (KIP-848, "Migration").
+
+The coordinator assigns, so the response never waits for other members.
+"""
 
 from dataclasses import replace
 
@@ -6,18 +9,18 @@ from quorate.codecs import CoordinatorRecord, DecodeError, Uuid
 from quorate.codecs.api import JoinGroupRequest, JoinGroupResponse
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
-from quorate.coordinator.classic.join import TWO_STEPS
+from quorate.coordinator.classic.join import MEMBER_ID_REQUIRED_SINCE
 from quorate.coordinator.classic.rebalance import prepare_rebalance
 from quorate.coordinator.config import MigrationPolicy
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.checks import check_holder, check_not_full
-from quorate.coordinator.consumer.members import in_writing, replaced, static_member
+from quorate.coordinator.consumer.checks import check_not_full, check_static_member
+from quorate.coordinator.consumer.members import as_written, replace_static, static_member
 from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
 from quorate.coordinator.conversion.downgrade import Replacement, converted, may_replace
 from quorate.coordinator.conversion.embedded import classic_metadata, owned_in, read_subscription
-from quorate.coordinator.conversion.waiting import joined
+from quorate.coordinator.conversion.timers import joined
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -30,18 +33,19 @@ __all__ = ["join"]
 def join(
     shard: CoordinatorShard, group: ConsumerGroup, request: JoinGroupRequest, context: RequestContext
 ) -> Result[JoinGroupResponse]:
-    """Take a classic member in, or let it join again. Raises `ApiError`."""
-    closed = shard.config.group_consumer_migration_policy is MigrationPolicy.DISABLED
-    if closed and shard.behaviour.policy_closes:
-        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} takes no classic members")
+    """Add or update a classic member. Raises `ApiError`."""
+    disabled = shard.config.group_consumer_migration_policy is MigrationPolicy.DISABLED
+    if disabled and shard.behaviour.policy_closes:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"group {group.group_id} does not accept classic members: the migration policy is disabled",
+        )
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
     check_not_full(group, member_id, shard.config.group_consumer_max_size)
     _check_protocols(group, request)
-    if not request.member_id and request.group_instance_id is None and context.api_version >= TWO_STEPS:
-        asked_again = JoinGroupResponse(
-            error_code=ErrorCode.MEMBER_ID_REQUIRED, protocol_name=None, member_id=member_id
-        )
-        return Result(response=asked_again)
+    if not request.member_id and request.group_instance_id is None and context.api_version >= MEMBER_ID_REQUIRED_SINCE:
+        response = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, protocol_name=None, member_id=member_id)
+        return Result(response=response)
     return _join(shard, group, member_id, request, context)
 
 
@@ -51,7 +55,8 @@ def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
     )
     if request.protocol_type != CONSUMER_PROTOCOL or not offered_by_all:
         raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} and the member have no protocol in common"
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"the member supports no protocol of all classic members of group {group.group_id}",
         )
 
 
@@ -61,9 +66,9 @@ def _join(
     now_ms = context.now_ms
     records: list[CoordinatorRecord] = []
     before = _find(shard, group, member_id, request, records)
-    holder = None if request.group_instance_id is None else static_member(group, request.group_instance_id)
+    static = None if request.group_instance_id is None else static_member(group, request.group_instance_id)
     subscription = _subscription(request)
-    metadata = _announced(before.metadata, subscription, request, context)
+    metadata = _updated_metadata(before.metadata, subscription, request, context)
     member = before
     names_changed = False
     if metadata != before.metadata:
@@ -86,9 +91,9 @@ def _join(
         refreshed=refreshed,
         now_ms=now_ms,
     )
-    if holder is not None and may_replace(shard, group, holder):
-        return _downgraded(shard, progress, holder, request, records)
-    updated = progress.made(shard, records)
+    if static is not None and may_replace(shard, group, static):
+        return _downgrade(shard, progress, static, request, records)
+    updated = progress.assign_and_reconcile(shard, records)
 
     def persisted() -> None:
         joined(
@@ -103,20 +108,23 @@ def _join(
     return Result(records=records, response=_response(updated, request), on_appended=persisted)
 
 
-def _downgraded(
+def _downgrade(
     shard: CoordinatorShard,
     progress: Progress,
-    holder: ConsumerMember,
+    static: ConsumerMember,
     request: JoinGroupRequest,
     records: list[CoordinatorRecord],
 ) -> Result[JoinGroupResponse]:
-    """It takes the place of the last member of the new protocol, so the group becomes a classic one; it need not rebalance if its target is current."""
+    """Replace the last member of the new protocol, which downgrades the group.
+
+    The group does not rebalance if its target assignment is current.
+    """
     group, now_ms = progress.group, progress.now_ms
     epoch = group.epoch if progress.refreshed is None else progress.refreshed.epoch
-    is_behind = group.assignment_epoch < epoch
-    rebalances = is_behind if shard.behaviour.follows_target else progress.subscription_changed
-    updated = progress.member if rebalances else progress.reconciled(shard, records)
-    made = converted(shard, group, now_ms, replacement=Replacement(holder, updated))
+    is_outdated = group.assignment_epoch < epoch
+    rebalances = is_outdated if shard.behaviour.follows_target else progress.subscription_changed
+    updated = progress.member if rebalances else progress.reconcile(shard, records)
+    made = converted(shard, group, now_ms, replacement=Replacement(static, updated))
     if rebalances:
         prepare_rebalance(shard, made.group, now_ms)
     return Result(
@@ -128,7 +136,7 @@ def _downgraded(
 
 
 def _response(member: ConsumerMember, request: JoinGroupRequest) -> JoinGroupResponse:
-    """There is no leader. As its protocol the member hears the one that it prefers."""
+    """Return the response, without a leader, and with the member's preferred protocol."""
     return JoinGroupResponse(
         generation_id=member.epoch,
         protocol_type=CONSUMER_PROTOCOL,
@@ -145,41 +153,40 @@ def _find(
     request: JoinGroupRequest,
     records: list[CoordinatorRecord],
 ) -> ConsumerMember:
-    """The member as it was; a new one under its id, or in the place of the static member of its name.
+    """Return the member as it was before, a new member, or the static member that is replaced.
 
     Raises `ApiError`.
     """
     instance_id = request.group_instance_id
     if instance_id is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
-    holder = static_member(group, instance_id)
+    static = static_member(group, instance_id)
     if request.member_id:
-        return check_holder(holder, member_id, instance_id)
-    if holder is None:
+        return check_static_member(static, member_id, instance_id)
+    if static is None:
         return ConsumerMember(member_id=member_id)
-    return replaced(shard, group, holder, member_id, records)
+    return replace_static(shard, group, static, member_id, records)
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
     try:
         return read_subscription(request.protocols[0].metadata)
     except DecodeError as error:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the subscription cannot be read: {error}") from None
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot decode the subscription: {error}") from None
 
 
-def _announced(
+def _updated_metadata(
     old: ConsumerGroupMemberMetadataValue,
     subscription: ConsumerProtocolSubscription,
     request: JoinGroupRequest,
     context: RequestContext,
 ) -> ConsumerGroupMemberMetadataValue:
-    """What is known of the member after this.
+    """Return the member's metadata after this request.
 
-    It cannot say that it has no rack any more, or another server assignor; expressions are not for
-    it.
+    A classic member cannot remove its rack, select a server-side assignor, or subscribe by regex.
     """
     rebalance_timeout_ms = request.rebalance_timeout_ms
-    return in_writing(
+    return as_written(
         replace(
             old,
             instance_id=old.instance_id if request.group_instance_id is None else request.group_instance_id,

@@ -1,15 +1,18 @@
-"""A classic group becomes a consumer group, as a member of the new protocol joins it (KIP-848, "Upgrade")."""
+"""Upgrade of a classic group to a consumer group (KIP-848, "Upgrade").
+
+It happens when a member of the new protocol joins.
+"""
 
 from quorate.codecs import CoordinatorRecord, DecodeError
 from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
-from quorate.coordinator.classic.groups import alive
+from quorate.coordinator.classic.groups import as_live
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.members import in_writing
-from quorate.coordinator.consumer.old_metadata import converted_topics
+from quorate.coordinator.consumer.members import as_written
 from quorate.coordinator.consumer.owned import Order, Partitions, as_recorded, grown_map
+from quorate.coordinator.consumer.partition_metadata import converted_topics
 from quorate.coordinator.consumer.subscriptions import hash_of
 from quorate.coordinator.conversion.embedded import (
     CustomAssignment,
@@ -18,7 +21,7 @@ from quorate.coordinator.conversion.embedded import (
     partitions_in,
     read_subscription,
 )
-from quorate.coordinator.conversion.waiting import heard
+from quorate.coordinator.conversion.timers import restart_session
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.shard import CoordinatorShard
@@ -32,19 +35,20 @@ __all__ = ["upgrade"]
 def upgrade(
     shard: CoordinatorShard, group: ClassicGroup, records: list[CoordinatorRecord], now_ms: int
 ) -> ConsumerGroup:
-    """The consumer group that the records make of a classic one: everybody is at its generation, which is the group's epoch, with the last assignment.
+    """Return the consumer group that replaces a classic group, and add its records.
 
-    Whoever waits for an answer is told to join again, even if the group then cannot become another
-    one. Raises `ApiError`: GROUP_ID_NOT_FOUND, or UNKNOWN_SERVER_ERROR where Kafka fails.
+    All members have the classic group's generation as epoch, and keep their assignments. Pending
+    requests fail with REBALANCE_IN_PROGRESS, even if the conversion then fails. Raises `ApiError`:
+    GROUP_ID_NOT_FOUND, or UNKNOWN_SERVER_ERROR where Kafka fails.
     """
-    live = alive(shard, group, now_ms)
+    live = as_live(shard, group, now_ms)
     _check(shard, live)
-    live.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
+    live.fail_pending_responses(ErrorCode.REBALANCE_IN_PROGRESS)
     records.append(tombstone(GroupMetadataKey(group=live.group_id)))
     made = _converted(shard, live)
     _write(shard, made, records)
     for _, member in made.members.ordered():
-        heard(shard, made.group_id, member, now_ms)
+        restart_session(shard, made.group_id, member, now_ms)
     return made
 
 
@@ -52,14 +56,14 @@ def _check(shard: CoordinatorShard, group: LiveGroup) -> None:
     if not shard.config.group_consumer_migration_policy.upgrades:
         raise _refused(group, "the migration policy does not allow it")
     if group.protocol_type != CONSUMER_PROTOCOL:
-        raise _refused(group, f"its members are no consumers, but {group.protocol_type or 'nothing yet'}")
+        raise _refused(group, f"its protocol type is {group.protocol_type or 'not set'}, not {CONSUMER_PROTOCOL}")
     if len(group.members) > shard.config.group_consumer_max_size:
         raise _refused(group, f"it has more than {shard.config.group_consumer_max_size} members")
 
 
 def _refused(group: LiveGroup, why: str) -> ApiError:
     return ApiError(
-        ErrorCode.GROUP_ID_NOT_FOUND, f"classic group {group.group_id} cannot become a consumer group: {why}"
+        ErrorCode.GROUP_ID_NOT_FOUND, f"cannot upgrade classic group {group.group_id} to a consumer group: {why}"
     )
 
 
@@ -71,14 +75,14 @@ def _converted(shard: CoordinatorShard, group: LiveGroup) -> ConsumerGroup:
         try:
             partitions = partitions_in(data, shard.image, shard.config.jdk)
             data = _offered(group, member)
-            metadata = _announced(member, read_subscription(data))
+            metadata = _metadata(member, read_subscription(data))
         except DecodeError as error:
-            why = f"what {member.member_id} has or announced cannot be read: {error}"
+            why = f"cannot decode the assignment or subscription of member {member.member_id}: {error}"
             if not cut_off(error, data):
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, why) from None
             raise _refused(group, why) from None
         except CustomAssignment:
-            raise _refused(group, "its assignor keeps data of its own in assignments") from None
+            raise _refused(group, "its assignments have user data of a custom assignor") from None
         made.targets[member.member_id] = as_recorded(partitions)
         try:
             made.put_member(_member(member.member_id, metadata, partitions, group.generation, Order.of(shard.config)))
@@ -93,12 +97,14 @@ def _converted(shard: CoordinatorShard, group: LiveGroup) -> ConsumerGroup:
 
 def _offered(group: LiveGroup, member: LiveMember) -> bytes:
     if all(offered.name != group.protocol for offered in member.protocols):
-        # While the group rebalances, members may have given up the protocol of the last generation.
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{member.member_id} does not offer {group.protocol}")
-    return member.announced(group.protocol)
+        # Members of a rebalancing group may no longer support the last generation's protocol.
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"member {member.member_id} does not support protocol {group.protocol}"
+        )
+    return member.protocol_metadata(group.protocol)
 
 
-def _announced(member: LiveMember, subscription: ConsumerProtocolSubscription) -> ConsumerGroupMemberMetadataValue:
+def _metadata(member: LiveMember, subscription: ConsumerProtocolSubscription) -> ConsumerGroupMemberMetadataValue:
     return ConsumerGroupMemberMetadataValue(
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id or None,
@@ -134,7 +140,7 @@ def _member(
 def _write(shard: CoordinatorShard, group: ConsumerGroup, records: list[CoordinatorRecord]) -> None:
     group_id = group.group_id
     members = [member for _, member in group.members.ordered()]
-    records += [write.member_metadata(group_id, one.member_id, in_writing(one.metadata)) for one in members]
+    records += [write.member_metadata(group_id, one.member_id, as_written(one.metadata)) for one in members]
     if group.partition_metadata is not None:
         records.append(write.partition_metadata(group_id, group.partition_metadata))
     records.append(write.group_epoch(group_id, group.epoch, group.metadata_hash))

@@ -1,4 +1,1 @@
-"""Handlers that only look: what groups there are, and what is in them, in the words of Kafka's Describe APIs.
-
-One module per API.
-"""
+"""Handlers of Kafka's List and Describe APIs for groups, one module per API."""

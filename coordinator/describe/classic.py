@@ -1,4 +1,7 @@
-"""DescribeGroups v0–6: classic groups. v6 says when a group is not there (KIP-1043); before, it is described as dead."""
+"""DescribeGroups v0–6: classic groups.
+
+An unknown group is described as dead; since v6 with GROUP_ID_NOT_FOUND (KIP-1043).
+"""
 
 from quorate.codecs.api import DescribeGroupsRequest, DescribeGroupsResponse
 from quorate.codecs.api.describe_groups import DescribedGroup, DescribedGroupMember
@@ -13,7 +16,7 @@ __all__ = ["describe_groups", "describe_groups_failed", "described"]
 def describe_groups(
     shard: CoordinatorShard, request: DescribeGroupsRequest, context: RequestContext
 ) -> Result[DescribeGroupsResponse]:
-    """Describe classic groups; another kind of group is as if it were not there."""
+    """Describe classic groups. Groups of other types are unknown."""
     groups = []
     for group_id in request.groups:
         group = shard.state.readable(group_id)
@@ -25,7 +28,7 @@ def describe_groups(
                     group_id=group_id,
                     group_state=ClassicState.DEAD.value,
                     error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                    error_message=f"there is no classic group {group_id}",
+                    error_message=f"unknown classic group {group_id}",
                 )
             )
         else:
@@ -36,12 +39,12 @@ def describe_groups(
 def describe_groups_failed(
     request: DescribeGroupsRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> DescribeGroupsResponse:
-    """The error with each group."""
+    """Return the error for each group."""
     return DescribeGroupsResponse(groups=tuple(DescribedGroup(group_id=one, error_code=code) for one in request.groups))
 
 
 def described(group: ClassicGroup) -> DescribedGroup:
-    """A group as the API has it: protocol and subscriptions of a stable one only."""
+    """Return the description of a group; protocol and subscriptions only if it is stable."""
     stable = group.state == ClassicState.STABLE
     return DescribedGroup(
         group_id=group.group_id,

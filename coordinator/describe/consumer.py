@@ -8,7 +8,7 @@ from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from quorate.codecs.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from quorate.coordinator.consumer.owned import Order
-from quorate.coordinator.describe.each import each_described, each_failed, in_map_order
+from quorate.coordinator.describe.common import describe_each, fail_each, in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -20,19 +20,18 @@ __all__ = ["consumer_group_describe", "consumer_group_describe_failed", "describ
 def consumer_group_describe(
     shard: CoordinatorShard, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> Result[ConsumerGroupDescribeResponse]:
-    """Describe consumer groups; another kind of group is not found."""
-    groups = each_described(shard, request.group_ids, ConsumerGroup, described, DescribedGroup)
+    """Describe consumer groups. Groups of other types are unknown."""
+    groups = describe_each(shard, request.group_ids, ConsumerGroup, described, DescribedGroup)
     return Result(response=ConsumerGroupDescribeResponse(groups=groups))
 
 
-consumer_group_describe_failed = each_failed(ConsumerGroupDescribeResponse, DescribedGroup)
+consumer_group_describe_failed = fail_each(ConsumerGroupDescribeResponse, DescribedGroup)
 
 
 def described(shard: CoordinatorShard, group: ConsumerGroup) -> DescribedGroup:
-    """A group as the API has it.
+    """Return the description of a group.
 
-    Topics that no longer exist are left out of assignments; what a member still has to revoke is
-    among what it has.
+    Assignments omit topics that no longer exist, and include partitions pending revocation.
     """
     assignor = max(group.assignor_votes.ordered(), key=itemgetter(1), default=None)
     server_side = shard.config.group_consumer_assignors[0] if assignor is None else assignor[0]
@@ -69,7 +68,7 @@ def _member(shard: CoordinatorShard, group: ConsumerGroup, member: ConsumerMembe
 
 
 def _current(shard: CoordinatorShard, member: ConsumerMember) -> Assignment:
-    """What it has; since 4.3 also what it still has to give up."""
+    """Return the current assignment; since 4.3 with partitions pending revocation."""
     order = Order.of(shard.config)
     if not order.maps:
         return _listed(shard.image, order.loaded(member.assigned))
@@ -82,7 +81,7 @@ def _current(shard: CoordinatorShard, member: ConsumerMember) -> Assignment:
 
 
 def _listed(image: MetadataImage, topics: Mapping[Uuid, Iterable[int]]) -> Assignment:
-    """Those of the topics that exist, in the order given."""
+    """Return the existing topics, in the order given."""
     return Assignment(
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=tuple(partitions))

@@ -1,4 +1,4 @@
-"""ListGroups v0–5: filters by state (KIP-518) and type (KIP-848), both regardless of case."""
+"""ListGroups v0–5: filters by state (KIP-518) and type (KIP-848), both case-insensitive."""
 
 from quorate.codecs.api import ListGroupsRequest, ListGroupsResponse
 from quorate.codecs.api.list_groups import ListedGroup
@@ -11,7 +11,7 @@ __all__ = ["list_groups"]
 def list_groups(
     shard: CoordinatorShard, request: ListGroupsRequest, context: RequestContext
 ) -> Result[ListGroupsResponse]:
-    """Name the groups, in the order of Kafka's map."""
+    """List groups, in the order of Kafka's map."""
     states = {state.lower() for state in request.states_filter}
     kinds = {kind.lower() for kind in request.types_filter}
     return Result(

@@ -3,7 +3,7 @@
 from quorate.assignors.java_order import copied_set
 from quorate.codecs.api import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from quorate.codecs.api.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
-from quorate.coordinator.describe.each import each_described, each_failed, in_map_order
+from quorate.coordinator.describe.common import describe_each, fail_each, in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -18,16 +18,16 @@ ASSIGNOR = "simple"
 def share_group_describe(
     shard: CoordinatorShard, request: ShareGroupDescribeRequest, context: RequestContext
 ) -> Result[ShareGroupDescribeResponse]:
-    """Describe share groups; another kind of group is not found."""
-    groups = each_described(shard, request.group_ids, ShareGroup, described, DescribedGroup)
+    """Describe share groups. Groups of other types are unknown."""
+    groups = describe_each(shard, request.group_ids, ShareGroup, described, DescribedGroup)
     return Result(response=ShareGroupDescribeResponse(groups=groups))
 
 
-share_group_describe_failed = each_failed(ShareGroupDescribeResponse, DescribedGroup)
+share_group_describe_failed = fail_each(ShareGroupDescribeResponse, DescribedGroup)
 
 
 def described(shard: CoordinatorShard, group: ShareGroup) -> DescribedGroup:
-    """A group as the API has it. Topics that no longer exist are left out of assignments."""
+    """Return the description of a group. Assignments omit topics that no longer exist."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,

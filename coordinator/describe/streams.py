@@ -1,7 +1,7 @@
 """StreamsGroupDescribe v0 (KIP-1071).
 
-A broker tells the topology with its topics' partitions once a member has sent a heartbeat to it;
-here they are counted when somebody asks.
+A broker describes the topology with partition counts once a member has sent it a heartbeat; here
+they are computed per request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from quorate.codecs.api import StreamsGroupDescribeRequest, StreamsGroupDescribe
 from quorate.codecs.api.streams_group_describe import Assignment, DescribedGroup, Member, Subtopology, Topology
 from quorate.codecs.api.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TopicInfo
 from quorate.codecs.messages import streams_group as stored
-from quorate.coordinator.describe.each import each_described, each_failed
+from quorate.coordinator.describe.common import describe_each, fail_each
 from quorate.coordinator.describe.topology import TopologyProblem, internal_topics
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
@@ -24,16 +24,16 @@ __all__ = ["described", "streams_group_describe", "streams_group_describe_failed
 def streams_group_describe(
     shard: CoordinatorShard, request: StreamsGroupDescribeRequest, context: RequestContext
 ) -> Result[StreamsGroupDescribeResponse]:
-    """Describe streams groups; another kind of group is not found."""
-    groups = each_described(shard, request.group_ids, StreamsGroup, described, DescribedGroup)
+    """Describe streams groups. Groups of other types are unknown."""
+    groups = describe_each(shard, request.group_ids, StreamsGroup, described, DescribedGroup)
     return Result(response=StreamsGroupDescribeResponse(groups=groups))
 
 
-streams_group_describe_failed = each_failed(StreamsGroupDescribeResponse, DescribedGroup)
+streams_group_describe_failed = fail_each(StreamsGroupDescribeResponse, DescribedGroup)
 
 
 def described(shard: CoordinatorShard, group: StreamsGroup) -> DescribedGroup:
-    """A group as the API has it."""
+    """Return the description of a group."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
@@ -45,7 +45,7 @@ def described(shard: CoordinatorShard, group: StreamsGroup) -> DescribedGroup:
 
 
 def _topology(topology: stored.StreamsGroupTopologyValue, image: MetadataImage) -> Topology:
-    """With partitions counted; or, where the topology cannot run (yet), as it was announced."""
+    """Return the topology with partition counts; without them while it cannot run."""
     counts: Mapping[str, int] | None
     try:
         counts = internal_topics(topology, image)
@@ -99,10 +99,13 @@ def _map(pairs: Iterable[tuple[str, str]]) -> JavaHashMap[str, str]:
 def _member(group: StreamsGroup, member: StreamsMember) -> Member:
     metadata, current = member.metadata, member.current
     target = group.targets.get(member.member_id)
-    has, shall_have = _assignment(current), _assignment(target)
+    current_tasks, target_tasks = _assignment(current), _assignment(target)
     if metadata is None:
         return Member(
-            member_id=member.member_id, member_epoch=member.epoch, assignment=has, target_assignment=shall_have
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            assignment=current_tasks,
+            target_assignment=target_tasks,
         )
     endpoint = metadata.user_endpoint
     return Member(
@@ -119,8 +122,8 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
             KeyValue(key=key, value=value)
             for key, value in _map((one.key, one.value) for one in metadata.client_tags).items()
         ),
-        assignment=has,
-        target_assignment=shall_have,
+        assignment=current_tasks,
+        target_assignment=target_tasks,
     )
 
 

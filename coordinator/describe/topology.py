@@ -1,7 +1,8 @@
-"""How many partitions the internal topics of a streams group have to have (KIP-1071): those of its changelogs, and of topics by which it repartitions.
+"""Required partition counts of a streams group's internal topics (KIP-1071).
 
-Kafka counts them when members send heartbeats, and checks that the topics are there; until then it
-tells the topology as it was announced.
+Internal topics are changelog and repartition topics.
+Kafka computes them when members send heartbeats, and checks that the topics exist; until then it
+describes the topology without them.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,22 +15,25 @@ __all__ = ["TopologyProblem", "internal_topics", "needed_topics"]
 
 
 class TopologyProblem(QuorateError):
-    """Why the topology cannot run: topics are missing, have other numbers of partitions, or there is no telling how many they should have."""
+    """The topology cannot run: topics are missing, or partition counts differ or are unknown."""
 
 
 def internal_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -> Mapping[str, int]:
-    """Internal topic → how many partitions it has to have, and has. Raises `TopologyProblem`."""
+    """Return internal topic → required number of partitions, after checking that the topics exist.
+
+    Raises `TopologyProblem`.
+    """
     wanted = needed_topics(topology, image)
     for name, partitions in wanted.items():
         found = image.topics.get(name)
         if found is None or found.partitions != partitions:
-            there = "is missing" if found is None else f"has {found.partitions} partitions"
-            raise TopologyProblem(f"internal topic {name} {there}; it has to have {partitions}")
+            actual = "is missing" if found is None else f"has {found.partitions} partitions"
+            raise TopologyProblem(f"internal topic {name} {actual}, but requires {partitions}")
     return wanted
 
 
 def needed_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -> Mapping[str, int]:
-    """Internal topic → how many partitions it has to have, whether it is there or not.
+    """Return internal topic → required number of partitions, also of missing topics.
 
     Raises `TopologyProblem`.
     """
@@ -39,10 +43,10 @@ def needed_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -> 
         raise TopologyProblem(f"source topics are missing: {', '.join(sorted(missing))}")
     counts = _Counts(image)
     counts.decided.update(_repartition_topics(subtopologies, counts))
-    announced = {topic.name: topic.partitions for one in subtopologies for topic in one.repartition_source_topics}
+    declared = {topic.name: topic.partitions for one in subtopologies for topic in one.repartition_source_topics}
     for one in subtopologies:
         for group in one.copartition_groups:
-            counts.decided.update(_copartitioned(_names(one, group), announced, counts))
+            counts.decided.update(_copartitioned(_names(one, group), declared, counts))
     for one in subtopologies:
         most = max(map(counts.need, _sources(one)), default=None)
         if most is None:
@@ -56,7 +60,7 @@ def needed_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -> 
 
 
 class _Counts:
-    """How many partitions topics have, or will have."""
+    """Existing or required numbers of partitions of topics."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -69,7 +73,7 @@ class _Counts:
     def need(self, name: str) -> int:
         count = self.get(name)
         if count is None:
-            raise TopologyProblem(f"topic {name} is not there")
+            raise TopologyProblem(f"missing topic {name}")
         return count
 
 
@@ -78,7 +82,11 @@ def _sources(subtopology: Subtopology) -> list[str]:
 
 
 def _repartition_topics(subtopologies: Collection[Subtopology], counts: _Counts) -> Mapping[str, int]:
-    """As announced; else as many as the largest source of a subtopology that writes to it, which may be such a topic, too."""
+    """Return the partition counts of repartition topics.
+
+    That is the declared count, else that of the largest source of a subtopology that writes to the
+    topic. A source may be a repartition topic, too.
+    """
     found = {
         topic.name: topic.partitions
         for one in subtopologies
@@ -98,12 +106,12 @@ def _repartition_topics(subtopologies: Collection[Subtopology], counts: _Counts)
             else:
                 left.append((sink, one))
         if len(left) == len(waiting):
-            raise TopologyProblem("there is no telling how many partitions repartition topics need; they may be a loop")
+            raise TopologyProblem("cannot determine the partition counts of repartition topics; they may form a loop")
         waiting = left
     for one in subtopologies:
         for topic in one.repartition_source_topics:
             if topic.name not in found:
-                raise TopologyProblem(f"nothing writes to repartition topic {topic.name}")
+                raise TopologyProblem(f"no subtopology writes to repartition topic {topic.name}")
     return found
 
 
@@ -113,20 +121,18 @@ def _names(subtopology: Subtopology, group: CopartitionGroup) -> set[str]:
     }
 
 
-def _copartitioned(names: Iterable[str], announced: Mapping[str, int], counts: _Counts) -> Mapping[str, int]:
-    """How many partitions the repartition topics among these get, so that all of them have the same number."""
-    internal = {name: counts.need(name) for name in names if name in announced}
-    external = {name: counts.need(name) for name in names if name not in announced}
-    fixed = {counts.need(name) for name, partitions in announced.items() if partitions}
+def _copartitioned(names: Iterable[str], declared: Mapping[str, int], counts: _Counts) -> Mapping[str, int]:
+    """Return the equal partition counts of the repartition topics in a copartition group."""
+    internal = {name: counts.need(name) for name in names if name in declared}
+    external = {name: counts.need(name) for name in names if name not in declared}
+    fixed = {counts.need(name) for name, partitions in declared.items() if partitions}
     if not internal and not external:
         return {}
     sizes = set(external.values()) if external else fixed or {max(internal.values())}
     if len(sizes) > 1:
-        raise TopologyProblem(f"topics that are joined have different numbers of partitions: {sorted(names)}")
+        raise TopologyProblem(f"copartitioned topics have different numbers of partitions: {sorted(names)}")
     (size,) = sizes
     for name, partitions in internal.items():
-        if announced[name] and partitions != size:
-            raise TopologyProblem(
-                f"repartition topic {name} has {partitions} partitions, what it is joined with {size}"
-            )
+        if declared[name] and partitions != size:
+            raise TopologyProblem(f"repartition topic {name} has {partitions} partitions, its copartition group {size}")
     return dict.fromkeys(internal, size)

@@ -1,4 +1,1 @@
-"""Committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, DeleteGroups, and how offsets expire.
-
-One module per API.
-"""
+"""Committed offsets: their APIs, one module each, and their expiry."""

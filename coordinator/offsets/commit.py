@@ -32,7 +32,7 @@ from quorate.coordinator.state import ConsumerMember
 __all__ = ["commit_failed", "commit_offsets", "commit_offsets_of_transaction", "transaction_commit_failed"]
 
 BY_TOPIC_ID = 10
-"""Since this version of OffsetCommit and OffsetFetch topics are told by their ids."""
+"""First version of OffsetCommit and OffsetFetch that identifies topics by id."""
 
 
 def commit_offsets(
@@ -40,7 +40,7 @@ def commit_offsets(
 ) -> Result[OffsetCommitResponse]:
     """Commit offsets.
 
-    Each partition has an error of its own, unless the commit is rejected as a whole.
+    Each partition has its own error, unless the commit is rejected as a whole.
     """
     by_id = context.api_version >= BY_TOPIC_ID
     unknown: dict[Uuid, OffsetCommitResponseTopic] = {}
@@ -52,8 +52,8 @@ def commit_offsets(
         elif not by_id:
             topics.append(replace(topic, topic_id=Uuid.ZERO))
         else:
-            refused = _all(topic.topic_id, "", topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
-            unknown[topic.topic_id] = _with(unknown.get(topic.topic_id), refused)
+            failed = _all(topic.topic_id, "", topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
+            unknown[topic.topic_id] = _with(unknown.get(topic.topic_id), failed)
     if unknown and not topics:
         return Result(response=_response(unknown, ()))
     try:
@@ -71,7 +71,7 @@ def commit_offsets(
     if (group := shard.state.groups.get(request.group_id)) is not None:
         keep_session(shard, group, request.member_id, context.now_ms)
     records: list[CoordinatorRecord] = []
-    told = []
+    committed = []
     expires = -1 if request.retention_time_ms == -1 else context.now_ms + request.retention_time_ms
     for topic, codes_of_topic in zip(topics, codes, strict=True):
         partitions = []
@@ -92,20 +92,22 @@ def commit_offsets(
                         topic_id=topic.topic_id,
                     )
                 )
-        told.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)))
+        committed.append(
+            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
+        )
     return Result(
         records=records,
-        response=_response(unknown, told),
-        on_appended=partial(shard.state.need_group_untold, request.group_id),
+        response=_response(unknown, committed),
+        on_appended=partial(shard.state.need_unwritten_group, request.group_id),
     )
 
 
 def _response(
     unknown: Mapping[Uuid, OffsetCommitResponseTopic], others: Iterable[OffsetCommitResponseTopic]
 ) -> OffsetCommitResponse:
-    """Unknown topic ids come first.
+    """Return the response, with unknown topic ids first.
 
-    Kafka merges repeated topics only if there are any (`OffsetCommitResponse.Builder`).
+    Repeated topics are merged only then, as in Kafka (`OffsetCommitResponse.Builder`).
     """
     if not unknown:
         return OffsetCommitResponse(topics=tuple(others))
@@ -125,7 +127,9 @@ def _commit_member(shard: CoordinatorShard, request: OffsetCommitRequest, api_ve
         if request.generation_id_or_member_epoch < 0:
             return None
         new = api_version >= 9 and shard.behaviour.new_coordinator
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if new else ErrorCode.ILLEGAL_GENERATION, "there is no such group")
+        raise ApiError(
+            ErrorCode.GROUP_ID_NOT_FOUND if new else ErrorCode.ILLEGAL_GENERATION, f"unknown group {request.group_id}"
+        )
     return check_commit(
         group,
         member_id=request.member_id,
@@ -133,7 +137,7 @@ def _commit_member(shard: CoordinatorShard, request: OffsetCommitRequest, api_ve
         epoch=request.generation_id_or_member_epoch,
         transactional=False,
         api_version=api_version,
-        looks_closer=shard.behaviour.assignment_epochs,
+        per_partition=shard.behaviour.assignment_epochs,
     )
 
 
@@ -146,14 +150,13 @@ def _error_of(
     *,
     transactional: bool = False,
 ) -> ErrorCode:
-    """The error of one partition.
+    """Return the error of one partition.
 
-    `member`: given if it commits at an earlier epoch than its own (KIP-1251).
-
-    Raises `ApiError` for a partition that it did not own at that epoch, which rejects the whole
-    commit. Kafka checks the metadata's length first.
+    `member`: given if the request has an older epoch than the member (KIP-1251). Raises `ApiError`
+    for a partition that was not assigned at that epoch, which rejects the whole commit. As in
+    Kafka, the length of the metadata is checked first.
     """
-    # Java's chars: UTF-16 units.
+    # In UTF-16 units, as Java's chars.
     units = len((part.committed_metadata or "").encode("utf-16-le", "surrogatepass")) // 2
     if units > shard.config.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -163,7 +166,8 @@ def _error_of(
             assigned_at = member.pending_revocation.get(topic_id, {}).get(part.partition_index)
         if assigned_at is None or epoch < assigned_at:
             raise ApiError(
-                stale(member, transactional=transactional), f"partition {part.partition_index} was not owned at {epoch}"
+                stale(member, transactional=transactional),
+                f"partition {part.partition_index} was not assigned at epoch {epoch}",
             )
     return ErrorCode.NONE
 
@@ -187,7 +191,7 @@ def _all(
 def commit_failed(
     request: OffsetCommitRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> OffsetCommitResponse:
-    """The error with each partition."""
+    """Return the error for each partition."""
     return OffsetCommitResponse(
         topics=tuple(_all(topic.topic_id, topic.name, topic.partitions, code) for topic in request.topics)
     )
@@ -209,18 +213,18 @@ def commit_offsets_of_transaction(
             epoch=request.generation_id,
             transactional=True,
             api_version=context.api_version,
-            looks_closer=shard.behaviour.assignment_epochs,
+            per_partition=shard.behaviour.assignment_epochs,
         )
     elif request.generation_id >= 0:
-        raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"there is no group {request.group_id}")
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"unknown group {request.group_id}")
     records: list[CoordinatorRecord] = []
     topics = []
     for topic in request.topics:
         image = shard.image.topics.get(topic.name)
         topic_id = Uuid.ZERO if image is None else image.id
         if member is not None and image is None:
-            # Kafka does not look at its partitions then, not even whether there are any.
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"there is no topic {topic.name}")
+            # Kafka does not check the partitions then, not even whether there are any.
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"unknown topic {topic.name}")
         partitions = []
         for part in topic.partitions:
             code = _error_of(shard, member, request.generation_id, topic_id, part, transactional=True)
@@ -235,7 +239,7 @@ def commit_offsets_of_transaction(
                         offset=part.committed_offset,
                         leader_epoch=part.committed_leader_epoch,
                         metadata=part.committed_metadata or "",
-                        commit_timestamp_ms=context.now_ms,  # and no topic id: Kafka looks up none for transactions
+                        commit_timestamp_ms=context.now_ms,  # no topic id, as in Kafka for transactions
                     )
                 )
         topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=tuple(partitions)))
@@ -244,14 +248,14 @@ def commit_offsets_of_transaction(
         response=TxnOffsetCommitResponse(topics=tuple(topics)),
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
-        on_appended=partial(shard.state.need_group_untold, request.group_id),
+        on_appended=partial(shard.state.need_unwritten_group, request.group_id),
     )
 
 
 def transaction_commit_failed(
     request: TxnOffsetCommitRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> TxnOffsetCommitResponse:
-    """The error with each partition."""
+    """Return the error for each partition."""
     return TxnOffsetCommitResponse(
         topics=tuple(
             TxnOffsetCommitResponseTopic(

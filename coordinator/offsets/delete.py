@@ -1,6 +1,6 @@
-"""OffsetDelete v0 (KIP-496), and what a deleted topic takes along.
+"""OffsetDelete v0 (KIP-496), and removal of a deleted topic's offsets.
 
-Offsets of topics that a group subscribes to are not deleted, and do not expire.
+Offsets of subscribed topics are not deleted, and do not expire.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,13 +29,13 @@ def delete_offsets(
 ) -> Result[OffsetDeleteResponse]:
     """Delete offsets of topics that the group does not subscribe to.
 
-    Deleting what is not there is no error.
+    Offsets that do not exist cause no error.
     """
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     group = shard.state.groups.get(request.group_id)
     if not isinstance(group, ClassicGroup | ConsumerGroup):
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id} that commits offsets")
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"unknown group {request.group_id}, or not a group with offsets")
     if isinstance(group, ClassicGroup) and not group.is_empty and group.protocol_type != "consumer":
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"group {request.group_id} has members")
     records: list[CoordinatorRecord] = []
@@ -56,7 +56,7 @@ def delete_offsets(
 
 
 def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
-    """Delete the offsets of deleted topics."""
+    """Return the tombstones of the offsets of deleted topics."""
     records: list[CoordinatorRecord] = []
     if delta.deleted:
         found_in = _by_id if shard.behaviour.deletes_topics_by_id else _by_partition
@@ -72,8 +72,8 @@ def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) ->
     return Result(records=records, atomic=False)
 
 
-def _of_empty_groups(shard: CoordinatorShard, gone: frozenset[str]) -> list[CoordinatorRecord]:
-    """Tombstones of groups that nobody is in, and that have offsets of no topic but those that are gone."""
+def _of_empty_groups(shard: CoordinatorShard, deleted: frozenset[str]) -> list[CoordinatorRecord]:
+    """Return tombstones of groups without members whose offsets are all of deleted topics."""
     offsets = shard.state.offsets
     return [
         tombstone(GroupMetadataKey(group=group_id))
@@ -81,7 +81,7 @@ def _of_empty_groups(shard: CoordinatorShard, gone: frozenset[str]) -> list[Coor
         if isinstance(group, ClassicGroup)
         and group.is_empty
         and not offsets.has_pending(group_id)
-        and all(topic in gone for topic, _ in _topics_of(offsets.committed.get(group_id)))
+        and all(topic in deleted for topic, _ in _topics_of(offsets.committed.get(group_id)))
     ]
 
 
@@ -90,7 +90,7 @@ def _topics_of(held: Topics | None) -> Iterable[tuple[str, Any]]:
 
 
 def _by_id(topics: Topics, deleted: Sequence[TopicImage]) -> list[tuple[str, int]]:
-    """Offsets with the id of a deleted topic, or without an id, in the order of a HashSet of the deleted ids."""
+    """Return offsets with a deleted topic id, or without id, in the order of a HashSet of ids."""
     names = {topic.id: topic.name for topic in deleted}
     found = []
     for topic_id in JavaHashSet.of(names):
@@ -102,7 +102,7 @@ def _by_id(topics: Topics, deleted: Sequence[TopicImage]) -> list[tuple[str, int
 
 
 def _by_partition(topics: Topics, deleted: Sequence[TopicImage]) -> list[tuple[str, int]]:
-    """Offsets of partitions that existed when their topic was deleted."""
+    """Return offsets of partitions that existed when their topic was deleted."""
     partitions = {topic.name: topic.partitions for topic in deleted}
     return [
         (name, partition)
@@ -113,7 +113,7 @@ def _by_partition(topics: Topics, deleted: Sequence[TopicImage]) -> list[tuple[s
 
 
 def offset_tombstones(shard: CoordinatorShard, group: str) -> list[CoordinatorRecord]:
-    """For each offset of a group: first what is committed, then what only open transactions have."""
+    """Return tombstones of a group's offsets: committed, then those only in open transactions."""
     offsets = shard.state.offsets
     found: dict[tuple[str, int], None] = {}
     for groups in (offsets.committed, offsets.open):
@@ -124,9 +124,9 @@ def offset_tombstones(shard: CoordinatorShard, group: str) -> list[CoordinatorRe
 
 
 def is_subscribed(group: CoordinatorGroup, topic: str) -> bool:
-    """Whether some member reads the topic.
+    """Return whether a member subscribes to the topic.
 
-    In a classic group of consumers whose subscriptions are not known, it counts as read.
+    If the subscriptions of a classic consumer group are unknown, it counts as subscribed.
     """
     if isinstance(group, ConsumerGroup):
         return topic in group.topic_subscribers

@@ -1,4 +1,4 @@
-"""How offsets and empty groups expire: what the shard's timer does every ten minutes (reference: KIP-211, `offsets.retention.minutes`)."""
+"""Expiry of offsets and empty groups (KIP-211, `offsets.retention.minutes`)."""
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.offsets import OffsetCommitKey
@@ -15,11 +15,11 @@ MINUTE_MS = 60_000
 
 
 def expire(shard: CoordinatorShard, now_ms: int) -> Result[None]:
-    """Tombstones of offsets whose time is over, and of empty groups that have none left."""
+    """Return tombstones of expired offsets, and of empty groups without offsets."""
     records: list[CoordinatorRecord] = []
     for _, group in shard.state.groups.ordered():
         if isinstance(group, ShareGroup):
-            continue  # they stay until somebody deletes them, and have no offsets here
+            continue  # they never expire, and have no offsets here
         if _expire_offsets(shard, group, now_ms, records) and group.is_empty:
             records += group_tombstones(group)
     return Result(records=records, atomic=False)
@@ -28,7 +28,7 @@ def expire(shard: CoordinatorShard, now_ms: int) -> Result[None]:
 def _expire_offsets(
     shard: CoordinatorShard, group: CoordinatorGroup, now_ms: int, records: list[CoordinatorRecord]
 ) -> bool:
-    """Adds tombstones; whether nothing is left then."""
+    """Add tombstones; returns whether no offset is left."""
     topics = shard.state.offsets.committed.get(group.group_id)
     if topics is None:
         return not shard.state.offsets.has_pending(group.group_id)
@@ -49,7 +49,7 @@ def _expire_offsets(
 
 
 def _may_expire(group: ClassicGroup) -> bool:
-    """Of groups with members, only those whose subscriptions are known; simple groups always."""
+    """Return whether offsets may expire: with members, only if their subscriptions are known."""
     if not group.protocol_type or group.state == ClassicState.EMPTY:
         return True
     return group.state == ClassicState.STABLE and group.subscribed_topics is not None

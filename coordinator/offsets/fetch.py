@@ -1,4 +1,7 @@
-"""OffsetFetch v1–10: up to v7 one group, then several (KIP-709); v7 can insist on stable offsets (KIP-447), v10 has topic ids."""
+"""OffsetFetch v0–10: several groups since v8 (KIP-709), stable offsets since v7 (KIP-447).
+
+v10 has topic ids.
+"""
 
 from quorate.codecs import Uuid
 from quorate.codecs.api import OffsetFetchRequest, OffsetFetchResponse
@@ -26,7 +29,7 @@ SEVERAL_GROUPS = 8
 def fetch_offsets(
     shard: CoordinatorShard, request: OffsetFetchRequest, context: RequestContext
 ) -> Result[OffsetFetchResponse]:
-    """Tell what is committed: -1 where nothing is."""
+    """Return committed offsets, -1 where there is none."""
     if context.api_version >= SEVERAL_GROUPS:
         groups = tuple(_of_group(shard, group, request, context) for group in request.groups)
         return Result(response=OffsetFetchResponse(groups=groups))
@@ -63,27 +66,27 @@ def fetch_offsets(
 
 
 def _of_group(
-    shard: CoordinatorShard, asked: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
+    shard: CoordinatorShard, requested: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponseGroup:
-    # To be stable, Kafka reads the latest state, as for a write.
-    group = (shard.state.groups.get if request.require_stable else shard.state.readable)(asked.group_id)
+    # For stable offsets, Kafka reads the latest state, as for a write.
+    group = (shard.state.groups.get if request.require_stable else shard.state.readable)(requested.group_id)
     if isinstance(group, ShareGroup):
-        group = None  # share groups commit no offsets; those of a former group of this name are not theirs
+        group = None  # share groups commit no offsets; a former group may have
     if group is not None:
         try:
-            check_fetch(group, member_id=asked.member_id, epoch=asked.member_epoch)
+            check_fetch(group, member_id=requested.member_id, epoch=requested.member_epoch)
         except ApiError as error:
-            return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
-    if asked.topics is not None:
-        topics = _topics(shard, asked, request, context, exists=group is not None)
+            return OffsetFetchResponseGroup(group_id=requested.group_id, error_code=error.code)
+    if requested.topics is not None:
+        topics = _topics(shard, requested, request, context, exists=group is not None)
     else:
-        topics = [] if group is None else _every_topic(shard, asked.group_id, request, context)
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=tuple(topics))
+        topics = [] if group is None else _every_topic(shard, requested.group_id, request, context)
+    return OffsetFetchResponseGroup(group_id=requested.group_id, topics=tuple(topics))
 
 
 def _topics(
     shard: CoordinatorShard,
-    asked: OffsetFetchRequestGroup,
+    requested: OffsetFetchRequestGroup,
     request: OffsetFetchRequest,
     context: RequestContext,
     *,
@@ -92,7 +95,7 @@ def _topics(
     by_id = context.api_version >= BY_TOPIC_ID
     found: list[OffsetFetchResponseTopics] = []
     unknown: list[OffsetFetchResponseTopics] = []
-    for topic in asked.topics or ():
+    for topic in requested.topics or ():
         name = topic.name
         if by_id:
             image = shard.image.topics_by_id.get(topic.topic_id)
@@ -112,7 +115,7 @@ def _topics(
             continue
         partitions = tuple(
             _partition(
-                shard, asked.group_id, name, index, request.require_stable, exists=exists, topic_id=topic.topic_id
+                shard, requested.group_id, name, index, request.require_stable, exists=exists, topic_id=topic.topic_id
             )
             for index in topic.partition_indexes
         )
@@ -154,7 +157,7 @@ def _partition(
     exists: bool = True,
     topic_id: Uuid = Uuid.ZERO,
 ) -> OffsetFetchResponsePartitions:
-    """One partition's offset; not one that was committed for another topic of the same name."""
+    """Return a partition's offset, unless it was committed for another topic of the same name."""
     offsets = shard.state.offsets
     if require_stable and offsets.is_pending(group_id, topic, index):
         return OffsetFetchResponsePartitions(
@@ -174,7 +177,7 @@ def _partition(
 def fetch_failed(
     request: OffsetFetchRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> OffsetFetchResponse:
-    """The error with each group since version 8; on top since version 2; before that with each partition."""
+    """Return the error: per group since v8, at the top level since v2, else per partition."""
     if context.api_version >= SEVERAL_GROUPS:
         groups = (OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups)
         return OffsetFetchResponse(groups=tuple(groups))

@@ -1,4 +1,4 @@
-"""DeleteGroups v0–2: a group goes with its offsets, if nobody is in it."""
+"""DeleteGroups v0–2: deletes an empty group with its offsets."""
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs import CoordinatorRecord
@@ -34,11 +34,11 @@ __all__ = ["delete_groups", "group_tombstones", "nothing_deleted"]
 def delete_groups(
     shard: CoordinatorShard, request: DeleteGroupsRequest, context: RequestContext
 ) -> Result[DeleteGroupsResponse]:
-    """Delete empty groups; each has an error of its own.
+    """Delete empty groups. Each has its own error.
 
-    What share groups take with them is written before.
+    The records of share groups that lose share state are written first.
     """
-    refused: JavaHashMap[str, ErrorCode] = JavaHashMap()
+    non_empty: JavaHashMap[str, ErrorCode] = JavaHashMap()
     first: list[CoordinatorRecord] = []
     for group_id in dict.fromkeys(request.groups_names):
         group = shard.state.groups.get(group_id)
@@ -47,14 +47,14 @@ def delete_groups(
         if group.is_empty:
             first += losing_state(shard, group_id)
         else:
-            refused.put(group_id, ErrorCode.NON_EMPTY_GROUP)
-    results = [DeletableGroupResult(group_id=one, error_code=code) for one, code in refused.items()]
+            non_empty.put(group_id, ErrorCode.NON_EMPTY_GROUP)
+    results = [DeletableGroupResult(group_id=one, error_code=code) for one, code in non_empty.items()]
 
     def rest(now_ms: int) -> Result[DeleteGroupsResponse]:
         records: list[CoordinatorRecord] = []
-        asked = dict.fromkeys(request.groups_names)  # in this order until there were share groups, which go first
-        for group_id in JavaHashSet.of(asked) if shard.behaviour.share_groups else asked:
-            if group_id in refused:
+        requested = dict.fromkeys(request.groups_names)  # Kafka's order before share groups existed
+        for group_id in JavaHashSet.of(requested) if shard.behaviour.share_groups else requested:
+            if group_id in non_empty:
                 continue
             group = shard.state.groups.get(group_id)
             code = ErrorCode.NONE
@@ -66,18 +66,18 @@ def delete_groups(
                 records += offset_tombstones(shard, group_id)
                 records += group_tombstones(group)
             results.append(DeletableGroupResult(group_id=group_id, error_code=code))
-        answer: Pending[DeleteGroupsResponse] = Pending()
+        response: Pending[DeleteGroupsResponse] = Pending()
 
         def failed(code: int) -> None:
-            results[len(refused) :] = [
-                DeletableGroupResult(group_id=one.group_id, error_code=code) for one in results[len(refused) :]
+            results[len(non_empty) :] = [
+                DeletableGroupResult(group_id=one.group_id, error_code=code) for one in results[len(non_empty) :]
             ]
-            answer.complete(DeleteGroupsResponse(results=tuple(results)))
+            response.complete(DeleteGroupsResponse(results=tuple(results)))
 
         return Result(
             records=records,
-            response=answer,
-            on_appended=lambda: answer.complete(DeleteGroupsResponse(results=tuple(results))),
+            response=response,
+            on_appended=lambda: response.complete(DeleteGroupsResponse(results=tuple(results))),
             on_failed=failed,
         )
 
@@ -87,7 +87,7 @@ def delete_groups(
 def nothing_deleted(
     request: DeleteGroupsRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> DeleteGroupsResponse:
-    """What share groups take with them could not be written: no group is deleted, of whatever kind."""
+    """Return the error for all groups, if the records of share groups cannot be written."""
     return DeleteGroupsResponse(
         results=tuple(
             DeletableGroupResult(group_id=group_id, error_code=code)
@@ -97,10 +97,9 @@ def nothing_deleted(
 
 
 def group_tombstones(group: CoordinatorGroup, replaced: tuple[str, str] | None = None) -> list[CoordinatorRecord]:
-    """Everything that deletes a group, in Kafka's order: what is left of its members, what it has, the group itself.
+    """Return the tombstones of a group, in Kafka's order.
 
-    `replaced`: a member's id, and the one under which it is in records already that are written
-    before these.
+    `replaced`: old and new id of a member whose new id is in records that are written before.
     """
     if isinstance(group, ClassicGroup):
         return [tombstone(GroupMetadataKey(group=group.group_id))]

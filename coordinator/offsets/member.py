@@ -1,4 +1,4 @@
-"""Whether a member may commit or fetch a group's offsets."""
+"""Checks whether a member may commit or fetch a group's offsets."""
 
 from quorate.coordinator.classic.groups import check_member
 from quorate.coordinator.consumer.checks import existing_member
@@ -16,19 +16,20 @@ def check_commit(
     epoch: int,
     transactional: bool,
     api_version: int,
-    looks_closer: bool,
+    per_partition: bool,
 ) -> ConsumerMember | None:
-    """Raise `ApiError` if a commit is refused as a whole; gives the member if its partitions have to be looked at one by one.
+    """Raise `ApiError` if a commit is rejected as a whole.
 
-    `looks_closer`: as since 4.3 (KIP-1251); before, commits at earlier epochs are refused.
+    Returns the member if its partitions must be checked. `per_partition`: check them for a commit
+    with an older epoch, as since 4.3 (KIP-1251); before, such a commit is rejected.
     """
     match group:
         case ConsumerGroup():
             member = _check_consumer(
                 group, member_id, instance_id, epoch, transactional=transactional, api_version=api_version
             )
-            if member is not None and not looks_closer:
-                raise _at_another_epoch(member, transactional=transactional)
+            if member is not None and not per_partition:
+                raise _stale_epoch(member, transactional=transactional)
             return member
         case ClassicGroup():
             _check_classic(group, member_id, instance_id, epoch, transactional=transactional)
@@ -51,20 +52,25 @@ def _check_consumer(
         return None
     member = existing_member(group, member_id)
     if not transactional and not member.uses_classic_protocol and api_version < 9:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "members of the new protocol commit with OffsetCommit 9 or newer")
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION, "members of the consumer protocol require OffsetCommit v9 or later"
+        )
     if epoch == member.epoch:
         return None
     if epoch > member.epoch:
-        raise _at_another_epoch(member, transactional=transactional)
+        raise _stale_epoch(member, transactional=transactional)
     return member
 
 
-def _at_another_epoch(member: ConsumerMember, *, transactional: bool) -> ApiError:
+def _stale_epoch(member: ConsumerMember, *, transactional: bool) -> ApiError:
     return ApiError(stale(member, transactional=transactional), f"member {member.member_id} is at epoch {member.epoch}")
 
 
 def stale(member: ConsumerMember, *, transactional: bool = False) -> ErrorCode:
-    """What a member hears that commits or fetches at another epoch: producers and the classic protocol know generations only."""
+    """Return the error of a commit or fetch with another epoch.
+
+    Producers and the classic protocol only know ILLEGAL_GENERATION.
+    """
     classic = transactional or member.uses_classic_protocol
     return ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
 
@@ -83,18 +89,20 @@ def _check_classic(
     elif not transactional and not group.is_empty:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id} has members")
     if not transactional and group.state == ClassicState.COMPLETING_REBALANCE:
-        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id} is being given its assignment")
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id} is completing a rebalance")
 
 
 def check_fetch(group: CoordinatorGroup, *, member_id: str | None, epoch: int) -> None:
-    """Raise `ApiError` if a fetch is refused.
+    """Raise `ApiError` if a fetch is rejected.
 
-    Whoever tells no member and no epoch, such as an admin client, may fetch.
+    A fetch without member id and epoch, as of admin clients, is accepted.
     """
     if not isinstance(group, ConsumerGroup) or (member_id is None and epoch < 0):
         return
     if member_id is None:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "an epoch without a member id")  # Kafka: NullPointerException
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "member epoch without a member id"
+        )  # Kafka: NullPointerException
     member = existing_member(group, member_id)
     if epoch != member.epoch:
         raise ApiError(stale(member), f"member {member.member_id} is at epoch {member.epoch}")

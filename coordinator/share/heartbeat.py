@@ -15,10 +15,10 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.share.checks import JOIN, LEAVE, check_epoch, check_request
-from quorate.coordinator.share.initialisation import initialize, without_state
+from quorate.coordinator.share.initialisation import initialize, uninitialized
 from quorate.coordinator.share.leaving import leave, start_session
 from quorate.coordinator.share.states import reached
-from quorate.coordinator.share.subscriptions import announced, in_map_order, subscribers, subscription_type_of
+from quorate.coordinator.share.subscriptions import in_map_order, subscribers, subscription_type_of, updated_metadata
 from quorate.coordinator.share.target import (
     ShareTargetRequest,
     next_target,
@@ -33,7 +33,7 @@ __all__ = ["share_group_heartbeat"]
 def share_group_heartbeat(
     shard: CoordinatorShard, request: ShareGroupHeartbeatRequest, context: RequestContext
 ) -> Result[ShareGroupHeartbeatResponse]:
-    """Answer a heartbeat. Raises `ApiError`; see the modules of this room for which."""
+    """Handle a heartbeat. Raises `ApiError`; see the modules of this package."""
     check_request(request)
     if request.member_epoch == LEAVE:
         return leave(shard, request)
@@ -48,9 +48,8 @@ def _beat(
     group, before = _found(shard, request)
     group_id, member_id = group.group_id, before.member_id
 
-    # 1. What the member announces, and what follows from that, and from partitions that may be
-    #    consumed now, for the group's epoch.
-    metadata = announced(before.metadata, request, context)
+    # 1. The member's metadata and the resulting group epoch, also for newly assignable partitions.
+    metadata = updated_metadata(before.metadata, request, context)
     member = replace(before, metadata=metadata)
     old_names = before.metadata.subscribed_topic_names
     topics = old_names if request.subscribed_topic_names is None else tuple(request.subscribed_topic_names)
@@ -73,19 +72,19 @@ def _beat(
             records.append(write.group_epoch(group_id, epoch, computed))
         group.refresh_at_ms, group.refresh_epoch = now_ms + REFRESH_INTERVAL_MS, epoch
 
-    # 2. A new target assignment, if the group's epoch is ahead of the last one's.
+    # 2. A new target assignment, if the group epoch is ahead of the target epoch.
     target_epoch = group.assignment_epoch
     target: Partitions
     if epoch > group.assignment_epoch and shard.may_assign(group, "group_share_assignment_interval_ms", now_ms):
         kind = subscription_type_of(counts.values(), size)
-        asked = ShareTargetRequest(
+        target_request = ShareTargetRequest(
             group=group, epoch=epoch, member=member, topics=topics, subscription_type=kind, now_ms=now_ms
         )
-        target_epoch, target = epoch, next_target(shard, asked, records)
+        target_epoch, target = epoch, next_target(shard, target_request, records)
     else:
         target = as_target(group.targets.get(member_id, ()), jdk)
 
-    # 3. The member has its target at once.
+    # 3. The member gets its target at once.
     assigned = as_target(member.assigned, jdk)
     updated = member
     if bump or not member.is_reconciled_to(target_epoch):
@@ -107,19 +106,19 @@ def _beat(
         assignment=_assignment(assigned) if full or not equal(assigned, as_target(before.assigned, jdk)) else None,
     )
 
-    # 4. Partitions that are to get share state.
+    # 4. Partitions without share state.
     on_appended: Callable[[], None] | None = None
-    missing = without_state(shard, group, counts, now_ms, in_order)
+    missing = uninitialized(shard, group, counts, now_ms, in_order)
     if missing:
-        ask = initialize(shard, group_id, missing, records)
-        on_appended = lambda: ask(now_ms)  # noqa: E731
+        on_written = initialize(shard, group_id, missing, records)
+        on_appended = lambda: on_written(now_ms)  # noqa: E731
     return Result(records=records, response=response, on_appended=on_appended)
 
 
 def _found(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> tuple[ShareGroup, ShareMember]:
-    """The group and the member, as they were before this heartbeat; new ones if the member joins.
+    """Return the group and the member as they were before this heartbeat; new ones if it joins.
 
-    Raises `ApiError`: GROUP_ID_NOT_FOUND (also for a group of another kind),
+    Raises `ApiError`: GROUP_ID_NOT_FOUND (also for a group of another type),
     GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, or FENCED_MEMBER_EPOCH.
     """
     joining = request.member_epoch == JOIN

@@ -1,9 +1,8 @@
-"""How partitions get share state, before which nobody may consume them (KIP-932, "Share-partition initialization"; record type 15).
+"""Share state of partitions, which are assignable only with it (KIP-932; record type 15).
 
-A heartbeat writes what is about to get state ("initializing"), the share coordinator is asked to
-make it, and what it has made is written ("initialized"). What the share coordinator keeps is in
-another topic, and no part of this: here, as with Kafka's `NoOpStatePersister`, it has done what it
-is asked for at once.
+A heartbeat writes partitions as "initializing", the share coordinator initializes their state, and
+they are written as "initialized". The share coordinator's own topic is not part of this module: as
+with Kafka's `NoOpStatePersister`, its requests succeed at once.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,34 +26,34 @@ from quorate.coordinator.share.partitions import (
 )
 from quorate.coordinator.state.share import ShareGroup
 
-__all__ = ["forget_topics", "initialize", "losing_state", "without_state"]
+__all__ = ["forget_topics", "initialize", "losing_state", "uninitialized"]
 
 TIMER = "initialize-share-group-state-{}"
 
 
-def without_state(
+def uninitialized(
     shard: CoordinatorShard,
     group: ShareGroup,
     topics: Mapping[str, int],
     now_ms: int,
     in_order: Callable[[Collection[str]], Iterable[str]],
 ) -> NamedPartitions:
-    """The partitions of these topics that have no share state, and have not been about to get it for less than the retry interval.
+    """Return the partitions without share state that are not initializing.
 
-    `in_order`: puts some of the topics into the order in which Kafka goes through them. Takes no
-    step for each topic that does not exist.
+    Those that are initializing for longer than the retry interval are included. `in_order`: sorts
+    topics in Kafka's order. Topics that do not exist cost nothing.
     """
     jdk = shard.config.jdk
     state = shard.state.share_states.get(group.group_id)
-    there: NamedPartitions = {}
+    initialized: NamedPartitions = {}
     if state is not None:
-        there = read(state.initialized_topics, jdk=jdk)
+        initialized = read(state.initialized_topics, jdk=jdk)
         if now_ms - group.initializing_since_ms < shard.config.group_share_initialize_retry_interval_ms:
-            there = combined(there, read(state.initializing_topics, jdk=jdk), jdk=jdk)
+            initialized = combined(initialized, read(state.initializing_topics, jdk=jdk), jdk=jdk)
     without: dict[str, tuple[Uuid, Sequence[int]]] = {}
     for name in shard.image.topics.keys() & topics.keys():
         topic = shard.image.topics[name]
-        _, numbers = there.get(topic.id, ("", ()))
+        _, numbers = initialized.get(topic.id, ("", ()))
         if not numbers or len(numbers) < topic.partitions:
             without[name] = topic.id, tuple(one for one in range(topic.partitions) if one not in numbers)
     missing: JavaHashMap[Uuid, tuple[str, Sequence[int]]] = JavaHashMap()
@@ -71,7 +70,10 @@ def _pair(name: str, partitions: Sequence[int]) -> tuple[str, Sequence[int]]:
 def initialize(
     shard: CoordinatorShard, group_id: str, missing: NamedPartitions, records: list[CoordinatorRecord]
 ) -> Callable[[int], None]:
-    """Write that these partitions are about to get share state; gives what is to be done once that is written, with the time in ms."""
+    """Add the record that these partitions are initializing.
+
+    Returns a function to call with the time in ms when the record is written.
+    """
     jdk = shard.config.jdk
     state = shard.state.share_states.get(group_id)
     if state is None:
@@ -89,24 +91,24 @@ def initialize(
         )
     records.append(record)
 
-    def ask(now_ms: int) -> None:
+    def on_written(now_ms: int) -> None:
         _touched(shard, group_id, now_ms)
         shard.timers.schedule(
             TIMER.format(group_id), now_ms, lambda at_ms: _initialized(shard, group_id, missing, at_ms), retry_ms=None
         )
 
-    return ask
+    return on_written
 
 
 def _touched(shard: CoordinatorShard, group_id: str, now_ms: int) -> None:
-    """The record has been written: what is about to get state has the whole time for that once more."""
+    """Restart the retry interval of initializing partitions, after the record was written."""
     group = shard.state.groups.get(group_id)
     if isinstance(group, ShareGroup):
         group.initializing_since_ms = now_ms
 
 
 def _initialized(shard: CoordinatorShard, group_id: str, made: NamedPartitions, now_ms: int) -> Result[None]:
-    """The partitions have share state. If that cannot be written, they are as they were before."""
+    """Record that the partitions have share state; if that fails, they become uninitialized."""
     if not isinstance(shard.state.groups.get(group_id), ShareGroup):
         return Result()
     jdk = shard.config.jdk
@@ -136,7 +138,7 @@ def _name(shard: CoordinatorShard, topic_id: Uuid) -> str:
 
 
 def _less(topics: NamedPartitions, gone: NamedPartitions, *, jdk: int) -> NamedPartitions:
-    """Copies, without what is gone."""
+    """Return copies of topics without the partitions in `gone`."""
     left: dict[Uuid, tuple[str, tuple[int, ...]]] = {}
     for topic_id, (name, numbers) in topics.items():
         copy = JavaHashSet.of(numbers, jdk=jdk)
@@ -147,14 +149,14 @@ def _less(topics: NamedPartitions, gone: NamedPartitions, *, jdk: int) -> NamedP
     return in_map(left)
 
 
-def _not_initialized(shard: CoordinatorShard, group_id: str, asked: NamedPartitions) -> Result[None]:
+def _not_initialized(shard: CoordinatorShard, group_id: str, failed: NamedPartitions) -> Result[None]:
     jdk = shard.config.jdk
     state = shard.state.share_states.get(group_id)
-    if state is None or not state.initializing_topics or not asked:
+    if state is None or not state.initializing_topics or not failed:
         return Result()
     record = write.state_partitions(
         group_id,
-        initializing=_less(read(state.initializing_topics, jdk=jdk), asked, jdk=jdk),
+        initializing=_less(read(state.initializing_topics, jdk=jdk), failed, jdk=jdk),
         initialized=read(state.initialized_topics, jdk=jdk),
         deleting=named(deleting_topics(state), shard.image),
     )
@@ -162,7 +164,7 @@ def _not_initialized(shard: CoordinatorShard, group_id: str, asked: NamedPartiti
 
 
 def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
-    """Topics that are gone have no share state any more, and none to lose."""
+    """Return the records that remove deleted topics from the share state of groups."""
     gone = list(JavaHashSet.of(topic.id for topic in delta.deleted))
     records: list[CoordinatorRecord] = []
     touched: list[str] = []
@@ -194,7 +196,7 @@ def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) ->
 
 
 def losing_state(shard: CoordinatorShard, group_id: str) -> list[CoordinatorRecord]:
-    """The record that says so, if the group has share state, or had, or was about to get it."""
+    """Return the record that marks a group's share state for deletion, if it has any."""
     state = shard.state.share_states.get(group_id)
     if state is None:
         return []

@@ -1,4 +1,4 @@
-"""How members of share groups go: they leave, or are not heard of in time."""
+"""Removal of members of share groups: they leave or time out."""
 
 from quorate.codecs.api import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from quorate.coordinator.consumer.checks import existing_member
@@ -13,7 +13,7 @@ __all__ = ["leave", "restart_sessions", "start_session"]
 
 
 def leave(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> Result[ShareGroupHeartbeatResponse]:
-    """A member leaves. Raises `ApiError`: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID."""
+    """Remove a member. Raises `ApiError`: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID."""
     group = shard.group(ShareGroup, request.group_id)
     member = existing_member(group, request.member_id)
     response = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
@@ -21,7 +21,7 @@ def leave(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> Resul
 
 
 def _fence(shard: CoordinatorShard, group: ShareGroup, member: ShareMember) -> Result[None]:
-    """Remove a member; the group gets another epoch."""
+    """Remove a member, and increment the group epoch."""
     names = shard.image.topics.keys() & group.topic_subscribers.keys()
     left = frozenset(filter(names.__contains__, member.metadata.subscribed_topic_names))
     topics = {name: 1 for name in names if group.topic_subscribers[name] > (name in left)}
@@ -32,7 +32,7 @@ def _fence(shard: CoordinatorShard, group: ShareGroup, member: ShareMember) -> R
 
 
 def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> None:
-    """The member was heard of; if it is not again within a session's time, it is removed."""
+    """Restart the member's session; it is removed after the session timeout."""
 
     def expire(at_ms: int) -> Result[None]:
         group = shard.state.groups.get(group_id)
@@ -47,7 +47,7 @@ def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms
 
 
 def restart_sessions(shard: CoordinatorShard, group: ShareGroup, now_ms: int) -> None:
-    """The log was loaded: all members have a session's time to be heard of, and partitions that were about to get share state the usual time for that."""
+    """Start sessions and the retry interval of initializing partitions after a load."""
     group.initializing_since_ms = now_ms
     for member_id, _ in group.members.ordered():
         start_session(shard, group.group_id, member_id, now_ms)

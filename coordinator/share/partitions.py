@@ -1,4 +1,7 @@
-"""Topics with partitions, as Kafka keeps those of record type 15: HashMaps of topic ids with names and HashSets of partitions, whose order records show."""
+"""Topics with partitions of record type 15, in the order of Kafka's HashMaps and HashSets.
+
+Maps have topic ids as keys, and names and HashSets of partitions as values.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -14,26 +17,26 @@ NamedPartitions = Mapping[Uuid, tuple[str, Sequence[int]]]
 """Topic id → the topic's name and partitions, both in Java's order."""
 
 GONE = "<UNKNOWN>"
-"""What Kafka writes for the name of a topic that is gone."""
+"""The name that Kafka writes for a deleted topic."""
 
 
 def in_map(topics: NamedPartitions) -> NamedPartitions:
-    """`new HashMap()` into which these were put in this order."""
+    """Return the topics in the order of a `new HashMap()` into which they were put."""
     return {topic_id: topics[topic_id] for topic_id in topics_in_order(topics)}
 
 
 def read(topics: Iterable[TopicPartitionsInfo], *, jdk: int) -> NamedPartitions:
-    """As replay reads a record."""
+    """Return the topics of a record as replay builds them."""
     return in_map({one.topic_id: (one.topic_name, copied_set(one.partitions, jdk)) for one in topics})
 
 
 def deleting_topics(state: ShareGroupStatePartitionMetadataValue) -> list[Uuid]:
-    """The topics that lose their share state, as replay reads them."""
+    """Return the topics whose share state is deleted, as replay builds them."""
     return topics_in_order(one.topic_id for one in state.deleting_topics)
 
 
 def combined(first: NamedPartitions, second: NamedPartitions, *, jdk: int) -> NamedPartitions:
-    """Both together; names are those of the second."""
+    """Return the union of both, with the second's names."""
     topic_ids = JavaHashSet.of(first, jdk=jdk)
     for topic_id in second:
         topic_ids.add(topic_id)
@@ -50,7 +53,7 @@ def combined(first: NamedPartitions, second: NamedPartitions, *, jdk: int) -> Na
 
 
 def copy_without(topics: NamedPartitions, gone: Iterable[Uuid], *, jdk: int) -> NamedPartitions:
-    """`new HashMap(topics)`, from which some were removed."""
+    """Return `new HashMap(topics)` without the topics in `gone`."""
     made: JavaHashMap[Uuid, None] = JavaHashMap(copied_map_capacity(len(topics), jdk) if topics else None)
     for topic_id in topics:
         made.put(topic_id, None)
@@ -61,7 +64,7 @@ def copy_without(topics: NamedPartitions, gone: Iterable[Uuid], *, jdk: int) -> 
 
 
 def named(topic_ids: Iterable[Uuid], image: MetadataImage) -> Iterator[tuple[Uuid, str]]:
-    """Topics with their names, in the order of a map into which they were put."""
+    """Return topics with their names, in the order of a map into which they were put."""
     for topic_id in topics_in_order(topic_ids):
         topic = image.topics_by_id.get(topic_id)
         yield topic_id, GONE if topic is None else topic.name

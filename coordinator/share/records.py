@@ -1,4 +1,4 @@
-"""The records of share groups, as handlers write them."""
+"""Records of share groups."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -36,19 +36,19 @@ __all__ = [
 
 
 def member_metadata(group_id: str, member_id: str, metadata: ShareGroupMemberMetadataValue) -> CoordinatorRecord:
-    """What a member announced."""
+    """Return the record of a member's metadata."""
     return written(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id), metadata)
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The group's epoch, and the hash of what it subscribes to (KIP-1101)."""
+    """Return the record of the group epoch and the metadata hash (KIP-1101)."""
     return written(
         ShareGroupMetadataKey(group_id=group_id), ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     )
 
 
 def target_assignment(group_id: str, member_id: str, target: Partitions) -> CoordinatorRecord:
-    """What a member is to get, in the order given."""
+    """Return the record of a member's target assignment, in the order given."""
     return written(
         ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ShareGroupTargetAssignmentMemberValue(topic_partitions=as_recorded(target)),
@@ -56,7 +56,7 @@ def target_assignment(group_id: str, member_id: str, target: Partitions) -> Coor
 
 
 def target_epoch(group_id: str, epoch: int, now_ms: int) -> CoordinatorRecord:
-    """The group epoch that the target assignment is for, and when it was computed (KIP-1263)."""
+    """Return the record of the target epoch, and when the target was computed (KIP-1263)."""
     return written(
         ShareGroupTargetAssignmentMetadataKey(group_id=group_id),
         ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms),
@@ -64,7 +64,7 @@ def target_epoch(group_id: str, epoch: int, now_ms: int) -> CoordinatorRecord:
 
 
 def current_assignment(group_id: str, member: ShareMember) -> CoordinatorRecord:
-    """What a member consumes, in the order given."""
+    """Return the record of a member's current assignment, in the order given."""
     return written(
         ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ShareGroupCurrentMemberAssignmentValue(
@@ -83,7 +83,10 @@ def state_partitions(
     initialized: Mapping[Uuid, tuple[str, Sequence[int]]],
     deleting: Iterable[tuple[Uuid, str]],
 ) -> CoordinatorRecord:
-    """Which partitions have share state, are about to get it, or lose it: topic id → name and partitions, in the order given."""
+    """Return the record of partitions that have share state, are initializing, or lose it.
+
+    Maps are topic id → name and partitions, in the order given.
+    """
     return written(
         ShareGroupStatePartitionMetadataKey(group_id=group_id),
         ShareGroupStatePartitionMetadataValue(
@@ -102,7 +105,7 @@ def _listed(topics: Mapping[Uuid, tuple[str, Sequence[int]]]) -> tuple[TopicPart
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Everything that takes a member away; the order matters to replay."""
+    """Return the tombstones that remove a member; the order matters to replay."""
     return [
         tombstone(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
         tombstone(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
@@ -111,7 +114,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def group_tombstones(group_id: str) -> list[CoordinatorRecord]:
-    """Everything that deletes a group without members."""
+    """Return the tombstones of a group without members."""
     return [
         tombstone(ShareGroupTargetAssignmentMetadataKey(group_id=group_id)),
         tombstone(ShareGroupStatePartitionMetadataKey(group_id=group_id)),

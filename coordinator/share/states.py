@@ -1,7 +1,6 @@
-"""States of a member of a share group, as a table.
+"""State transitions of share group members.
 
-There is little to tell: nobody has to give anything up, so a member is where the target is with one
-step.
+No partition is ever revoked first, so a member reaches its target in one step.
 """
 
 from collections.abc import Mapping
@@ -16,16 +15,16 @@ __all__ = ["TRANSITIONS", "reached"]
 TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = MappingProxyType(
     {
         MemberState.STABLE: frozenset({MemberState.STABLE}),
-        # Kafka writes neither of these for a share group (KIP-932); they could come out of a log.
+        # Kafka writes neither of these for a share group (KIP-932), but a log might have them.
         MemberState.UNREVOKED_PARTITIONS: frozenset({MemberState.STABLE}),
         MemberState.UNRELEASED_PARTITIONS: frozenset({MemberState.STABLE}),
         MemberState.UNKNOWN: frozenset({MemberState.STABLE}),
     }
 )
-"""State → what may follow it."""
+"""State → possible next states."""
 
 
 def reached(member: ShareMember, epoch: int) -> ShareMember:
-    """The member at the target's epoch."""
+    """Return the member at the target epoch."""
     (state,) = TRANSITIONS[member.state]
     return replace(member, epoch=epoch, previous_epoch=member.epoch, state=state)

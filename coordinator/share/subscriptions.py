@@ -1,4 +1,4 @@
-"""What a share group subscribes to when a member changes or goes: topics, in the order of Kafka's map of them, and the kind of subscription."""
+"""Subscriptions of a share group: topics in the order of Kafka's map, and subscription type."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -19,18 +19,18 @@ from quorate.coordinator.results import RequestContext
 from quorate.coordinator.state.share import ShareGroup
 from quorate.coordinator.state.topic_counts import recounted
 
-__all__ = ["announced", "in_map_order", "subscribers", "subscription_type_of"]
+__all__ = ["in_map_order", "subscribers", "subscription_type_of", "updated_metadata"]
 
 _LARGE = 256
-"""Smaller maps are gone through step by step."""
+"""Maps with fewer buckets are simulated step by step."""
 
 
-def announced(
+def updated_metadata(
     old: ShareGroupMemberMetadataValue, request: ShareGroupHeartbeatRequest, context: RequestContext
 ) -> ShareGroupMemberMetadataValue:
-    """What is known of the member after this heartbeat; the same object if nothing is new.
+    """Return the member's metadata after this heartbeat; the same object if nothing changed.
 
-    What the request leaves out stays as it was.
+    Fields that the request omits stay unchanged.
     """
     names = old.subscribed_topic_names if request.subscribed_topic_names is None else request.subscribed_topic_names
     rack = old.rack_id if request.rack_id is None else request.rack_id
@@ -46,7 +46,7 @@ def announced(
 
 
 def subscribers(group: ShareGroup, old: Iterable[str], new: Iterable[str]) -> Mapping[str, int]:
-    """Topic → how many members name it, after a member that named the `old` topics names the `new` ones; in no certain order."""
+    """Return topic → number of members, after a member's topics change from `old` to `new`."""
     counts: dict[str, int] = dict(group.topic_subscribers)
     before, after = dict.fromkeys(old), dict.fromkeys(new)
     left, came = [name for name in before if name not in after], [name for name in after if name not in before]
@@ -61,7 +61,7 @@ def subscribers(group: ShareGroup, old: Iterable[str], new: Iterable[str]) -> Ma
 def in_map_order(
     group: ShareGroup, old: Sequence[str], new: Sequence[str], names: Collection[str], *, size: int, jdk: int
 ) -> list[str]:
-    """Some of the names of `subscribers`, which are `size`, in the order of Kafka's copy of the group's map."""
+    """Return `names`, some of the `size` topics of `subscribers`, in Kafka's order."""
     capacity = _capacity(group, old, new, size, jdk)
     if capacity >= _LARGE:
         found = placed(names, capacity)
@@ -71,12 +71,15 @@ def in_map_order(
 
 
 def _capacity(group: ShareGroup, old: Sequence[str], new: Sequence[str], size: int, jdk: int) -> int:
-    """Buckets of the map that `_counted` makes, if they are `_LARGE`: a small map also grows when a bucket holds too many names."""
+    """Return the number of buckets of the map of `_counted`, if at least `_LARGE`.
+
+    A smaller map also grows when a bucket has too many entries.
+    """
     before = group.topic_subscribers
     capacity = copied_map_capacity(len(before), jdk) if before else 16
     grown = hash_map_capacity(size, capacity)
     if new and grown != hash_map_capacity(size - 1, capacity):
-        # It grows before a name is looked up: not for the last one, unless that was there.
+        # It grows before a lookup: not for the last name, unless that is in the map.
         last = copied_set(new, jdk)[-1]
         if before.get(last, 0) - (last in old) <= 0:
             return hash_map_capacity(size - 1, capacity)
@@ -84,12 +87,12 @@ def _capacity(group: ShareGroup, old: Sequence[str], new: Sequence[str], size: i
 
 
 def _counted(group: ShareGroup, old: Iterable[str], new: Iterable[str], jdk: int) -> Iterable[str]:
-    """The names of `subscribers` in the order of Kafka's copy of the group's map, step by step."""
+    """Return the topics of `subscribers` in the order of Kafka's copy of the map, step by step."""
     before = dict(group.topic_subscribers.ordered())
     counts: JavaHashMap[str, int] = JavaHashMap(copied_map_capacity(len(before), jdk) if before else None)
     for name, count in before.items():
         counts.put(name, count)
-    # As `compute` does, which is not where `put` would put a name, and lets the map grow at another
+    # Like `compute`, which inserts at another place than `put`, and lets the map grow at another
     # time.
     for name in JavaHashSet.of(old, jdk=jdk):
         count = counts.compute_if_absent(name, int)
@@ -103,6 +106,6 @@ def _counted(group: ShareGroup, old: Iterable[str], new: Iterable[str], jdk: int
 
 
 def subscription_type_of(counts: Iterable[int], members: int) -> SubscriptionType:
-    """Whether every member names every topic."""
+    """Return the subscription type: homogeneous if every member subscribes to every topic."""
     alike = set(counts) <= {members}
     return SubscriptionType.HOMOGENEOUS if alike else SubscriptionType.HETEROGENEOUS

@@ -1,4 +1,4 @@
-"""The target assignment of a share group: when a new one is computed, of what, and which records say so (KIP-932; the interval is KIP-1263's)."""
+"""Target assignments of share groups and their records (KIP-932; interval: KIP-1263)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ __all__ = ["ShareTargetRequest", "assignable", "next_target", "of_subscribed", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareTargetRequest:
-    """Who wants a target: the group at `epoch`, with `member` as it is now.
+    """Request for a target assignment of a group at `epoch`, with the updated `member`.
 
-    `topics`: names that it subscribes to, in its order.
+    `topics`: the names that it subscribes to, in request order.
     """
 
     group: ShareGroup
@@ -35,7 +35,7 @@ class ShareTargetRequest:
 
 
 def waits_for_target(shard: CoordinatorShard, group: ShareGroup) -> bool:
-    """Whether a subscribed topic has other partitions with share state than the target assignment has."""
+    """Return whether a subscribed topic's partitions with share state differ from its target."""
     state = shard.state.share_states.get(group.group_id)
     if state is None:
         return False
@@ -50,7 +50,7 @@ def waits_for_target(shard: CoordinatorShard, group: ShareGroup) -> bool:
 
 
 def assignable(shard: CoordinatorShard, group_id: str) -> Mapping[str, tuple[int, ...]]:
-    """By topic, the partitions that have share state: only they may be consumed."""
+    """Return the partitions with share state by topic; only these are assignable."""
     state = shard.state.share_states.get(group_id)
     found: dict[str, tuple[int, ...]] = {}
     for one in () if state is None else state.initialized_topics:
@@ -61,9 +61,10 @@ def assignable(shard: CoordinatorShard, group_id: str) -> Mapping[str, tuple[int
 
 
 def next_target(shard: CoordinatorShard, request: ShareTargetRequest, records: list[CoordinatorRecord]) -> Partitions:
-    """Assign the whole group, and write what is different from before; gives the member's target.
+    """Compute the target assignment of the group, and add records of the changes.
 
-    Raises `ApiError` UNKNOWN_SERVER_ERROR where the assignor fails.
+    Returns the member's target assignment. Raises `ApiError` UNKNOWN_SERVER_ERROR if the assignor
+    fails.
     """
     group, jdk = request.group, shard.config.jdk
     prepared = _group(shard.image, request)
@@ -76,7 +77,9 @@ def next_target(shard: CoordinatorShard, request: ShareTargetRequest, records: l
     try:
         assigned = assignor.target(prepared)
     except AssignorError as error:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no target for epoch {request.epoch}: {error}") from None
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot compute the target assignment for epoch {request.epoch}: {error}"
+        ) from None
     changed = set(assigned.changed.tolist())
     mine: Partitions = {}
     for number in prepared.hash_order.tolist():
@@ -93,7 +96,7 @@ def next_target(shard: CoordinatorShard, request: ShareTargetRequest, records: l
 
 
 def _group(image: MetadataImage, request: ShareTargetRequest) -> GroupSpec:
-    """The group for the assignor: its members in the order of Kafka's map, the requesting one as it is now."""
+    """Return the group for the assignor: its members in the order of Kafka's map."""
     group, updated = request.group, request.member
     members: TimelineMap[str, ShareMember] = TimelineMap()
     members.slots = group.members.slots
@@ -106,7 +109,7 @@ def _group(image: MetadataImage, request: ShareTargetRequest) -> GroupSpec:
         own = member_id == updated.member_id
         topics = request.topics if own else member.metadata.subscribed_topic_names
         owned = _owned(image, group.targets.get(member_id, ()))
-        names.update(dict.fromkeys(filter(image.topics.__contains__, topics)))  # what does not exist costs nothing more
+        names.update(dict.fromkeys(filter(image.topics.__contains__, topics)))  # missing topics cost nothing more
         names.update(dict.fromkeys(name for name, _ in owned))
         prepared[member_id] = Member(topics=topics, rack=member.metadata.rack_id, owned=owned)
     topology = Topology(
@@ -118,7 +121,10 @@ def _group(image: MetadataImage, request: ShareTargetRequest) -> GroupSpec:
 
 
 def _owned(image: MetadataImage, target: tuple[TopicPartition, ...]) -> list[tuple[str, int]]:
-    """As `SimpleAssignor` wants to be told of a target: -1 for a topic without partitions, the id of one that is gone."""
+    """Return a target for `SimpleAssignor`.
+
+    A topic without partitions has partition -1, a deleted topic its id as name.
+    """
     owned: list[tuple[str, int]] = []
     for one in target:
         topic = image.topics_by_id.get(one.topic_id)
@@ -128,7 +134,10 @@ def _owned(image: MetadataImage, target: tuple[TopicPartition, ...]) -> list[tup
 
 
 def of_subscribed(target: Partitions, image: MetadataImage, topics: tuple[str, ...], *, jdk: int) -> Partitions:
-    """The target without topics that are gone, or that the member does not subscribe to: itself if there are none, else what is left of a copy."""
+    """Return the target without deleted or unsubscribed topics.
+
+    The same object if there are none, else in the order of a copied map.
+    """
     subscribed = frozenset(topics) if target else ()
     gone = [
         topic_id

@@ -1,18 +1,19 @@
-"""What one partition of `__consumer_offsets` says: groups of every kind, and committed offsets.
+"""The state of one partition of `__consumer_offsets`: groups of every type and committed offsets.
 
 ```python
 state = CoordinatorState()
 for entry in read_log("__consumer_offsets-1"):
-    state.replay(entry.record, offset=entry.offset, producer_id=entry.producer_id if entry.transactional else -1)
+    producer_id = entry.producer_id if entry.transactional else -1
+    state.replay(entry.record, offset=entry.offset, producer_id=producer_id)
 state.groups["billing"].state
 ```
 """
 
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
+from quorate.coordinator.state.coordinator_state import CoordinatorState
 from quorate.coordinator.state.groups import CoordinatorGroup, GroupKind, ReplayError
 from quorate.coordinator.state.offsets import CommittedOffset, Offsets
-from quorate.coordinator.state.replayed import CoordinatorState
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
 

@@ -1,9 +1,7 @@
-"""Classic groups (JoinGroup, SyncGroup), as their records tell them.
+"""Classic groups (JoinGroup, SyncGroup) as stored in records.
 
-What happens while a group rebalances is in no record, so a log shows them stable or empty.
-
-A shard that serves members keeps `quorate.coordinator.classic.group.LiveGroup`s instead, which know
-the rest.
+No record has the state of a rebalance, so a log shows groups as stable or empty. A shard that
+serves members uses `quorate.coordinator.classic.group.LiveGroup`s, which have that state.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,33 +30,33 @@ class ClassicState(StrEnum):
 
 
 class ClassicMember(Protocol):
-    """What there is to know of a member, wherever it comes from."""
+    """A member of a classic group, from a record or live."""
 
     @property
     def member_id(self) -> str:
-        """Its id."""
+        """The member id."""
 
     @property
     def group_instance_id(self) -> str | None:
-        """Its name, if it is a static member (KIP-345)."""
+        """The instance id of a static member (KIP-345)."""
 
     @property
     def client_id(self) -> str:
-        """Its client's id."""
+        """The client id."""
 
     @property
     def client_host(self) -> str:
-        """Where it joined from, such as "/1.2.3.4"."""
+        """The host from which it joined, such as "/1.2.3.4"."""
 
     @property
     def assignment(self) -> bytes:
-        """What the leader gave it."""
+        """The assignment from the leader."""
 
 
 class ClassicGroup(CoordinatorGroup):
     """A classic group, or a group that only has offsets.
 
-    `metadata`: its latest record of type 2; `None` for one that was made for offsets.
+    `metadata`: its latest record of type 2; `None` if it was created by an offset commit.
     """
 
     __slots__ = ("members", "metadata")
@@ -74,22 +72,22 @@ class ClassicGroup(CoordinatorGroup):
 
     @property
     def protocol_type(self) -> str:
-        """Such as "consumer" or "connect"; "" for a group that only has offsets."""
+        """The protocol type, such as "consumer" or "connect"; "" for a group of offsets only."""
         return "" if self.metadata is None else self.metadata.protocol_type
 
     @property
     def protocol(self) -> str | None:
-        """The assignor that was chosen; `None` without members."""
+        """The selected assignor; `None` without members."""
         return None if self.metadata is None else self.metadata.protocol
 
     @property
     def generation(self) -> int:
-        """How many rebalances there were."""
+        """The generation: the number of rebalances."""
         return 0 if self.metadata is None else self.metadata.generation
 
     @property
     def since_ms(self) -> int:
-        """When it came into its state; -1 where that is not known."""
+        """When it entered its state, in ms; -1 if unknown."""
         return -1 if self.metadata is None else self.metadata.current_state_timestamp
 
     @property
@@ -99,7 +97,7 @@ class ClassicGroup(CoordinatorGroup):
 
     @property
     def is_simple(self) -> bool:
-        """Whether it was made for offsets only; any other kind of group may take its place."""
+        """Whether it only has offsets; a group of any type may replace it."""
         return not self.protocol_type and not self.members
 
     @property
@@ -109,7 +107,10 @@ class ClassicGroup(CoordinatorGroup):
 
     @property
     def subscribed_topics(self) -> AbstractSet[str] | None:
-        """The topics of all members, as of the latest generation; `None` if it is no group of consumers, or they are not known."""
+        """The topics of all members in the latest generation.
+
+        `None` if the protocol type is not "consumer", or a subscription cannot be decoded.
+        """
         if self.protocol_type != CONSUMER_PROTOCOL:
             return None
         if not self.members:
@@ -117,32 +118,31 @@ class ClassicGroup(CoordinatorGroup):
         return None if self.protocol is None else topics_of(self.subscription(one) for one in self.members)
 
     def ordered_members(self) -> Sequence[ClassicMember]:
-        """The members in the order of Kafka's map."""
+        """Return the members in the order of Kafka's map."""
         ordered: JavaHashMap[str, ClassicMember] = JavaHashMap()
         for member_id, member in self.members.items():
             ordered.put(member_id, member)
         return [member for _, member in ordered.items()]
 
     def subscription(self, member_id: str) -> bytes:
-        """What a member announced with the protocol that was chosen."""
+        """Return a member's metadata for the selected protocol."""
         member = self.members[member_id]
         assert isinstance(member, MemberMetadata)
         return member.subscription
 
     def static_member(self, instance_id: str) -> str | None:
-        """The id of the member that has this name."""
+        """Return the member id of an instance id."""
         return next((one.member_id for one in self.members.values() if one.group_instance_id == instance_id), None)
 
 
 def topics_of(subscriptions: Iterable[bytes]) -> AbstractSet[str] | None:
-    """The topics that these subscriptions name; `None` if one cannot be read."""
+    """Return the topics of subscriptions; `None` if one cannot be decoded."""
     topics: set[str] = set()
     for subscription in subscriptions:
         try:
             found = decode_subscription(subscription).message
         except DecodeError:
-            # Kafka reads the fields of version 0 only, which all versions begin with, whatever
-            # comes then.
+            # Kafka reads the fields of version 0 only, with which all versions begin.
             try:
                 found = decode_subscription(b"\0\0" + subscription[2:]).message
             except DecodeError:

@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848, as their records tell them."""
+"""Consumer groups of KIP-848 as stored in records."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,30 +26,30 @@ __all__ = [
     "ConsumerMember",
     "MemberState",
     "Owned",
+    "is_homogeneous",
     "owned_of",
-    "subscribe_alike",
 ]
 
 LEAVE_STATIC = -2
-"""The epoch at which a static member leaves that will be back under its instance id (KIP-345)."""
+"""The member epoch of a static member that left temporarily (KIP-345)."""
 
 Owned = Mapping[Uuid, Mapping[int, int]]
-"""Topic id → partition → the epoch at which the member got it (KIP-1251), in the record's order."""
+"""Topic id → partition → assignment epoch (KIP-1251), in the record's order."""
 
 
 class MemberState(IntEnum):
-    """Where a member stands in its reconciliation; the numbers are those of the record."""
+    """The reconciliation state of a member, by the numbers in records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It has to give up partitions first."""
+    """It must revoke partitions first."""
     UNRELEASED_PARTITIONS = 2
-    """Others have to give up partitions that it is to get."""
+    """Other members must revoke partitions of its target assignment."""
     UNKNOWN = 127
 
     @classmethod
     def of(cls, value: int) -> "MemberState":
-        """From a record's byte; whatever is not known is `UNKNOWN`."""
+        """Return the state of a record's byte, `UNKNOWN` for an unknown one."""
         return cls(value) if value in (0, 1, 2) else cls.UNKNOWN
 
 
@@ -67,7 +67,7 @@ _NEW = ConsumerGroupMemberMetadataValue(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """A member: what it announced (`metadata`, as in its record), the epoch that it reached, and what it owns."""
+    """A member with its metadata (as in its record), epoch and current assignment."""
 
     member_id: str
     metadata: ConsumerGroupMemberMetadataValue = _NEW
@@ -79,20 +79,20 @@ class ConsumerMember:
 
     @property
     def uses_classic_protocol(self) -> bool:
-        """Whether it came by JoinGroup (a group in online migration)."""
+        """Whether it joined by JoinGroup (a group in online migration)."""
         return self.metadata.classic_member_metadata is not None
 
     @property
     def is_away(self) -> bool:
-        """Whether it is a static member that left for a while (epoch -2)."""
+        """Whether it is a static member that left temporarily (epoch -2)."""
         return self.epoch == LEAVE_STATIC
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it owns exactly what the target assignment of that epoch gives it."""
+        """Return whether it has exactly its target assignment of that epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
-    def at(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> "ConsumerMember":
-        """As the record of its current assignment has it."""
+    def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> "ConsumerMember":
+        """Return the member with the current assignment of a record."""
         return replace(
             self,
             epoch=value.member_epoch,
@@ -102,28 +102,27 @@ class ConsumerMember:
             pending_revocation=owned_of(value.partitions_pending_revocation, value.member_epoch),
         )
 
-    def gone(self) -> "ConsumerMember":
-        """After a tombstone of that record."""
+    def without_assignment(self) -> "ConsumerMember":
+        """Return the member after a tombstone of its current assignment."""
         return ConsumerMember(member_id=self.member_id, metadata=self.metadata, epoch=LEFT, previous_epoch=LEFT)
 
 
 class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     """A consumer group.
 
-    `partition_epochs`: topic id → partition → epoch of the member that has it, or has to give it
-    up; a partition that is not there is free. `regexes`: resolved regular expressions.
-    `topic_subscribers`: topic → how many members name it and how many resolved expressions match
-    it; `regex_subscribers`, `assignor_votes`, `classic_protocols`: members per expression, server
-    assignor, and protocol that classic members offer. `partition_metadata`: the record of type 4,
-    in which brokers before KIP-1101 keep what the group subscribes to, until its tombstone.
+    `partition_epochs`: topic id → partition → epoch of the member that owns it, or has to revoke
+    it; free partitions are missing. `regexes`: resolved regexes. `topic_subscribers`: topic →
+    number of members that subscribe by name, and of resolved regexes that match it.
+    `regex_subscribers`, `assignor_votes`, `classic_protocols`: number of members by regex,
+    preferred server-side assignor, and protocol of classic members. `partition_metadata`: the topic
+    metadata record (type 4) of brokers before KIP-1101, until its tombstone.
 
-    For plug-ins: `target_tags`, by member id, and `target_epoch_tags` are tagged fields that Kafka
-    does not know, of the records of the target assignment. `attached`: what a plug-in keeps that is
-    in no record.
+    For plug-ins: `target_tags` (by member id) and `target_epoch_tags` are unknown tagged fields of
+    the target assignment's records. `attached`: state of plug-ins that is in no record.
     """
 
     __slots__ = (
-        "_alike",
+        "_homogeneous",
         "_recounted",
         "assignor_votes",
         "attached",
@@ -156,7 +155,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.target_tags: dict[str, Tags] = {}
         self.attached: dict[str, Any] = {}
         self.partition_metadata: ConsumerGroupPartitionMetadataValue | None = None
-        self._alike: bool | None = None
+        self._homogeneous: bool | None = None
         self._recounted: tuple[tuple[str, ...], tuple[str, ...], Recount] | None = None
 
     @property
@@ -166,24 +165,27 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
 
     @property
     def has_partition_metadata_record(self) -> bool:
-        """Whether a record of type 4 is there; since KIP-1101 it waits for its tombstone."""
+        """Whether a record of type 4 exists, which brokers since KIP-1101 delete."""
         return self.partition_metadata is not None
 
     @property
-    def subscribes_alike(self) -> bool:
-        """Whether all members subscribed to the same, when a member last came, changed or went: what expressions match by now is not looked at, as in Kafka."""
-        if self._alike is None:
-            self._alike = subscribe_alike(self.regex_subscribers, self.topic_subscribers, len(self.members))
-        return self._alike
+    def is_homogeneous(self) -> bool:
+        """Whether all members had the same subscription when a member last changed.
+
+        As in Kafka, later changes of the topics that a regex matches do not count.
+        """
+        if self._homogeneous is None:
+            self._homogeneous = is_homogeneous(self.regex_subscribers, self.topic_subscribers, len(self.members))
+        return self._homogeneous
 
     def partition_epoch(self, topic_id: Uuid, partition: int) -> int:
-        """The epoch of the member that has a partition; -1 if it is free."""
+        """Return the epoch of a partition's owner; -1 if it is free."""
         return self.partition_epochs.get(topic_id, {}).get(partition, -1)
 
     def subscribed_topics(self, metadata: ConsumerGroupMemberMetadataValue) -> Sequence[str]:
-        """The topics that a member with this metadata subscribes to, by name or by what its expression matched.
+        """Return the topics that a member with this metadata subscribes to, by name or regex.
 
-        May repeat.
+        May have repeats.
         """
         resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
         return (
@@ -193,32 +195,32 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         )
 
     def recount_names(self, before: tuple[str, ...], after: tuple[str, ...]) -> Recount:
-        """What becomes of `topic_subscribers` when a member names the topics `after` in the place of those `before`.
+        """Return the changes of `topic_subscribers` when a member's topics change.
 
-        A heartbeat needs this, and so does the replay of what it wrote; it is found out once.
+        The last result is cached, as a heartbeat and the replay of its records both need it.
         """
         known = self._recounted
         if known is None or known[0] is not before or known[1] is not after:
             known = self._recounted = before, after, recount(self.topic_subscribers, before, after, regex=False)
         return known[2]
 
-    # What replay does
+    # Replay
 
     def put_member(self, member: ConsumerMember) -> None:
-        """Add or replace a member, and everything that is counted over members.
+        """Add or replace a member, and update all counts over members.
 
         Raises `ReplayError`, see `_take`.
         """
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
-        self._alike = None
+        self._homogeneous = None
         if old is None or old.metadata is not member.metadata:
             self._recount(None if old is None else old.metadata, member.metadata)
             if member.metadata.instance_id is not None:
                 self.static_members[member.metadata.instance_id] = member.member_id
         elif member.metadata.subscribed_topic_regex:
-            # Kafka counts everything down and up again; in its map, where expressions are resolved
-            # in order, that makes a new entry.
+            # Kafka counts everything down and up again, which makes a new entry in its map. Regexes
+            # are resolved in that order.
             for change in (-1, 1):
                 _count(self.regex_subscribers, member.metadata.subscribed_topic_regex, change)
         if old is not None:
@@ -228,9 +230,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self._take(member.pending_revocation, member.epoch)
 
     def remove_member(self, member_id: str) -> None:
-        """Remove a member that is there."""
+        """Remove an existing member."""
         old = self.members.pop(member_id)
-        self._alike = None
+        self._homogeneous = None
         self._recount(old.metadata, None)
         self._release(old.assigned, old.epoch)
         self._release(old.pending_revocation, old.epoch)
@@ -239,12 +241,12 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
             del self.static_members[instance_id]
 
     def put_target_metadata(self, value: Any) -> None:
-        """Also keeps tagged fields of plug-ins."""
+        """Set the target epoch; also keeps tagged fields of plug-ins."""
         super().put_target_metadata(value)
         self.target_epoch_tags = () if value is None else value.unknown_tags
 
     def put_target(self, member_id: str, value: Any) -> None:
-        """Also keeps tagged fields of plug-ins."""
+        """Set a member's target; also keeps tagged fields of plug-ins."""
         super().put_target(member_id, value)
         if value is not None and value.unknown_tags:
             self.target_tags[member_id] = value.unknown_tags
@@ -252,22 +254,22 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
             self.target_tags.pop(member_id, None)
 
     def put_regex(self, regex: str, value: ConsumerGroupRegularExpressionValue) -> None:
-        """Keep what an expression matched."""
-        old = self.regexes.pop(regex, None)  # so that it is the newest, as in Kafka's map
-        self._keep_alike()
+        """Set the topics that a regex matches."""
+        old = self.regexes.pop(regex, None)  # so that it becomes the newest, as in Kafka's map
+        self._fix_homogeneous()
         self.regexes[regex] = value
         self._count(recount(self.topic_subscribers, () if old is None else old.topics, value.topics, regex=True))
 
     def remove_regex(self, regex: str) -> None:
-        """Forget what an expression matched, if it is there."""
+        """Remove a resolved regex, if it exists."""
         old = self.regexes.pop(regex, None)
         if old is not None:
-            self._keep_alike()
+            self._fix_homogeneous()
             self._count(recount(self.topic_subscribers, old.topics, (), regex=True))
 
-    def _keep_alike(self) -> None:
-        """Find out now, before what expressions match is counted otherwise."""
-        self._alike = self.subscribes_alike
+    def _fix_homogeneous(self) -> None:
+        """Compute it before the topics of regexes change."""
+        self._homogeneous = self.is_homogeneous
 
     def _recount(
         self, old: ConsumerGroupMemberMetadataValue | None, new: ConsumerGroupMemberMetadataValue | None
@@ -295,19 +297,24 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.topics_changed(found.new, found.down.gone)
 
     def _take(self, owned: Owned, epoch: int) -> None:
-        """Raises `ReplayError` where somebody has a partition at the same or a later epoch (KAFKA-19862: an earlier one is overwritten)."""
+        """Set the owner of partitions.
+
+        Raises `ReplayError` if another member owns one at the same or a later epoch. An earlier
+        epoch is overwritten (KAFKA-19862).
+        """
         for topic_id, partitions in owned.items():
             epochs = self.partition_epochs.setdefault(topic_id, {})
             for partition in partitions:
                 previous = epochs.get(partition)
                 if previous is not None and previous >= epoch:
                     raise ReplayError(
-                        f"group {self.group_id}: partition {topic_id}-{partition} is given at epoch {epoch}, but has an owner at epoch {previous}"
+                        f"group {self.group_id}: partition {topic_id}-{partition} is assigned at epoch {epoch}, "
+                        f"but its owner has epoch {previous}"
                     )
                 epochs[partition] = epoch
 
     def _release(self, owned: Owned, epoch: int) -> None:
-        """Where another member has the partition by now, it stays that one's."""
+        """Free partitions, except those that another member owns since."""
         for topic_id, partitions in owned.items():
             epochs = self.partition_epochs.get(topic_id)
             if epochs is None:
@@ -319,22 +326,22 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
                 del self.partition_epochs[topic_id]
 
 
-def subscribe_alike(regexes: Mapping[str, int], topics: Mapping[str, tuple[int, int]], members: int) -> bool:
-    """Whether all members subscribe to the same: to the same names, or by one expression and to no names.
+def is_homogeneous(regexes: Mapping[str, int], topics: Mapping[str, tuple[int, int]], members: int) -> bool:
+    """Return whether all members subscribe to the same names, or by one regex and no names.
 
-    `regexes`: subscribers per expression; `topics`: as `ConsumerGroup.topic_subscribers`.
+    `regexes`: number of subscribers by regex; `topics`: as `ConsumerGroup.topic_subscribers`.
     """
-    counts = set(topics.values())  # few, of many topics
+    counts = set(topics.values())  # few distinct counts
     if not regexes:
         return all(by_name == members for by_name, _ in counts)
     return next(iter(regexes.values())) == members and counts <= {(0, 1)}
 
 
 def owned_of(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
-    """From a record.
+    """Return the partitions of a record with their assignment epochs.
 
-    Without assignment epochs (before 4.3), or with another number of them, all partitions were got
-    at the member's epoch.
+    Without assignment epochs (before 4.3), or with a wrong number of them, that is the member
+    epoch.
     """
     owned: dict[Uuid, dict[int, int]] = {}
     for topic in topics:

@@ -1,4 +1,4 @@
-"""What groups of all kinds share: their kind, and how a group tells what it is."""
+"""The base of all groups: type, protocol type and state."""
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
@@ -13,14 +13,11 @@ CONSUMER_PROTOCOL = "consumer"
 
 
 class ReplayError(QuorateError, ValueError):
-    """A record that contradicts those before it.
-
-    Kafka's coordinator fails to load a partition with one.
-    """
+    """A record that contradicts earlier ones; Kafka's coordinator fails to load such a log."""
 
 
 class GroupKind(StrEnum):
-    """What `ListGroups` and `kafka-groups` call the type of a group."""
+    """The group type, as in `ListGroups` and `kafka-groups`."""
 
     CLASSIC = "Classic"
     CONSUMER = "Consumer"
@@ -29,9 +26,9 @@ class GroupKind(StrEnum):
 
 
 class CoordinatorGroup(ABC):
-    """A group of some kind.
+    """A group of any type.
 
-    `kind` and `protocol_type` are what ListGroups tells; `state` is derived from the rest.
+    `kind` is its type. `state` is derived from the other fields.
     """
 
     __slots__ = ("group_id",)
@@ -47,7 +44,7 @@ class CoordinatorGroup(ABC):
     @property
     @abstractmethod
     def protocol_type(self) -> str:
-        """What kind of clients it has, "" for a group that only has offsets."""
+        """The protocol type of its clients; "" for a group that only has offsets."""
 
     @property
     @abstractmethod
@@ -57,4 +54,4 @@ class CoordinatorGroup(ABC):
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether nobody is a member."""
+        """Whether it has no members."""

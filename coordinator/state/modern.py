@@ -1,7 +1,6 @@
-"""What consumer, share and streams groups have in common (KIP-848): an epoch, a target assignment with its own epoch, and members that follow it.
+"""The base of consumer, share and streams groups (KIP-848): epochs, target assignment, members.
 
-These classes hold what the log says. Handlers read them and return records; `replay` changes them.
-A member is immutable, a change is another member.
+Only replay changes these classes. Members are immutable.
 """
 
 from collections.abc import Collection
@@ -14,13 +13,14 @@ from quorate.coordinator.state.topic_index import TopicIndex
 __all__ = ["LEFT", "ModernGroup", "ModernMember"]
 
 LEFT = -1
-"""The epoch of a member that has left, of which only its metadata is still there; and of a target
-assignment that was deleted.
+"""The epoch of a member that left, of which only the metadata record remains.
+
+Also the target epoch after a deletion.
 """
 
 
 class ModernMember(Protocol):
-    """What every kind of member has."""
+    """A member of any of these groups."""
 
     @property
     def member_id(self) -> str:
@@ -28,16 +28,16 @@ class ModernMember(Protocol):
 
     @property
     def epoch(self) -> int:
-        """The epoch that it has reached: 0 before its first assignment, -1 when it left, -2 when it will be back (static members)."""
+        """Its epoch: 0 before its first assignment, -1 after it left, -2 if it left temporarily."""
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it owns exactly what the target assignment of that epoch gives it."""
+        """Return whether it has exactly its target assignment of that epoch."""
 
-    def at(self, value: Any) -> Self:
-        """The member as the record of its current assignment has it."""
+    def with_assignment(self, value: Any) -> Self:
+        """Return the member with the current assignment of a record."""
 
-    def gone(self) -> Self:
-        """The member after a tombstone of that record: only what it announced is left."""
+    def without_assignment(self) -> Self:
+        """Return the member after a tombstone of its current assignment."""
 
 
 M = TypeVar("M", bound=ModernMember)
@@ -49,14 +49,13 @@ class ModernGroup(CoordinatorGroup, Generic[M, T]):
 
     `members` and `targets` by member id. Epochs start at 1, as since Kafka 4.3 (KIP-1263).
 
-    `refresh_at_ms`, `refresh_epoch` are in no record: from then on, or if the group's epoch is
-    smaller (so a write has failed), the metadata hash has to be computed anew. They are 0 for a
-    group that was just loaded. `index`: is told of topics that the group begins or ceases to
-    subscribe to.
+    `refresh_at_ms`, `refresh_epoch` are in no record. The metadata hash must be computed from
+    `refresh_at_ms` on, or if the group epoch is smaller than `refresh_epoch` (a write failed). Both
+    are 0 after a load. `index`: updated with the topics that the group subscribes to.
     """
 
     __slots__ = (
-        "_behind",
+        "_unreconciled",
         "assignment_epoch",
         "assignment_timestamp_ms",
         "epoch",
@@ -81,16 +80,16 @@ class ModernGroup(CoordinatorGroup, Generic[M, T]):
         self.assignment_timestamp_ms = 0
         self.members: TimelineMap[str, M] = TimelineMap()
         self.targets: TimelineMap[str, T] = TimelineMap()
-        self._behind: list[str] = []
+        self._unreconciled: list[str] = []
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is a member."""
+        """Whether it has no members."""
         return not self.members
 
     @property
     def state(self) -> str:
-        """Empty, Assigning (the target is behind the group), Reconciling (somebody is behind the target) or Stable."""
+        """Empty, Assigning (the target epoch is too old), Reconciling (a member is) or Stable."""
         if not self.members:
             return "Empty"
         if self.epoch > self.assignment_epoch:
@@ -99,33 +98,33 @@ class ModernGroup(CoordinatorGroup, Generic[M, T]):
 
     @property
     def is_reconciled(self) -> bool:
-        """Whether every member has what the target assignment gives it.
+        """Whether all members have their target assignment.
 
-        Histories ask after every write: who was behind the last time is looked at first, so that a
-        group of thousands is not gone through for each of its members.
+        Histories call this after every write. Unreconciled members of the last call are checked
+        first, so that groups with thousands of members are rarely scanned.
         """
-        epoch, behind = self.assignment_epoch, self._behind
-        while behind:
-            member = self.members.get(behind[-1])
+        epoch, unreconciled = self.assignment_epoch, self._unreconciled
+        while unreconciled:
+            member = self.members.get(unreconciled[-1])
             if member is not None and not member.is_reconciled_to(epoch):
                 return False
-            behind.pop()
-        behind += [one for one, member in self.members.items() if not member.is_reconciled_to(epoch)]
-        return not behind
+            unreconciled.pop()
+        unreconciled += [one for one, member in self.members.items() if not member.is_reconciled_to(epoch)]
+        return not unreconciled
 
     def may_assign(self, interval_ms: int, now_ms: int) -> bool:
-        """Whether the target assignment is old enough for another one (KIP-1263)."""
+        """Return whether the assignment interval has passed since the last target (KIP-1263)."""
         last_ms = self.assignment_timestamp_ms
         return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
 
-    # What replay does
+    # Replay
 
     def put_metadata(self, value: Any) -> None:
-        """Take the group's own record."""
+        """Set the group epoch and metadata hash from the group's record."""
         self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
 
     def need_member(self, member_id: str) -> Any:
-        """The member, or a new one, which is not put there."""
+        """Return the member, or a new one that is not added."""
         return self.members.get(member_id) or self.member_class(member_id=member_id)
 
     def put_member(self, member: M) -> None:
@@ -133,24 +132,24 @@ class ModernGroup(CoordinatorGroup, Generic[M, T]):
         self.members[member.member_id] = member
 
     def remove_member(self, member_id: str) -> None:
-        """Remove a member that is there."""
+        """Remove an existing member."""
         del self.members[member_id]
 
     def put_target_metadata(self, value: Any) -> None:
-        """Take the epoch of the target assignment and when it was computed; `None`: it is deleted."""
+        """Set the target epoch and when it was computed; `None` for a deletion."""
         self.assignment_epoch, self.assignment_timestamp_ms = (
             (LEFT, 0) if value is None else (value.assignment_epoch, value.assignment_timestamp)
         )
 
     def put_target(self, member_id: str, value: Any) -> None:
-        """Take a member's target; `None`: it has none any more."""
+        """Set a member's target assignment; `None` for a deletion."""
         if value is None:
             self.targets.pop(member_id, None)
         else:
             self.targets[member_id] = value.topic_partitions
 
     def topics_changed(self, appeared: Collection[str], vanished: Collection[str]) -> None:
-        """Tell `index` of topics that the group now subscribes to, and of those that it no longer does."""
+        """Update `index` with topics that the group begins or ceases to subscribe to."""
         if self.index is None:
             return
         self.index.unsubscribe(vanished, self.group_id)

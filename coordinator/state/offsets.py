@@ -1,4 +1,4 @@
-"""Committed offsets, and those of transactions that are not over yet (KIP-447)."""
+"""Committed offsets, and those of open transactions (KIP-447)."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
@@ -13,24 +13,24 @@ V = TypeVar("V")
 
 
 class CommittedOffset(NamedTuple):
-    """What was committed, as in its record, and the record's own offset in the log (-1 if it is not known)."""
+    """A committed offset as in its record, and the record's own log offset (-1 if unknown)."""
 
     value: OffsetCommitValue | LegacyOffsetCommitValue
     record_offset: int
 
     @property
     def leader_epoch(self) -> int:
-        """-1 if the record has none."""
+        """The leader epoch, -1 if the record has none."""
         return self.value.leader_epoch if isinstance(self.value, OffsetCommitValue) else -1
 
     @property
     def topic_id(self) -> Uuid:
-        """Zero if the record has none."""
+        """The topic id, zero if the record has none."""
         return self.value.topic_id if isinstance(self.value, OffsetCommitValue) else Uuid.ZERO
 
     @property
     def expire_timestamp_ms(self) -> int:
-        """When it expires; -1 if the broker's retention decides."""
+        """When it expires, in ms; -1 if the broker's retention applies."""
         return self.value.expire_timestamp if isinstance(self.value, OffsetCommitValue) else -1
 
 
@@ -43,12 +43,12 @@ _NOTHING: TimelineMap[str, Topics] = TimelineMap()
 class Offsets:
     """Group → topic → partition → offset.
 
-    `pending`: the same of each producer whose transaction is open; `open`: the producers of each
-    partition.
+    `committed`: committed offsets. `pending`: the same by producer id, of open transactions.
+    `open`: producer ids of each partition.
 
-    A transaction's offset counts when its marker comes, unless a later record has committed the
-    partition meanwhile; a deleted partition is forgotten in open transactions, too. A producer all
-    of whose offsets were deleted keeps its place in `pending`, empty, until its marker.
+    A transaction's offset is committed by its marker, unless a later record has committed the
+    partition. Deleting a partition's offset deletes it in open transactions, too. A producer whose
+    offsets were all deleted keeps an empty entry in `pending` until its marker.
     """
 
     __slots__ = ("committed", "open", "pending")
@@ -59,34 +59,34 @@ class Offsets:
         self.open: TimelineMap[str, TimelineMap[str, TimelineMap[int, set[int]]]] = TimelineMap()
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
-        """What is committed; `None` if nothing is."""
+        """Return the committed offset; `None` if there is none."""
         found = self.committed.get(group)
         partitions = None if found is None else found.get(topic)
         return None if partitions is None else partitions.get(partition)
 
     def of_group(self, group: str) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """Topic, partition and offset of all that a group has committed."""
+        """Yield topic, partition and offset of all commits of a group."""
         for topic, partitions in self.committed.get(group, {}).items():
             for partition, offset in partitions.items():
                 yield topic, partition, offset
 
     def is_pending(self, group: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction has an offset for it."""
+        """Return whether an open transaction has an offset for the partition."""
         topics = self.open.get(group)
         return topics is not None and topic in topics and partition in topics[topic]
 
     def has_pending(self, group: str) -> bool:
-        """Whether an open transaction has an offset of the group."""
+        """Return whether an open transaction has an offset of the group."""
         return group in self.open
 
-    # What replay does
+    # Replay
 
     def partitions(self, group: str, topic: str) -> Partitions:
-        """The offsets of a topic's partitions, made if it is not there: they have to get one."""
+        """Return the map of a topic's partitions; a new one must get an entry."""
         return _at(self.committed, group, topic)
 
     def put(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
-        """Commit."""
+        """Set a committed offset."""
         try:
             partitions = self.committed[group][topic]
         except KeyError:
@@ -94,7 +94,7 @@ class Offsets:
         partitions[partition] = offset
 
     def put_pending(self, producer_id: int, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
-        """Keep for the end of the producer's transaction."""
+        """Set an offset that the producer's transaction will commit."""
         groups = self.pending.get(producer_id)
         if groups is None:
             groups = self.pending[producer_id] = TimelineMap()
@@ -106,7 +106,7 @@ class Offsets:
             producers[partition] = {producer_id}
 
     def remove(self, group: str, topic: str, partition: int) -> None:
-        """Delete what is committed, and what open transactions have."""
+        """Delete a partition's offset, also in open transactions."""
         _remove(self.committed, group, topic, partition)
         if not self.is_pending(group, topic, partition):
             return
@@ -115,7 +115,7 @@ class Offsets:
         _remove(self.open, group, topic, partition)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """The marker of a producer's transaction has come."""
+        """Commit or abort a producer's pending offsets."""
         for group, topics in self.pending.pop(producer_id, _NOTHING).ordered():
             for topic, partitions in topics.ordered():
                 for partition, offset in partitions.ordered():
@@ -129,12 +129,12 @@ class Offsets:
 
 
 def _long_hash(number: int) -> int:
-    """Java's hash of a `Long`."""
+    """Return Java's hash of a `Long`."""
     return ((number >> 32) ^ number) & 0xFFFFFFFF
 
 
 def _at(groups: TimelineMap[str, TimelineMap[str, TimelineMap[int, V]]], group: str, topic: str) -> TimelineMap[int, V]:
-    """The map of a topic's partitions, made if it is not there."""
+    """Return the map of a topic's partitions, creating it if missing."""
     topics = groups.get(group)
     if topics is None:
         topics = groups[group] = TimelineMap()

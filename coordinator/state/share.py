@@ -1,4 +1,4 @@
-"""Share groups (KIP-932), as their records in `__consumer_offsets` tell them."""
+"""Share groups (KIP-932) as stored in records of `__consumer_offsets`."""
 
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -18,7 +18,7 @@ _NEW = ShareGroupMemberMetadataValue(rack_id=None, client_id="", client_host="",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMember:
-    """A member: what it announced, the epoch that it reached, and what it consumes, together with others."""
+    """A member with its metadata, epoch and current assignment, which it shares with others."""
 
     member_id: str
     metadata: ShareGroupMemberMetadataValue = _NEW
@@ -28,14 +28,11 @@ class ShareMember:
     assigned: tuple[TopicPartition, ...] = field(default=())
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has what the target assignment of that epoch gives it.
-
-        Nothing is given up first in share groups.
-        """
+        """Return whether it has its target assignment of that epoch."""
         return self.epoch == epoch
 
-    def at(self, value: ShareGroupCurrentMemberAssignmentValue) -> "ShareMember":
-        """As the record of its current assignment has it."""
+    def with_assignment(self, value: ShareGroupCurrentMemberAssignmentValue) -> "ShareMember":
+        """Return the member with the current assignment of a record."""
         return replace(
             self,
             epoch=value.member_epoch,
@@ -44,16 +41,16 @@ class ShareMember:
             assigned=value.assigned_partitions,
         )
 
-    def gone(self) -> "ShareMember":
-        """After a tombstone of that record."""
+    def without_assignment(self) -> "ShareMember":
+        """Return the member after a tombstone of its current assignment."""
         return replace(self, epoch=LEFT, previous_epoch=LEFT, assigned=())
 
 
 class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
-    """A share group. `topic_subscribers`: topic → members that name it.
+    """A share group. `topic_subscribers`: topic → number of subscribed members.
 
-    `initializing_since_ms` is in no record: when the partitions that are about to get share state
-    were last written, or loaded.
+    `initializing_since_ms` is in no record: when initializing partitions were last written or
+    loaded.
     """
 
     __slots__ = ("_counted_last", "initializing_since_ms", "topic_subscribers")
@@ -74,11 +71,14 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
 
     @property
     def state(self) -> str:
-        """Empty or Stable: members need not wait for each other."""
+        """Empty or Stable, as members never wait for each other."""
         return "Stable" if self.members else "Empty"
 
     def need_member(self, member_id: str) -> ShareMember:
-        """The member; a new one is put there, which is more than one put for Kafka's map when it becomes another right after."""
+        """Return the member, adding a new one.
+
+        Adding it first changes the order of Kafka's map, compared to one put.
+        """
         if member_id not in self.members:
             self.members[member_id] = ShareMember(member_id=member_id)
         return self.members[member_id]
@@ -92,19 +92,19 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
         )
 
     def remove_member(self, member_id: str) -> None:
-        """Remove a member that is there."""
+        """Remove an existing member."""
         old = self.members.pop(member_id)
         self._recount(old.metadata.subscribed_topic_names, ())
 
     def _recount(self, old: tuple[str, ...], new: tuple[str, ...]) -> None:
-        """Count the names, as Kafka does: all old ones down, then all new ones up, also where they are the same.
+        """Count a member's topics as Kafka does: old ones down, then new ones up, even if equal.
 
-        The order of its map tells.
+        The order of Kafka's map depends on it.
         """
         counts = self.topic_subscribers
         may_grow = (len(counts) + 1) * 3 > counts.slots * 4
         if old is new and not may_grow:
-            if self._counted_last is not new:  # otherwise the newest are these names in this order already
+            if self._counted_last is not new:  # else these names are the newest already, in this order
                 alone = [name for name in copied_set(new) if counts[name] == 1]
                 for name in alone:
                     del counts[name]
@@ -113,7 +113,7 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
             return
         after = copied_set(new)
         appeared = [name for name in after if name not in counts]
-        # What goes in which order does not matter, unless the map grows meanwhile.
+        # The order of removals matters only if the map grows meanwhile.
         down = counted_down(
             counts, copied_set(old) if may_grow else tuple(dict.fromkeys(old)), 0, lambda count: count - 1
         )

@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071), as their records tell them."""
+"""Streams groups (KIP-1071) as stored in records."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -16,17 +16,15 @@ from quorate.coordinator.state.modern import LEFT, ModernGroup
 __all__ = ["StreamsGroup", "StreamsMember"]
 
 STABLE = 1
-"""The state in a member's record: unlike those of consumer groups, these count from 1 (2 unrevoked,
-3 unreleased tasks).
+"""The member state Stable in records.
+
+Unlike those of consumer groups, the numbers start at 1 (2 unrevoked, 3 unreleased tasks).
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsMember:
-    """A member: what it announced, and the tasks that it runs or has to give up.
-
-    Either may be missing where a compacted log begins.
-    """
+    """A member with its metadata and current tasks; a compacted log may lack either."""
 
     member_id: str
     metadata: StreamsGroupMemberMetadataValue | None = None
@@ -34,19 +32,19 @@ class StreamsMember:
 
     @property
     def epoch(self) -> int:
-        """The epoch that it has reached; 0 before its first tasks."""
+        """The epoch that it reached; 0 before its first tasks."""
         return 0 if self.current is None else self.current.member_epoch
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it runs exactly what the target assignment of that epoch gives it."""
+        """Return whether it has exactly its target tasks of that epoch."""
         return self.epoch == epoch and self.current is not None and self.current.state == STABLE
 
-    def at(self, value: StreamsGroupCurrentMemberAssignmentValue) -> "StreamsMember":
-        """As the record of its current assignment has it."""
+    def with_assignment(self, value: StreamsGroupCurrentMemberAssignmentValue) -> "StreamsMember":
+        """Return the member with the current assignment of a record."""
         return replace(self, current=value)
 
-    def gone(self) -> "StreamsMember":
-        """After a tombstone of that record."""
+    def without_assignment(self) -> "StreamsMember":
+        """Return the member after a tombstone of its current assignment."""
         return replace(self, current=_NOTHING)
 
 
@@ -82,12 +80,12 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMember
         return "streams"
 
     def put_metadata(self, value: StreamsGroupMetadataValue) -> None:
-        """Also keeps all that the record has."""
+        """Set the group epoch; also keeps the whole record."""
         super().put_metadata(value)
         self.metadata = value
 
     def put_target(self, member_id: str, value: StreamsGroupTargetAssignmentMemberValue | None) -> None:
-        """Take a member's tasks; `None`: it has none any more."""
+        """Set a member's target tasks; `None` for a deletion."""
         if value is None:
             self.targets.pop(member_id, None)
         else:
@@ -95,7 +93,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMember
 
     @property
     def topics(self) -> set[str]:
-        """The topics of its topology, whose hash it keeps: sources, and internal ones (by which it repartitions, and changelogs)."""
+        """The source and internal topics of its topology, which the metadata hash covers."""
         subtopologies = () if self.topology is None else self.topology.subtopologies
         internal = {
             topic.name
@@ -106,7 +104,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMember
 
     @property
     def state(self) -> str:
-        """As of other groups; NotReady while the topology has not been found valid (`validated_topology_epoch`)."""
+        """As for other groups; NotReady until its topology is validated."""
         validated = -1 if self.metadata is None else self.metadata.validated_topology_epoch
         if self.members and (self.topology is None or self.topology.epoch != validated):
             return "NotReady"

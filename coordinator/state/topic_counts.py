@@ -1,4 +1,4 @@
-"""Counting a member's topics up or down, of which it may name 100,000: no step of Python's is taken for each."""
+"""Subscriber counts per topic, updated without a Python step for each of up to 100,000 topics."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat
@@ -12,22 +12,22 @@ C = TypeVar("C")
 
 
 def recounted(counts: Mapping[str, C], topics: Collection[str], nothing: C, change: Callable[[C], C]) -> dict[str, C]:
-    """The new counts of different topics, in the order given.
+    """Return the new counts of distinct topics, in the order given.
 
-    `nothing`: the count of a topic that is not in `counts`; `change`: is called for each count that
-    occurs.
+    `nothing`: the count of a topic that is not in `counts`. `change`: called once for each distinct
+    count.
     """
     found = list(map(counts.get, topics, repeat(nothing)))
     becomes = {count: change(count) for count in set(found)}
-    if len(becomes) == 1:  # as most often
+    if len(becomes) == 1:  # the usual case
         return dict.fromkeys(topics, *becomes.values())
     return dict(zip(topics, map(becomes.__getitem__, found), strict=True))
 
 
 class Down(NamedTuple, Generic[C]):
-    """Topics that are counted down: the new counts of those that stay, and those that are gone.
+    """Topics that are counted down: new counts of the remaining ones, and the removed ones.
 
-    `gone_first`: how many are gone before the first that stays.
+    `gone_first`: number of topics removed before the first remaining one.
     """
 
     fewer: dict[str, C]
@@ -35,7 +35,7 @@ class Down(NamedTuple, Generic[C]):
     gone_first: int
 
     def apply(self, counts: TimelineMap[str, C]) -> None:
-        """Change the counts one after the other, as the size of Kafka's map depends on the order."""
+        """Change the counts one by one, as the size of Kafka's map depends on the order."""
         for name in self.gone[: self.gone_first]:
             del counts[name]
         counts.put_all(self.fewer)
@@ -44,7 +44,7 @@ class Down(NamedTuple, Generic[C]):
 
 
 def counted_down(counts: Mapping[str, C], topics: Sequence[str], nothing: C, change: Callable[[C], C]) -> Down[C]:
-    """Count different topics down, each of which is in `counts`; one that comes to `nothing` is gone."""
+    """Count distinct topics of `counts` down; those that reach `nothing` are removed."""
     found = recounted(counts, topics, nothing, change)
     fewer = {name: count for name, count in found.items() if count != nothing}
     gone = [name for name in found if name not in fewer]
@@ -52,9 +52,9 @@ def counted_down(counts: Mapping[str, C], topics: Sequence[str], nothing: C, cha
 
 
 class Recount(NamedTuple):
-    """What becomes of the counts of topics: of those that are counted down, and the new counts of those that are counted up.
+    """Changes of topic counts: those counted down, and new counts of those counted up.
 
-    `new`: those that are there for the first time.
+    `new`: topics that had no count.
     """
 
     down: Down[tuple[int, int]]
@@ -63,7 +63,7 @@ class Recount(NamedTuple):
 
 
 def recount(counts: Mapping[str, tuple[int, int]], old: Iterable[str], new: Iterable[str], *, regex: bool) -> Recount:
-    """What becomes of the counts when the `new` topics are named, or matched, in the place of the `old` ones."""
+    """Return the changes of counts when subscribed or matched topics change from `old` to `new`."""
     before, after = dict.fromkeys(old), dict.fromkeys(new)
     left = [name for name in before if name not in after and name in counts]
     came = [name for name in after if name not in before]
@@ -76,6 +76,6 @@ def recount(counts: Mapping[str, tuple[int, int]], old: Iterable[str], new: Iter
 
 
 def changed(count: tuple[int, int], change: int, *, regex: bool) -> tuple[int, int]:
-    """How many members name a topic, and how many resolved expressions match it, after one of these more or less; never below 0."""
+    """Return a topic's counts of members and regexes after one of them changes; never below 0."""
     by_name, by_regex = count
     return (by_name, max(by_regex + change, 0)) if regex else (max(by_name + change, 0), by_regex)

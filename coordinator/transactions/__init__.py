@@ -1,4 +1,4 @@
-"""Transactions (KIP-98, KIP-360, KIP-890): what the coordinator of a partition of `__transaction_state` knows and decides.
+"""The transaction coordinator of a partition of `__transaction_state` (KIP-98, KIP-360, KIP-890).
 
-`shard` has the coordinator, `records` what it writes.
+`shard` has the coordinator, `records` its records.
 """

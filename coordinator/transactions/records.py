@@ -1,4 +1,7 @@
-"""Transactions as records of `__transaction_state`, and back: what Kafka's coordinators write, in their order of partitions (a HashSet, grouped in a HashMap)."""
+"""Conversion of transactions to records of `__transaction_state` and back.
+
+Partitions are in Kafka's order (a HashSet, grouped in a HashMap).
+"""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,7 +15,7 @@ __all__ = ["ENDED", "STATUS_NAMES", "Status", "Transaction", "record_of", "tombs
 
 
 class Status(IntEnum):
-    """States of a transaction, by Kafka's numbers."""
+    """Transaction states, by Kafka's numbers."""
 
     EMPTY = 0
     ONGOING = 1
@@ -25,7 +28,7 @@ class Status(IntEnum):
 
 
 ENDED = {Status.PREPARE_COMMIT: Status.COMPLETE_COMMIT, Status.PREPARE_ABORT: Status.COMPLETE_ABORT}
-"""What a transaction is once its markers are written."""
+"""The state after the markers are written."""
 
 STATUS_NAMES = {
     Status.EMPTY: "Empty",
@@ -41,13 +44,12 @@ STATUS_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """What is known of a transactional id.
+    """The state of a transactional id.
 
     `partitions`: (topic, partition) of the open transaction, in the order in which they were added.
-
-    `previous_producer_id`: what `producer_id` was before the last change; `next_producer_id`: what
-    it will be once the transaction has ended, -1: the same; `last_epoch`: the epoch before the last
-    one, not in the log; `version`: that of transactions as the client knows them (2: KIP-890).
+    `previous_producer_id`: the producer id before the last change. `next_producer_id`: the producer
+    id after the transaction, -1 for the same. `last_epoch`: the previous epoch, not in the log.
+    `version`: the client's transaction version (2: KIP-890).
     """
 
     transactional_id: str
@@ -70,7 +72,7 @@ class Transaction:
 
 
 def record_of(one: Transaction, version: int) -> CoordinatorRecord:
-    """The record that says so.
+    """Return the record of a transactional id.
 
     `version`: 1 if the feature `transaction.version` is at least 1, else 0.
     """
@@ -99,7 +101,7 @@ def record_of(one: Transaction, version: int) -> CoordinatorRecord:
 
 
 def tombstone_of(transactional_id: str) -> CoordinatorRecord:
-    """The record that forgets a transactional id."""
+    """Return the tombstone of a transactional id."""
     return CoordinatorRecord(key=_key(transactional_id), value=None, version=None, topic=TRANSACTION_STATE)
 
 
@@ -108,7 +110,7 @@ def _key(transactional_id: str) -> TransactionLogKey:
 
 
 def transaction_of(key: TransactionLogKey, value: TransactionLogValue) -> Transaction:
-    """What a record says."""
+    """Return the transaction of a record. Raises `ValueError` for an unknown state."""
     status = Status(value.transaction_status)
     listed = () if status is Status.EMPTY else value.transaction_partitions or ()
     return Transaction(

@@ -1,9 +1,8 @@
-"""`TransactionShard`: the transaction coordinator of one partition of `__transaction_state` (KIP-98, KIP-360, KIP-890).
+"""`TransactionShard`: a partition's transaction coordinator (KIP-98, KIP-360, KIP-890).
 
-A change is a record that is written first. A transaction ends in three steps: the decision is
-written, then the markers in the transaction's partitions, then that it has ended. From the decision
-on it does end: what fails is tried again, also by the next leader, which aborts transactions whose
-time is over, too.
+Each change is written before it takes effect. A transaction ends in three steps: the decision is
+written, then the markers in the transaction's partitions, then the completion. After the decision,
+failed steps are retried, also by the next leader. Transactions that time out are aborted.
 """
 
 from collections import deque
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["TransactionHost", "TransactionShard"]
 
 RETRY_MS = 100
-"""What could not be written is tried again so often."""
+"""Delay before a failed write is retried."""
 
 _LAST_EPOCH = 0x7FFF - 1
 
@@ -46,7 +45,7 @@ Producer = tuple[int, int]
 
 
 class TransactionHost(Protocol):
-    """What transaction coordinators get from the process that hosts them."""
+    """What the hosting process provides to transaction coordinators."""
 
     @property
     def record_version(self) -> int:
@@ -62,26 +61,26 @@ class TransactionHost(Protocol):
 
     @property
     def behaviour(self) -> Behaviour:
-        """What the release of Kafka does."""
+        """The behaviour of the release of Kafka."""
 
     def new_producer_id(self) -> int:
-        """An id that no producer has had. Raises `ApiError`."""
+        """Return a new producer id. Raises `ApiError`."""
 
     def write_markers(self, transaction: Transaction, coordinator_epoch: int) -> None:
-        """Write the markers of a transaction that is about to end, to all of its partitions.
+        """Write the markers of a prepared transaction to all of its partitions.
 
         Raises `AppendError`.
         """
 
     def note(self, text: str) -> None:
-        """Tell the owner."""
+        """Report something to the owner of the cluster."""
 
 
 @dataclass
 class TransactionShard:
-    """What is known of the transactional ids of a partition.
+    """The state of a partition's transactional ids.
 
-    `coordinator_epoch`: the leader epoch, which markers have.
+    `coordinator_epoch`: the leader epoch, which is in markers.
     """
 
     host: TransactionHost
@@ -93,12 +92,12 @@ class TransactionShard:
         self.by_id: dict[str, Transaction] = {}
         self.timers = Timers()
         self.tasks: deque[Task] = deque()
-        self._failed: set[str] = set()  # of which the owner knows that something could not be written
+        self._failed: set[str] = set()  # transactional ids with a reported write failure
 
-    # ---- what producers ask for
+    # ---- requests of producers
 
     def fence(self, transactional_id: str, timeout_ms: int, producer: Producer, now_ms: int) -> Result[None]:
-        """The first step of InitProducerId: end the open transaction of those that had the id before.
+        """First step of InitProducerId: end the open transaction of a previous producer.
 
         Raises `ApiError`.
         """
@@ -115,20 +114,17 @@ class TransactionShard:
         return Result()
 
     def begin(self, transactional_id: str, timeout_ms: int, producer: Producer, now_ms: int) -> Result[Producer]:
-        """The second step of InitProducerId: a producer begins.
-
-        Gives its id and epoch. Raises `ApiError`.
-        """
+        """Second step of InitProducerId: return the producer id and epoch. Raises `ApiError`."""
         producer_id, epoch = producer
         found = self.by_id.get(transactional_id)
         if found is None:
             fresh = self.host.new_producer_id()
             found = Transaction(transactional_id=transactional_id, producer_id=fresh, epoch=-1, timeout_ms=timeout_ms)
         elif found.status in ENDED:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)  # the markers are yet to come; clients ask again
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)  # markers are not written yet; clients retry
         if producer_id < 0 or producer_id != found.producer_id or epoch != found.last_epoch:
-            found = self._raised(found)  # else the same request again: the producer did not get the response
-            if producer_id < 0:  # a new producer, so that the one before it is fenced (KIP-360)
+            found = self._raised(found)  # else a retry after a lost response
+            if producer_id < 0:  # a new producer fences the previous one (KIP-360)
                 found = replace(found, last_epoch=-1)
         start_ms = -1 if self.host.behaviour.forgets_start else found.start_ms
         return self._put(
@@ -144,9 +140,9 @@ class TransactionShard:
         *,
         version: int,
     ) -> Result[Producer]:
-        """Partitions that the transaction writes to, which begins with them.
+        """Add partitions to the transaction, starting it if needed.
 
-        Raises `ApiError`. `version`: of transactions, that the client knows.
+        `version`: the client's transaction version. Raises `ApiError`.
         """
         found = self._checked(transactional_id, producer)
         if found.status in ENDED:
@@ -155,7 +151,7 @@ class TransactionShard:
         known = () if begins else found.partitions
         already = frozenset(known)
         more = tuple(one for one in dict.fromkeys(partitions) if one not in already)
-        if not more and not begins:  # naming none begins a transaction, too
+        if not more and not begins:  # a request without partitions starts a transaction, too
             return Result(response=producer)
         start_ms = now_ms if begins else found.start_ms
         return self._put(
@@ -165,7 +161,7 @@ class TransactionShard:
         )
 
     def check_open(self, transactional_id: str, producer: Producer, where: tuple[str, int]) -> None:
-        """Raises `ApiError` unless the producer's open transaction has the partition (KIP-890)."""
+        """Raise `ApiError` unless the producer's open transaction has the partition (KIP-890)."""
         found = self._checked(transactional_id, producer)
         if found.status is not Status.ONGOING or where not in found.partitions:
             raise ApiError(ErrorCode.TRANSACTION_ABORTABLE)
@@ -173,24 +169,22 @@ class TransactionShard:
     def end(
         self, transactional_id: str, producer: Producer, now_ms: int, *, commit: bool, raise_epoch: bool
     ) -> Result[Producer]:
-        """EndTxn: commit or abort.
+        """Commit or abort the transaction (EndTxn). Returns the producer's next id and epoch.
 
-        Gives the producer's id and epoch from now on. With `raise_epoch` the epoch goes up with
-        each end (KIP-890). Raises `ApiError`.
+        `raise_epoch`: increment the epoch with each end (KIP-890). Raises `ApiError`.
         """
         producer_id, epoch = producer
         found = self.by_id.get(transactional_id)
         if found is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        # Whoever repeats a request that raised the epoch has the epoch before it, or the id before
-        # it, with its last epoch.
+        # A retry of a request that incremented the epoch has the previous epoch, or the previous id
+        # with its last epoch.
         rotated = producer_id == found.previous_producer_id and epoch == _LAST_EPOCH and found.epoch == 0
         again = raise_epoch and (rotated or epoch == found.epoch - 1)
         if producer_id != found.producer_id and not (again and rotated):
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         ending, has_ended = found.status in ENDED, found.status in ENDED.values()
-        # Of an end under way that is repeated the epoch was raised already; another end has to wait
-        # for it.
+        # The epoch was incremented already for a retry of the current end; another end has to wait.
         expected = found.epoch - 1 if ending and raise_epoch else found.epoch
         if epoch != expected and not (has_ended and again):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
@@ -210,7 +204,7 @@ class TransactionShard:
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
         return self._end(found, now_ms, commit=commit)
 
-    # ---- the steps
+    # ---- steps
 
     def _checked(self, transactional_id: str, producer: Producer) -> Transaction:
         found = self.by_id.get(transactional_id)
@@ -221,18 +215,18 @@ class TransactionShard:
         return found
 
     def _raised(self, found: Transaction) -> Transaction:
-        """With the next epoch, or another producer id when there is none."""
+        """Return the transaction with the next epoch, or with a new producer id if none is left."""
         if found.epoch >= _LAST_EPOCH:
             return replace(found, producer_id=self.host.new_producer_id(), epoch=0, last_epoch=found.epoch)
         return replace(found, epoch=found.epoch + 1, last_epoch=found.epoch)
 
     def _end(self, found: Transaction, now_ms: int, *, commit: bool) -> Result[Producer]:
-        """The decision. The markers follow when it is written."""
+        """Write the decision; the markers follow."""
         was = self.by_id[found.transactional_id]
         prepared = replace(found, status=Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT)
         if prepared.producer_id != was.producer_id:
-            # The old id wrote the records, so the markers have it, with its very last epoch; the
-            # new one counts after them (KIP-890).
+            # The markers have the old id, which wrote the records, with its very last epoch; the
+            # new id applies after them (KIP-890).
             prepared = replace(
                 prepared, producer_id=was.producer_id, epoch=_LAST_EPOCH + 1, next_producer_id=prepared.producer_id
             )
@@ -245,9 +239,9 @@ class TransactionShard:
         self.tasks.append(Task(name="markers", operation=partial(self._complete, prepared.transactional_id)))
 
     def _complete(self, transactional_id: str, now_ms: int) -> Result[Producer]:
-        """Write the markers, then that the transaction has ended.
+        """Write the markers, then that the transaction is complete.
 
-        If that fails, it is tried again in a moment; the owner is told once.
+        A failure is reported once, and retried after `RETRY_MS`.
         """
         prepared = self.by_id.get(transactional_id)
         if prepared is None or prepared.status not in ENDED:
@@ -257,9 +251,7 @@ class TransactionShard:
             ended = replace(ended, producer_id=prepared.next_producer_id, epoch=0)
 
         def again(error: object) -> None:
-            self._tell_once(
-                transactional_id, f"markers of {transactional_id} could not be written, and will be: {error}"
-            )
+            self._report_once(transactional_id, f"cannot write markers of {transactional_id}, will retry: {error}")
             self.timers.schedule(
                 _timer_key(transactional_id),
                 now_ms + RETRY_MS,
@@ -272,16 +264,16 @@ class TransactionShard:
         except AppendError as error:
             again(error)
             return Result()
-        result = self._put(ended, now_ms, then=self._tell_of_end)
+        result = self._put(ended, now_ms, then=self._report_end)
         result.on_failed = lambda code: again(ErrorCode(code).name)
         return result
 
-    def _tell_of_end(self, ended: Transaction) -> None:
+    def _report_end(self, ended: Transaction) -> None:
         if ended.transactional_id in self._failed:
             self._failed.discard(ended.transactional_id)
-            self.host.note(f"markers of {ended.transactional_id} are written")
+            self.host.note(f"markers of {ended.transactional_id} were written")
 
-    def _tell_once(self, transactional_id: str, text: str) -> None:
+    def _report_once(self, transactional_id: str, text: str) -> None:
         if transactional_id not in self._failed:
             self._failed.add(transactional_id)
             self.host.note(text)
@@ -295,23 +287,23 @@ class TransactionShard:
         )
 
     def _time_out(self, transactional_id: str, now_ms: int) -> Result[Producer]:
-        """The transaction took longer than its producer said: it is aborted, and the producer fenced."""
+        """Abort the transaction after its timeout, and fence the producer."""
         found = self.by_id.get(transactional_id)
         if found is None or found.status is not Status.ONGOING:
             return Result()
-        failed = f"transaction {transactional_id} could not be aborted, and will be: "
+        failed = f"cannot abort transaction {transactional_id}, will retry: "
         try:
             result = self._end(self._raised(found), now_ms, commit=False)
-        except ApiError as error:  # no other producer id is to be had
-            self._tell_once(transactional_id, f"{failed}{error}")
+        except ApiError as error:  # no new producer id
+            self._report_once(transactional_id, f"{failed}{error}")
             raise
-        result.on_failed = lambda code: self._tell_once(transactional_id, f"{failed}{ErrorCode(code).name}")
+        result.on_failed = lambda code: self._report_once(transactional_id, f"{failed}{ErrorCode(code).name}")
         return result
 
     def _put(
         self, found: Transaction, now_ms: int, *, then: Callable[[Transaction], None] | None = None
     ) -> Result[Producer]:
-        """Write what is known of an id from now on, and know it when that is written."""
+        """Write the state of a transactional id, which takes effect when it is written."""
         was = self.by_id.get(found.transactional_id)
         previous = found.producer_id if was is None else was.producer_id
         found = replace(found, updated_ms=now_ms, previous_producer_id=previous)
@@ -324,14 +316,14 @@ class TransactionShard:
         return Result(
             response=(found.producer_id, found.epoch),
             records=[record_of(found, self.host.record_version)],
-            replay=False,  # records do not tell all of it
+            replay=False,  # records do not have all fields
             on_appended=appended,
         )
 
-    # ---- what a runtime asks of a shard
+    # ---- the interface of `Shard`
 
     def handle(self, request: Message, context: RequestContext) -> Result[Any]:
-        """There are no requests: the broker's APIs call the methods above (`PartitionRuntime.run`)."""
+        """Raise `KeyError`: the broker's APIs call the methods above (`PartitionRuntime.run`)."""
         raise KeyError(type(request).__name__)
 
     def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> NoReturn:
@@ -346,10 +338,9 @@ class TransactionShard:
         producer_id: int | None = -1,
         strict: bool = False,
     ) -> None:
-        """Apply a record of the log.
+        """Apply a record of the log, skipping unknown ones as Kafka does.
 
-        Raises `ReplayError` for a status that does not exist. As Kafka's, it skips what it does not
-        know.
+        Raises `ReplayError` for an unknown transaction state.
         """
         known = as_kafka_reads(record)
         if known is None or not isinstance(known.key, TransactionLogKey):
@@ -363,17 +354,17 @@ class TransactionShard:
             self.by_id.pop(known.key.transactional_id, None)
 
     def replay_columns(self, blocks: "Iterator[RawBlock]") -> None:
-        """See `reads_columns`."""
+        """Not supported, see `reads_columns`."""
         raise NotImplementedError
 
     def written(self) -> None:
-        """Nothing is kept for failed writes."""
+        """Do nothing, as no state depends on writes."""
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """Nobody commits to this topic in a transaction."""
+        """Do nothing, as no transaction writes to this topic."""
 
     def loaded(self, now_ms: int) -> Result[None]:
-        """Transactions that were about to end go on ending, and open ones time out."""
+        """Resume ending transactions, and start the timeouts of open ones."""
         for found in self.by_id.values():
             if found.status in ENDED:
                 self._complete_soon(found)
@@ -382,18 +373,18 @@ class TransactionShard:
         return Result()
 
     def unloaded(self) -> None:
-        """Another broker coordinates the partition from now on."""
+        """Drop pending tasks, as another broker becomes the coordinator."""
         self.tasks.clear()
 
     def take_image(
         self, image: MetadataImage, now_ms: int, delta: MetadataDelta | None = None
     ) -> tuple[MetadataDelta, list[Result[None]]]:
-        """Transactions do not depend on metadata."""
+        """Set the image; no transaction depends on metadata."""
         self.image = image
         return delta or MetadataDelta.between(image, image), []
 
     def clean_up(self, now_ms: int) -> Result[None]:
-        """Forget ids that nobody used for `transactional.id.expiration.ms`, unless their transaction is open."""
+        """Expire idle ids without a transaction after `transactional.id.expiration.ms`."""
         before_ms = now_ms - self.host.expiration_ms
         idle = [
             one.transactional_id
@@ -408,7 +399,7 @@ def _timer_key(transactional_id: str) -> str:
 
 
 def _may_resume(found: Transaction, producer_id: int, epoch: int) -> bool:
-    """KIP-360: a producer that knows its id and epoch may go on with them."""
+    """Return whether a producer may continue with its id and epoch (KIP-360)."""
     if producer_id == found.producer_id:
         return epoch in (found.epoch, found.last_epoch)
     return producer_id == found.previous_producer_id

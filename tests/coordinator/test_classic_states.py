@@ -27,7 +27,7 @@ def test_a_group_comes_only_into_states_that_the_table_allows(old: ClassicState,
         group.transition_to(new, 5)
         assert (group.previous_phase, group.phase, group.since_ms) == (old, new, 5)
     else:
-        with pytest.raises(IllegalTransition, match=f"{old.value} and cannot become {new.value}"):
+        with pytest.raises(IllegalTransition, match=f"cannot change from {old.value} to {new.value}"):
             group.transition_to(new, 5)
         assert group.phase is old
 

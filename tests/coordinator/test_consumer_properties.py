@@ -29,7 +29,7 @@ def described(state: CoordinatorState) -> dict[str, Any]:
             "topics": dict(group.topic_subscribers),
             "expressions": list(group.regex_subscribers.ordered()),
             "votes": dict(group.assignor_votes),
-            "alike": group.subscribes_alike,
+            "alike": group.is_homogeneous,
         }
         for group_id, group in state.groups.ordered()
         if isinstance(group, ConsumerGroup)

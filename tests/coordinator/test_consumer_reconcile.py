@@ -141,7 +141,7 @@ def test_members_in_unknown_states_join_again_unless_they_own_nothing() -> None:
         with pytest.raises(ApiError) as caught:
             reconcile(member(UNKNOWN, 0), situation(0, owned=owned))
         assert caught.value.code == ErrorCode.FENCED_MEMBER_EPOCH
-        assert str(caught.value) == "member m is in a state that is not known here; it has to join again"
+        assert str(caught.value) == "member m is in an unknown state; it must rejoin"
 
 
 def test_a_member_that_is_where_it_should_be_is_not_touched() -> None:
@@ -178,7 +178,7 @@ def test_a_member_without_topics_gives_up_everything_and_a_new_one_stays_as_it_i
 
 def test_a_move_that_the_table_does_not_have_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TRANSITIONS, STABLE, frozenset())  # type: ignore[call-overload]
-    with pytest.raises(AssertionError, match="member m cannot go from STABLE to UNREVOKED_PARTITIONS"):
+    with pytest.raises(AssertionError, match="member m cannot change from STABLE to UNREVOKED_PARTITIONS"):
         reconcile(member(STABLE, 0, 1), situation(1))
 
 

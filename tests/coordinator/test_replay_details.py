@@ -36,7 +36,7 @@ def test_a_partition_has_one_owner_at_an_epoch() -> None:
     log.group_at(5)
     log.current("a", 3, 0)
     for epoch in (2, 3):
-        with refused(f"group g: partition {T}-0 is given at epoch {epoch}, but has an owner at epoch 3"):
+        with refused(f"group g: partition {T}-0 is assigned at epoch {epoch}, but its owner has epoch 3"):
             log.current("b", epoch, 0)
     log.current("c", 4, 0)
     assert log.group.partition_epoch(T, 0) == 4
@@ -116,22 +116,22 @@ def test_what_is_known_of_members_is_found_out_again_when_they_change_not_when_m
     log = Log()
     log.group_at(1)
     log.write("MemberMetadata", member(subscribed_topic_names=("a",)), "g", "m")
-    assert log.group.subscribes_alike is True
+    assert log.group.is_homogeneous is True
     log.write("MemberMetadata", member(subscribed_topic_names=("b",)), "g", "n")
-    assert log.group.subscribes_alike is False
+    assert log.group.is_homogeneous is False
     log.write("CurrentMemberAssignment", None, "g", "n")
     log.write("MemberMetadata", None, "g", "n")
-    assert log.group.subscribes_alike is True
+    assert log.group.is_homogeneous is True
     log.write("MemberMetadata", member(subscribed_topic_regex="x.*"), "g", "m")
     value = consumer.ConsumerGroupRegularExpressionValue(topics=("x1",), version=1, timestamp=2)
     log.write("RegularExpression", value, "g", "x.*")
-    assert log.group.subscribes_alike is True
+    assert log.group.is_homogeneous is True
     other = consumer.ConsumerGroupRegularExpressionValue(topics=("x1",), version=1, timestamp=2)
     log.write("RegularExpression", other, "g", "y.*")  # matches the same topic, so it is counted twice
     assert dict(log.group.topic_subscribers) == {"x1": (0, 2)}
-    assert log.group.subscribes_alike is True
+    assert log.group.is_homogeneous is True
     log.write("MemberMetadata", member(subscribed_topic_regex="x.*", rack_id="r"), "g", "m")
-    assert log.group.subscribes_alike is False
+    assert log.group.is_homogeneous is False
 
 
 def test_a_new_group_is_due_for_everything() -> None:
@@ -277,8 +277,8 @@ def test_loaders_of_kafka_4_0_skip_streams_groups_and_refuse_share_groups() -> N
     record = Log("streams").record("Metadata", None)
     for _ in range(2):
         state.replay(record, strict=True)
-    assert state.skipped == {"StreamsGroupMetadataKey is not known to this release of Kafka": 2}
-    with refused("ShareGroupMetadataKey of Kafka 4.1 or later cannot be read by this release of Kafka"):
+    assert state.skipped == {"StreamsGroupMetadataKey is unknown to this release of Kafka": 2}
+    with refused("this release of Kafka cannot read ShareGroupMetadataKey of Kafka 4.1 or later"):
         state.replay(Log("share").record("Metadata", None), strict=True)
     log = Log(state=state)
     log.group_at(1)

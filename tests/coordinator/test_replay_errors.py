@@ -20,17 +20,17 @@ def test_a_group_is_not_deleted_while_there_is_something_in_it(kind: str) -> Non
     log = Log(kind)
     log.group_at(3)
     log.current("m", 3)
-    with refused("group g is deleted while it has members"):
+    with refused("group g: tombstone while it has members"):
         log.write("Metadata", None)
     log.write("CurrentMemberAssignment", None, "g", "m")
     log.write("MemberMetadata", None, "g", "m")
     log.target_at(3)
     log.target("m")
     told = "target assignments" if kind != "streams" else "a target assignment epoch"
-    with refused(f"group g is deleted while it has {told}"):
+    with refused(f"group g: tombstone while it has {told}"):
         log.write("Metadata", None)
     log.write("TargetAssignmentMember", None, "g", "m")
-    with refused("group g is deleted while it has a target assignment epoch"):
+    with refused("group g: tombstone while it has a target assignment epoch"):
         log.write("Metadata", None)
     log.write("TargetAssignmentMetadata", None)
     log.write("Metadata", None)
@@ -43,7 +43,7 @@ def test_a_target_goes_before_its_epoch(kind: str) -> None:
     log.group_at(3)
     log.target_at(3)
     log.target("m")
-    with refused("group g: the target assignment is deleted while members have one"):
+    with refused("group g: tombstone of the target assignment while members have targets"):
         log.write("TargetAssignmentMetadata", None)
     assert log.group.assignment_epoch == 3
     log.write("TargetAssignmentMember", None, "g", "m")
@@ -57,10 +57,10 @@ def test_a_member_leaves_before_it_is_removed(kind: str) -> None:
     log.group_at(3)
     log.current("m", 2)
     log.target("m")
-    with refused("group g: member m is removed at epoch 2"):
+    with refused("group g: tombstone of member m at epoch 2"):
         log.write("MemberMetadata", None, "g", "m")
     log.write("CurrentMemberAssignment", None, "g", "m")
-    with refused("group g: member m is removed while it has a target assignment"):
+    with refused("group g: tombstone of member m while it has a target assignment"):
         log.write("MemberMetadata", None, "g", "m")
     log.write("TargetAssignmentMember", None, "g", "m")
     log.write("MemberMetadata", None, "g", "m")
@@ -136,8 +136,8 @@ def test_what_is_left_out_is_counted_by_its_reason() -> None:
         log.write("Metadata", None, strict=False)
     log.write("MemberMetadata", None, "g", "m", strict=False)
     assert log.state.skipped == {
-        "group g is deleted while it has members": 3,
-        "group g: member m is removed at epoch 1": 1,
+        "group g: tombstone while it has members": 3,
+        "group g: tombstone of member m at epoch 1": 1,
     }
 
 
@@ -174,5 +174,5 @@ def test_records_of_other_topics_are_refused() -> None:
     log = Log()
     record = log.record("Metadata", None)
     elsewhere = CoordinatorRecord(key=record.key, value=None, version=None, topic="__share_group_state")
-    with refused("ConsumerGroupMetadata is a record of __share_group_state"):
+    with refused("ConsumerGroupMetadata belongs to topic __share_group_state"):
         log.state.replay(elsewhere, strict=True)

@@ -12,7 +12,7 @@ from quorate.coordinator.state import (
     CoordinatorState,
     ShareGroup,
 )
-from quorate.coordinator.state.consumer import subscribe_alike
+from quorate.coordinator.state.consumer import is_homogeneous
 from quorate.coordinator.state.topic_index import TopicIndex
 from tests.coordinator.single_records import Log, member
 
@@ -94,13 +94,13 @@ def test_static_members_are_found_by_their_instance_until_another_has_it() -> No
 
 
 def test_members_subscribe_alike_by_the_same_names_or_by_one_expression() -> None:
-    assert subscribe_alike({}, {"a": (2, 0), "b": (2, 0)}, 2)
-    assert not subscribe_alike({}, {"a": (2, 0), "b": (1, 0)}, 2)
-    assert subscribe_alike({"x": 2}, {"a": (0, 1)}, 2)
-    assert not subscribe_alike({"x": 1}, {"a": (0, 1)}, 2)
-    assert not subscribe_alike({"x": 2}, {"a": (1, 1)}, 2)
-    assert not subscribe_alike({"x": 2}, {"a": (0, 2)}, 2)
-    assert not subscribe_alike({"x": 2}, {"a": (1, 0)}, 2)
+    assert is_homogeneous({}, {"a": (2, 0), "b": (2, 0)}, 2)
+    assert not is_homogeneous({}, {"a": (2, 0), "b": (1, 0)}, 2)
+    assert is_homogeneous({"x": 2}, {"a": (0, 1)}, 2)
+    assert not is_homogeneous({"x": 1}, {"a": (0, 1)}, 2)
+    assert not is_homogeneous({"x": 2}, {"a": (1, 1)}, 2)
+    assert not is_homogeneous({"x": 2}, {"a": (0, 2)}, 2)
+    assert not is_homogeneous({"x": 2}, {"a": (1, 0)}, 2)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_the_option_is_set_by_a_name_in_kafkas_manner() -> None:
     assert CoordinatorConfig().group_consumer_client_assignors_enable is False
     assert CoordinatorConfig.from_properties({name: "true"}).group_consumer_client_assignors_enable is True
     assert CoordinatorConfig.from_properties({name: False}).group_consumer_client_assignors_enable is False
-    with pytest.raises(ConfigError, match=r"assignors\.enable cannot be 'yes'"):
+    with pytest.raises(ConfigError, match=r"invalid value .yes. for .*assignors\.enable"):
         CoordinatorConfig.from_properties({name: "yes"})
 
 

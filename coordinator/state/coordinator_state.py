@@ -1,11 +1,8 @@
-"""`CoordinatorState`: everything that one partition of `__consumer_offsets` says, record by record.
-
-Replaying a record is the only thing that changes it.
+"""`CoordinatorState`: the state of one partition of `__consumer_offsets`, changed by replay only.
 
 The rules are those of Kafka's loader (GroupMetadataManager and OffsetMetadataManager): which
-records make a group, what a tombstone takes away, and which records contradict those before them.
-Compaction may have removed any record that a later one of the same key replaced, so nothing is
-taken for granted.
+records create a group, what a tombstone removes, and which records contradict earlier ones.
+Compaction may have removed any record that was overwritten, so no record is required.
 """
 
 from collections import Counter
@@ -37,7 +34,7 @@ __all__ = ["CoordinatorState"]
 
 G = TypeVar("G", bound=CoordinatorGroup)
 
-_stored = tuple.__new__  # half the time of the call, which only puts the two into order
+_stored = tuple.__new__  # half the time of calling the class
 
 
 _SHARED_KEYS: Mapping[type[ModernGroup[Any, Any]], Sequence[type[Message]]] = {
@@ -63,20 +60,20 @@ _SHARED_KEYS: Mapping[type[ModernGroup[Any, Any]], Sequence[type[Message]]] = {
         streams.StreamsGroupTargetAssignmentMemberKey,
     ),
 }
-"""The five records that all new kinds of groups have: of the group, a member, what it has, the
-target assignment, and a member's target.
+"""The five record types that all new group types have.
+
+Group epoch, member metadata, current assignment, target epoch, and a member's target assignment.
 """
 
 
 class CoordinatorState:
     """Groups and offsets of one partition.
 
-    `skipped`: why records were left out, and how many. `topics`: which consumer and share groups
-    subscribe to a topic. `share_states`: by group, which partitions have share state, are about to
-    get it, or lose it (record type 15). `share_group_ids`: of all share groups that there is any
-    record of, also a tombstone. `untold` and `removed`: groups that were made or removed after the
-    last write, without a record. Brokers read the state as of that write: see `readable`.
-    `behaviour`: of the release whose loader is followed, by default the newest.
+    `skipped`: reason → number of skipped records. `topics`: the consumer and share groups that
+    subscribe to a topic. `share_states`: share state by group (record type 15). `share_group_ids`:
+    all share groups with a record or tombstone. `unwritten` and `removed`: groups created or
+    removed without a record since the last write. Reads see the state as of that write, see
+    `readable`. `behaviour`: of the release whose loader to follow, by default the newest.
     """
 
     def __init__(self, behaviour: Behaviour | None = None) -> None:
@@ -86,7 +83,7 @@ class CoordinatorState:
         self.topics = TopicIndex()
         self.share_states: TimelineMap[str, share.ShareGroupStatePartitionMetadataValue] = TimelineMap()
         self.share_group_ids: set[str] = set()
-        self.untold: set[str] = set()
+        self.unwritten: set[str] = set()
         self.removed: dict[str, CoordinatorGroup] = {}
         self.skipped: Counter[str] = Counter()
         self._replay: dict[type, Callable[..., None]] = {
@@ -115,19 +112,18 @@ class CoordinatorState:
         producer_id: int | None = -1,
         strict: bool = False,
     ) -> None:
-        """Take one record in.
+        """Apply one record.
 
-        `offset`: where it is in the log; `producer_id`: that of its batch if the batch is
-        transactional.
+        `offset`: its log offset. `producer_id`: of its batch, if transactional.
 
-        What is not understood, or contradicts what is there, is counted in `skipped` and changes
-        nothing; with `strict` it raises `ReplayError`, except for records of unknown types, which
-        Kafka's loader skips, too.
+        A record that cannot be decoded, or contradicts the state, is counted in `skipped` and
+        changes nothing. With `strict` it raises `ReplayError`, except for unknown record types,
+        which Kafka's loader skips, too.
         """
         try:
             if isinstance(record, CoordinatorRecord):
                 if record.topic != CONSUMER_OFFSETS:
-                    raise ReplayError(f"{record.name} is a record of {record.topic}")
+                    raise ReplayError(f"{record.name} belongs to topic {record.topic}")
                 if type(record.key) in (commits.OffsetCommitKey, commits.LegacyOffsetCommitKey):
                     self._offset(record.key, record.value, offset, -1 if producer_id is None else producer_id)
                 else:
@@ -146,63 +142,63 @@ class CoordinatorState:
             self.skipped[str(error)] += 1
 
     def _unknown(self, key: Any, value: Any) -> None:
-        """Older loaders skip what they don't know."""
-        self.skipped[f"{type(key).__name__} is not known to this release of Kafka"] += 1
+        """Skip a record, as older loaders skip unknown types."""
+        self.skipped[f"{type(key).__name__} is unknown to this release of Kafka"] += 1
 
     def _unreadable(self, key: Any, value: Any) -> None:
-        raise ReplayError(f"{type(key).__name__} of Kafka 4.1 or later cannot be read by this release of Kafka")
+        raise ReplayError(f"this release of Kafka cannot read {type(key).__name__} of Kafka 4.1 or later")
 
     def need_group(self, group_id: str) -> None:
-        """Have a group for offsets: if there is none, a classic one without members."""
+        """Create a classic group without members for offsets, unless the group exists."""
         if group_id not in self.groups:
             self.groups[group_id] = ClassicGroup(group_id)
 
-    def need_group_untold(self, group_id: str) -> None:
-        """Have a group for a commit of which nothing is written, as every partition is refused: it is there, but described and listed only once anything else was written."""
+    def need_unwritten_group(self, group_id: str) -> None:
+        """Create a hidden, empty group for a commit that was rejected in full.
+
+        It is described and listed only after the next write.
+        """
         if group_id not in self.groups:
             self.need_group(group_id)
             if self.behaviour.new_coordinator:
-                self.untold.add(group_id)
+                self.unwritten.add(group_id)
 
     def remove_unwritten(self, group_id: str) -> CoordinatorGroup:
-        """Remove a group without a record, and return it.
-
-        Until something is written, reads still find it.
-        """
+        """Remove a group without a record, and return it. Reads see it until the next write."""
         group = self.groups.pop(group_id)
         self.removed[group_id] = group
         return group
 
     def restore(self, group: CoordinatorGroup) -> None:
-        """Take back `remove_unwritten`."""
+        """Undo `remove_unwritten`."""
         self.removed.pop(group.group_id, None)
         self.groups[group.group_id] = group
 
     def readable(self, group_id: str) -> CoordinatorGroup | None:
-        """The group as a broker reads it: as of the last write."""
-        if group_id in self.untold:
+        """Return the group as reads see it: as of the last write."""
+        if group_id in self.unwritten:
             return self.removed.get(group_id)
         return self.groups.get(group_id) or self.removed.get(group_id)
 
     def all_readable(self) -> Iterator[CoordinatorGroup]:
-        """All groups as a broker reads them, in the order of Kafka's map."""
+        """Yield all groups as reads see them, in the order of Kafka's map."""
         for group_id, group in self.groups.ordered_with(self.removed):
-            if group_id not in self.untold or group is self.removed.get(group_id):
+            if group_id not in self.unwritten or group is self.removed.get(group_id):
                 yield group
 
     def written(self) -> None:
-        """Something was written: reads find the groups as they are."""
-        self.untold.clear()
+        """Take note of a write: reads see the current groups."""
+        self.unwritten.clear()
         self.removed.clear()
 
     def _control(self, record: ControlRecord, producer_id: int | None) -> None:
         if record.commits is not None and producer_id is not None:
             self.offsets.end_transaction(producer_id, commit=record.commits)
 
-    # Which group a record is about
+    # Group lookup
 
     def _group(self, cls: type[G], group_id: str) -> G | None:
-        """The group, if it is there. Raises `ReplayError` if it is of another kind."""
+        """Return the group, or `None`. Raises `ReplayError` if it has another type."""
         found = self.groups.get(group_id)
         if found is None or isinstance(found, cls):
             return found
@@ -210,8 +206,8 @@ class CoordinatorState:
             return None
         raise ReplayError(f"group {group_id} is a {found.kind.lower()} group, not a {cls.kind.lower()} group")
 
-    def _made(self, cls: type[G], group_id: str) -> G:
-        """The group, made if it is not there, or only for offsets."""
+    def _get_or_create(self, cls: type[G], group_id: str) -> G:
+        """Return the group, creating it if it is missing or only has offsets."""
         found = self._group(cls, group_id)
         if found is None:
             found = cls(group_id)
@@ -240,41 +236,43 @@ class CoordinatorState:
         else:
             self.groups[key.group] = ClassicGroup(key.group, value)
 
-    # What the new kinds of groups have in common
+    # All new group types
 
     def _metadata(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
         if value is None:
             self._delete(cls, key.group_id)
         else:
-            self._made(cls, key.group_id).put_metadata(value)
+            self._get_or_create(cls, key.group_id).put_metadata(value)
 
     def _member(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
         if value is not None:
-            group = self._made(cls, key.group_id)
+            group = self._get_or_create(cls, key.group_id)
             group.put_member(replace(group.need_member(key.member_id), metadata=value))
-        elif (found := self._gone(cls, key)) is not None:
+        elif (found := self._removable(cls, key)) is not None:
             found.remove_member(key.member_id)
 
     def _current(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
         if value is not None:
-            group = self._made(cls, key.group_id)
-            group.put_member(group.need_member(key.member_id).at(value))
+            group = self._get_or_create(cls, key.group_id)
+            group.put_member(group.need_member(key.member_id).with_assignment(value))
             return
         found = self._group(cls, key.group_id)
         left = None if found is None else found.members.get(key.member_id)
         if found is not None and left is not None:
-            found.put_member(left.gone())
+            found.put_member(left.without_assignment())
 
     def _target_metadata(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
         if value is not None:
-            self._made(cls, key.group_id).put_target_metadata(value)
+            self._get_or_create(cls, key.group_id).put_target_metadata(value)
         elif (group := self._group(cls, key.group_id)) is not None:
             if group.targets:
-                raise ReplayError(f"group {key.group_id}: the target assignment is deleted while members have one")
+                raise ReplayError(
+                    f"group {key.group_id}: tombstone of the target assignment while members have targets"
+                )
             group.put_target_metadata(None)
 
     def _target(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
-        group = self._group(cls, key.group_id) if value is None else self._made(cls, key.group_id)
+        group = self._group(cls, key.group_id) if value is None else self._get_or_create(cls, key.group_id)
         if group is not None:
             group.put_target(key.member_id, value)
 
@@ -288,11 +286,11 @@ class CoordinatorState:
             (group.assignment_epoch != LEFT, "a target assignment epoch"),
         ):
             if left:
-                raise ReplayError(f"group {group_id} is deleted while it has {what}")
+                raise ReplayError(f"group {group_id}: tombstone while it has {what}")
         del self.groups[group_id]
 
-    def _gone(self, cls: type[G], key: Any) -> G | None:
-        """The group of a member that is to be removed; `None` if there is no such member.
+    def _removable(self, cls: type[G], key: Any) -> G | None:
+        """Return the group of a member to remove; `None` if the member does not exist.
 
         Raises `ReplayError` if it has not left.
         """
@@ -301,25 +299,25 @@ class CoordinatorState:
         if member is None:
             return None
         if member.epoch != LEFT:
-            raise ReplayError(f"group {key.group_id}: member {key.member_id} is removed at epoch {member.epoch}")
+            raise ReplayError(f"group {key.group_id}: tombstone of member {key.member_id} at epoch {member.epoch}")
         if key.member_id in group.targets:
             raise ReplayError(
-                f"group {key.group_id}: member {key.member_id} is removed while it has a target assignment"
+                f"group {key.group_id}: tombstone of member {key.member_id} while it has a target assignment"
             )
         found: G = group
         return found
 
-    # What only one kind has
+    # One group type only
 
     def _consumer_partition_metadata(self, key: Any, value: Any) -> None:
         if value is not None:
-            self._made(ConsumerGroup, key.group_id).partition_metadata = value
+            self._get_or_create(ConsumerGroup, key.group_id).partition_metadata = value
         elif (group := self._group(ConsumerGroup, key.group_id)) is not None:
             group.partition_metadata = None
 
     def _consumer_regex(self, key: Any, value: Any) -> None:
         if value is not None:
-            self._made(ConsumerGroup, key.group_id).put_regex(key.regular_expression, value)
+            self._get_or_create(ConsumerGroup, key.group_id).put_regex(key.regular_expression, value)
         elif (group := self._group(ConsumerGroup, key.group_id)) is not None:
             group.remove_regex(key.regular_expression)
 
@@ -329,7 +327,7 @@ class CoordinatorState:
 
     def _share_state_partitions(self, key: Any, value: Any) -> None:
         if value is not None:
-            self._made(ShareGroup, key.group_id)
+            self._get_or_create(ShareGroup, key.group_id)
             self.share_states[key.group_id] = value
         else:
             self._group(ShareGroup, key.group_id)
@@ -337,6 +335,6 @@ class CoordinatorState:
 
     def _streams_topology(self, key: Any, value: Any) -> None:
         if value is not None:
-            self._made(StreamsGroup, key.group_id).topology = value
+            self._get_or_create(StreamsGroup, key.group_id).topology = value
         elif (group := self._group(StreamsGroup, key.group_id)) is not None:
             group.topology = None

@@ -12,8 +12,8 @@ from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeart
 from quorate.codecs.messages.consumer_group import ClassicMemberMetadata
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import heartbeat
-from quorate.coordinator.consumer.at_rest import answer_at_rest
 from quorate.coordinator.consumer.records import member_metadata
+from quorate.coordinator.consumer.stable_heartbeat import stable_member_response
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.log import MemoryLog
@@ -36,7 +36,7 @@ class Compared:
     def __call__(
         self, shard: GroupCoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
     ) -> ConsumerGroupHeartbeatResponse | None:
-        answer = answer_at_rest(shard, request, context)
+        answer = stable_member_response(shard, request, context)
         if answer is not None:
             self.answered += 1
             timers = [(timer.key, timer.at_ms, timer.retry_ms) for timer in shard.timers.pending()]
@@ -51,7 +51,7 @@ class Compared:
 @pytest.mark.parametrize("version", [None, "4.2.0", "4.0.2"])
 def test_the_short_way_answers_as_the_whole_way(version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = Compared()
-    monkeypatch.setattr(heartbeat, "answer_at_rest", compared)
+    monkeypatch.setattr(heartbeat, "stable_member_response", compared)
     for seed in range(10):
         watched = Watched()
         watched.side = ShardSide(version)
@@ -80,7 +80,7 @@ class Settled:
         self.runtime.request(self.beat, CONTEXT)  # the metadata hash of a new group is computed once more
 
     def answer(self, context: RequestContext = CONTEXT, **said: Any) -> ConsumerGroupHeartbeatResponse | None:
-        return answer_at_rest(self.shard, replace(self.beat, **said), context)
+        return stable_member_response(self.shard, replace(self.beat, **said), context)
 
 
 NAMED: dict[str, Any] = {"subscribed_topic_names": ("t",)}

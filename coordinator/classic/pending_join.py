@@ -1,4 +1,4 @@
-"""Somebody who wants to be in a group: a JoinGroup with where it came from, and the answer that it waits for."""
+"""A JoinGroup request with its context and pending response."""
 
 from dataclasses import dataclass
 
@@ -6,19 +6,19 @@ from quorate.codecs.api import JoinGroupRequest, JoinGroupResponse
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
 from quorate.coordinator.results import Pending, RequestContext
 
-__all__ = ["Joiner"]
+__all__ = ["PendingJoin"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joiner:
-    """`answer`: is completed now or later, once."""
+class PendingJoin:
+    """A JoinGroup of a client. `response`: completes once, now or later."""
 
     request: JoinGroupRequest
     context: RequestContext
-    answer: Pending[JoinGroupResponse]
+    response: Pending[JoinGroupResponse]
 
     def as_member(self, member_id: str) -> LiveMember:
-        """A new member under this id."""
+        """Return a new member with this id."""
         return LiveMember(
             member_id=member_id,
             group_instance_id=self.request.group_instance_id,
@@ -30,12 +30,12 @@ class Joiner:
             is_new=True,
         )
 
-    def tell(self, group: LiveGroup, member: LiveMember) -> None:
-        """What the request says becomes what is known of the member, which waits for its answer from now on."""
+    def update_member(self, group: LiveGroup, member: LiveMember) -> None:
+        """Update a member from the request, and set its pending response."""
         group.update(
             member,
             self.request.protocols,
             rebalance_timeout_ms=self.request.rebalance_timeout_ms,
             session_timeout_ms=self.request.session_timeout_ms,
-            joining=self.answer,
+            joining=self.response,
         )

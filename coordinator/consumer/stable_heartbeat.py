@@ -1,9 +1,7 @@
-"""The heartbeat that comes most often: of a member that is where it shall be, and says only that it lives.
+"""The most frequent heartbeat: a reconciled member only extends its session.
 
-What is to be answered is known without looking further.
-
-There are no records, the epoch stays, nothing is assigned: what the whole way (`heartbeat`) would
-come to, step by step.
+The response needs no further work: no records, the same epoch, no assignment. It equals that of the
+full handler (`heartbeat`).
 """
 
 from functools import lru_cache
@@ -15,17 +13,18 @@ from quorate.coordinator.results import RequestContext
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 
-__all__ = ["answer_at_rest"]
+__all__ = ["stable_member_response"]
 
 
-def answer_at_rest(
+def stable_member_response(
     shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerGroupHeartbeatResponse | None:
-    """The answer, and the member's session begins anew; `None`, with nothing done, where more has to be looked at.
+    """Extend the session of a reconciled member, and return the response.
 
-    The member announces nothing, is at the epoch that it says, and that is the group's and the
-    target's; no expression may be due to be matched, no metadata hash to be computed. With plug-ins
-    there is always more to look at. Members that say the same get one and the same object.
+    Returns `None`, with nothing done, if the full handler is needed. That is the case unless the
+    request changes nothing, the member has the group epoch and the target epoch, no regex may be
+    due, and the metadata hash is current. Plug-ins always need the full handler. Equal responses
+    are one object.
     """
     if (
         request.member_epoch <= 0
@@ -40,7 +39,7 @@ def answer_at_rest(
         return None
     group_id, member_id = request.group_id, request.member_id
     group = shard.state.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup) or group_id[:1] <= " ":  # names that may be blank are refused elsewhere
+    if not isinstance(group, ConsumerGroup) or group_id[:1] <= " ":  # the full handler rejects blank ids
         return None
     member = group.members.get(member_id)
     if member is None or member_id[:1] <= " ":
@@ -58,9 +57,9 @@ def answer_at_rest(
     ):
         return None
     start_session(shard, group_id, member_id, now_ms)
-    return _the_same(member_id, epoch, shard.config_of(group_id, "group_consumer_heartbeat_interval_ms"))
+    return _response(member_id, epoch, shard.config_of(group_id, "group_consumer_heartbeat_interval_ms"))
 
 
 @lru_cache(maxsize=4096)
-def _the_same(member_id: str, epoch: int, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
+def _response(member_id: str, epoch: int, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms)

@@ -1,10 +1,9 @@
-"""What groups kept of their topics before KIP-1101 (Kafka 4.1): id and number of partitions of each, in a record of type 4.
+"""Topic metadata of groups before KIP-1101 (Kafka 4.1): id and number of partitions per topic.
 
-If they differ, the epoch goes up.
-
-The record lists topics in the order of Kafka's HashMaps, so subscriptions are counted here as
-there, step by step. Racks are not in it: since 4.0 no release has written them, and a broker that
-moves to another rack is noticed by no group.
+It is written to ConsumerGroupPartitionMetadata records (type 4), and the group epoch is incremented
+when it changes. The record lists topics in the order of Kafka's HashMaps, so subscriptions are
+counted here in the same steps. It has no racks: no release since 4.0 writes them, so groups do not
+notice a changed broker rack.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,13 +16,13 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["Subscriptions", "converted_topics", "differing"]
+__all__ = ["Subscriptions", "changed_record", "converted_topics"]
 
 
 class Subscriptions:
-    """Topics of a group, counted on from what the log says, in the order of Kafka's map of them.
+    """Subscriber counts of a group's topics, starting from the log's, in the order of Kafka's map.
 
-    A topic without subscribers is not there.
+    Topics without subscribers are left out.
     """
 
     def __init__(self, shard: CoordinatorShard, group: ConsumerGroup) -> None:
@@ -37,9 +36,9 @@ class Subscriptions:
             self._counts.put(topic, count)
 
     def change(self, old: ConsumerMember, new: ConsumerMember | None) -> None:
-        """A member becomes another, or goes.
+        """Replace a member's subscription, or remove it.
 
-        What an expression matched goes with its last subscriber.
+        The topics of a regex are removed with its last subscriber.
         """
         for member, by in ((old, -1), (new, 1)):
             if member is not None:
@@ -50,7 +49,7 @@ class Subscriptions:
             self.match(regex, ())
 
     def match(self, regex: str, topics: Iterable[str]) -> None:
-        """An expression matches these topics from now on."""
+        """Set the topics that a regex matches."""
         old = self._group.regexes.get(regex)
         self._count(() if old is None else old.topics, 0, -1)
         matched: JavaHashSet[str] = JavaHashSet()
@@ -59,7 +58,7 @@ class Subscriptions:
         self._count(matched, 0, 1)
 
     def topics(self, image: MetadataImage) -> list[TopicMetadata]:
-        """Those that exist, as the record lists them."""
+        """Return the existing topics, in the record's order."""
         return described(self._counts, len(self._counts), image)
 
     def _count(self, topics: Iterable[str], by_name: int, by_regex: int) -> None:
@@ -78,7 +77,7 @@ def _none() -> tuple[int, int]:
 
 
 def described(names: Iterable[str], size: int, image: MetadataImage) -> list[TopicMetadata]:
-    """The topics that exist, in the order of a HashMap made for `size` of them."""
+    """Return the existing topics, in the order of a HashMap with a capacity for `size` of them."""
     found: JavaHashMap[str, TopicMetadata] = JavaHashMap(size)
     for name in names:
         topic = image.topics.get(name)
@@ -93,7 +92,7 @@ def described(names: Iterable[str], size: int, image: MetadataImage) -> list[Top
 
 
 def converted_topics(group: ConsumerGroup, image: MetadataImage) -> ConsumerGroupPartitionMetadataValue:
-    """The topics of a group that was a classic one until now: its topics are in a map that keeps its order by itself."""
+    """Return the topics of a converted classic group, in the order of a timeline map."""
     kept: TimelineMap[str, TopicMetadata] = TimelineMap()
     names = [name for name, _ in group.topic_subscribers.ordered()]
     for topic in described(names, len(names), image):
@@ -101,8 +100,8 @@ def converted_topics(group: ConsumerGroup, image: MetadataImage) -> ConsumerGrou
     return ConsumerGroupPartitionMetadataValue(topics=tuple(topic for _, topic in kept.ordered()))
 
 
-def differing(group: ConsumerGroup, topics: Sequence[TopicMetadata]) -> list[CoordinatorRecord]:
-    """The record to write, if the topics are not those of the group's last one."""
+def changed_record(group: ConsumerGroup, topics: Sequence[TopicMetadata]) -> list[CoordinatorRecord]:
+    """Return the record to write, if the topics differ from those of the last record."""
     stored = () if group.partition_metadata is None else group.partition_metadata.topics
     if _facts(stored) == _facts(topics):
         return []

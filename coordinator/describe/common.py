@@ -1,4 +1,4 @@
-"""What the Describe APIs have in common: each requested group, or that there is none of this kind; an error with each; and the order of assignments."""
+"""Common parts of the Describe APIs: groups of a type, errors per group, order of assignments."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -11,38 +11,38 @@ from quorate.coordinator.results import RequestContext
 from quorate.coordinator.shard import CoordinatorShard, Failure
 from quorate.coordinator.state.groups import CoordinatorGroup
 
-__all__ = ["each_described", "each_failed", "in_map_order"]
+__all__ = ["describe_each", "fail_each", "in_map_order"]
 
 G = TypeVar("G", bound=CoordinatorGroup)
 D = TypeVar("D")
 
 
-def each_described(
+def describe_each(
     shard: CoordinatorShard,
     group_ids: Iterable[str],
     kind: type[G],
     described: Callable[[CoordinatorShard, G], D],
     unknown: Callable[..., D],
 ) -> tuple[D, ...]:
-    """Descriptions in the order asked for; a group of another kind is not found.
+    """Describe groups in the requested order; groups of other types are unknown.
 
-    `unknown`: the API's struct for a group.
+    `unknown`: the API's struct of a group.
     """
-    asked = list(group_ids)
-    # Kafka's service answers for empty ids before it asks a coordinator.
-    found = [unknown(group_id="", error_code=ErrorCode.INVALID_GROUP_ID) for group_id in asked if not group_id]
-    for group_id in filter(None, asked):
+    requested = list(group_ids)
+    # Kafka's service responds for empty ids before it calls a coordinator.
+    found = [unknown(group_id="", error_code=ErrorCode.INVALID_GROUP_ID) for group_id in requested if not group_id]
+    for group_id in filter(None, requested):
         group = shard.state.readable(group_id)
         if isinstance(group, kind):
             found.append(described(shard, group))
         else:
-            message = f"there is no {kind.kind.lower()} group {group_id}"
+            message = f"unknown {kind.kind.lower()} group {group_id}"
             found.append(unknown(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message))
     return tuple(found)
 
 
-def each_failed(response: Callable[..., Message], described: Callable[..., Any]) -> Failure:
-    """The response to a request of which all fails, such as where another broker coordinates the groups: the error with each group."""
+def fail_each(response: Callable[..., Message], described: Callable[..., Any]) -> Failure:
+    """Return a function that creates the response to a failed request: the error for each group."""
 
     def failed(request: Any, context: RequestContext, code: ErrorCode, message: str) -> Message:
         each = (
@@ -55,7 +55,7 @@ def each_failed(response: Callable[..., Message], described: Callable[..., Any])
 
 
 def in_map_order(topics: Iterable[tuple[Uuid, Sequence[int]]]) -> list[tuple[Uuid, list[int]]]:
-    """Topic ids and partitions as a HashMap of HashSets iterates them."""
+    """Return topic ids and partitions in the order of a HashMap of HashSets."""
     made: JavaHashMap[Uuid, list[int]] = JavaHashMap()
     for topic_id, partitions in topics:
         kept: JavaHashSet[int] = JavaHashSet.of(partitions)
