@@ -1,10 +1,10 @@
-"""Loading a log by its columns: the state that `CoordinatorState.replay` comes to record by record, many times as fast where commits repeat their keys.
+"""Loads a log by columns, with the same result as `CoordinatorState.replay`, but much faster.
 
-A log of 76 MB, 800,000 commits of 5,000 keys, takes 0.3 s of CPU, and 4.7 s record by record; for
-one of 1 MB both take less than 0.1 s (2026-11). Most of `__consumer_offsets` is commits that later
-ones overwrite. Those in between are left out, and what is left is replayed
-(`quorate.coordinator.bulk_block` says which may be left out and why the state is the same, down to
-the order of Kafka's maps). Needs pyarrow (`pip install quorate[arrow]`).
+A log of 76 MB, 800,000 commits of 5,000 keys, takes 0.3 s of CPU, and 4.7 s record by record; a log
+of 1 MB takes less than 0.1 s either way (2026-11). Most records of `__consumer_offsets` are commits
+that later ones overwrite. These are skipped, and the others are replayed.
+`quorate.coordinator.bulk_block` explains why the state is the same, down to the order of Kafka's
+maps. Needs pyarrow (`pip install quorate[arrow]`).
 """
 
 import gc
@@ -24,7 +24,15 @@ from quorate.codecs import CONSUMER_OFFSETS, LogError, Uuid, decode_record
 from quorate.codecs.log.files import find_partitions
 from quorate.codecs.log.raw import RawBlock, read_raw
 from quorate.codecs.record_text import learn_names
-from quorate.coordinator.bulk_block import Barriers, Commits, Other, commits_of, kept, marks, others_of
+from quorate.coordinator.bulk_block import (
+    Barriers,
+    Commits,
+    Other,
+    barrier_or_transaction,
+    commits_of,
+    needed_commits,
+    others_of,
+)
 from quorate.coordinator.bulk_commits import Merged, commits_into, merged, put_all
 from quorate.coordinator.bulk_values import topic_names
 from quorate.coordinator.state import CoordinatorState
@@ -32,9 +40,7 @@ from quorate.coordinator.state import CoordinatorState
 __all__ = ["blocks_upto", "load_state", "replay_blocks"]
 
 MOST_COMMITS = 1 << 20
-"""When so many commits have been kept, they are replayed, so that memory does not depend on the
-size of a log.
-"""
+"""Number of kept commits after which they are replayed, which limits memory."""
 
 MOST_OTHERS = 1 << 18
 
@@ -46,15 +52,15 @@ def replay_blocks(
     strict: bool = False,
     names: dict[Uuid, str] | None = None,
 ) -> None:
-    """Take blocks of one partition's log in, in their order: afterwards the state is as if each record and marker had been replayed.
+    """Replay blocks of one partition's log in order, as if record by record.
 
-    `strict`: as for `CoordinatorState.replay`. `names`: gets the names of topics that records tell
-    together with their ids. Problems of the log are passed over.
+    `strict`: as for `CoordinatorState.replay`. `names`: is updated with topic names by id. Problems
+    of the log are skipped. Raises `ValueError` for a block of another topic.
     """
     load = _Load(state, strict=strict, names=names)
     for block in blocks:
         if block.topic != CONSUMER_OFFSETS:
-            raise ValueError(f"a block is of {block.topic}, and a coordinator's state is in {CONSUMER_OFFSETS}")
+            raise ValueError(f"a block belongs to topic {block.topic}, not {CONSUMER_OFFSETS}")
         load.add(block)
     load.flush()
 
@@ -67,15 +73,18 @@ def load_state(
     timestamp_ms: int | None = None,
     skip_corrupt: bool = False,
 ) -> CoordinatorState:
-    """The state of one partition of `__consumer_offsets`, from a segment, its folder, or (with `partition`) a log directory: `history.state_at` of its entries.
+    """Load the state of one partition of `__consumer_offsets`.
 
-    After the record at `offset`, or before the first that is later than `timestamp_ms`; by default
-    at the end. Problems of the log are passed over, as `read_log` does with `skip_corrupt`. Raises
-    `LogError` if there is no such log, or more than one partition.
+    `path`: a segment, its folder, or (with `partition`) a log directory. The state is that after
+    the record at `offset`, or before the first record later than `timestamp_ms`; by default at the
+    end. It equals `history.state_at` of the entries. Problems of the log are skipped, as by
+    `read_log` with `skip_corrupt`.
+
+    Raises `LogError` if the log does not exist, or has more than one partition.
     """
     found = find_partitions(path, topic=CONSUMER_OFFSETS, partition=partition)
     if len(found) > 1:
-        raise LogError(f"{path}: has {len(found)} partitions of {CONSUMER_OFFSETS}; say which by partition=")
+        raise LogError(f"{path}: has {len(found)} partitions of {CONSUMER_OFFSETS}; select one with partition=")
     state = CoordinatorState()
     blocks = read_raw(found[0], skip_corrupt=skip_corrupt)
     replay_blocks(state, blocks_upto(blocks, offset=offset, timestamp_ms=timestamp_ms))
@@ -85,7 +94,7 @@ def load_state(
 def blocks_upto(
     blocks: Iterable[RawBlock], *, offset: int | None = None, timestamp_ms: int | None = None
 ) -> Iterator[RawBlock]:
-    """The blocks of one partition, up to the first record that is behind `offset` or later than `timestamp_ms`."""
+    """Yield the blocks of one partition up to `offset` and `timestamp_ms`, both inclusive."""
     for block in blocks:
         part, is_over = block.upto(offset=offset, timestamp_ms=timestamp_ms)
         yield part
@@ -94,7 +103,7 @@ def blocks_upto(
 
 
 class _Load:
-    """What has been kept, and not replayed yet."""
+    """Records that are kept, and not replayed yet."""
 
     def __init__(self, state: CoordinatorState, *, strict: bool, names: dict[Uuid, str] | None) -> None:
         self.state = state
@@ -112,7 +121,7 @@ class _Load:
         self.barriers = Barriers()
 
     def add(self, block: RawBlock) -> None:
-        """Keep what has to be kept of a block."""
+        """Keep the records of a block that must be replayed."""
         base = self.position
         self.position += 2 * len(block) + 2
         found = commits_of(block, repeats=self.repeats)
@@ -124,7 +133,7 @@ class _Load:
             strange[rows] = False
             others = others_of(block, base, np.flatnonzero(strange))
             for other in others:
-                mark = marks(other)
+                mark = barrier_or_transaction(other)
                 if mark is not None:
                     group, is_barrier = mark
                     if is_barrier:
@@ -138,15 +147,15 @@ class _Load:
         if self.names is not None:
             self.names |= topic_names(block.keys[rows], block.values[rows])
         if len(rows):
-            self.commits.append(kept(block, base, found, barriers, self.transactional))
+            self.commits.append(needed_commits(block, base, found, barriers, self.transactional))
         self.barriers.groups += barriers.groups
         self.barriers.markers += barriers.markers
         if sum(map(len, self.commits)) > MOST_COMMITS or len(self.others) > MOST_OTHERS:
             self.flush()
 
     def flush(self) -> None:
-        """Replay what has been kept."""
-        with _collected_later():
+        """Replay the kept records."""
+        with _without_gc():
             commits = merged(self.commits, self.barriers, self.transactional) if self.commits else None
             if commits is None or self.others or self.markers:
                 self._replay_in_order(commits)
@@ -155,7 +164,7 @@ class _Load:
         self._clear()
 
     def _replay_in_order(self, commits: Merged | None) -> None:
-        """Everything at its position."""
+        """Replay commits, other records and markers by position."""
         events: list[tuple[int, Callable[[int], None], int]] = []
         if commits is not None:
             put, grow = commits_into(self.state, commits)
@@ -180,11 +189,11 @@ class _Load:
 
 
 @contextmanager
-def _collected_later() -> Iterator[None]:
-    """Collect no garbage meanwhile: what is made stays, and going through all of it again and again takes long.
+def _without_gc() -> Iterator[None]:
+    """Disable garbage collection meanwhile, as it would scan all new objects again and again.
 
-    With collections, loading 300,000 commits of new keys takes 54 to 100 % more CPU: the logs of
-    `python bench/coordinator_load.py`, four paired rounds, 2026-11.
+    With it, loading 300,000 commits of new keys takes 54 to 100 % more CPU: the logs of `python
+    bench/coordinator_load.py`, four paired rounds, 2026-11.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,12 +1,12 @@
-"""What a block of a log leaves to replay: of commits that are overwritten again, only when each key came first and what it was last.
+"""Selects the records of a block that must be replayed.
 
-Arrays in, arrays out.
+Of several commits of a key, only the first (for Kafka's order) and the last (for its value) are
+needed, unless a barrier of the group lies between them. Between two barriers, no record reads the
+group's offsets, or removes the group or an offset. Barriers are tombstones of the group and of its
+offsets, commits that columns cannot decode, and transaction markers.
 
-Nothing here knows a `CoordinatorState`. Positions count records and markers of a load from its
-beginning; between two barriers of a group, nothing looks at its offsets, and nothing takes the
-group or an offset of it away, so of all commits of a key there the first (where it comes in Kafka's
-order) and the last (what it says) are enough. Barriers are tombstones of the group and of its
-offsets, commits that only a closer look can read, and markers of transactions.
+Positions count records and markers from the beginning of a load. This module does not know
+`CoordinatorState`.
 """
 
 from dataclasses import dataclass, field
@@ -31,26 +31,24 @@ __all__ = [
     "Barriers",
     "Commits",
     "Other",
+    "barrier_or_transaction",
     "commits_of",
     "group_of",
-    "kept",
-    "marks",
     "names_in",
+    "needed_commits",
     "others_of",
-    "together",
+    "pair_numbers",
 ]
 
 COMMIT = RECORD_TYPES[CONSUMER_OFFSETS][1]
 TYPES = RECORD_TYPES[CONSUMER_OFFSETS]
 
 CHUNK = 1 << 14
-"""Values that are looked at together: few enough that what is between them, in batches of one
-record, stays in the processor's cache.
-"""
+"""Number of values processed together, so that intermediate arrays fit into the CPU cache."""
 
 
 class Other(NamedTuple):
-    """A record that is replayed by itself."""
+    """A record that is replayed on its own."""
 
     position: int
     key: bytes | None
@@ -61,20 +59,24 @@ class Other(NamedTuple):
 
 @dataclass(slots=True)
 class Barriers:
-    """What commits must not be moved over: places of single groups, by name, and markers, which concern the groups that have transactions."""
+    """Positions that commits must not be moved across.
+
+    `groups`: of single groups, by name. `markers`: of markers, for groups with transactions.
+    """
 
     groups: list[tuple[bytes, int]] = field(default_factory=list)
     markers: list[int] = field(default_factory=list)
 
-    def concerned(self, names: list[bytes], transactional: set[bytes]) -> Bools:
-        """Which of these groups have barriers."""
+    def affect(self, names: list[bytes], transactional: set[bytes]) -> Bools:
+        """Return which of these groups have barriers."""
         found = {name for name, _ in self.groups} | (transactional if self.markers else set())
         return np.array([name in found for name in names], np.bool_)
 
     def intervals(self, names: list[bytes], group: Ints, position: Ints, transactional: set[bytes]) -> Ints | None:
-        """For each place a number that is equal for places of one group without a barrier between them; `None` if no barrier concerns any of these groups.
+        """Return a number per position, equal for a group's positions without a barrier in between.
 
-        `names`: of all groups; `group`: which of them each place is about.
+        `names`: of all groups. `group`: each position's group. Returns `None` if no barrier affects
+        these groups.
         """
         code = {name: number for number, name in enumerate(names)}
         known = [(code[name], place) for name, place in self.groups if name in code]
@@ -88,15 +90,15 @@ class Barriers:
             passed = np.where(by_markers[group], np.searchsorted(np.array(self.markers), position), 0)
             if found is None:
                 return passed
-            found, _ = together(found, passed)
+            found, _ = pair_numbers(found, passed)
         return found
 
 
 @dataclass(slots=True)
 class Commits:
-    """Keys with the position of their first and last commit, and the last value with its record's offset in the log.
+    """Keys with the positions of their first and last commit, and the last value and log offset.
 
-    A key may come again behind a barrier.
+    A key may occur again after a barrier.
     """
 
     keys: pa.Array
@@ -110,7 +112,7 @@ class Commits:
 
 
 def others_of(block: RawBlock, base: int, rows: Ints) -> list[Other]:
-    """Some rows of the block, which begins at position `base`, one by one."""
+    """Return rows of the block, which begins at position `base`, as single records."""
     return [
         Other(
             base + 2 * row + 1,
@@ -124,26 +126,30 @@ def others_of(block: RawBlock, base: int, rows: Ints) -> list[Other]:
 
 
 def group_of(key: bytes) -> bytes:
-    """The name of the group that a key is about: the first field of every key."""
+    """Return the group id of a key, which is the first field of every key."""
     return key[4 : 4 + int.from_bytes(key[2:4], "big")]
 
 
-def marks(other: Other) -> tuple[bytes, bool] | None:
-    """The group of a record, and whether the record is a barrier for it, or (else) part of a transaction; `None` if it is neither."""
+def barrier_or_transaction(other: Other) -> tuple[bytes, bool] | None:
+    """Return the group of a barrier or of a transaction's record, else `None`.
+
+    The second value is True for a barrier.
+    """
     key = other.key
     if key is None or len(key) < 4:
         return None
     type_id = int.from_bytes(key[:2], "big")
     if type_id in COMMIT_TYPE_IDS:
         return group_of(key), other.value is None or other.producer_id < 0
-    # Whatever has a value at most makes a group, or replaces it.
+    # Other records with a value at most create or replace a group.
     return (group_of(key), True) if other.value is None and type_id in TYPES else None
 
 
 def commits_of(block: RawBlock, *, repeats: bool = False) -> tuple[Slots, Ints | None, Ints]:
-    """The different keys, which of them each row has (`None`: row i has key i), and the rows that are commits outside of transactions, without anything odd.
+    """Return the distinct keys, the key of each row, and the rows that are plain commits.
 
-    `repeats`: it is known that most keys come more than once.
+    The key of each row is `None` if row i has key i. Plain commits are outside of transactions, and
+    can be decoded by columns. `repeats`: most keys are known to occur more than once.
     """
     distinct, code = distinct_keys(block.keys, None, try_first=not repeats)
     usual = int16_at(distinct) == COMMIT.type_id
@@ -167,8 +173,8 @@ def commits_of(block: RawBlock, *, repeats: bool = False) -> tuple[Slots, Ints |
 
 
 def _are_sound(values: Slots) -> Bools:
-    """Which values columns can settle: all of a version that is known, and nothing behind it."""
-    found = _are_of_the_usual_form(values)
+    """Return which values columns can decode: of a known version, without trailing bytes."""
+    found = _have_common_form(values)
     rest = np.flatnonzero(~found)
     for first in range(0, len(rest), CHUNK):
         rows = rest[first : first + CHUNK]
@@ -184,13 +190,13 @@ def _are_sound(values: Slots) -> Bools:
     return found
 
 
-def _usual_form() -> tuple[int, list[tuple[int, int]]]:
-    """How long a value is that says nothing but an offset and a topic id, and the places of the bytes that make it one, with these bytes.
+def _common_form() -> tuple[int, list[tuple[int, int]]]:
+    """Return the length of the most common form of a value, and its constant bytes by position.
 
-    The bytes of lengths, counts and tags are those that stay when all else changes.
+    That form has only an offset and a topic id. The constant bytes are lengths, counts and tags.
     """
     version = COMMIT.versions[-1]
-    told = [
+    samples = [
         encode_message(
             OffsetCommitValue(
                 offset=fill,
@@ -203,36 +209,39 @@ def _usual_form() -> tuple[int, list[tuple[int, int]]]:
         )
         for fill in (0x1111111111111111, 0x2222222222222222)
     ]
-    one, other = (version.to_bytes(2, "big") + each for each in told)
+    one, other = (version.to_bytes(2, "big") + each for each in samples)
     return len(one), [(place, byte) for place, byte in enumerate(one) if byte == other[place]]
 
 
-_USUAL_BYTES, _USUAL_PLACES = _usual_form()
+_COMMON_BYTES, _COMMON_PLACES = _common_form()
 
 
-def _are_of_the_usual_form(values: Slots) -> Bools:
-    """Which values are of the form that nearly all have: in a third of the time that it takes to read them."""
-    found: Bools = values.end - values.start == _USUAL_BYTES
-    if len(values.data) < _USUAL_BYTES or not bool(found.any()):
+def _have_common_form(values: Slots) -> Bools:
+    """Return which values have the most common form, in a third of the time of decoding them."""
+    found: Bools = values.end - values.start == _COMMON_BYTES
+    if len(values.data) < _COMMON_BYTES or not bool(found.any()):
         return found
-    windows = Buffer(values.data, values.end).window(_USUAL_BYTES)
+    windows = Buffer(values.data, values.end).window(_COMMON_BYTES)
     for first in range(0, len(values), CHUNK):
         part = slice(first, first + CHUNK)
         start = np.minimum(values.start[part], len(windows) - 1)
-        shown = windows[start].view(np.uint8).reshape(len(start), _USUAL_BYTES)
-        for place, byte in _USUAL_PLACES:
+        shown = windows[start].view(np.uint8).reshape(len(start), _COMMON_BYTES)
+        for place, byte in _COMMON_PLACES:
             found[part] &= shown[:, place] == byte
     return found
 
 
-def kept(
+def needed_commits(
     block: RawBlock,
     base: int,
     found: tuple[Slots, Ints | None, Ints],
     barriers: Barriers,
     transactional: set[bytes],
 ) -> Commits:
-    """The commits that are left of what `commits_of` found. `barriers` are those in this block."""
+    """Return the needed commits of those that `commits_of` found.
+
+    `barriers`: those in this block.
+    """
     distinct, code, rows = found
     key = rows if code is None else code[rows]
     number, count = key, len(distinct)
@@ -240,10 +249,10 @@ def kept(
         number, count = _numbered(key, base + 2 * rows + 1, distinct, barriers, transactional)
     last = np.full(count, -1, np.int64)
     last[number] = rows
-    there = np.flatnonzero(last >= 0)
+    present = np.flatnonzero(last >= 0)
     first = np.empty(count, np.int64)
     first[number[::-1]] = rows[::-1]
-    first, last = first[there], last[there]
+    first, last = first[present], last[present]
     return Commits(
         binary_array(block.keys[last]),
         base + 2 * first + 1,
@@ -256,31 +265,34 @@ def kept(
 def _numbered(
     key: Ints, position: Ints, distinct: Slots, barriers: Barriers, transactional: set[bytes]
 ) -> tuple[Ints, int]:
-    """A number for each commit, the same for those of a key without a barrier between them; and how many numbers there are, at most."""
-    there = np.flatnonzero(np.bincount(key, minlength=len(distinct)))
-    names, group = names_in(distinct[there], "group")
+    """Return a number per commit, equal for commits of a key without a barrier in between.
+
+    Also returns an upper limit of these numbers.
+    """
+    present = np.flatnonzero(np.bincount(key, minlength=len(distinct)))
+    names, group = names_in(distinct[present], "group")
     group_of_key = np.zeros(len(distinct), np.int64)
-    group_of_key[there] = group
+    group_of_key[present] = group
     group = group_of_key[key]
-    # As a rule few groups have barriers, and what follows sorts.
-    some = np.flatnonzero(barriers.concerned(names, transactional)[group])
+    # Usually few groups have barriers, and the rest of this function sorts.
+    some = np.flatnonzero(barriers.affect(names, transactional)[group])
     interval = barriers.intervals(names, group[some], position[some], transactional) if len(some) else None
     if interval is None:
         return key, len(distinct)
     number = key.copy()
-    number[some], more = together(key[some], interval)
+    number[some], more = pair_numbers(key[some], interval)
     number[some] += len(distinct)
     return number, len(distinct) + more
 
 
-def together(one: Ints, other: Ints) -> tuple[Ints, int]:
-    """A number for each pair, and how many numbers there are."""
+def pair_numbers(one: Ints, other: Ints) -> tuple[Ints, int]:
+    """Return a number per distinct pair, and the count of these numbers."""
     different, number = np.unique(one * (int(other.max()) + 1) + other, return_inverse=True)
     return number, len(different)
 
 
 def names_in(keys: Slots, field: Literal["group", "topic"]) -> tuple[list[bytes], Ints]:
-    """The names of groups or topics in keys of commits, and which of them each key has."""
+    """Return the distinct groups or topics in keys of commits, and the index of each key's."""
     columns, _, _, _ = read_slots(COMMIT.key, 0, keys)
     name = columns.fields[field]
     assert isinstance(name, Slices)

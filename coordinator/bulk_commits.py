@@ -1,4 +1,7 @@
-"""Commits of many blocks put together, and put into a state: in the order in which their keys first came, with what was last said of each."""
+"""Merges the commits of several blocks, and puts them into a state.
+
+Keys are in the order of their first commit, with the value of the last one.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +11,7 @@ import numpy as np
 from quorate.codecs.columnar.frame import Ints
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.columnar.values import joined
-from quorate.coordinator.bulk_block import Barriers, Commits, names_in, together
+from quorate.coordinator.bulk_block import Barriers, Commits, names_in, pair_numbers
 from quorate.coordinator.bulk_values import partitions_of, stored_of
 from quorate.coordinator.state import CoordinatorState
 
@@ -17,10 +20,11 @@ __all__ = ["Merged", "commits_into", "merged", "put_all"]
 
 @dataclass(slots=True)
 class Merged:
-    """Commits, one row for each key between two barriers, in the order of `first`: positions of the first and the last, value and offset of the last.
+    """Commits, one row per key between two barriers, in the order of `first`.
 
-    `group` and `topic` number the names; `place` numbers groups' topics, between barriers: the maps
-    that partitions are put into.
+    `first`, `last`: positions of the first and last commit. `values`, `offset`: of the last.
+    `group` and `topic` are indexes of names. `place`: number of the map of partitions of a group's
+    topic, between barriers.
     """
 
     first: Ints
@@ -35,10 +39,10 @@ class Merged:
     place: Ints
 
     def replacing(self) -> Iterator[tuple[int, int]]:
-        """Of each map of partitions whose last commit replaced one: that commit's position, and a row of the map.
+        """Yield position and row of each map's last commit, if it replaced an earlier commit.
 
-        Kafka's map counts such a commit as if a key were to come (`TimelineMap`), so it is not the
-        same without any.
+        Kafka's map counts such a commit as if it added a key (`TimelineMap`), so it affects the
+        map's size.
         """
         order = np.argsort(self.place, kind="stable")
         starts = _starts(self.place[order])
@@ -48,7 +52,7 @@ class Merged:
 
 
 def merged(parts: Sequence[Commits], barriers: Barriers, transactional: set[bytes]) -> Merged:
-    """The commits of blocks in their order, at least one of them.
+    """Merge the commits of blocks in order; at least one block.
 
     `barriers`: those of all of these blocks.
     """
@@ -62,7 +66,7 @@ def merged(parts: Sequence[Commits], barriers: Barriers, transactional: set[byte
     group_names, group = names_in(distinct, "group")
     topic_names, topic = names_in(distinct, "topic")
     interval = barriers.intervals(group_names, group[key], first, transactional)
-    number, count = (key, len(distinct)) if interval is None else together(key, interval)
+    number, count = (key, len(distinct)) if interval is None else pair_numbers(key, interval)
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     rows = np.arange(len(key))
     begins[number[::-1]] = rows[::-1]
@@ -73,7 +77,7 @@ def merged(parts: Sequence[Commits], barriers: Barriers, transactional: set[byte
     group, topic = group[key], topic[key]
     place = group * len(topic_names) + topic
     if interval is not None:
-        place, _ = together(place, interval[begins])
+        place, _ = pair_numbers(place, interval[begins])
     partition = np.array(partitions_of(distinct), np.int64)[key]
     return Merged(
         first=first[begins],
@@ -90,7 +94,10 @@ def merged(parts: Sequence[Commits], barriers: Barriers, transactional: set[byte
 
 
 def commits_into(state: CoordinatorState, commits: Merged) -> tuple[Callable[[int], None], Callable[[int], None]]:
-    """A function that puts a row into the state, and one that makes its map of partitions what a commit makes it that replaces one."""
+    """Return functions that put a row into the state, and that repeat a put in its map.
+
+    The latter makes the map as large as a commit that replaces another one.
+    """
     stored = stored_of(commits.values, commits.offset)
     groups, topics = commits.groups, commits.topics
     group, topic, partition = commits.group.tolist(), commits.topic.tolist(), commits.partition
@@ -103,14 +110,17 @@ def commits_into(state: CoordinatorState, commits: Merged) -> tuple[Callable[[in
 
     def grow(row: int) -> None:
         partitions = offsets.partitions(groups[group[row]], topics[topic[row]])
-        there = next(iter(partitions))
-        partitions[there] = partitions[there]
+        existing = next(iter(partitions))
+        partitions[existing] = partitions[existing]
 
     return put, grow
 
 
 def put_all(state: CoordinatorState, commits: Merged) -> None:
-    """Put all rows into the state, between which nothing else is to be done: map by map, in the order in which maps begin."""
+    """Put all rows into the state, map by map, in the order in which the maps were created.
+
+    No other record may lie between these commits.
+    """
     order = np.argsort(commits.place, kind="stable")
     starts = _starts(commits.place[order])
     sizes = np.diff(np.append(starts, len(order)))
@@ -143,12 +153,12 @@ def put_all(state: CoordinatorState, commits: Merged) -> None:
 
 
 def _starts(ordered: Ints) -> Ints:
-    """Where each number begins in ascending ones."""
+    """Return the index of the first of each number in an ascending array."""
     return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
 
 
 def _ranges(starts: Ints, sizes: Ints) -> Ints:
-    """The numbers of ranges, one range behind the other."""
+    """Return the numbers of all ranges, one after the other."""
     ends = np.cumsum(sizes)
     return np.repeat(starts - ends + sizes, sizes) + np.arange(int(ends[-1]))
 

@@ -24,7 +24,7 @@ from quorate.codecs.log import IsolationLevel
 from quorate.codecs.printable import listed
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history import Moment
-from quorate.coordinator.history.reading import GroupsReplay, ReplayedGroups, check_places
+from quorate.coordinator.history.replay import GroupsReplay, ReplayedGroups, check_places
 from quorate.coordinator.history.situations import Known, SituationReplay
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.partitioning import partition_for
@@ -199,7 +199,7 @@ class LiveGroups:
             )
             self._replay.take(found, entries)
             if not found.groups:
-                found.there |= {group["group_id"] for group in admin.list_groups()}
+                found.known_groups |= {group["group_id"] for group in admin.list_groups()}
             found.topology = live_topology(admin, {name for one in found.groups for name in found.topics_of(one)})
             committed = [
                 TopicPartition(topic, number)

@@ -28,7 +28,7 @@ from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
     from quorate.codecs.releases import KafkaVersion
-    from quorate.coordinator.history.reading import ReplayedGroups
+    from quorate.coordinator.history.replay import ReplayedGroups
 
 __all__ = ["groups", "print_rows", "read_groups", "reading_options"]
 
@@ -141,7 +141,7 @@ def read_groups(
         raise UserError(
             f"no group matches {globs}" if globs else "no groups found",
             *(["--at may be before they were created, or after they were deleted"] if options["at"] else []),
-            *([_existing(options["globs"], found.there)] if globs else []),
+            *([_existing(options["globs"], found.known_groups)] if globs else []),
         )
     return found
 

@@ -10,7 +10,7 @@ from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
 from quorate.codecs.log.partitions import BATCH_OVERHEAD_BYTES, LogPartitions
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history import Moment
-from quorate.coordinator.history.reading import GroupsReplay, ReplayedGroups, check_places, copied, once
+from quorate.coordinator.history.replay import GroupsReplay, ReplayedGroups, check_places, copied, once
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock

@@ -1,11 +1,10 @@
-"""Client-side assignors of KIP-848: members announce assignors, and one of them computes the group's target assignment.
+"""Client-side assignors of KIP-848: a member computes the group's target assignment.
 
-No release of Kafka has them.
+No release of Kafka has them. They are a plug-in (`extension`), enabled by
+`group.consumer.client.assignors.enable`. `selection` selects an assignor that all members support,
+`computing_member` the member that runs it (`computation` has the state). `prepare` and `install`
+handle that member's two requests, and `validation` checks its assignment.
+`quorate.codecs.client_assignors` has the tagged fields of messages and records.
 
-A plug-in (`extension`), off unless `group.consumer.client.assignors.enable`. `selection` says
-whether all members can run one assignor, `turns` whose turn it is to run it (`computation`);
-`prepare` and `install` handle that member's two requests, and `validation` checks what it hands in.
-The fields on the wire and in the log are in `quorate.codecs.client_assignors`.
-
-A member's side of it, for any assignor: `quorate.assignors.prepared`.
+`quorate.assignors.prepared` is the member's side, for any assignor.
 """

@@ -1,6 +1,6 @@
-"""Whose turn it is to compute a group's target assignment by a client-side assignor (KIP-848).
+"""State of a target assignment's computation by a member (KIP-848).
 
-In no record: after a load it is nobody's, and the next is asked.
+It is in no record: after a load, the next member that sends a heartbeat computes the target.
 """
 
 from collections.abc import Mapping
@@ -9,75 +9,73 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Self
 
-__all__ = ["IDLE", "TRANSITIONS", "Computation", "Phase"]
+__all__ = ["NO_COMPUTATION", "TRANSITIONS", "Computation", "Phase"]
 
 
 class Phase(StrEnum):
-    """How far the computation is."""
+    """The phase of a computation."""
 
-    NOBODY = "Nobody"
-    """Nothing is to be computed, or the next heartbeat that comes gets the turn."""
-    TOLD = "Told"
-    """A member was told that it is its turn (ShouldComputeAssignment)."""
+    IDLE = "Idle"
+    """No member computes a target assignment."""
+    REQUESTED = "Requested"
+    """A member was requested to compute one (ShouldComputeAssignment)."""
     COMPUTING = "Computing"
-    """It has fetched the group (ConsumerGroupPrepareAssignment)."""
+    """The member has fetched the group (ConsumerGroupPrepareAssignment)."""
 
 
 TRANSITIONS: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
     {
-        Phase.NOBODY: frozenset({Phase.NOBODY, Phase.TOLD}),
-        Phase.TOLD: frozenset({Phase.TOLD, Phase.COMPUTING, Phase.NOBODY}),
-        Phase.COMPUTING: frozenset({Phase.COMPUTING, Phase.TOLD, Phase.NOBODY}),
+        Phase.IDLE: frozenset({Phase.IDLE, Phase.REQUESTED}),
+        Phase.REQUESTED: frozenset({Phase.REQUESTED, Phase.COMPUTING, Phase.IDLE}),
+        Phase.COMPUTING: frozenset({Phase.COMPUTING, Phase.REQUESTED, Phase.IDLE}),
     }
 )
-"""Phase → what may follow it."""
+"""Phase → possible next phases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computation:
-    """One computation at a time.
+    """The computation of a target assignment, at most one per group.
 
-    `member_id`: whose turn it is; `epoch`: the group epoch that it was told of, or fetched the
-    group at.
-
-    `deadline_ms`: when its time is over, and another one gets the turn. `late`: those whose time
-    was over since the last assignment; they come last.
+    `member_id`: the computing member. `epoch`: the group epoch of the last request to it, or at
+    which it fetched the group. `deadline_ms`: when another member is selected. `late`: members that
+    missed a deadline since the last assignment; they are selected last.
     """
 
-    phase: Phase = Phase.NOBODY
+    phase: Phase = Phase.IDLE
     member_id: str = ""
     epoch: int = 0
     deadline_ms: int = 0
     late: frozenset[str] = frozenset()
 
-    def told(self, member_id: str, *, epoch: int, deadline_ms: int, late: frozenset[str]) -> Self:
-        """It is this member's turn, and it is told so."""
-        return self._moved(Phase.TOLD, member_id=member_id, epoch=epoch, deadline_ms=deadline_ms, late=late)
+    def requested(self, member_id: str, *, epoch: int, deadline_ms: int, late: frozenset[str]) -> Self:
+        """Return the computation requested from this member."""
+        return self._changed(Phase.REQUESTED, member_id=member_id, epoch=epoch, deadline_ms=deadline_ms, late=late)
 
     def computing(self, epoch: int) -> Self:
-        """The member has fetched the group, as of this epoch."""
-        return self._moved(Phase.COMPUTING, epoch=epoch)
+        """Return the computation after the member fetched the group at this epoch."""
+        return self._changed(Phase.COMPUTING, epoch=epoch)
 
-    def refused(self) -> Self:
-        """What the member handed in was not taken.
+    def rejected(self) -> Self:
+        """Return the computation after the member's assignment was rejected.
 
-        It is to fetch the group again, in what time is left to it.
+        The member must fetch the group again before its deadline.
         """
-        return self._moved(Phase.TOLD)
+        return self._changed(Phase.REQUESTED)
 
-    def over(self) -> Self:
-        """The member's time is over."""
-        return self._moved(Phase.NOBODY, member_id="", late=self.late | {self.member_id})
+    def timed_out(self) -> Self:
+        """Return the computation after the member's deadline."""
+        return self._changed(Phase.IDLE, member_id="", late=self.late | {self.member_id})
 
-    def given_up(self) -> Self:
-        """The member is gone, so it is nobody's turn."""
-        return self._moved(Phase.NOBODY, member_id="")
+    def abandoned(self) -> Self:
+        """Return the computation after the member left."""
+        return self._changed(Phase.IDLE, member_id="")
 
-    def _moved(self, phase: Phase, **changes: object) -> Self:
+    def _changed(self, phase: Phase, **changes: object) -> Self:
         if phase not in TRANSITIONS[self.phase]:
-            raise AssertionError(f"the computation of an assignment cannot go from {self.phase} to {phase}")
+            raise AssertionError(f"the computation of an assignment cannot change from {self.phase} to {phase}")
         return replace(self, phase=phase, **changes)  # type: ignore[arg-type]  # the methods above know the fields
 
 
-IDLE = Computation()
-"""Nothing to compute, nobody late."""
+NO_COMPUTATION = Computation()
+"""No computation, and no late members."""

@@ -1,4 +1,4 @@
-"""ConsumerGroupInstallAssignment: what the member whose turn it is hands in becomes the group's target assignment."""
+"""ConsumerGroupInstallAssignment: installs the computing member's target assignment."""
 
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import ConsumerGroupInstallAssignmentRequest, ConsumerGroupInstallAssignmentResponse
@@ -6,7 +6,12 @@ from quorate.codecs.client_assignors import ComputedBy, TargetOrigin
 from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.codecs.tags import written_tags
 from quorate.coordinator.client_assignors.computation import Phase
-from quorate.coordinator.client_assignors.turns import asked, computation_of, forget, put_computation
+from quorate.coordinator.client_assignors.computing_member import (
+    check_computing_member,
+    clear_computation,
+    computation_of,
+    put_computation,
+)
 from quorate.coordinator.client_assignors.validation import checked
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -20,16 +25,16 @@ __all__ = ["consumer_group_install_assignment"]
 def consumer_group_install_assignment(
     shard: CoordinatorShard, request: ConsumerGroupInstallAssignmentRequest, context: RequestContext
 ) -> Result[ConsumerGroupInstallAssignmentResponse]:
-    """Take the assignment.
+    """Install the assignment as target assignment of the group.
 
-    If the assignor reports an error, the group comes to its epoch with the target that it has, and
-    all members are told the error.
+    If the assignor reports an error, the target epoch advances with the same target, and all
+    members receive the error. After another error the request to the computing member is repeated,
+    with the same deadline.
 
-    Raises `ApiError`: see `asked`; INVALID_REQUEST; STALE_MEMBER_EPOCH if the group has another
-    epoch by now; INVALID_ASSIGNMENT, see `checked`. Unless it is not the member's turn at all, it
-    is told again, in what time is left to it.
+    Raises `ApiError`: see `check_computing_member`; INVALID_REQUEST; STALE_MEMBER_EPOCH if the
+    group epoch has changed; INVALID_ASSIGNMENT, see `checked`.
     """
-    group, used = asked(shard, request.group_id, request.member_id, request.member_epoch)
+    group, used = check_computing_member(shard, request.group_id, request.member_id, request.member_epoch)
     origin = TargetOrigin(computed_by=ComputedBy(assignor=used.name, member_id=request.member_id, error=request.error))
     try:
         _check_epoch(group, request)
@@ -38,14 +43,14 @@ def consumer_group_install_assignment(
         else:
             records = _changes(shard, group, used.name, request)
     except ApiError:
-        if computation_of(group).phase is not Phase.NOBODY:
-            put_computation(group, computation_of(group).refused())
+        if computation_of(group).phase is not Phase.IDLE:
+            put_computation(group, computation_of(group).rejected())
         raise
     records.append(write.target_epoch(group.group_id, group.epoch, context.now_ms, written_tags(origin)))
     return Result(
         records=records,
         response=ConsumerGroupInstallAssignmentResponse(),
-        on_appended=lambda: forget(shard, group),
+        on_appended=lambda: clear_computation(shard, group),
     )
 
 
@@ -53,12 +58,13 @@ def _check_epoch(group: ConsumerGroup, request: ConsumerGroupInstallAssignmentRe
     if request.group_epoch < group.epoch:
         raise ApiError(
             ErrorCode.STALE_MEMBER_EPOCH,
-            f"the assignment is for epoch {request.group_epoch}, but group {group.group_id} is at {group.epoch}; prepare another one",
+            f"the assignment is for epoch {request.group_epoch}, but group {group.group_id} is at {group.epoch}; "
+            "prepare another one",
         )
     if request.group_epoch > group.epoch:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            f"group {group.group_id} is at {group.epoch}, and was never at {request.group_epoch}",
+            f"group {group.group_id} is at epoch {group.epoch}, before {request.group_epoch}",
         )
     if request.error and request.members:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"error {request.error} and an assignment exclude each other")
@@ -67,7 +73,7 @@ def _check_epoch(group: ConsumerGroup, request: ConsumerGroupInstallAssignmentRe
 def _changes(
     shard: CoordinatorShard, group: ConsumerGroup, assignor: str, request: ConsumerGroupInstallAssignmentRequest
 ) -> list[CoordinatorRecord]:
-    """Records of members whose target is another than before, in the order of Kafka's map; a member without one gets one."""
+    """Return records of changed or missing targets, in the order of Kafka's map."""
     given = checked(shard.image, group, assignor, request.members)
     return [
         write.target_assignment(group.group_id, member_id, *given[member_id])

@@ -1,4 +1,4 @@
-"""ConsumerGroupPrepareAssignment: everything that the selected assignor has to know, for the member whose turn it is."""
+"""ConsumerGroupPrepareAssignment: returns the input of the assignor to the computing member."""
 
 from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupPrepareAssignmentRequest, ConsumerGroupPrepareAssignmentResponse
@@ -9,8 +9,12 @@ from quorate.codecs.api.consumer_group_prepare_assignment import (
     PreparedTopic,
     PreparedTopicPartitions,
 )
+from quorate.coordinator.client_assignors.computing_member import (
+    check_computing_member,
+    computation_of,
+    put_computation,
+)
 from quorate.coordinator.client_assignors.selection import announcement
-from quorate.coordinator.client_assignors.turns import asked, computation_of, put_computation
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -22,11 +26,11 @@ __all__ = ["consumer_group_prepare_assignment"]
 def consumer_group_prepare_assignment(
     shard: CoordinatorShard, request: ConsumerGroupPrepareAssignmentRequest, context: RequestContext
 ) -> Result[ConsumerGroupPrepareAssignmentResponse]:
-    """The group as it is now, members in the order of Kafka's map, topics by name.
+    """Return the group, with members in the order of Kafka's map, and topics by name.
 
-    Raises `ApiError`, see `asked`.
+    Raises `ApiError`, see `check_computing_member`.
     """
-    group, used = asked(shard, request.group_id, request.member_id, request.member_epoch)
+    group, used = check_computing_member(shard, request.group_id, request.member_id, request.member_epoch)
     topics: dict[str, TopicImage] = {}
     members = tuple(_member(shard.image, group, member, used.name, topics) for _, member in group.members.ordered())
 
@@ -47,8 +51,8 @@ def consumer_group_prepare_assignment(
 def _member(
     image: MetadataImage, group: ConsumerGroup, member: ConsumerMember, assignor: str, topics: dict[str, TopicImage]
 ) -> PreparedMember:
-    """The member; what it subscribes to is added to `topics`."""
-    said = announcement(member.metadata, assignor)
+    """Return the member, and add its subscribed topics to `topics`."""
+    assignor_metadata = announcement(member.metadata, assignor)
     subscribed: list[Uuid] = []
     for name in dict.fromkeys(group.subscribed_topics(member.metadata)):
         topic = image.topics.get(name)
@@ -61,7 +65,11 @@ def _member(
         instance_id=member.metadata.instance_id,
         rack_id=member.metadata.rack_id,
         subscribed_topic_ids=tuple(subscribed),
-        assignor=PreparedAssignor(reason=said.reason, metadata_version=said.metadata_version, metadata=said.metadata),
+        assignor=PreparedAssignor(
+            reason=assignor_metadata.reason,
+            metadata_version=assignor_metadata.metadata_version,
+            metadata=assignor_metadata.metadata,
+        ),
         topic_partitions=tuple(
             PreparedTopicPartitions(topic_id=one.topic_id, partitions=one.partitions)
             for one in group.targets.get(member.member_id, ())

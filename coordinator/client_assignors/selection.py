@@ -1,4 +1,7 @@
-"""Which client-side assignor a group uses (KIP-848, "Assignor Selection"): one that all members can run, with metadata that all understand."""
+"""Selection of a group's client-side assignor (KIP-848, "Assignor Selection").
+
+All members must support it, with common metadata versions.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,13 +15,14 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 __all__ = ["Offer", "Selected", "announced_by", "announcement", "selected", "used_by", "with_member"]
 
 Offer = tuple[tuple[str, int, int], ...]
-"""Client-side assignors that a member can run, the one that it prefers first: name, oldest and
-newest version of the metadata that it understands.
+"""Client-side assignors of a member, in order of preference.
+
+Each has a name, and its minimum and maximum metadata version.
 """
 
 
 class Selected(NamedTuple):
-    """The assignor, and the versions of metadata that all members understand."""
+    """The selected assignor, and the metadata versions that all members support."""
 
     name: str
     minimum_version: int
@@ -26,14 +30,14 @@ class Selected(NamedTuple):
 
 
 def selected(offers: Mapping[Offer, int]) -> Selected | None:
-    """The assignor of a group; `None` where the server assigns.
+    """Return the assignor of a group; `None` for a server-side assignor.
 
-    `offers`: members per list of assignors.
+    `offers`: number of members by list of assignors.
 
-    An assignor has to be common to all, and so have its versions. Of several, the one that most
-    members prefer to the other common ones; then the one that stands further in front over all
-    lists, then the first by name. The KIP says only that the members' precedence is respected. A
-    member of the classic protocol announces nothing.
+    All members must support the assignor and a common version. Of several, the first preference of
+    most members is selected; then the one with the lowest sum of ranks in all lists; then the first
+    by name. The KIP only requires that the members' precedence is respected. Members of the classic
+    protocol have no client-side assignors.
     """
     common: dict[str, Selected] | None = None
     for offer in offers:
@@ -61,7 +65,7 @@ def selected(offers: Mapping[Offer, int]) -> Selected | None:
 
 
 def announced_by(member: ConsumerGroupMemberMetadataValue) -> tuple[ClientAssignor, ...]:
-    """The client-side assignors that a member announced."""
+    """Return the client-side assignors of a member."""
     return read_tags(AnnouncedAssignors, member.unknown_tags, strict=False).client_assignors or ()
 
 
@@ -74,16 +78,19 @@ def _offer(member: ConsumerGroupMemberMetadataValue) -> Offer:
 
 
 def used_by(group: ConsumerGroup) -> Selected | None:
-    """The client-side assignor that the group uses as it is in the log; `None` where the server assigns."""
+    """Return the group's client-side assignor as of the log; `None` for a server-side assignor."""
     return selected(_offers(group))
 
 
 def with_member(group: ConsumerGroup, member: ConsumerMember) -> Mapping[Offer, int]:
-    """Members per list of assignors when this member is in the group as it is now: in the place of the static member of its name, if there is one."""
+    """Return the number of members by list of assignors, with this member's new metadata.
+
+    The member may be new, or replace a static member.
+    """
     offers = _offers(group)
     instance_id = member.metadata.instance_id
-    holder = None if instance_id is None else group.static_members.get(instance_id)
-    for member_id in {member.member_id, holder}:
+    static = None if instance_id is None else group.static_members.get(instance_id)
+    for member_id in {member.member_id, static}:
         before = None if member_id is None else group.members.get(member_id)
         if before is not None:
             offers[_offer(before.metadata)] -= 1
@@ -92,7 +99,7 @@ def with_member(group: ConsumerGroup, member: ConsumerMember) -> Mapping[Offer, 
 
 
 def announcement(member: ConsumerGroupMemberMetadataValue, name: str) -> ClientAssignor:
-    """What a member announced of an assignor that it can run. Raises `KeyError` if it cannot."""
+    """Return the member's assignor of this name. Raises `KeyError` if it does not support it."""
     for one in announced_by(member):
         if one.name == name:
             return one

@@ -1,4 +1,7 @@
-"""What happened to groups, from the records of `__consumer_offsets`: their state at any offset or time, and the events between, as facts with sentences.
+"""The history of groups, from the records of `__consumer_offsets`: states and events.
+
+`state_at` and `History` have the state at any offset or time. `events` and `diff` have the changes
+in between, as facts with sentences.
 
 ```python
 entries = list(read_log("__consumer_offsets-17"))
@@ -12,8 +15,8 @@ print(diff(before, after))
 from quorate.coordinator.history.difference import diff, diff_views
 from quorate.coordinator.history.events import Event, History, Moment, events, state_at
 from quorate.coordinator.history.facts import Cause, EpochBumped, EpochReason, Fact
+from quorate.coordinator.history.labels import Labels
 from quorate.coordinator.history.views import GroupView, MemberView, view
-from quorate.coordinator.history.words import Words
 
 __all__ = [
     "Cause",
@@ -23,9 +26,9 @@ __all__ = [
     "Fact",
     "GroupView",
     "History",
+    "Labels",
     "MemberView",
     "Moment",
-    "Words",
     "diff",
     "diff_views",
     "events",

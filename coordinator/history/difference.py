@@ -1,6 +1,6 @@
-"""What happened to a group between two moments, as facts.
+"""The differences between two states of a group, as facts.
 
-Of what happened in between and was undone, nothing is seen.
+Changes in between that were undone do not show.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from quorate.coordinator.history import facts
 from quorate.coordinator.history.facts import Cause, EpochBumped, EpochReason, Fact
+from quorate.coordinator.history.labels import Partition
 from quorate.coordinator.history.views import GroupView, MemberView, view
-from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import CoordinatorState, GroupKind
 from quorate.coordinator.state.consumer import LEAVE_STATIC
 
@@ -17,25 +17,28 @@ __all__ = ["Written", "diff", "diff_views"]
 
 
 def diff(before: CoordinatorState, after: CoordinatorState) -> dict[str, tuple[Fact, ...]]:
-    """Group id → facts, of those groups that are not as they were.
+    """Return group id → facts, for the groups that differ.
 
     Both states are of the same partition, `before` the earlier one.
     """
     found: dict[str, tuple[Fact, ...]] = {}
     for group_id in {**before.groups, **after.groups, **before.offsets.committed, **after.offsets.committed}:
         old, new = before.groups.get(group_id), after.groups.get(group_id)
-        told = [
+        found_facts = [
             *diff_views(None if old is None else view(old), None if new is None else view(new)),
             *_offsets(before, after, group_id),
         ]
-        if told:
-            found[group_id] = tuple(told)
+        if found_facts:
+            found[group_id] = tuple(found_facts)
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What one write to the log had in it: a group epoch, a record of type 4; of type 15, it or a write since the latest epoch."""
+    """What one write to the log contained.
+
+    A group epoch; a record of type 4; a record of type 15 in it or in a write since the last epoch.
+    """
 
     epoch: bool
     topics: bool
@@ -48,10 +51,10 @@ def diff_views(
     written: Written | None = None,
     touched: Collection[str] | None = None,
 ) -> list[Fact]:
-    """Facts in the order in which a reader asks for them.
+    """Return the facts of a group, ordered for reading.
 
-    `written`: the moments are before and after one write, and what that had in it. `touched`: the
-    ids of all members of a group of the new protocols that may be different.
+    `written`: given if the views are before and after one write. `touched`: the ids of all members
+    that may differ, for groups of the new protocols.
     """
     topics_written = written is not None and written.topics
     if after is None:
@@ -65,16 +68,16 @@ def diff_views(
         found.append(facts.GroupConverted(before=before.kind, after=after.kind))
         converted = True
     old_members: Mapping[str, MemberView] = {} if before is None else before.members
-    # A member at a time is how groups of thousands follow their target; of several, the order is
-    # that of the group.
-    asked = touched if touched is not None and len(touched) < 2 and after.kind is not GroupKind.CLASSIC else None
-    if asked is None or before is None or converted:
+    # Groups of thousands usually change one member at a time; for several, the group's order is
+    # kept.
+    checked = touched if touched is not None and len(touched) < 2 and after.kind is not GroupKind.CLASSIC else None
+    if checked is None or before is None or converted:
         changed = {one: member for one, member in after.members.items() if old_members.get(one) is not member}
         gone = {one: member for one, member in old_members.items() if one not in after.members}
     else:
-        there = {one: after.members[one] for one in asked if one in after.members}
-        changed = {one: member for one, member in there.items() if old_members.get(one) is not member}
-        gone = {one: old_members[one] for one in asked if one in old_members and one not in there}
+        present = {one: after.members[one] for one in checked if one in after.members}
+        changed = {one: member for one, member in present.items() if old_members.get(one) is not member}
+        gone = {one: old_members[one] for one in checked if one in old_members and one not in present}
     members = list(_members(old_members, changed, gone))
     regexes = list(_regexes({} if before is None else before.regexes, after.regexes))
     found += [fact for _, fact in members]
@@ -105,17 +108,20 @@ def diff_views(
                 reasons=tuple(_reasons(before, after, members, regexes, converted, written)),
             )
         )
-    if not converted:  # else partitions are the same by ids instead of names
+    if not converted:  # else topic names only became topic ids
         found += _target(before, after, changed, gone)
     if after.kind is not GroupKind.CLASSIC:
-        found += _progress(before, after, changed, converted=converted)
+        found += _reconciliation(before, after, changed, converted=converted)
     return found
 
 
 def _members(
     old: Mapping[str, MemberView], changed: Mapping[str, MemberView], gone: Mapping[str, MemberView]
 ) -> Iterator[tuple[Cause, Fact]]:
-    """Who came, went and changed, with what that is as a cause; by member id, so that it is the same for a log that was compacted."""
+    """Yield joined, left and changed members with their cause.
+
+    They are sorted by member id, so that a compacted log gives the same order.
+    """
     gone = dict(sorted(gone.items()))
     instances = {member.instance_id: member_id for member_id, member in gone.items() if member.instance_id is not None}
     for member_id, member in sorted(changed.items()):
@@ -194,9 +200,9 @@ def _reasons(
     converted: bool,
     written: Written | None,
 ) -> Iterator[EpochReason]:
-    """Why the epoch went up.
+    """Yield why the group epoch was incremented.
 
-    The hash and the topics count where they are no consequence of another subscription.
+    The hash and the topics count only if no changed subscription explains them.
     """
     if converted and before is not None and before.members:
         yield EpochReason(cause=Cause.CONVERTED)
@@ -213,15 +219,15 @@ def _reasons(
         EpochReason(cause=Cause.REGEX, fact=fact)
         for fact in regexes
         if {*fact.before} != {*(fact.after or ())}
-        and not (strong and fact.after is None)  # it went with its last member
+        and not (strong and fact.after is None)  # removed with its last member
     ]
     yield from strong
     for cause, is_other in _of_the_group(before, after):
         if is_other:
             strong.append(EpochReason(cause=cause))
             yield strong[-1]
-    told = bool(strong)
-    if not told and written is not None and before is not None and after.epoch > before.epoch + 1:
+    explained = bool(strong)
+    if not explained and written is not None and before is not None and after.epoch > before.epoch + 1:
         yield EpochReason(cause=Cause.COMPACTED)
         return
     if before is not None and before.metadata_hash != after.metadata_hash and before.metadata_hash is not None:
@@ -233,13 +239,13 @@ def _reasons(
         same_topics = before.topics == after.topics
         if (same_topics and before.topics != frozenset()) or (cause is Cause.HASH_FIRST and before.has_topic_record):
             yield EpochReason(cause=cause)
-            told = True
+            explained = True
     elif before is not None and written is not None and written.topics and before.topics == after.topics:
         yield EpochReason(cause=Cause.TOPICS)
-        told = True
-    if not told and before is not None and written is not None and written.share_state:
+        explained = True
+    if not explained and before is not None and written is not None and written.share_state:
         yield EpochReason(cause=Cause.SHARE_STATE)
-    elif not told:
+    elif not explained:
         weak = [EpochReason(cause=cause, fact=fact) for cause, fact in members]
         yield from weak or [EpochReason(cause=Cause.UNKNOWN)]
 
@@ -288,7 +294,7 @@ def _target(
         )
 
 
-def _progress(
+def _reconciliation(
     before: GroupView | None, after: GroupView, changed: Mapping[str, MemberView], *, converted: bool
 ) -> Iterator[Fact]:
     for member_id, member in changed.items():
@@ -303,7 +309,7 @@ def _progress(
         ):
             continue
         if old is None and not member.epoch:
-            continue  # its first assignment is still to come
+            continue  # before its first assignment
         yield facts.MemberProgressed(
             member_id=member_id,
             epoch=member.epoch,

@@ -1,8 +1,7 @@
 """Events of groups, from the records of their partitions.
 
-Records of one group that have the same time were written together, and make one event.
-
-Offsets that a group commits while nothing else happens to it are summed up in one event.
+Records of a group with the same timestamp were written together, and form one event. Consecutive
+offset commits of a group are combined into one event.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,8 +25,8 @@ from quorate.coordinator.history.facts import (
     OffsetsDeleted,
     TransactionEnded,
 )
+from quorate.coordinator.history.labels import Partition
 from quorate.coordinator.history.views import GroupView, Since, view
-from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import CoordinatorState
 
 __all__ = ["Event", "History", "Moment", "events", "state_at"]
@@ -35,9 +34,9 @@ __all__ = ["Event", "History", "Moment", "events", "state_at"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What happened to a group at a time: `offset` and `last_offset` are those of its first and last record.
+    """An event of a group. `offset` and `last_offset`: its first and last record.
 
-    `until_ms` is later than `timestamp_ms` for a sum.
+    `until_ms` is later than `timestamp_ms` for combined commits.
     """
 
     partition: int | None
@@ -51,10 +50,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A place in the log; the end, if nothing is given.
+    """A position in the log, by default the end.
 
-    After the record at `offset`, where there is one partition, or of `offsets`, by partition; or
-    before the first record that is later than `timestamp_ms`.
+    After the record at `offset`, for one partition, or at one of `offsets`, by partition; or before
+    the first record that is later than `timestamp_ms`.
     """
 
     timestamp_ms: int | None = None
@@ -62,7 +61,10 @@ class Moment:
     offsets: Mapping[int | None, int] | None = None
 
     def within(self, partition: int | None) -> tuple[int | None, int | None] | None:
-        """The last offset and the last time of a partition, as far as there are such; `None` if the partition is left out."""
+        """Return the last offset and the last time to read of a partition, `None` for no limit.
+
+        Returns `None` if the partition is left out.
+        """
         if self.offset is not None:
             return self.offset, None
         if self.offsets is not None:
@@ -71,9 +73,9 @@ class Moment:
         return None, self.timestamp_ms
 
     def cut(self, entries: Iterable[LogEntry | LogProblem]) -> Iterator[LogEntry | LogProblem]:
-        """The entries up to it, per partition.
+        """Yield the entries up to the position, per partition.
 
-        A partition without an offset, where others have one, is left out.
+        If `offsets` is given, partitions without an offset are left out.
         """
         over: set[int | None] = set()
         for entry in entries:
@@ -96,9 +98,9 @@ class Moment:
 def state_at(
     entries: Iterable[LogEntry | LogProblem], *, offset: int | None = None, timestamp_ms: int | None = None
 ) -> CoordinatorState:
-    """The state of one partition after the record at `offset`, or at a time (ms since 1970); by default at the end.
+    """Return the state of one partition after `offset`, or at a time (ms since 1970).
 
-    Problems of the log are passed over.
+    By default at the end. Problems of the log are skipped.
     """
     state = CoordinatorState()
     for entry in Moment(offset=offset, timestamp_ms=timestamp_ms).cut(entries):
@@ -108,9 +110,9 @@ def state_at(
 
 
 def events(entries: Iterable[LogEntry | LogProblem], groups: Callable[[str], bool] | None = None) -> Iterator[Event]:
-    """The events of the groups that `groups` accepts, by default of all.
+    """Yield the events of the groups that `groups` accepts, by default of all.
 
-    Entries may be of several partitions; events come in the order of each one's offsets.
+    Entries may be of several partitions; events are in the order of each partition's offsets.
     """
     histories: dict[int | None, History] = {}
     for entry in entries:
@@ -128,14 +130,14 @@ NOTHING = Written(epoch=False, topics=False, share_state=False)
 
 @dataclass(slots=True)
 class _Step:
-    """What was written about a group at one time."""
+    """The records of a group with one timestamp."""
 
     entry: LogEntry
     last: LogEntry
     is_membership: bool = False
     members: set[str] = field(default_factory=set)
     written: Written = NOTHING
-    share_state_last: bool = False  # it was written behind the group's epoch
+    share_state_last: bool = False  # it was written after the group epoch
     commits: dict[bool, int] = field(default_factory=dict)
     committed: dict[bool, dict[Partition, None]] = field(default_factory=dict)
     deleted: dict[Partition, None] = field(default_factory=dict)
@@ -147,11 +149,11 @@ class _Step:
 
     @property
     def is_commits(self) -> bool:
-        """Whether it has nothing but offsets, which can be summed up."""
+        """Whether it has only offset commits, which can be combined."""
         return not self.is_membership and not self.deleted and not self.more
 
     def add(self, later: "_Step") -> None:
-        """Sum up."""
+        """Combine it with a later step."""
         self.last = later.last
         for pending, count in later.commits.items():
             self.commits[pending] = self.commits.get(pending, 0) + count
@@ -166,10 +168,10 @@ class _Step:
 
 
 class History:
-    """One partition.
+    """The history of one partition.
 
-    `state`: as of the last entry; `bumps`: why and when the epoch of a group went up last, of those
-    that `groups` accepts.
+    `state`: after the last entry. `bumps`: the last increment of each group's epoch, with its
+    event, for the groups that `groups` accepts.
     """
 
     def __init__(self, groups: Callable[[str], bool] | None = None) -> None:
@@ -179,11 +181,14 @@ class History:
         self._views: dict[str, GroupView] = {}
         self._steps: dict[str, _Step] = {}
         self._sums: dict[str, _Step] = {}
-        self._share_state: set[str] = set()  # of these groups it was written after their latest epoch
+        self._share_state: set[str] = set()  # groups whose share state was written after their epoch
         self._time_ms: int | None = None
 
     def resume(self, entries: Iterable[LogEntry]) -> None:
-        """Begin behind records that were taken in before, of which only the last of each key are left: their state without their events."""
+        """Start after records that were replayed before; only the last of each key is left.
+
+        Sets the state without events.
+        """
         for entry in entries:
             record = as_kafka_reads(entry.record) or entry.record
             if isinstance(record, CoordinatorRecord) and record.value is not None:
@@ -199,7 +204,7 @@ class History:
         }
 
     def take(self, entry: LogEntry) -> list[Event]:
-        """Take the next record in. Returns the events that are complete by now."""
+        """Replay the next record. Returns the events that are complete."""
         found: list[Event] = []
         if entry.timestamp_ms != self._time_ms:
             found += self._close()
@@ -216,7 +221,7 @@ class History:
         return found
 
     def finish(self) -> list[Event]:
-        """The events that were not complete: nothing more comes."""
+        """Return the pending events at the end of the log."""
         found = self._close()
         for group_id in list(self._sums):
             found += self._flush(group_id)
@@ -252,7 +257,7 @@ class History:
             step.share_state_last = True
 
     def _transaction(self, entry: LogEntry, record: ControlRecord) -> None:
-        """A marker: what it does to which group is known before it is replayed."""
+        """Note the groups of a transaction marker, before it is replayed."""
         producer_id = _producer(entry)
         for group_id, topics in self.state.offsets.pending.get(producer_id, {}).items():
             if self._wanted is None or self._wanted(group_id):
@@ -294,7 +299,7 @@ class History:
         written = step.written
         if written.share_state:
             self._share_state.add(group_id)
-        if written.epoch:  # raised by the heartbeat that finds the share state changed, not when that is written
+        if written.epoch:  # incremented by the next heartbeat, not with the share state
             written = replace(written, share_state=group_id in self._share_state)
             if not step.share_state_last:
                 self._share_state.discard(group_id)
@@ -321,5 +326,5 @@ class History:
 
 
 def _producer(entry: LogEntry) -> int:
-    """The producer of the transaction that a record belongs to; -1 for none, and where a client hides it."""
+    """Return the producer id of a record's transaction; -1 without one, or if it is hidden."""
     return entry.producer_id if entry.transactional and entry.producer_id is not None else -1

@@ -1,11 +1,11 @@
-"""What can happen to a group, as facts: each says itself in a sentence (`sentence`, or `str` with ids instead of names)."""
+"""Changes of groups, as facts with a sentence (`sentence`, or `str` with ids instead of names)."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
 
 from quorate.codecs.printable import hash_text
-from quorate.coordinator.history.words import Partition, Words
+from quorate.coordinator.history.labels import Labels, Partition
 from quorate.coordinator.state import GroupKind
 
 __all__ = [
@@ -36,114 +36,113 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact(ABC):
-    """Something that happened to a group."""
+    """A change of a group."""
 
-    def sentence(self, words: Words) -> str:
-        """What happened, without a full stop."""
-        return self._said(words)
+    def sentence(self, labels: Labels) -> str:
+        """Return the change as a sentence, without a full stop."""
+        return self._sentence(labels)
 
     @abstractmethod
-    def _said(self, words: Words) -> str: ...
+    def _sentence(self, labels: Labels) -> str: ...
 
     def __str__(self) -> str:
-        return self.sentence(Words())
+        return self.sentence(Labels())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCreated(Fact):
-    """The group is new.
+    """The group was created.
 
-    `for_offsets`: it has neither members nor a protocol, but for now, maybe: Kafka writes such a
-    record for the first member that is to join.
+    `for_offsets`: it has neither members nor a protocol yet. Kafka also writes such a record for
+    the first member that joins.
     """
 
     kind: GroupKind
     for_offsets: bool
 
-    def _said(self, words: Words) -> str:
-        return "group created, without members so far" if self.for_offsets else f"{self.kind.lower()} group created"
+    def _sentence(self, labels: Labels) -> str:
+        return "group created, without members" if self.for_offsets else f"{self.kind.lower()} group created"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDeleted(Fact):
-    """The group is gone."""
+    """The group was deleted."""
 
     kind: GroupKind
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         return f"{self.kind.lower()} group deleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConverted(Fact):
-    """The group became one of another protocol."""
+    """The group was converted to another protocol."""
 
     before: GroupKind
     after: GroupKind
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         return f"converted from a {self.before.lower()} to a {self.after.lower()} group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberJoined(Fact):
-    """A member is new."""
+    """A member joined."""
 
     member_id: str
     instance_id: str | None
     rack: str | None
     client_id: str
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         details = [
             f"{what} {value}"
             for what, value in (("instance", self.instance_id), ("client", self.client_id), ("rack", self.rack))
             if value
         ]
-        return f"member {words.member(self.member_id)} joined" + (f" ({', '.join(details)})" if details else "")
+        return f"member {labels.member(self.member_id)} joined" + (f" ({', '.join(details)})" if details else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberLeft(Fact):
-    """A member is gone: it left, or was fenced.
-
-    The records are the same, so the log does not tell which.
-    """
+    """A member left or was fenced, which have the same records."""
 
     member_id: str
     instance_id: str | None
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         instance = f" (instance {self.instance_id})" if self.instance_id else ""
-        return f"member {words.member(self.member_id)} left or was fenced{instance}"
+        return f"member {labels.member(self.member_id)} left or was fenced{instance}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberReplaced(Fact):
-    """A static member came back under another member id."""
+    """A static member rejoined with another member id."""
 
     instance_id: str
     before: str
     after: str
 
-    def _said(self, words: Words) -> str:
-        return f"static member {self.instance_id} is back: {words.member(self.after)} took the place of {words.member(self.before)}"
+    def _sentence(self, labels: Labels) -> str:
+        replaced = f"{labels.member(self.after)} replaced {labels.member(self.before)}"
+        return f"static member {self.instance_id} rejoined: {replaced}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAway(Fact):
-    """A static member went and may come back (epoch -2); its partitions are kept for it."""
+    """A static member left temporarily (epoch -2); it keeps its partitions."""
 
     member_id: str
     instance_id: str | None
 
-    def _said(self, words: Words) -> str:
-        return f"static member {self.instance_id} ({words.member(self.member_id)}) went away, its partitions are kept"
+    def _sentence(self, labels: Labels) -> str:
+        member = f"{self.instance_id} ({labels.member(self.member_id)})"
+        return f"static member {member} left temporarily and keeps its partitions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberChanged(Fact):
-    """A member announced something else.
+    """A member's metadata changed.
 
     `what`: subscription, rack, assignor, protocol, client or instance.
     """
@@ -153,48 +152,50 @@ class MemberChanged(Fact):
     before: str
     after: str
 
-    def _said(self, words: Words) -> str:
-        return f"{self.what} of member {words.member(self.member_id)} changed from {self.before or 'none'} to {self.after or 'none'}"
+    def _sentence(self, labels: Labels) -> str:
+        changed = f"changed from {self.before or 'none'} to {self.after or 'none'}"
+        return f"{self.what} of member {labels.member(self.member_id)} {changed}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegexResolved(Fact):
-    """An expression matches other topics now; `after` is `None` if nobody uses it any more."""
+    """A regex matches other topics; `after` is `None` if no member uses it any more."""
 
     regex: str
     before: tuple[str, ...]
     after: tuple[str, ...] | None
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         if self.after is None:
-            return f"expression {self.regex} is no longer used"
+            return f"regex {self.regex} is no longer used"
         added, gone = sorted({*self.after} - {*self.before}), sorted({*self.before} - {*self.after})
-        told = [f"now matches {', '.join(added)}"] * bool(added) + [f"no longer matches {', '.join(gone)}"] * bool(gone)
-        return f"expression {self.regex} " + (" and ".join(told) or "matches nothing")
+        parts = [f"now matches {', '.join(added)}"] if added else []
+        parts += [f"no longer matches {', '.join(gone)}"] if gone else []
+        return f"regex {self.regex} " + (" and ".join(parts) or "matches nothing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashChanged(Fact):
-    """The stored metadata hash is another (KIP-1101); 0 stands for none."""
+    """The stored metadata hash changed (KIP-1101); 0 stands for none."""
 
     before: int
     after: int
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         if not self.before:
             return f"metadata hash stored: {hash_text(self.after)}"
         if not self.after:
-            return f"metadata hash {hash_text(self.before)} is gone"
+            return f"metadata hash {hash_text(self.before)} was removed"
         return f"metadata hash changed from {hash_text(self.before)} to {hash_text(self.after)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecordChanged(Fact):
-    """A record of type 4 (ConsumerGroupPartitionMetadata, before KIP-1101) was written, or deleted."""
+    """A topic metadata record (type 4, before KIP-1101) was written or deleted."""
 
     there: bool
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         return (
             "topic metadata written in a record of type 4"
             if self.there
@@ -203,7 +204,7 @@ class TopicRecordChanged(Fact):
 
 
 class Cause(StrEnum):
-    """Why a group epoch went up."""
+    """Why a group epoch was incremented."""
 
     JOINED = "joined"
     LEFT = "left"
@@ -233,45 +234,45 @@ _CAUSES = {
     Cause.CONFIG: "the group's configuration changed",
     Cause.TOPOLOGY: "the members' topology changed",
     Cause.CONVERTED: "the group was converted",
-    Cause.COMPACTED: "of what compaction has removed from the log",
-    Cause.UNKNOWN: "the log does not say why",
+    Cause.COMPACTED: "compaction removed the cause from the log",
+    Cause.UNKNOWN: "the cause is not in the log",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochReason:
-    """A cause, and the fact that it is, if it is another than the cause itself."""
+    """A cause, and the fact that caused it, if any."""
 
     cause: Cause
     fact: Fact | None = None
 
-    def sentence(self, words: Words) -> str:
-        """The reason in words."""
-        return _CAUSES[self.cause] if self.fact is None else self.fact.sentence(words)
+    def sentence(self, labels: Labels) -> str:
+        """Return the reason as a phrase."""
+        return _CAUSES[self.cause] if self.fact is None else self.fact.sentence(labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochBumped(Fact):
-    """The group epoch went up, `before` is 0 for a new group."""
+    """The group epoch was incremented; `before` is 0 for a new group."""
 
     before: int
     after: int
     reasons: tuple[EpochReason, ...]
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         moved = f"group epoch {self.after}" if not self.before else f"group epoch {self.before} → {self.after}"
-        return f"{moved} because {self.why(words)}"
+        return f"{moved} because {self.why(labels)}"
 
-    def why(self, words: Words) -> str:
-        """The reasons alone; no more than four."""
-        told = [reason.sentence(words) for reason in self.reasons]
-        more = [f"{len(told) - 4:,} more"] if len(told) > 4 else []
-        return "; ".join([*told[:4], *more])
+    def why(self, labels: Labels) -> str:
+        """Return at most four reasons."""
+        reasons = [reason.sentence(labels) for reason in self.reasons]
+        more = [f"{len(reasons) - 4:,} more"] if len(reasons) > 4 else []
+        return "; ".join([*reasons[:4], *more])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationBegan(Fact):
-    """A classic group has completed a rebalance, or is empty."""
+    """A classic group completed a rebalance, or became empty."""
 
     before: int
     after: int
@@ -279,17 +280,17 @@ class GenerationBegan(Fact):
     leader: str | None
     members: int
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         if not self.members:
-            return f"generation {self.after}: nobody is left"
+            return f"generation {self.after}: no members"
         count = f"{self.members:,} member{'s' * (self.members != 1)}"
-        leader = f", led by {words.member(self.leader)}" if self.leader else ""
+        leader = f", leader {labels.member(self.leader)}" if self.leader else ""
         return f"generation {self.after} of {count} with {self.protocol}{leader}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A partition that was for some members and now is for others; in all but share groups at most one each."""
+    """A reassigned partition; `before` and `after`: member ids, several only in share groups."""
 
     partition: Partition
     before: tuple[str, ...]
@@ -298,12 +299,11 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetChanged(Fact):
-    """The target assignment is another; of classic groups, the assignment.
+    """The target assignment changed; for classic groups, the assignment.
 
-    `epoch`: what it was computed for. Without moves, only the epoch is.
-
-    `assignor`, `computed_by`: of a client-side assignor (KIP-848), and the member that ran it;
-    `error`: what it reported in the place of an assignment.
+    `epoch`: the target epoch; without moves, only it changed. `assignor`, `computed_by`: the
+    client-side assignor (KIP-848), and the member that ran it. `error`: what it reported instead of
+    an assignment.
     """
 
     epoch: int
@@ -312,29 +312,29 @@ class TargetChanged(Fact):
     computed_by: str | None = None
     error: int = 0
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         what = f"target assignment of epoch {self.epoch}"
         if self.computed_by is not None:
-            what += f", computed by {words.member(self.computed_by)} with {self.assignor}"
+            what += f", computed by {labels.member(self.computed_by)} with {self.assignor}"
         if self.error:
-            return f"{what}: error {self.error}, so nothing moves"
+            return f"{what}: error {self.error}, no partition moves"
         if not self.moves:
-            return f"{what} moves nothing"
+            return f"{what}: no partition moves"
         ways: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Partition]] = {}
         for move in self.moves:
             ways.setdefault((move.before, move.after), []).append(move.partition)
-        told = [
-            f"{words.partitions(partitions)} "
-            + (f"from {words.members(before)} " if before else "")
-            + f"to {words.members(after)}"
+        moves = [
+            f"{labels.partitions(partitions)} "
+            + (f"from {labels.members(before)} " if before else "")
+            + f"to {labels.members(after)}"
             for (before, after), partitions in ways.items()
         ]
-        return f"{what}: {'; '.join(told)}"
+        return f"{what}: {'; '.join(moves)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberProgressed(Fact):
-    """A member went on in its reconciliation: `reconciled` with the target of `epoch`, or in `state`."""
+    """A member moved towards its target: `reconciled` with the target of `epoch`, or in `state`."""
 
     member_id: str
     epoch: int
@@ -343,52 +343,52 @@ class MemberProgressed(Fact):
     pending_revocation: tuple[Partition, ...]
     gained: tuple[Partition, ...]
 
-    def _said(self, words: Words) -> str:
-        who = f"member {words.member(self.member_id)}"
-        got = f", got {words.partitions(self.gained)}" if self.gained else ""
+    def _sentence(self, labels: Labels) -> str:
+        who = f"member {labels.member(self.member_id)}"
+        assigned = f", assigned {labels.partitions(self.gained)}" if self.gained else ""
         if self.reconciled:
-            return f"{who} is reconciled at epoch {self.epoch}{got}"
+            return f"{who} is reconciled at epoch {self.epoch}{assigned}"
         if self.state == "revoking":
-            return f"{who} has to give up {words.partitions(self.pending_revocation)}"
+            return f"{who} must revoke {labels.partitions(self.pending_revocation)}"
         if self.state == "waiting":
-            return f"{who} is at epoch {self.epoch}{got} and waits for partitions that others have to give up"
-        return f"{who} is at epoch {self.epoch}{got}"
+            return f"{who} is at epoch {self.epoch}{assigned} and waits for partitions that other members must revoke"
+        return f"{who} is at epoch {self.epoch}{assigned}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsCommitted(Fact):
     """Offsets were committed: `commits` records for `partitions`.
 
-    `pending`: in a transaction that was open then.
+    `pending`: in a transaction that was open.
     """
 
     commits: int
     partitions: tuple[Partition, ...]
     pending: bool
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         count = f"{self.commits:,} offset{'s' * (self.commits != 1)} committed"
-        return f"{count}{' in an open transaction' if self.pending else ''}: {words.partitions(self.partitions)}"
+        return f"{count}{' in an open transaction' if self.pending else ''}: {labels.partitions(self.partitions)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsDeleted(Fact):
-    """Offsets were deleted, or expired."""
+    """Offsets were deleted or expired."""
 
     partitions: tuple[Partition, ...]
 
-    def _said(self, words: Words) -> str:
-        return f"offsets deleted or expired: {words.partitions(self.partitions)}"
+    def _sentence(self, labels: Labels) -> str:
+        return f"offsets deleted or expired: {labels.partitions(self.partitions)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionEnded(Fact):
-    """A transaction with offsets of the group was committed, or aborted."""
+    """A transaction with offsets of the group was committed or aborted."""
 
     producer_id: int
     committed: bool
     partitions: tuple[Partition, ...]
 
-    def _said(self, words: Words) -> str:
+    def _sentence(self, labels: Labels) -> str:
         end = "committed" if self.committed else "aborted"
-        return f"transaction of producer {self.producer_id} {end}: {words.partitions(self.partitions)}"
+        return f"transaction of producer {self.producer_id} {end}: {labels.partitions(self.partitions)}"

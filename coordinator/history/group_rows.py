@@ -1,4 +1,4 @@
-"""What there is to say of replayed groups, as rows: the columns of kafka-consumer-groups.sh, and what it lacks.
+"""Rows of replayed groups: the columns of kafka-consumer-groups.sh and more.
 
 A row is a mapping of plain values.
 """
@@ -12,10 +12,10 @@ from quorate.codecs import Uuid
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
 from quorate.coordinator.history.events import Event
-from quorate.coordinator.history.reading import ReplayedGroup, ReplayedGroups
+from quorate.coordinator.history.labels import Labels
+from quorate.coordinator.history.replay import ReplayedGroup, ReplayedGroups
 from quorate.coordinator.history.upgrade import Finding, findings, share_groups_left
 from quorate.coordinator.history.views import MemberView
-from quorate.coordinator.history.words import Words
 from quorate.coordinator.state import GroupKind
 
 __all__ = ["event_rows", "finding_rows", "group_rows", "listed_rows", "member_rows", "offset_rows"]
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def listed_rows(found: ReplayedGroups) -> Iterator[Row]:
-    """A row per group."""
+    """Yield a row per group."""
     for one in found.groups:
         group = one.view
         yield {
@@ -38,8 +38,8 @@ def listed_rows(found: ReplayedGroups) -> Iterator[Row]:
 
 
 def group_rows(found: ReplayedGroups) -> Iterator[Row]:
-    """A row per group, with its epochs, hash, and why the epoch went up last."""
-    words = found.words()
+    """Yield a row per group with its epochs, hash, and the cause of the last epoch."""
+    labels = found.labels()
     for one in found.groups:
         group = one.view
         bump = one.history.bumps.get(group.group_id)
@@ -52,7 +52,7 @@ def group_rows(found: ReplayedGroups) -> Iterator[Row]:
             "group_epoch": group.epoch,
             "target_epoch": group.assignment_epoch,
             "members": len(group.members),
-            "behind": [member.member_id for member in group.members.values() if _is_behind(one, member)],
+            "behind": [member.member_id for member in group.members.values() if _is_unreconciled(one, member)],
             "metadata_hash": group.metadata_hash or None,
             "topics": None if group.topics is None else sorted(group.topics),
             "log_partition": one.partition,
@@ -63,19 +63,19 @@ def group_rows(found: ReplayedGroups) -> Iterator[Row]:
                 "timestamp_ms": bump[0].timestamp_ms,
                 "offset": bump[0].offset,
                 "causes": [reason.cause.value for reason in bump[1].reasons],
-                "why": bump[1].why(words),
+                "why": bump[1].why(labels),
             },
         }
 
 
-def _is_behind(one: ReplayedGroup, member: MemberView) -> bool:
+def _is_unreconciled(one: ReplayedGroup, member: MemberView) -> bool:
     return one.view.kind is not GroupKind.CLASSIC and (
         member.epoch != one.view.assignment_epoch or member.state != "stable"
     )
 
 
 def member_rows(found: ReplayedGroups) -> Iterator[Row]:
-    """A row per member, with its rack, its epoch against the target's, and what it has against what it is to have."""
+    """Yield a row per member with its rack, epochs, and current and target assignment."""
     for one in found.groups:
         group = one.view
         for member in sorted(group.members.values(), key=lambda member: (member.client_id, member.member_id)):
@@ -103,7 +103,7 @@ def member_rows(found: ReplayedGroups) -> Iterator[Row]:
 
 
 def offset_rows(found: ReplayedGroups) -> Iterator[Row]:
-    """A row per partition that is committed or assigned, with its racks, and whether its member is in one of them."""
+    """Yield a row per committed or assigned partition, with its racks and locality."""
     for one in found.groups:
         group = one.view
         offsets = {
@@ -141,8 +141,8 @@ def offset_rows(found: ReplayedGroups) -> Iterator[Row]:
 
 
 def event_rows(found: ReplayedGroups, events: Iterable[Event]) -> Iterator[Row]:
-    """A row per event; `what` has a sentence for each fact."""
-    words = found.words()
+    """Yield a row per event; `what` has a sentence for each fact."""
+    labels = found.labels()
     for event in events:
         yield {
             "group": event.group_id,
@@ -152,17 +152,17 @@ def event_rows(found: ReplayedGroups, events: Iterable[Event]) -> Iterator[Row]:
             "timestamp_ms": event.timestamp_ms,
             "until_ms": event.until_ms,
             "what": [
-                {"fact": type(fact).__name__, "sentence": fact.sentence(words), **_plain(fact, words)}
+                {"fact": type(fact).__name__, "sentence": fact.sentence(labels), **_plain(fact, labels)}
                 for fact in event.facts
             ],
         }
 
 
 def finding_rows(found: ReplayedGroups, to: KafkaVersion, migration_policy: str, max_size: int | None) -> Iterator[Row]:
-    """A row per finding; first what keeps the partitions that the groups are in from being loaded.
+    """Yield a row per finding, first those that prevent loading a partition.
 
-    `to`: the release that brokers are to have; `max_size`: of consumer groups, `None` for Kafka's
-    default.
+    `to`: the new release of the brokers. `max_size`: maximum size of consumer groups, `None` for
+    Kafka's default.
     """
     config = CoordinatorConfig(kafka_version=to, group_consumer_migration_policy=MigrationPolicy(migration_policy))
     if max_size is not None:
@@ -186,12 +186,12 @@ def _finding_row(group_id: str, kind: GroupKind, partition: int | None, finding:
     }
 
 
-def _plain(value: Any, words: Words) -> Any:
-    """A fact, or what is in one, as JSON has it: partitions are `[topic, number]`."""
+def _plain(value: Any, labels: Labels) -> Any:
+    """Convert a fact or its fields for JSON: partitions are `[topic, number]`."""
     if isinstance(value, Uuid):
-        return words.topic(value)
+        return labels.topic(value)
     if isinstance(value, tuple):
-        return [_plain(one, words) for one in value]
+        return [_plain(one, labels) for one in value]
     if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name), words) for one in fields(value)}
+        return {one.name: _plain(getattr(value, one.name), labels) for one in fields(value)}
     return value

@@ -1,11 +1,11 @@
-"""Metadata hashes as rows of plain values: of topics, and of groups next to those that are stored."""
+"""Rows of metadata hashes: of topics, and computed next to stored hashes of groups."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from quorate.codecs.printable import hash_text
 from quorate.coordinator.history.hashes import HashExplanation, explain, hashes_of, topic_differences
-from quorate.coordinator.history.reading import ReplayedGroups
+from quorate.coordinator.history.replay import ReplayedGroups
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash
 from quorate.coordinator.state import ConsumerGroup, ShareGroup, StreamsGroup
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 def topic_hash_rows(names: Iterable[str], image: MetadataImage, form: HashAlgorithm) -> Iterator[Row]:
-    """A row per topic."""
+    """Yield a row per topic."""
     for name, value in hashes_of(names, image, form).items():
         topic = image.topics[name]
         yield {
@@ -30,11 +30,11 @@ def topic_hash_rows(names: Iterable[str], image: MetadataImage, form: HashAlgori
 
 
 def group_hash_rows(found: ReplayedGroups, image: MetadataImage, form: HashAlgorithm) -> Iterator[Row]:
-    """A row per consumer, share and streams group.
+    """Yield a row per consumer, share and streams group.
 
-    `verdict`: same; differs; none (a group without members has nothing to hash, or nothing is
-    stored, and no record of type 4 says otherwise). `differences`: what was different when the
-    group stored what it has, as far as that can be told.
+    `verdict`: same; differs; none (a group without members has no hash, or no hash and no record of
+    type 4 is stored). `differences`: what has changed since the hash was stored, if it can be
+    found.
     """
     racks = set(_racks_of_members(found))
     for one in found.groups:
@@ -50,12 +50,14 @@ def group_hash_rows(found: ReplayedGroups, image: MetadataImage, form: HashAlgor
         record = group.partition_metadata if isinstance(group, ConsumerGroup) else None
         if not group.metadata_hash and record is not None:
             stored = "record of type 4"
-            told = list(topic_differences(record, names, image))
-            verdict = "differs" if told else "same"
-            changes = [_change(change.kind.value, change.sentence, change.topic, change.partition) for change in told]
+            found_changes = list(topic_differences(record, names, image))
+            verdict = "differs" if found_changes else "same"
+            changes = [
+                _change(change.kind.value, change.sentence, change.topic, change.partition) for change in found_changes
+            ]
         elif verdict == "differs":
             if group.metadata_hash:
-                changes = [_told(explain(group.metadata_hash, names, image, form, racks=racks))]
+                changes = [_explanation_row(explain(group.metadata_hash, names, image, form, racks=racks))]
             else:
                 verdict = "none"
         yield {
@@ -75,7 +77,7 @@ def group_hash_rows(found: ReplayedGroups, image: MetadataImage, form: HashAlgor
 
 
 def _racks_of_members(found: ReplayedGroups) -> Iterator[str]:
-    """Where members are, brokers may have been."""
+    """Yield the racks of members, where brokers may have been, too."""
     for state in {id(one.history): one.history.state for one in found.groups}.values():
         for group in state.groups.values():
             if isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup):
@@ -87,16 +89,14 @@ def _change(kind: str, sentence: str, topic: str | None = None, partition: int |
     return {"kind": kind, "sentence": f"when it was stored, {sentence}", "topic": topic, "partition": partition}
 
 
-def _told(explanation: HashExplanation) -> Row:
+def _explanation_row(explanation: HashExplanation) -> Row:
     change = explanation.change
     if change is None:
-        how = (
-            f"none of {explanation.tried:,} changes that were tried" if explanation.tried else "nothing that was tried"
-        )
-        more = "" if explanation.complete else "; there are more than were tried"
+        how = f"none of {explanation.tried:,} tested changes" if explanation.tried else "no tested change"
+        more = "" if explanation.complete else "; not all changes were tested"
         return {
             "kind": "unexplained",
-            "sentence": f"the stored hash is not that of its topics, and {how} explains it{more}",
+            "sentence": f"the stored hash differs from that of its topics, and {how} explains it{more}",
             "topic": None,
             "partition": None,
         }

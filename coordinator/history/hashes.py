@@ -1,9 +1,8 @@
-"""Why a stored metadata hash is not that of the topics as they are (KIP-1101).
+"""Explanation of a stored metadata hash that differs from that of the topics (KIP-1101).
 
-A hash cannot be inverted. What can be done is to try what is likely to have changed since: one
-topic, one number of partitions, one broker, one replica. The first single change that gives the
-stored hash explains it. What groups kept before Kafka 4.1, a record of type 4, says it by itself:
-see `topic_differences`.
+A hash cannot be inverted, so likely changes are tested: one topic, one number of partitions, one
+broker, one replica. The first single change that gives the stored hash explains it. The records of
+type 4 of brokers before Kafka 4.1 have the topics themselves: see `topic_differences`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,13 +19,11 @@ from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_h
 __all__ = ["ChangeKind", "HashChange", "HashExplanation", "explain", "hashes_of", "image_of", "topic_differences"]
 
 MOST_PARTITIONS = 3_000_000
-"""How many partitions are hashed in search of an explanation, if nothing else is said: some
-seconds.
-"""
+"""The default limit of partitions to hash in search of an explanation: some seconds."""
 
 
 class ChangeKind(StrEnum):
-    """What is different."""
+    """The kind of a difference."""
 
     FORM = "form"
     TOPIC = "topic"
@@ -38,9 +35,9 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashChange:
-    """One difference between then and now, and in a sentence.
+    """One difference between then and now, with a sentence.
 
-    `topic`, `partition`, `broker`: where, as far as it is in one place.
+    `topic`, `partition`, `broker`: where, if it is in one place.
     """
 
     kind: ChangeKind
@@ -57,7 +54,7 @@ class HashChange:
 class HashExplanation:
     """`change` explains the stored hash; `None` if none of the `tried` changes does.
 
-    `complete`: all that are known were tried, and not only so many.
+    `complete`: whether all known changes were tested.
     """
 
     change: HashChange | None
@@ -66,7 +63,7 @@ class HashExplanation:
 
 
 def image_of(topology: Topology) -> MetadataImage:
-    """Metadata of a topology, which knows racks and no brokers: those of a rack are taken for one, with a negative id.
+    """Return the metadata of a topology, with one broker per rack, with a negative id.
 
     Topics without an id are left out.
     """
@@ -86,7 +83,7 @@ def image_of(topology: Topology) -> MetadataImage:
 def hashes_of(
     names: Iterable[str], image: MetadataImage, algorithm: HashAlgorithm = HashAlgorithm.XXH3
 ) -> dict[str, int]:
-    """Topic → hash, of those of the topics that exist."""
+    """Return topic → hash, for the existing topics."""
     return {
         name: topic_hash(topic.id, name, image.racks(topic), algorithm)
         for name in names
@@ -103,16 +100,16 @@ def explain(
     racks: Iterable[str] = (),
     most_partitions: int = MOST_PARTITIONS,
 ) -> HashExplanation:
-    """Look for a single change that makes the hash of these topics the stored one.
+    """Search for a single change that gives these topics the stored hash.
 
-    `names`: what the group subscribes to; topics that don't exist do not count. `racks`: names that
-    brokers' racks may have had, beside those that they have, such as the racks of members.
-    `most_partitions`: how many partitions to hash before the search ends.
+    `names`: the group's topics; missing ones are ignored. `racks`: racks that brokers may have had,
+    in addition to their current ones, such as those of members. `most_partitions`: how many
+    partitions to hash before the search ends.
     """
     search = _Search(stored, names, image, algorithm, most_partitions)
     search.racks = sorted({*racks, *(rack for rack in image.brokers.values() if rack is not None)})
     try:
-        for change in search.fitting():
+        for change in search.changes():
             return HashExplanation(change=change, tried=search.tried, complete=True)
     except _EnoughError:
         return HashExplanation(change=None, tried=search.tried, complete=False)
@@ -120,7 +117,7 @@ def explain(
 
 
 class _EnoughError(QuorateError):
-    """So many partitions were hashed."""
+    """The limit of partitions was reached."""
 
 
 class _Search:
@@ -142,25 +139,25 @@ class _Search:
             raise _EnoughError
         return topic_hash(topic.id, topic.name, image.racks(topic), self.algorithm)
 
-    def fits(self, hashes: Mapping[str, int]) -> bool:
+    def matches(self, hashes: Mapping[str, int]) -> bool:
         self.tried += 1
         return group_hash(hashes, self.algorithm) == self.stored
 
-    def fits_with(self, topic: TopicImage) -> bool:
-        """With one topic as given."""
-        return self.fits({**self.known, topic.name: self.hash_of(topic, self.image)})
+    def matches_with(self, topic: TopicImage) -> bool:
+        """Return whether the hash matches with this topic."""
+        return self.matches({**self.known, topic.name: self.hash_of(topic, self.image)})
 
-    def fits_in(self, image: MetadataImage) -> bool:
-        """With other brokers."""
+    def matches_in(self, image: MetadataImage) -> bool:
+        """Return whether the hash matches with these brokers."""
         changed = {
             topic.name: self.hash_of(topic, image)
             for topic in self.topics
             if image.racks(topic) != self.image.racks(topic)
         }
-        return bool(changed) and self.fits({**self.known, **changed})
+        return bool(changed) and self.matches({**self.known, **changed})
 
-    def fitting(self) -> Iterator[HashChange]:
-        """Changes that explain the stored hash, the simplest first."""
+    def changes(self) -> Iterator[HashChange]:
+        """Yield changes that explain the stored hash, the simplest first."""
         yield from self.other_forms()
         yield from self.other_topics()
         yield from self.other_brokers()
@@ -173,50 +170,51 @@ class _Search:
             if form is not self.algorithm and group_hash(hashes_of(self.known, self.image, form), form) == self.stored:
                 yield HashChange(
                     kind=ChangeKind.FORM,
-                    sentence=f"it is in the form {form.value}: another coordinator than that of Kafka wrote it",
+                    sentence=f"it has the algorithm {form.value}, so Kafka's coordinator did not write it",
                 )
 
     def other_topics(self) -> Iterator[HashChange]:
         for name in self.known:
-            if self.fits({one: value for one, value in self.known.items() if one != name}):
+            if self.matches({one: value for one, value in self.known.items() if one != name}):
                 yield HashChange(
-                    kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was not there, or not subscribed to"
+                    kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} did not exist, or was not subscribed to"
                 )
         for name, topic in self.image.topics.items():
-            if name not in self.known and self.fits_with(topic):
-                yield HashChange(kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was subscribed to, too")
+            if name not in self.known and self.matches_with(topic):
+                yield HashChange(kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was also subscribed to")
 
     def other_brokers(self) -> Iterator[HashChange]:
         brokers = self.image.brokers
-        if self.fits_in(self.image.with_brokers({})):
+        if self.matches_in(self.image.with_brokers({})):
             yield HashChange(kind=ChangeKind.RACK, sentence="no broker had a rack")
         for broker, rack in brokers.items():
-            if rack is not None and self.fits_in(self.image.with_brokers({**brokers, broker: None})):
-                who = f"broker {broker}" if broker >= 0 else f"what is in rack {rack} now"
+            if rack is not None and self.matches_in(self.image.with_brokers({**brokers, broker: None})):
+                who = f"broker {broker}" if broker >= 0 else f"each broker in rack {rack}"
                 yield HashChange(
-                    kind=ChangeKind.RACK, broker=broker, sentence=f"{who} had no rack, or was not registered"
+                    kind=ChangeKind.RACK, broker=broker, sentence=f"{who} had no rack or was not registered"
                 )
             for other in self.racks:
-                if other != rack and self.fits_in(self.image.with_brokers({**brokers, broker: other})):
+                if other != rack and self.matches_in(self.image.with_brokers({**brokers, broker: other})):
                     now = "has none" if rack is None else f"is in {rack}"
-                    who = f"broker {broker}, which now {now}," if broker >= 0 else f"what is in rack {rack} now"
+                    who = f"broker {broker}, which now {now}," if broker >= 0 else f"each broker in rack {rack}"
                     yield HashChange(kind=ChangeKind.RACK, broker=broker, sentence=f"{who} was in rack {other}")
 
     def fewer_partitions(self) -> Iterator[HashChange]:
         for topic in self.topics:
             for count in range(topic.partitions - 1, 0, -1):
-                if self.fits_with(replace(topic, replicas=topic.replicas[:count])):
+                if self.matches_with(replace(topic, replicas=topic.replicas[:count])):
                     yield HashChange(
                         kind=ChangeKind.PARTITIONS,
                         topic=topic.name,
-                        sentence=f"topic {topic.name} had {counted(count, 'partition')}; now it has {topic.partitions:,}",
+                        sentence=f"topic {topic.name} had {counted(count, 'partition')}; "
+                        f"now it has {topic.partitions:,}",
                     )
 
     def fewer_replicas(self) -> Iterator[HashChange]:
         for topic in self.topics:
             widest = max(map(len, topic.replicas), default=0)
             for keep in range(widest - 1, 0, -1):
-                if self.fits_with(replace(topic, replicas=tuple(one[:keep] for one in topic.replicas))):
+                if self.matches_with(replace(topic, replicas=tuple(one[:keep] for one in topic.replicas))):
                     yield HashChange(
                         kind=ChangeKind.REPLICA,
                         topic=topic.name,
@@ -228,21 +226,21 @@ class _Search:
         for topic in self.topics:
             for number, replicas in enumerate(topic.replicas):
                 here = [self.image.brokers.get(broker) for broker in replicas]
-                for others, told in _moves(here, by_rack):
+                for others, change in _moves(here, by_rack):
                     changed = (*topic.replicas[:number], others, *topic.replicas[number + 1 :])
-                    if self.fits_with(replace(topic, replicas=changed)):
+                    if self.matches_with(replace(topic, replicas=changed)):
                         yield HashChange(
                             kind=ChangeKind.REPLICA,
                             topic=topic.name,
                             partition=number,
-                            sentence=f"partition {number} of topic {topic.name} {told}",
+                            sentence=f"partition {number} of topic {topic.name} {change}",
                         )
 
 
 def _moves(racks: list[str | None], by_rack: Mapping[str | None, int]) -> Iterator[tuple[tuple[int, ...], str]]:
-    """What one replica of a partition may have been: in another rack, not there, or one more.
+    """Yield replicas of a partition with one moved, removed or added, and a description.
 
-    Replicas are told by brokers of their racks.
+    A replica is given as a broker of its rack.
     """
     brokers = [by_rack[rack] for rack in racks if rack is not None]
     kept = [rack for rack in racks if rack is not None]
@@ -256,7 +254,7 @@ def _moves(racks: list[str | None], by_rack: Mapping[str | None, int]) -> Iterat
                 yield (*rest, broker), f"had a replica in rack {other} instead of {rack}"
         yield (
             rest,
-            f"had no replica in rack {rack}" if rack not in kept[at + 1 :] else f"had one replica less in rack {rack}",
+            f"had no replica in rack {rack}" if rack not in kept[at + 1 :] else f"had one replica fewer in rack {rack}",
         )
     for other, broker in others:
         yield (*brokers, broker), f"had one more replica, in rack {other}"
@@ -265,20 +263,20 @@ def _moves(racks: list[str | None], by_rack: Mapping[str | None, int]) -> Iterat
 def topic_differences(
     stored: ConsumerGroupPartitionMetadataValue, names: Iterable[str], image: MetadataImage
 ) -> Iterator[HashChange]:
-    """How the topics of a record of type 4 differ from those that the group subscribes to now.
+    """Yield differences between a record of type 4 and the group's current topics.
 
-    Racks are compared where the record has them (Kafka 3.7 to 3.9).
+    Racks are compared if the record has them (Kafka 3.7 to 3.9).
     """
     kept = {topic.topic_name: topic for topic in stored.topics}
-    there = {name: image.topics[name] for name in names if name in image.topics}
-    for name in sorted({*kept, *there}):
-        then, now = kept.get(name), there.get(name)
+    present = {name: image.topics[name] for name in names if name in image.topics}
+    for name in sorted({*kept, *present}):
+        then, now = kept.get(name), present.get(name)
         if then is None:
             yield HashChange(
-                kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was not there, or not subscribed to"
+                kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} did not exist, or was not subscribed to"
             )
         elif now is None:
-            yield HashChange(kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was there and subscribed to")
+            yield HashChange(kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} existed and was subscribed to")
         else:
             yield from _differences(then, now, image)
 
@@ -305,7 +303,8 @@ def _differences(then: TopicMetadata, now: TopicImage, image: MetadataImage) -> 
                 kind=ChangeKind.RACK,
                 topic=name,
                 partition=partition.partition,
-                sentence=f"partition {partition.partition} of topic {name} was in {_racks(before)}; now it is in {_racks(after)}",
+                sentence=f"partition {partition.partition} of topic {name} was in {_racks(before)}; "
+                f"now it is in {_racks(after)}",
             )
 
 

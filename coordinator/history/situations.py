@@ -1,4 +1,4 @@
-"""A group as assignors take it, from records of `__consumer_offsets`: members, what they subscribe to and what they are to have."""
+"""A group as input for assignors, from records of `__consumer_offsets`."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,19 +24,22 @@ from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorSt
 __all__ = ["Known", "SituationReplay"]
 
 UNIFORM = "uniform"
-"""The first of `group.consumer.assignors`, which a group has unless a member asks for another."""
+"""The first of `group.consumer.assignors`, the default assignor."""
 
 
 @dataclass(kw_only=True)
 class Known:
-    """What is known of topics: by a file or metadata (`topology`), and what records told on the way."""
+    """What is known about topics: from a file or metadata (`topology`), and from records.
+
+    `recorded`: topics in records of type 4.
+    """
 
     topology: Topology | None = None
     lags: Mapping[TopicPartition, int] | None = None
     names: dict[Uuid, str] = field(default_factory=dict)
-    told: dict[str, Topic] = field(default_factory=dict)
+    recorded: dict[str, Topic] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
-    """Topic → how many partitions it has at least, by what was committed."""
+    """Topic → minimum number of partitions, by committed offsets."""
 
     def __post_init__(self) -> None:
         if self.topology is not None:
@@ -44,26 +47,26 @@ class Known:
 
 
 class SituationReplay:
-    """One group.
+    """Replays the records of one group.
 
-    `apply` takes the records of its partition, those of other groups too: they may tell names of
-    topics.
+    `apply` takes all records of its partition, as those of other groups may have topic names.
     """
 
     def __init__(self, group_id: str, known: Known) -> None:
         self.group_id = group_id
         self.known = known
         self.seen: dict[str, None] = {}
-        """All groups."""
+        """The ids of all groups."""
         self.fullest: tuple[int, int] = (0, 0)
-        """The most members at a time, and until when that was last so (ms). Records that belong
-        together have the same time.
+        """The maximum number of members, and until when it last had them (ms).
+
+        Records that were written together have the same timestamp.
         """
         self._time_ms = -1
         self._state = CoordinatorState()
 
     def apply(self, record: object, timestamp_ms: int) -> None:
-        """Take a record; what is not one is passed over."""
+        """Replay a record; entries without a record are skipped."""
         readable = as_kafka_reads(record)
         if readable is None:
             return
@@ -89,10 +92,10 @@ class SituationReplay:
         if not isinstance(value, ConsumerGroupPartitionMetadataValue):
             return
         for topic in value.topics:
-            # 3.7 to 3.9 also wrote racks, in which order is not told.
+            # 3.7 to 3.9 also wrote racks, in no particular order.
             racks = {one.partition: tuple(one.racks) for one in topic.partition_metadata}
             self.known.names.setdefault(topic.topic_id, topic.topic_name)
-            self.known.told[topic.topic_name] = Topic(
+            self.known.recorded[topic.topic_name] = Topic(
                 name=topic.topic_name,
                 partitions=topic.num_partitions,
                 id=topic.topic_id,
@@ -104,35 +107,35 @@ class SituationReplay:
         return len(group.members) if isinstance(group, ClassicGroup | ConsumerGroup) else 0
 
     def situation(self, source: str) -> GroupSituation:
-        """The group as it is now.
+        """Return the group as it is now.
 
-        Raises `InputError` if there is none, it has no members, or topic ids are without a name.
+        Raises `InputError` if it does not exist, has no members, or a topic id has no known name.
         """
         group = self._state.groups.get(self.group_id)
         if isinstance(group, ShareGroup | StreamsGroup):
             raise InputError(
-                f"{source}: {self.group_id} is a {group.kind.lower()} group", "assign takes groups of consumers"
+                f"{source}: {self.group_id} is a {group.kind.lower()} group", "assign requires a consumer group"
             )
         if isinstance(group, ConsumerGroup) and group.members:
             return self._consumer(source, group)
         if isinstance(group, ClassicGroup) and group.metadata is not None and group.members:
             return self._classic_group(source, group.metadata)
-        raise InputError(*self._nobody(source))
+        raise InputError(*self._no_members(source))
 
-    def _nobody(self, source: str) -> tuple[str, ...]:
+    def _no_members(self, source: str) -> tuple[str, ...]:
         if self.group_id not in self.seen:
             close = difflib.get_close_matches(self.group_id, self.seen, 3)
-            there = f"did you mean {' or '.join(close)}?" if close else f"there are {listed(list(self.seen))}"
-            return f"{source}: there is no group {self.group_id}", there if self.seen else "there are no groups at all"
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {listed(list(self.seen))}"
+            return f"{source}: unknown group {self.group_id}", hint if self.seen else "the log has no groups"
         most, when = self.fullest
         if not most:
             return (
                 f"{source}: {self.group_id} never had members, only committed offsets",
-                "describe the group in a FILE",
+                "describe the group in FILE",
             )
         return (
             f"{source}: {self.group_id} has no members at the end",
-            f"it last had {most:,} just before {time_text(when)} (UTC): --until {when} shows the group as it was then",
+            f"it last had {most:,} just before {time_text(when)} (UTC): use --until {when} to assign it as of then",
         )
 
     # ---- classic groups
@@ -141,13 +144,13 @@ class SituationReplay:
         if value.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise InputError(
                 f"{source}: {self.group_id} is a group of protocol type {value.protocol_type!r}",
-                "assign takes groups of consumers",
+                "assign requires a consumer group",
             )
         members: dict[str, Member] = {}
         for one in open_nested(value).members:
             subscription = one.subscription.opened.message if isinstance(one.subscription, OpenedBytes) else None
             if not isinstance(subscription, ConsumerProtocolSubscription):
-                raise InputError(f"{source}: the subscription of {one.member_id} in {self.group_id} cannot be read")
+                raise InputError(f"{source}: cannot decode the subscription of {one.member_id} in {self.group_id}")
             assignment = one.assignment.opened.message if isinstance(one.assignment, OpenedBytes) else None
             owned = (
                 [(at.topic, number) for at in assignment.assigned_partitions for number in at.partitions]
@@ -177,8 +180,8 @@ class SituationReplay:
     # ---- groups of KIP-848
 
     def _consumer(self, source: str, group: ConsumerGroup) -> GroupSituation:
-        announced = {member_id: member.metadata for member_id, member in group.members.items()}
-        topics = {member_id: list(group.subscribed_topics(value)) for member_id, value in announced.items()}
+        metadata = {member_id: member.metadata for member_id, member in group.members.items()}
+        topics = {member_id: list(group.subscribed_topics(value)) for member_id, value in metadata.items()}
         names = self._names(source, group, topics)
         members = {
             member_id: Member(
@@ -188,16 +191,16 @@ class SituationReplay:
                 owned=[(names[topic_id], number) for topic_id, number in _target(group, member_id)],
                 generation=group.assignment_epoch,
             )
-            for member_id, value in announced.items()
+            for member_id, value in metadata.items()
         }
-        wanted = [value.server_assignor for value in announced.values() if value.server_assignor]
+        wanted = [value.server_assignor for value in metadata.values() if value.server_assignor]
         topology, notes = self._topology(members)
         unresolved = sorted(
-            {value.subscribed_topic_regex for value in announced.values() if value.subscribed_topic_regex}
+            {value.subscribed_topic_regex for value in metadata.values() if value.subscribed_topic_regex}
             - group.regexes.keys()
         )
         if unresolved:
-            notes = (*notes, f"what /{unresolved[0]}/ means was not resolved yet: no topics are taken for it")
+            notes = (*notes, f"/{unresolved[0]}/ is not resolved yet, and matches no topics")
         return GroupSituation(
             source=source,
             group_id=self.group_id,
@@ -211,7 +214,7 @@ class SituationReplay:
         )
 
     def _names(self, source: str, group: ConsumerGroup, topics: Mapping[str, Sequence[str]]) -> dict[Uuid, str]:
-        """Names of the topic ids in targets: as told, or the only ones that they can have.
+        """Return the names of topic ids in targets: known, or the only possible ones.
 
         Raises `InputError`.
         """
@@ -234,19 +237,20 @@ class SituationReplay:
         if could:
             topic_id, candidates = next(iter(could.items()))
             raise InputError(
-                f"{source}: the log has topics of {self.group_id} only by their ids, such as {topic_id}",
-                f"it is one of {listed(sorted(candidates))}" if candidates else "nobody subscribes to it any more",
-                "say which: --topology FILE, with topics: {NAME: {id: ID, partitions: N}}",
+                f"{source}: the log has only ids for some topics of {self.group_id}, such as {topic_id}",
+                f"it is one of {listed(sorted(candidates))}" if candidates else "no member subscribes to it",
+                "use --topology FILE, with topics: {NAME: {id: ID, partitions: N}}",
             )
         return names
 
     # ---- topics
 
     def _topology(self, members: Mapping[str, Member]) -> tuple[Topology, tuple[str, ...]]:
-        """The topics that members subscribe to or have, and what had to be guessed."""
+        """Return the topics that members subscribe to or own, and notes on guesses."""
         if self.known.topology is not None:
             missing = sum(self.known.topology.number(*at) < 0 for member in members.values() for at in member.owned)
-            note = f"{missing:,} of the partitions that members have {'is' if missing == 1 else 'are'} not in the topology, and left out"
+            are = "is" if missing == 1 else "are"
+            note = f"{missing:,} of the assigned partitions {are} missing in the topology, and left out"
             return self.known.topology, (note,) if missing else ()
         most: dict[str, int] = {}
         for member in members.values():
@@ -256,22 +260,21 @@ class SituationReplay:
         found: dict[str, Topic] = {}
         guessed = []
         for name in dict.fromkeys([*(topic for member in members.values() for topic in member.topics), *most]):
-            told = self.known.told.get(name)
+            recorded = self.known.recorded.get(name)
             least = max(most.get(name, 0), self.known.least.get(name, 0))
-            if told is not None and told.partitions >= least:
-                found[name] = told
+            if recorded is not None and recorded.partitions >= least:
+                found[name] = recorded
             elif least:
                 found[name] = Topic(name=name, partitions=least, id=ids.get(name))
                 guessed.append(name)
         notes = []
         if guessed:
             notes.append(
-                f"numbers of partitions are what was assigned and committed ({listed(guessed)}); --topology FILE tells them"
+                f"numbers of partitions are guessed from assignments and commits ({listed(guessed)}); "
+                "use --topology FILE for actual ones"
             )
         if not any(any(racks) for topic in found.values() for racks in topic.racks):
-            notes.append(
-                "racks of replicas are not in the log, so nothing is said of locality; --topology FILE tells them"
-            )
+            notes.append("the log has no racks of replicas, so locality is unknown; use --topology FILE")
         return Topology(found.values()), tuple(notes)
 
 

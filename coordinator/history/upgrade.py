@@ -1,10 +1,9 @@
-"""What another release on the brokers would do to groups, found in their records before it: which get another epoch, which cannot be converted, and why.
+"""How another release of the brokers would affect groups, found in their records.
 
-Where the release is an older one: also which are lost, or keep a partition from being loaded.
-
-Rules: KIP-1101 (metadata hash instead of records of type 4, since Kafka 4.1), KIP-848 "Migration"
-(classic groups that become consumer groups while members are in them), KIP-932 and KIP-1071 (share
-and streams groups, whose records Kafka 4.0 does not understand).
+Reports groups that get another epoch or cannot be converted, and why. For an older release, also
+groups that are lost, or prevent loading a partition. Rules: KIP-1101 (metadata hash instead of
+records of type 4, since Kafka 4.1), KIP-848 "Migration" (conversion of non-empty classic groups),
+KIP-932 and KIP-1071 (share and streams groups, whose records Kafka 4.0 does not support).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +31,7 @@ __all__ = ["Finding", "FindingKind", "expected_hash", "findings", "share_groups_
 
 
 class FindingKind(StrEnum):
-    """What was found.
+    """The kind of a finding.
 
     The first three are about the metadata hash, the next two about conversion to a consumer group,
     the last two about a downgrade.
@@ -49,7 +48,7 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something worth knowing before an upgrade, and in a sentence."""
+    """An effect of an upgrade or downgrade, with a sentence."""
 
     kind: FindingKind
     sentence: str
@@ -61,19 +60,21 @@ class Finding:
 def findings(
     group: CoordinatorGroup, config: CoordinatorConfig, topics: Mapping[str, Topic] | None = None
 ) -> Iterator[Finding]:
-    """What there is to say of a group.
+    """Yield the findings for a group.
 
-    `config`: of the brokers as they will be, with their release.
-
-    `topics`: those that exist, by name, with ids and racks; `None` if they are not known. For what
-    share groups do to others see `share_groups_left`.
+    `config`: of the brokers with the new release. `topics`: the existing topics by name, with ids
+    and racks; `None` if unknown. `share_groups_left` has the effect of share groups on other
+    groups.
     """
     if not config.behaviour.metadata_hash and isinstance(group, ConsumerGroup):
         yield from _of_topic_record(group, config)
     elif not config.behaviour.streams_groups and isinstance(group, StreamsGroup):
         yield Finding(
             kind=FindingKind.WILL_BE_LOST,
-            sentence=f"is not there on Kafka {config.kafka_version}, which passes over the records of streams groups; its committed offsets stay, until they expire",
+            sentence=(
+                f"does not exist on Kafka {config.kafka_version}, which skips the records of streams groups; "
+                "its committed offsets stay until they expire"
+            ),
         )
     elif config.behaviour.metadata_hash and isinstance(group, ConsumerGroup | ShareGroup):
         yield from _of_hash(group, topics, config.hash_algorithm)
@@ -82,43 +83,49 @@ def findings(
         if reasons:
             for reason in reasons:
                 yield Finding(
-                    kind=FindingKind.NOT_CONVERTIBLE, sentence=f"cannot be converted while members are in it: {reason}"
+                    kind=FindingKind.NOT_CONVERTIBLE, sentence=f"cannot be converted while it has members: {reason}"
                 )
         else:
             yield Finding(
                 kind=FindingKind.CONVERTIBLE,
-                sentence="becomes a consumer group when a member of the new protocol joins; no partition moves before that member gets some",
+                sentence="becomes a consumer group when a member of the new protocol joins; "
+                "no partition moves before that member is assigned some",
             )
 
 
 def share_groups_left(
     state: CoordinatorState, config: CoordinatorConfig, partition: int | None = None
 ) -> Iterator[tuple[str, Finding]]:
-    """Share groups by whose records the release cannot load their partition of `__consumer_offsets`, by name; also those of which only tombstones are left.
+    """Yield share groups with records that the release cannot load, sorted by id.
 
-    `partition`: its number, if that is known. Kafka 4.0.2 fails on records of all types of share
-    groups, tombstones too, but for the metadata of a member, which no group is without.
+    They prevent loading their partition of `__consumer_offsets`, also if only tombstones are left.
+    `partition`: its number, if known. Kafka 4.0.2 fails on all record types of share groups, and on
+    tombstones, except for member metadata; every group has others.
     """
     if config.behaviour.share_groups:
         return
     where = (
         "this partition of __consumer_offsets" if partition is None else f"partition {partition} of __consumer_offsets"
     )
-    lost = f"keeps Kafka {config.kafka_version} from loading {where}, with all groups and offsets in it"
+    lost = f"prevents Kafka {config.kafka_version} from loading {where}, with all its groups and offsets"
     for group_id in sorted(state.share_group_ids):
         if isinstance(state.groups.get(group_id), ShareGroup):
-            remedy = "delete the group before, and let the log be compacted until its tombstones are gone"
+            remedy = "delete the group first, and wait until compaction has removed its tombstones"
         else:
-            remedy = "it is deleted, but its tombstones are in the log: let it be compacted until they are gone"
+            remedy = "it is deleted, but its tombstones are in the log: wait until compaction has removed them"
         yield group_id, Finding(kind=FindingKind.NOT_LOADABLE, sentence=f"{lost}: {remedy}")
 
 
 def _of_topic_record(group: ConsumerGroup, config: CoordinatorConfig) -> Iterator[Finding]:
-    """Before Kafka 4.1 a record of type 4 stands for the hash."""
+    """Yield a finding if a broker before Kafka 4.1 would write a record of type 4."""
     if group.members and group.topic_subscribers and group.partition_metadata is None:
         yield Finding(
             kind=FindingKind.WILL_BUMP,
-            sentence=f"has no record of type 4: the first heartbeat on Kafka {config.kafka_version}, which keeps no metadata hash, writes one and raises the epoch from {group.epoch} to {group.epoch + 1}; no partition moves for that",
+            sentence=(
+                f"has no record of type 4: the first heartbeat on Kafka {config.kafka_version}, "
+                "which keeps no metadata hash, writes one and increments the group epoch "
+                f"from {group.epoch} to {group.epoch + 1}; no partition moves"
+            ),
         )
 
 
@@ -129,24 +136,32 @@ def _of_hash(
     if group.members and not group.metadata_hash and group.topic_subscribers and expected != 0:
         yield Finding(
             kind=FindingKind.WILL_BUMP,
-            sentence=f"has no metadata hash: the first heartbeat on Kafka 4.1 or later stores one and raises the epoch from {group.epoch} to {group.epoch + 1}; no partition moves for that",
+            sentence=(
+                "has no metadata hash: the first heartbeat on Kafka 4.1 or later stores one "
+                f"and increments the group epoch from {group.epoch} to {group.epoch + 1}; no partition moves"
+            ),
         )
     elif group.members and group.metadata_hash and expected is not None and expected != group.metadata_hash:
         yield Finding(
             kind=FindingKind.HASH_DIFFERS,
-            sentence=f"stored metadata hash {hash_text(group.metadata_hash)} is not that of its topics now, {hash_text(expected)}: the next refresh raises the epoch from {group.epoch} to {group.epoch + 1}",
+            sentence=(
+                f"stored metadata hash {hash_text(group.metadata_hash)} differs from that of its topics, "
+                f"{hash_text(expected)}: the next refresh increments the group epoch "
+                f"from {group.epoch} to {group.epoch + 1}"
+            ),
         )
     if isinstance(group, ConsumerGroup) and group.has_partition_metadata_record:
         yield Finding(
             kind=FindingKind.TOPIC_RECORD,
-            sentence="has a record of type 4 without a tombstone; Kafka 4.1 or later deletes it with the first heartbeat",
+            sentence="has a record of type 4 without a tombstone; "
+            "Kafka 4.1 or later deletes it with the first heartbeat",
         )
 
 
 def expected_hash(
     names: Iterable[str], topics: Mapping[str, Topic], algorithm: HashAlgorithm = HashAlgorithm.XXH3
 ) -> int | None:
-    """The metadata hash of those of the topics that exist; `None` if the id of one is not known."""
+    """Return the metadata hash of the existing topics; `None` if the id of one is unknown."""
     hashes = {}
     for name in names:
         topic = topics.get(name)
@@ -160,14 +175,15 @@ def expected_hash(
 
 
 def _against_conversion(group: ClassicGroup, config: CoordinatorConfig) -> Iterator[str]:
-    """Why it cannot become a consumer group online. An empty group always can."""
+    """Yield why a group with members cannot be converted to a consumer group."""
     if not config.group_consumer_migration_policy.upgrades:
         yield f"group.consumer.migration.policy is {config.group_consumer_migration_policy.value}"
     if group.protocol_type != CONSUMER_PROTOCOL:
         yield f"its protocol type is {group.protocol_type!r}, not {CONSUMER_PROTOCOL!r}"
         return
     if len(group.members) > config.group_consumer_max_size:
-        yield f"it has {len(group.members):,} members, and group.consumer.max.size is {config.group_consumer_max_size:,}"
+        max_size = config.group_consumer_max_size
+        yield f"it has {len(group.members):,} members, and group.consumer.max.size is {max_size:,}"
     unreadable, carries = [], []
     for member in group.ordered_members():
         try:
@@ -179,6 +195,6 @@ def _against_conversion(group: ClassicGroup, config: CoordinatorConfig) -> Itera
         if isinstance(found, ConsumerProtocolAssignment) and found.user_data:
             carries.append(member.member_id)
     if unreadable:
-        yield f"the subscription or assignment of {', '.join(unreadable)} cannot be read"
+        yield f"the subscription or assignment of {', '.join(unreadable)} cannot be decoded"
     if carries:
         yield f"{group.protocol} sends user data with the assignment of {', '.join(carries)}, which would be lost"

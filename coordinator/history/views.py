@@ -1,7 +1,4 @@
-"""A group as it was at one moment: the same plain facts for all kinds of groups.
-
-Views do not change when the state goes on.
-"""
+"""Immutable views of a group at one moment, with the same fields for all group types."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +12,7 @@ from quorate.codecs.consumer_protocol import decode_assignment, decode_subscript
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from quorate.codecs.tags import read_tags
 from quorate.coordinator.client_assignors.selection import announced_by
-from quorate.coordinator.history.words import Partition
+from quorate.coordinator.history.labels import Partition
 from quorate.coordinator.state import (
     ClassicGroup,
     ConsumerGroup,
@@ -43,12 +40,10 @@ _STATES = {
 class MemberView:
     """A member.
 
-    `epoch`: the generation in classic groups; `state`: stable, revoking (it has to give up
-    partitions first) or waiting (for partitions of others).
-
-    `protocol`: classic, consumer, share or streams; in a group that migrates, members differ. Of
-    streams groups, partitions are active tasks. `client_assignors`: those that it can run itself
-    (KIP-848), each in words.
+    `epoch`: the generation in classic groups. `state`: stable, revoking (it must revoke partitions
+    first) or waiting (for partitions of other members). `protocol`: classic, consumer, share or
+    streams; members differ during a migration. For streams groups, partitions are active tasks.
+    `client_assignors`: descriptions of its client-side assignors (KIP-848).
     """
 
     member_id: str
@@ -72,15 +67,14 @@ class MemberView:
 class GroupView:
     """A group.
 
-    `epoch` and `assignment_epoch` are the generation in classic groups, where `metadata_hash` is
+    In classic groups `epoch` and `assignment_epoch` are the generation, and `metadata_hash` is
     `None`.
 
-    `assignor`: the protocol that was chosen, the client-side assignor that made the target, or the
-    server assignor that most members ask for, `None` for the broker's default; `computed_by`: the
-    member that ran a client-side one, `assignor_error`: what that reported, 0 for no error.
-    `topics`: those that the group subscribes to, `None` if they are not known. `has_topic_record`:
-    a record of type 4 (before KIP-1101) waits for its tombstone. `configs`, `topology_epoch`: what
-    a streams group was assigned with.
+    `assignor`: the selected protocol, the client-side assignor of the target assignment, or the
+    preferred server-side assignor, `None` for the broker's default. `computed_by`: the member that
+    ran a client-side assignor; `assignor_error`: the error that it reported, 0 for none. `topics`:
+    the subscribed topics, `None` if unknown. `has_topic_record`: a record of type 4 (before
+    KIP-1101) exists. `configs`, `topology_epoch`: those of a streams group's assignment.
     """
 
     group_id: str
@@ -103,20 +97,20 @@ class GroupView:
 
     @property
     def is_for_offsets(self) -> bool:
-        """Whether it was made for offsets only."""
+        """Whether it only has offsets."""
         return self.kind is GroupKind.CLASSIC and not self.protocol_type and not self.members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """An earlier view, and the ids of members of which something was written since; the others are taken from it."""
+    """An earlier view, and the ids of members that have changed since; other members are reused."""
 
     view: GroupView
     touched: Collection[str]
 
 
 def view(group: CoordinatorGroup, since: Since | None = None) -> GroupView:
-    """The group as it is now."""
+    """Return a view of the group as it is now."""
     return _view(group, since)
 
 
@@ -130,17 +124,17 @@ def _classic(group: ClassicGroup, since: Since | None) -> GroupView:
     members = {}
     is_consumers = group.protocol_type == CONSUMER_PROTOCOL
     for member in group.ordered_members():
-        told = _subscription(group.subscription(member.member_id)) if is_consumers else None
+        subscription = _subscription(group.subscription(member.member_id)) if is_consumers else None
         owned = _assigned(member.assignment) if is_consumers else frozenset()
         members[member.member_id] = MemberView(
             member_id=member.member_id,
             instance_id=member.group_instance_id,
-            rack=None if told is None else told.rack_id or None,
+            rack=None if subscription is None else subscription.rack_id or None,
             client_id=member.client_id,
             client_host=member.client_host,
             protocol="classic",
             epoch=group.generation,
-            topics=() if told is None else tuple(sorted(told.topics)),
+            topics=() if subscription is None else tuple(sorted(subscription.topics)),
             assigned=owned,
             target=owned,
         )
@@ -162,20 +156,20 @@ def _classic(group: ClassicGroup, since: Since | None) -> GroupView:
 @_view.register
 def _consumer(group: ConsumerGroup, since: Since | None) -> GroupView:
     def member_view(member: ConsumerMember, target: Any) -> MemberView:
-        told = member.metadata
+        metadata = member.metadata
         return MemberView(
             member_id=member.member_id,
-            instance_id=told.instance_id,
-            rack=told.rack_id or None,
-            client_id=told.client_id,
-            client_host=told.client_host,
+            instance_id=metadata.instance_id,
+            rack=metadata.rack_id or None,
+            client_id=metadata.client_id,
+            client_host=metadata.client_host,
             protocol="classic" if member.uses_classic_protocol else "consumer",
             epoch=member.epoch,
             state=_STATES[member.state],
-            topics=tuple(sorted(told.subscribed_topic_names)),
-            regex=told.subscribed_topic_regex or "",
-            assignor=told.server_assignor,
-            client_assignors=tuple(map(_in_words, announced_by(told))),
+            topics=tuple(sorted(metadata.subscribed_topic_names)),
+            regex=metadata.subscribed_topic_regex or "",
+            assignor=metadata.server_assignor,
+            client_assignors=tuple(map(_description, announced_by(metadata))),
             assigned=frozenset((topic, number) for topic, numbers in member.assigned.items() for number in numbers),
             pending_revocation=frozenset(
                 (topic, number) for topic, numbers in member.pending_revocation.items() for number in numbers
@@ -219,13 +213,13 @@ def _share(group: ShareGroup, since: Since | None) -> GroupView:
 @_view.register
 def _streams(group: StreamsGroup, since: Since | None) -> GroupView:
     def member_view(member: Any, target: Any) -> MemberView:
-        told, current = member.metadata, member.current
+        member_metadata, current = member.metadata, member.current
         return MemberView(
             member_id=member.member_id,
-            instance_id=None if told is None else told.instance_id,
-            rack=None if told is None else told.rack_id or None,
-            client_id="" if told is None else told.client_id,
-            client_host="" if told is None else told.client_host,
+            instance_id=None if member_metadata is None else member_metadata.instance_id,
+            rack=None if member_metadata is None else member_metadata.rack_id or None,
+            client_id="" if member_metadata is None else member_metadata.client_id,
+            client_host="" if member_metadata is None else member_metadata.client_host,
             protocol="streams",
             epoch=member.epoch,
             assigned=frozenset() if current is None else _tasks(current.active_tasks),
@@ -267,8 +261,8 @@ def _modern(group: ModernGroup[Any, Any], since: Since | None, make: Any, **more
     )
 
 
-def _in_words(one: ClientAssignor) -> str:
-    """Everything that gives the group another epoch if it changes; metadata by its size and checksum."""
+def _description(one: ClientAssignor) -> str:
+    """Describe the fields that affect the group epoch; metadata by size and checksum."""
     metadata = f", {len(one.metadata):,} bytes of metadata {crc32(one.metadata):08x}" if one.metadata else ""
     versions = f"{one.minimum_version}–{one.maximum_version}"
     return f"{one.name} (versions {versions}, version {one.metadata_version}, reason {one.reason}{metadata})"

@@ -251,7 +251,9 @@ class TransactionShard:
             ended = replace(ended, producer_id=prepared.next_producer_id, epoch=0)
 
         def again(error: object) -> None:
-            self._report_once(transactional_id, f"cannot write markers of {transactional_id}, will retry: {error}")
+            self._report_once(
+                transactional_id, f"markers of {transactional_id} could not be written; retrying: {error}"
+            )
             self.timers.schedule(
                 _timer_key(transactional_id),
                 now_ms + RETRY_MS,
@@ -291,7 +293,7 @@ class TransactionShard:
         found = self.by_id.get(transactional_id)
         if found is None or found.status is not Status.ONGOING:
             return Result()
-        failed = f"cannot abort transaction {transactional_id}, will retry: "
+        failed = f"transaction {transactional_id} could not be aborted; retrying: "
         try:
             result = self._end(self._raised(found), now_ms, commit=False)
         except ApiError as error:  # no new producer id

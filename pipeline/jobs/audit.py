@@ -16,7 +16,7 @@ from quorate.codecs import Uuid
 from quorate.codecs.log.model import LogEntry
 from quorate.codecs.record_text import learn_names
 from quorate.coordinator.config import CoordinatorConfig
-from quorate.coordinator.history import Event, History, Words
+from quorate.coordinator.history import Event, History, Labels
 from quorate.coordinator.history.facts import Cause, EpochBumped, Fact, GroupConverted, HashChanged, TopicRecordChanged
 from quorate.coordinator.history.upgrade import findings
 from quorate.coordinator.state import GroupKind
@@ -92,9 +92,9 @@ def rows_of_group(
     """
     history = History()
     names: dict[Uuid, str] = {}
-    words = Words(names=names)
+    labels = Labels(names=names)
     last: LogEntry | None = None
-    told = _Told(words)
+    told = _Told(labels)
     for entry in records:
         learn_names(names, entry.record)
         kind = _kind(history, group_id)
@@ -126,8 +126,8 @@ def _kind(history: History, group_id: str) -> str | None:
 class _Told:
     """Goes through the events of a group, and remembers its epoch, and whether brokers of Kafka 4.1 or later had it last."""
 
-    def __init__(self, words: Words) -> None:
-        self._words = words
+    def __init__(self, labels: Labels) -> None:
+        self._labels = labels
         self._epoch: int | None = None
         self._keeps_hash = False
 
@@ -138,7 +138,7 @@ class _Told:
             if isinstance(fact, EpochBumped):
                 self._epoch = fact.after
             if (finding := self._finding(fact)) is not None:
-                found.setdefault(finding, fact.sentence(self._words))
+                found.setdefault(finding, fact.sentence(self._labels))
         if DOWNGRADED in found or UPGRADED in found:
             self._keeps_hash = UPGRADED in found
         elif any(isinstance(fact, HashChanged) and fact.after for fact in event.facts):

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from quorate.codecs import Uuid
 from quorate.codecs.log.model import LogEntry
 from quorate.codecs.record_text import learn_names
-from quorate.coordinator.history import EpochBumped, Event, History, Words
+from quorate.coordinator.history import EpochBumped, Event, History, Labels
 from quorate.coordinator.history.facts import (
     Cause,
     GenerationBegan,
@@ -182,7 +182,7 @@ class GroupRebalances:
         self._group_id = group_id
         self._history = History()
         self._history.resume(kept)
-        self._followed = _Followed(Words(names=self.names), row)
+        self._followed = _Followed(Labels(names=self.names), row)
         self._time_ms: int | None = None
 
     @property
@@ -223,8 +223,8 @@ class GroupRebalances:
 class _Followed:
     """What became of each epoch, as facts come in. `row`: the rebalance that is not over."""
 
-    def __init__(self, words: Words, row: dict[str, Any] | None = None) -> None:
-        self._words = words
+    def __init__(self, labels: Labels, row: dict[str, Any] | None = None) -> None:
+        self._labels = labels
         self.row = row
 
     def event(self, event: Event, group: CoordinatorGroup | None, members: int) -> Iterator[dict[str, Any]]:
@@ -277,7 +277,7 @@ class _Followed:
             "superseded_at": None,
             "duration_ms": None,
             "causes": sorted(_causes(event, bump)),
-            "why": bump.sentence(self._words) if isinstance(bump, GenerationBegan) else bump.why(self._words),
+            "why": bump.sentence(self._labels) if isinstance(bump, GenerationBegan) else bump.why(self._labels),
             "members": members,
             "joined": [fact.member_id for fact in facts if isinstance(fact, MemberJoined)],
             "left_or_fenced": [fact.member_id for fact in facts if isinstance(fact, MemberLeft)],

@@ -17,8 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from quorate.codecs import Uuid
 from quorate.codecs.record_text import learn_names
-from quorate.coordinator.history import MemberView, Words, view
-from quorate.coordinator.history.words import Partition
+from quorate.coordinator.history import Labels, MemberView, view
+from quorate.coordinator.history.labels import Partition
 from quorate.coordinator.state import CoordinatorState
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.columns import LOG, AsOf
@@ -272,9 +272,9 @@ def partition_rows(partitions: Iterable[Partition], names: dict[Uuid, str]) -> l
 
     Records of classic groups have names only, those of the others ids only.
     """
-    words = Words(names=names)
+    labels = Labels(names=names)
     found = []
-    for topic, number in sorted(partitions, key=lambda one: (words.topic(one[0]), one[1])):
+    for topic, number in sorted(partitions, key=lambda one: (labels.topic(one[0]), one[1])):
         found.append(
             {
                 "topic": topic if isinstance(topic, str) else names.get(topic),

@@ -313,7 +313,7 @@ def test_markers_that_do_not_reach_the_disk_are_written_again_until_they_do(
     assert (log_of(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
     notes = [note for note in cluster.core.notes if note.startswith("markers of x")]
     assert len(notes) == 2
-    assert notes[0].startswith("cannot write markers of x, will retry: ")
+    assert notes[0].startswith("markers of x could not be written; retrying: ")
     assert notes[1] == "markers of x were written"
 
 

@@ -228,7 +228,7 @@ def test_markers_that_cannot_be_written_are_written_later(monkeypatch: pytest.Mo
     assert stable(core) == (2, 2)
     told = [note for note in core.notes if note.startswith("markers of t ")]  # not with each of ten tries
     assert [note.split(":")[0] for note in told] == [
-        "cannot write markers of t, will retry",
+        "markers of t could not be written; retrying",
         "markers of t were written",
     ]
     core.transactions.add("t", producer_id, epoch + 1, [("orders", 0)])

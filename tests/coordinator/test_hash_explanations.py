@@ -50,10 +50,10 @@ def with_topic(name: str, replicas: Callable[[tuple[tuple[int, ...], ...]], tupl
 @pytest.mark.parametrize(
     ("then", "sentence"),
     [
-        (stored(NOW, ("orders",)), "topic clicks was not there, or not subscribed to"),
-        (stored(NOW, ("orders", "clicks", "audit")), "topic audit was subscribed to, too"),
+        (stored(NOW, ("orders",)), "topic clicks did not exist, or was not subscribed to"),
+        (stored(NOW, ("orders", "clicks", "audit")), "topic audit was also subscribed to"),
         (stored(NOW.with_brokers({})), "no broker had a rack"),
-        (stored(NOW.with_brokers(BROKERS | {2: None})), "broker 2 had no rack, or was not registered"),
+        (stored(NOW.with_brokers(BROKERS | {2: None})), "broker 2 had no rack or was not registered"),
         (stored(NOW.with_brokers(BROKERS | {3: "a"})), "broker 3, which now is in c, was in rack a"),
         (stored(NOW.with_brokers(BROKERS | {4: "b"})), "broker 4, which now has none, was in rack b"),
         (stored(NOW.with_brokers(BROKERS | {1: "z"})), "broker 1, which now is in a, was in rack z"),
@@ -131,9 +131,9 @@ def test_a_record_of_type_4_tells_what_differs() -> None:
         )
     )
     assert [str(one) for one in topic_differences(value, ["orders", "clicks", "audit", "gone"], NOW)] == [
-        "topic audit was not there, or not subscribed to",
+        "topic audit did not exist, or was not subscribed to",
         "partition 1 of topic clicks was in rack c; now it is in racks b, c",
-        "topic gone was there and subscribed to",
+        "topic gone existed and was subscribed to",
         "topic orders had 3 partitions; now it has 4",
     ]
     other = replace(value, topics=(replace(value.topics[0], topic_id=AUDIT, num_partitions=4),))

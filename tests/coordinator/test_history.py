@@ -4,7 +4,7 @@ import pytest
 
 from quorate.codecs import CoordinatorRecord, LogEntry
 from quorate.codecs.record_text import learn_names
-from quorate.coordinator.history import Cause, EpochBumped, History, Moment, Words, diff, events, state_at, view
+from quorate.coordinator.history import Cause, EpochBumped, History, Labels, Moment, diff, events, state_at, view
 from quorate.coordinator.history import facts as told
 from quorate.coordinator.history.views import Since
 from quorate.coordinator.state import CoordinatorState, GroupKind
@@ -30,8 +30,8 @@ def sentences(folder, group, **how):
     names = {}
     for entry in entries(folder):
         learn_names(names, entry.record)
-    words = Words(names=names, member=lambda member: member[:8], **how)
-    return {event.offset: [fact.sentence(words) for fact in event.facts] for event in of_group(folder, group)}
+    labels = Labels(names=names, member=lambda member: member[:8], **how)
+    return {event.offset: [fact.sentence(labels) for fact in event.facts] for event in of_group(folder, group)}
 
 
 def bumps(folder, group):
@@ -52,23 +52,23 @@ def test_an_upgrade_and_the_way_back_in_sentences():
             "topic metadata written in a record of type 4",
             "group epoch 1 because member xfgFzHx6 joined (client r0, rack rack-a)",
             "target assignment of epoch 1: clicks.eu 0-2, orders 0-5 to xfgFzHx6",
-            "member xfgFzHx6 is reconciled at epoch 1, got clicks.eu 0-2, orders 0-5",
+            "member xfgFzHx6 is reconciled at epoch 1, assigned clicks.eu 0-2, orders 0-5",
         ],
         6: [
             "member KGdYfLNn joined (instance inst-1, client r1, rack rack-b)",
             "group epoch 1 → 2 because member KGdYfLNn joined (instance inst-1, client r1, rack rack-b)",
             "target assignment of epoch 2: clicks.eu 0-1, orders 0-2 from xfgFzHx6 to KGdYfLNn",
-            "member KGdYfLNn is at epoch 2 and waits for partitions that others have to give up",
+            "member KGdYfLNn is at epoch 2 and waits for partitions that other members must revoke",
         ],
-        14: ["member xfgFzHx6 has to give up clicks.eu 0-1, orders 0-2"],
+        14: ["member xfgFzHx6 must revoke clicks.eu 0-1, orders 0-2"],
         15: ["member xfgFzHx6 is reconciled at epoch 2"],
-        16: ["member KGdYfLNn is reconciled at epoch 2, got clicks.eu 0-1, orders 0-2"],
+        16: ["member KGdYfLNn is reconciled at epoch 2, assigned clicks.eu 0-1, orders 0-2"],
         19: ["9 offsets committed: clicks.eu 0-2, orders 0-5"],
         34: [
             "topic metadata (record of type 4) deleted",
             "metadata hash stored: 0x4f3990f6b9f05e74",
             "group epoch 2 → 3 because a broker of Kafka 4.1 or later stored the metadata hash for the first time",
-            "target assignment of epoch 3 moves nothing",
+            "target assignment of epoch 3: no partition moves",
             "member xfgFzHx6 is reconciled at epoch 3",
         ],
         38: ["member KGdYfLNn is reconciled at epoch 3"],
@@ -77,16 +77,16 @@ def test_an_upgrade_and_the_way_back_in_sentences():
             "metadata hash changed from 0x4f3990f6b9f05e74 to 0xee51ad666778b218",
             "group epoch 3 → 4 because the metadata hash changed: a subscribed topic has other partitions, other racks or another id",
             "target assignment of epoch 4: orders 3-4 from xfgFzHx6 to KGdYfLNn; orders 6-8 to xfgFzHx6",
-            "member xfgFzHx6 has to give up orders 3-4",
+            "member xfgFzHx6 must revoke orders 3-4",
         ],
-        59: ["member xfgFzHx6 is reconciled at epoch 4, got orders 6-8"],
-        60: ["member KGdYfLNn is reconciled at epoch 4, got orders 3-4"],
+        59: ["member xfgFzHx6 is reconciled at epoch 4, assigned orders 6-8"],
+        60: ["member KGdYfLNn is reconciled at epoch 4, assigned orders 3-4"],
         63: ["12 offsets committed: clicks.eu 0-2, orders 0-8"],
         84: [
             "topic metadata written in a record of type 4",
-            "metadata hash 0xee51ad666778b218 is gone",
+            "metadata hash 0xee51ad666778b218 was removed",
             "group epoch 4 → 5 because a broker before Kafka 4.1 took over, which keeps no metadata hash",
-            "target assignment of epoch 5 moves nothing",
+            "target assignment of epoch 5: no partition moves",
             "member KGdYfLNn is reconciled at epoch 5",
         ],
         88: ["member xfgFzHx6 is reconciled at epoch 5"],
@@ -140,7 +140,7 @@ def test_a_deleted_group_is_told():
 
 def test_transactions_are_told_with_their_end():
     found = [
-        fact.sentence(Words())
+        fact.sentence(Labels())
         for event in of_group(CAPTURES / "transactions-4.3" / "__consumer_offsets-1", "tx-simple")
         for fact in event.facts
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.coordinator.history import Cause, EpochBumped, GroupView, MemberView, Words, diff_views
+from quorate.coordinator.history import Cause, EpochBumped, GroupView, Labels, MemberView, diff_views
 from quorate.coordinator.history import facts as told
 from quorate.coordinator.history.difference import Written
 from quorate.coordinator.state import GroupKind
@@ -89,7 +89,7 @@ def test_moves_are_told_by_where_partitions_come_from_and_go_to():
     before = group(member("x", target=frozenset({("a", 0), ("a", 1)})), member("y", target=frozenset({("a", 2)})))
     after = group(member("y", target=frozenset({("a", 0), ("a", 2), ("a", 3)})), epoch=2, assignment_epoch=2)
     (changed,) = (fact for fact in diff_views(before, after) if isinstance(fact, told.TargetChanged))
-    assert str(changed) == "target assignment of epoch 2: a 0 from x to y; a 1 from x to nobody; a 3 to y"
+    assert str(changed) == "target assignment of epoch 2: a 0 from x to y; a 1 from x to no member; a 3 to y"
 
 
 def test_a_shared_partition_has_several_owners():
@@ -104,23 +104,23 @@ def test_many_reasons_are_cut_off():
     crowd = group(*(member(f"m{number}") for number in range(7)), epoch=2)
     (bump,) = (fact for fact in diff_views(group(), crowd) if isinstance(fact, EpochBumped))
     assert len(bump.reasons) == 7
-    assert bump.why(Words()).endswith("member m3 joined; 3 more")
+    assert bump.why(Labels()).endswith("member m3 joined; 3 more")
 
 
 @pytest.mark.parametrize(
     ("fact", "sentence"),
     [
-        (told.RegexResolved(regex="x", before=("a",), after=None), "expression x is no longer used"),
+        (told.RegexResolved(regex="x", before=("a",), after=None), "regex x is no longer used"),
         (
             told.RegexResolved(regex="x", before=("a",), after=("b",)),
-            "expression x now matches b and no longer matches a",
+            "regex x now matches b and no longer matches a",
         ),
-        (told.RegexResolved(regex="x", before=(), after=()), "expression x matches nothing"),
+        (told.RegexResolved(regex="x", before=(), after=()), "regex x matches nothing"),
         (
             told.GenerationBegan(before=1, after=2, protocol=None, leader=None, members=0),
-            "generation 2: nobody is left",
+            "generation 2: no members",
         ),
-        (told.HashChanged(before=-1, after=0), "metadata hash 0xffffffffffffffff is gone"),
+        (told.HashChanged(before=-1, after=0), "metadata hash 0xffffffffffffffff was removed"),
     ],
 )
 def test_facts_that_captures_do_not_have_in_words(fact, sentence):

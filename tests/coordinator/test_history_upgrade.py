@@ -83,10 +83,10 @@ def test_unreadable_bytes_keep_a_classic_group_from_being_converted():
     legacy = state.groups["legacy-range"]
     broken = replace(legacy.metadata, members=(replace(legacy.metadata.members[0], subscription=b"\0"),))
     (found,) = findings(ClassicGroup("legacy-range", broken), CoordinatorConfig())
-    assert "cannot be read" in found.sentence
+    assert "cannot be decoded" in found.sentence
     connect = ClassicGroup("c", replace(legacy.metadata, protocol_type="connect"))
     assert [one.sentence for one in findings(connect, CoordinatorConfig())] == [
-        "cannot be converted while members are in it: its protocol type is 'connect', not 'consumer'"
+        "cannot be converted while it has members: its protocol type is 'connect', not 'consumer'"
     ]
 
 

@@ -26,7 +26,7 @@ from tests.coordinator.recorded import recorded
 from tests.coordinator.scripts import Duel
 from tests.coordinator.snapshots import snapshot
 
-IN_NO_RECORD = {"_alike", "_recounted", "attached", "initializing_since_ms", "refresh_at_ms", "refresh_epoch"}
+IN_NO_RECORD = {"_homogeneous", "_recounted", "attached", "initializing_since_ms", "refresh_at_ms", "refresh_epoch"}
 HISTORIES = [one for one in recorded() if not one.name.startswith(("static", "regex"))]
 COMPARED = dict.fromkeys(GroupKind, 0)
 """How many groups of each kind were compared."""

@@ -82,4 +82,4 @@ def test_hashes_that_are_not_the_topologys_are_found() -> None:
     assert not [row for row in audited(lambda topic: topic.replicas) if row["finding"] == "hash-differs"]
     grown = [row for row in audited(lambda topic: (*topic.replicas, (0,))) if row["finding"] == "hash-differs"]
     assert {row["kind"] for row in grown} == {"Consumer"}
-    assert all("the next refresh raises the epoch" in row["sentence"] for row in grown)
+    assert all("the next refresh increments the group epoch" in row["sentence"] for row in grown)

@@ -11,7 +11,7 @@ from quorate.cli.groups import read as groups_read
 from quorate.cli.groups.read import read_files
 from quorate.codecs.errors import InputError
 from quorate.coordinator.history import Moment
-from quorate.coordinator.history.reading import ReplayedGroups
+from quorate.coordinator.history.replay import ReplayedGroups
 from tests.coordinator.captures import CAPTURES, entries, folders
 from tests.coordinator.snapshots import snapshot
 
@@ -23,7 +23,7 @@ def shown(found: ReplayedGroups) -> Any:
         (one.partition, one.view, list(one.history.state.offsets.of_group(one.view.group_id))) for one in found.groups
     ]
     states = {one.partition: snapshot(one.history.state) for one in found.groups}
-    return groups, states, found.names, found.damaged, found.events, found.there
+    return groups, states, found.names, found.damaged, found.events, found.known_groups
 
 
 @pytest.mark.parametrize("capture", NAMES)
@@ -76,6 +76,6 @@ def test_copies_of_several_brokers_are_read_as_one_log(
 
 
 def test_logs_of_two_clusters_are_not_mixed(copies: list[str]) -> None:
-    with pytest.raises(InputError, match="is there twice, and not the same") as refused:
+    with pytest.raises(InputError, match="two copies of .* differ") as refused:
         read_files([copies[0], str(CAPTURES / "consumer-4.3")], (), Moment(), None, history=False)
-    assert refused.value.remedy == ("give the logs of one cluster at a time",)
+    assert refused.value.remedy == ("use the logs of one cluster only",)

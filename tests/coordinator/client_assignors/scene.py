@@ -39,7 +39,7 @@ from quorate.codecs.message import Message
 from quorate.codecs.messages import ConsumerProtocolSubscription
 from quorate.codecs.tags import read_tags, written_tags
 from quorate.coordinator.client_assignors.computation import Computation
-from quorate.coordinator.client_assignors.turns import computation_of
+from quorate.coordinator.client_assignors.computing_member import computation_of
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.image import MetadataImage, TopicImage

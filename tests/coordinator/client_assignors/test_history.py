@@ -49,7 +49,7 @@ def test_the_history_tells_who_computed_with_what_and_why() -> None:
         "group epoch 2 → 3 because client-side assignors of member A changed from mine (versions 0–2, version 0, reason 0) "
         "to mine (versions 0–2, version 0, reason 4, 4 bytes of metadata fa11eb56)"
     ) in told
-    assert "target assignment of epoch 3, computed by A with mine: error 9, so nothing moves" in told
+    assert "target assignment of epoch 3, computed by A with mine: error 9, no partition moves" in told
 
 
 def test_a_view_has_the_assignor_that_made_the_target() -> None:

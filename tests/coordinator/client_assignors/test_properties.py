@@ -12,7 +12,7 @@ from quorate.codecs.api import ConsumerGroupPrepareAssignmentResponse
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.client_assignors import ClientAssignor
 from quorate.coordinator.client_assignors.computation import Phase
-from quorate.coordinator.client_assignors.turns import computation_of
+from quorate.coordinator.client_assignors.computing_member import computation_of
 from quorate.coordinator.log import StoredRecord
 from quorate.coordinator.state import CoordinatorState
 from quorate.coordinator.state.consumer import ConsumerGroup
@@ -119,7 +119,7 @@ class Computing(RuleBasedStateMachine):
         group = self.group
         if group is not None and group.members and self.scene.join_classic("classic").error_code == ErrorCode.NONE:
             group = self.group
-            assert group is None or computation_of(group).phase is Phase.NOBODY or group.epoch == group.assignment_epoch
+            assert group is None or computation_of(group).phase is Phase.IDLE or group.epoch == group.assignment_epoch
 
     # What the one whose turn it is does, or somebody else
 
@@ -146,7 +146,7 @@ class Computing(RuleBasedStateMachine):
             assert group is not None
             assert turn == member_id
             assert group.assignment_epoch == group.epoch == answer.group_epoch
-            assert computation_of(group).phase is Phase.NOBODY
+            assert computation_of(group).phase is Phase.IDLE
         else:
             assert len(self.scene.log.stored) == before
 
@@ -230,7 +230,7 @@ class Computing(RuleBasedStateMachine):
             if one != turn and member.epoch >= 0
         }
         assert {answer.error_code for answer in answers.values()} <= {ErrorCode.UNKNOWN_MEMBER_ID}
-        assert (turn == "") == (computation_of(self.group).phase is Phase.NOBODY)
+        assert (turn == "") == (computation_of(self.group).phase is Phase.IDLE)
 
     @invariant()
     def the_log_tells_what_the_group_is(self) -> None:

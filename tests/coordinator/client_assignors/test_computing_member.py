@@ -9,9 +9,9 @@ from quorate.codecs.api import DeleteGroupsRequest
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.client_assignors import AssignedMetadata, AssignmentDetails, ClientAssignor
 from quorate.codecs.tags import read_tags
-from quorate.coordinator.client_assignors.computation import IDLE, TRANSITIONS, Computation, Phase
+from quorate.coordinator.client_assignors.computation import NO_COMPUTATION, TRANSITIONS, Computation, Phase
+from quorate.coordinator.client_assignors.computing_member import TIMER
 from quorate.coordinator.client_assignors.selection import announced_by
-from quorate.coordinator.client_assignors.turns import TIMER
 from tests.coordinator.client_assignors.scene import MINE, Scene, computes
 
 TIMER_KEY = TIMER.format("g")
@@ -58,7 +58,7 @@ def test_a_member_is_told_again_until_it_has_fetched_the_group() -> None:
     """The answer with the flag may have been lost."""
     scene = stable("A", "B")
     bump(scene, "B", 1)
-    assert scene.computation.phase is Phase.TOLD
+    assert scene.computation.phase is Phase.REQUESTED
     assert computes(scene.beat("B"))
     scene.prepare("B")
     assert scene.computation.phase is Phase.COMPUTING
@@ -132,7 +132,7 @@ def test_the_timer_of_a_group_that_was_deleted_means_nothing_to_the_next_one_of_
     assert scene.ask(DeleteGroupsRequest(groups_names=("g",)), 2).results[0].error_code == ErrorCode.NONE
     scene.join("C", assignors=())
     scene.advance(60_000)
-    assert scene.computation is IDLE
+    assert scene.computation is NO_COMPUTATION
 
 
 def test_a_single_member_that_was_late_is_told_again() -> None:
@@ -259,7 +259,7 @@ def test_a_heartbeat_that_could_not_be_written_has_told_nobody() -> None:
     scene = stable("A", "B")
     scene.log.fail_next = ErrorCode.NOT_ENOUGH_REPLICAS
     bump(scene, "B", 1)
-    assert scene.computation is IDLE
+    assert scene.computation is NO_COMPUTATION
     assert TIMER_KEY not in scene.runtime.shard.timers
 
 
@@ -289,7 +289,7 @@ def test_an_assignment_ends_the_computation_and_its_timer() -> None:
     assert TIMER_KEY in scene.runtime.shard.timers
     scene.compute("B")
     assert TIMER_KEY not in scene.runtime.shard.timers
-    assert scene.computation is IDLE
+    assert scene.computation is NO_COMPUTATION
 
 
 def test_a_member_without_the_assignor_hands_the_group_to_the_server_at_once() -> None:
@@ -333,23 +333,23 @@ def test_a_classic_member_in_the_place_of_a_static_one_has_the_server_assign() -
 
 
 def test_the_phases_follow_the_table() -> None:
-    told = IDLE.told("m", epoch=2, deadline_ms=5, late=frozenset())
+    told = NO_COMPUTATION.requested("m", epoch=2, deadline_ms=5, late=frozenset())
     computing = told.computing(2)
     moves = {
-        (Phase.NOBODY, Phase.TOLD): told,
-        (Phase.NOBODY, Phase.NOBODY): IDLE.given_up(),
-        (Phase.TOLD, Phase.TOLD): told.refused(),
-        (Phase.TOLD, Phase.COMPUTING): computing,
-        (Phase.TOLD, Phase.NOBODY): told.over(),
+        (Phase.IDLE, Phase.REQUESTED): told,
+        (Phase.IDLE, Phase.IDLE): NO_COMPUTATION.abandoned(),
+        (Phase.REQUESTED, Phase.REQUESTED): told.rejected(),
+        (Phase.REQUESTED, Phase.COMPUTING): computing,
+        (Phase.REQUESTED, Phase.IDLE): told.timed_out(),
         (Phase.COMPUTING, Phase.COMPUTING): computing.computing(3),
-        (Phase.COMPUTING, Phase.TOLD): computing.refused(),
-        (Phase.COMPUTING, Phase.NOBODY): computing.over(),
+        (Phase.COMPUTING, Phase.REQUESTED): computing.rejected(),
+        (Phase.COMPUTING, Phase.IDLE): computing.timed_out(),
     }
     assert set(moves) == {(before, after) for before, afters in TRANSITIONS.items() for after in afters}
     assert all(made.phase is after for (_, after), made in moves.items())
-    assert told.over() == Computation(epoch=2, deadline_ms=5, late=frozenset({"m"}))
-    with pytest.raises(AssertionError, match="cannot go from Nobody to Computing"):
-        IDLE.computing(2)
+    assert told.timed_out() == Computation(epoch=2, deadline_ms=5, late=frozenset({"m"}))
+    with pytest.raises(AssertionError, match="cannot change from Idle to Computing"):
+        NO_COMPUTATION.computing(2)
 
 
 def test_members_announce_assignors_that_make_sense() -> None:

@@ -1,6 +1,6 @@
-"""Groups of a log, replayed up to a moment, with what is known of their topics.
+"""Groups of a log, replayed up to a moment, with what is known about their topics.
 
-Where entries come from is not known here.
+The source of the entries is not part of this module.
 """
 
 import fnmatch
@@ -17,8 +17,8 @@ from quorate.codecs.log.model import LogEntry
 from quorate.codecs.record_text import learn_names
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history.events import Event, History, Moment
+from quorate.coordinator.history.labels import Labels, Partition
 from quorate.coordinator.history.views import GroupView, view
-from quorate.coordinator.history.words import Partition, Words
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
@@ -28,7 +28,7 @@ __all__ = ["GroupsReplay", "ReplayedGroup", "ReplayedGroups", "check_places", "c
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayedGroup:
-    """A group, and the partition of `__consumer_offsets` that it is in."""
+    """A group and its partition of `__consumer_offsets`."""
 
     partition: int | None
     history: History
@@ -37,15 +37,14 @@ class ReplayedGroup:
 
 @dataclass(kw_only=True)
 class ReplayedGroups:
-    """Everything that was read.
+    """All replayed groups.
 
-    `topology`: topics, where they are known; `damaged`: records were lost.
+    `topology`: topics, if known. `damaged`: records were lost. `known_groups`: the ids of all
+    groups, requested or not. `histories`: by partition of `__consumer_offsets`, those of requested
+    groups.
 
-    On a live cluster: `ends`, log end offsets, and `coordinators`, the broker that leads each
+    Only for a live cluster: `ends`, log end offsets; `coordinators`, the broker that leads each
     partition of `__consumer_offsets`.
-
-    `there`: the names of all groups that are known, whether asked for or not; `histories`: the
-    partitions of `__consumer_offsets`, of those that are asked for.
     """
 
     groups: list[ReplayedGroup] = field(default_factory=list)
@@ -55,20 +54,20 @@ class ReplayedGroups:
     ends: Mapping[TopicPartition, int] | None = None
     coordinators: Mapping[int | None, str] = field(default_factory=dict)
     damaged: bool = False
-    there: set[str] = field(default_factory=set)
+    known_groups: set[str] = field(default_factory=set)
     histories: dict[int | None, History] = field(default_factory=dict)
 
-    def words(self, **how: Any) -> Words:
-        """How facts are told."""
-        return Words(names=self.names, **how)
+    def labels(self, **how: Any) -> Labels:
+        """Return how sentences show names."""
+        return Labels(names=self.names, **how)
 
     def at(self, partition: Partition) -> tuple[str, int]:
-        """A partition with its topic's name, or its id if that is all there is."""
+        """Return a partition with its topic's name, or its id if the name is unknown."""
         topic, number = partition
         return (topic if isinstance(topic, str) else self.names.get(topic, str(topic))), number
 
     def racks(self, partition: tuple[str, int]) -> tuple[str | None, ...] | None:
-        """The racks of a partition's replicas, the leader's first; `None` if they are not known."""
+        """Return the racks of a partition's replicas, the leader's first; `None` if unknown."""
         if self.topology is None:
             return None
         number = self.topology.number(*partition)
@@ -82,12 +81,12 @@ class ReplayedGroups:
         )
 
     def is_local(self, rack: str | None, partition: Partition) -> bool | None:
-        """Whether a replica is in the member's rack; `None` if one of both is not known."""
+        """Return whether a replica is in the member's rack; `None` if either is unknown."""
         racks = self.racks(self.at(partition))
         return None if rack is None or not racks or not any(racks) else rack in racks
 
     def topics_of(self, one: ReplayedGroup) -> set[str]:
-        """The topics that a group subscribes to, has offsets of, or whose partitions its members have or are to have."""
+        """Return the topics of a group's subscriptions, offsets and assignments."""
         topics = set(one.view.topics or ())
         topics |= {topic for topic, _, _ in one.history.state.offsets.of_group(one.view.group_id)}
         for member in one.view.members.values():
@@ -96,9 +95,9 @@ class ReplayedGroups:
 
 
 class GroupsReplay:
-    """Replays entries up to `moment`, and goes on with later ones.
+    """Replays entries up to `moment`, and continues with later ones.
 
-    `next_offsets`: by partition, where to go on.
+    `next_offsets`: by partition, the offset to continue from.
     """
 
     def __init__(self, globs: Sequence[str], moment: Moment, *, history: bool) -> None:
@@ -114,7 +113,7 @@ class GroupsReplay:
         return self._match is None or self._match(group_id) is not None
 
     def take(self, found: ReplayedGroups, entries: Iterable[LogEntry]) -> None:
-        """Take entries in; put what is known after them into `found`."""
+        """Replay entries, and update `found`."""
         found.names = self._names = {**self._names, **found.names}
         for entry in self.moment.cut(_checked(entries, self.moment)):
             assert isinstance(entry, LogEntry)
@@ -128,7 +127,7 @@ class GroupsReplay:
         self._put(found)
 
     def load(self, found: ReplayedGroups, partitions: Iterable[tuple[int | None, Iterable["RawBlock"]]]) -> None:
-        """Take the blocks of these partitions in, many records at a time, for callers that need no events; put what is known after them into `found`."""
+        """Replay the blocks of these partitions by columns, without events, and update `found`."""
         from quorate.coordinator.bulk import replay_blocks
 
         found.names = self._names = {**self._names, **found.names}
@@ -137,7 +136,7 @@ class GroupsReplay:
             within = self.moment.within(partition)
             one = self._histories.setdefault(partition, History(lambda _: False))
             if within is None or partition in over:
-                for _ in blocks:  # their damage is reported all the same
+                for _ in blocks:  # reading reports damage
                     pass
             else:
                 replay_blocks(one.state, self._cut(blocks, within, over), names=found.names)
@@ -161,7 +160,7 @@ class GroupsReplay:
         )
         found.events = list(self._events)
         for partition, one in self._histories.items():
-            found.there |= one.state.groups.keys()
+            found.known_groups |= one.state.groups.keys()
             wanted = [
                 ReplayedGroup(partition=partition, history=one, view=view(group))
                 for group_id, group in one.state.groups.items()
@@ -174,28 +173,28 @@ class GroupsReplay:
 
 
 def _checked(entries: Iterable[LogEntry], moment: Moment) -> Iterator[LogEntry]:
-    """Raises `InputError` where an offset alone could mean several partitions."""
+    """Check entries. Raises `InputError` if an offset is ambiguous among several partitions."""
     seen: set[int | None] = set()
     for entry in entries:
         seen.add(entry.partition)
         if moment.offset is not None and len(seen) > 1:
             raise InputError(
-                f"--at {moment.offset} is an offset, and there are several partitions",
-                f"say which: --at {entry.partition}:{moment.offset}",
+                f"--at {moment.offset} is ambiguous, as there are several partitions",
+                f"use --at {entry.partition}:{moment.offset}",
             )
         yield entry
 
 
 def copied(partitions: Iterable[int | None]) -> set[int]:
-    """Partitions that are there more than once, as in the log directories of several brokers."""
+    """Return partitions that occur more than once, as in the log directories of several brokers."""
     counts = Counter(partitions)
     return {partition for partition, count in counts.items() if count > 1 and partition is not None}
 
 
 def once(entries: Iterable[LogEntry], copies: Collection[int]) -> Iterator[LogEntry]:
-    """Each record of a partition once, though there are copies of it.
+    """Yield each record of a partition once, from several copies of the partition.
 
-    Raises `InputError` where they are no copies of one another.
+    Raises `InputError` if the copies differ.
     """
     times: dict[int, dict[int, int]] = {partition: {} for partition in copies}
     ends = dict.fromkeys(copies, -1)
@@ -205,8 +204,9 @@ def once(entries: Iterable[LogEntry], copies: Collection[int]) -> Iterator[LogEn
             known = times[partition].setdefault(entry.offset, entry.timestamp_ms)
             if known != entry.timestamp_ms:
                 raise InputError(
-                    f"{CONSUMER_OFFSETS}-{partition} is there twice, and not the same: offset {entry.offset:,} has two times",
-                    "give the logs of one cluster at a time",
+                    f"two copies of {CONSUMER_OFFSETS}-{partition} differ: "
+                    f"offset {entry.offset:,} has different timestamps",
+                    "use the logs of one cluster only",
                 )
             if entry.offset <= ends[partition]:
                 continue
@@ -214,19 +214,20 @@ def once(entries: Iterable[LogEntry], copies: Collection[int]) -> Iterator[LogEn
         yield entry
 
 
-def check_places(moment: Moment, there: Collection[int | None], where: str) -> None:
-    """Raises `InputError` for offsets of partitions that are not there.
+def check_places(moment: Moment, partitions: Collection[int | None], where: str) -> None:
+    """Raise `InputError` for offsets of missing partitions.
 
-    Files do not always tell which partition they are of.
+    Not all files are of a known partition.
     """
-    if None in there:
+    if None in partitions:
         return
-    if missing := [one for one in moment.offsets or () if one not in there]:
-        known = sorted(one for one in there if one is not None)
-        told = (
+    if missing := [one for one in moment.offsets or () if one not in partitions]:
+        known = sorted(one for one in partitions if one is not None)
+        present = (
             f"0 to {known[-1]}" if len(known) > 2 and known == list(range(len(known))) else ", ".join(map(str, known))
         )
         raise InputError(
-            f"--at {missing[0]}:{(moment.offsets or {})[missing[0]]}: {where} has no partition {missing[0]} of {CONSUMER_OFFSETS}",
-            f"it has {told}",
+            f"--at {missing[0]}:{(moment.offsets or {})[missing[0]]}: "
+            f"{where} has no partition {missing[0]} of {CONSUMER_OFFSETS}",
+            f"it has {present}",
         )
