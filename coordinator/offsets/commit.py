@@ -52,8 +52,8 @@ def commit_offsets(
         elif not by_id:
             topics.append(replace(topic, topic_id=Uuid.ZERO))
         else:
-            failed = _all(topic.topic_id, "", topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
-            unknown[topic.topic_id] = _with(unknown.get(topic.topic_id), failed)
+            unknown_topic = _all(topic.topic_id, "", topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
+            unknown[topic.topic_id] = _with(unknown.get(topic.topic_id), unknown_topic)
     if unknown and not topics:
         return Result(response=_response(unknown, ()))
     try:

@@ -111,7 +111,7 @@ def test_racks_without_brokers_stand_for_a_broker_each() -> None:
     assert image.racks(image.topics["orders"]) == [("a", "b"), ("b",)]
     then = group_hash(hashes_of(["orders"], image_of(Topology([replace(topics[0], racks=(("a", "z"), ("z", None)))]))))
     found = explain(then, ["orders"], image, racks=["z"])
-    assert str(found.change) == "what is in rack b now was in rack z"
+    assert str(found.change) == "each broker in rack b was in rack z"
 
 
 def test_a_record_of_type_4_tells_what_differs() -> None:

@@ -145,7 +145,7 @@ def test_transactions_are_told_with_their_end():
         for fact in event.facts
     ]
     assert found == [
-        "group created, without members so far",
+        "group created, without members",
         "1 offset committed in an open transaction: tin 0",
         "transaction of producer 0 committed: tin 0",
         "2 offsets committed in an open transaction: tin 0-1",

@@ -76,6 +76,6 @@ def test_copies_of_several_brokers_are_read_as_one_log(
 
 
 def test_logs_of_two_clusters_are_not_mixed(copies: list[str]) -> None:
-    with pytest.raises(InputError, match="two copies of .* differ") as refused:
+    with pytest.raises(InputError, match=r"two copies of .* differ") as refused:
         read_files([copies[0], str(CAPTURES / "consumer-4.3")], (), Moment(), None, history=False)
     assert refused.value.remedy == ("use the logs of one cluster only",)

@@ -112,38 +112,38 @@ UNKNOWN = Uuid(bytes(15) + b"\x09")
 REFUSED: list[tuple[str, tuple[InstalledMember, ...], str]] = [
     ("unknown member", (installed("A", [0]), installed("B", [1]), installed("C", [2])), "C is not a member of group g"),
     ("missing member", (installed("A", [0, 1]),), "B is a member of group g, but not in the assignment"),
-    ("member twice", (installed("A", [0]), installed("A", [1]), installed("B", [2])), "A is listed twice"),
-    ("partition twice", (installed("A", [0, 1]), installed("B", [1, 2])), "orders-1 is given twice, to A and B"),
-    ("partition twice to one", (installed("A", [0, 0]), installed("B", [1])), "orders-0 is given twice, to A and A"),
+    ("member twice", (installed("A", [0]), installed("A", [1]), installed("B", [2])), "duplicate member A"),
+    ("partition twice", (installed("A", [0, 1]), installed("B", [1, 2])), "orders-1 is assigned twice, to A and B"),
+    ("partition twice to one", (installed("A", [0, 0]), installed("B", [1])), "orders-0 is assigned twice, to A and A"),
     (
         "no such partition",
         (installed("A", [6]), installed("B", [])),
-        "A is given orders-6; orders has partitions 0 to 5",
+        "A is assigned orders-6; orders has partitions 0 to 5",
     ),
     (
         "negative partition",
         (installed("A", [-1]), installed("B", [])),
-        "A is given orders--1; orders has partitions 0 to 5",
+        "A is assigned orders--1; orders has partitions 0 to 5",
     ),
     (
         "no such topic",
         (installed("A", [0], UNKNOWN), installed("B", [])),
-        f"A is given partitions of topic {UNKNOWN}, which does not exist",
+        f"A is assigned partitions of topic {UNKNOWN}, which does not exist",
     ),
     (
         "topic not subscribed to",
         (installed("A", [0], CLICKS), installed("B", [])),
-        "A is given clicks-0, but does not subscribe to clicks",
+        "A is assigned clicks-0, but does not subscribe to clicks",
     ),
     (
         "version of metadata",
         (installed("A", [0], metadata_version=2, metadata=b"x"), installed("B", [])),
-        "A is told something in version 2, but understands 0 to 1",
+        "A is assigned metadata of version 2, but supports 0 to 1",
     ),
     (
         "version of empty metadata",
         (installed("A", [0], metadata_version=2), installed("B", [])),
-        "A is told something in version 2, but understands 0 to 1",
+        "A is assigned metadata of version 2, but supports 0 to 1",
     ),
 ]
 
