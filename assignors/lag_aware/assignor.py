@@ -23,7 +23,7 @@ class LagAwareAssignor(Assignor):
 
     Topic by topic, partitions in order of decreasing lag go to the subscriber with the fewest
     partitions of the topic; ties go to the smallest total lag, then by member id. Partitions with
-    equal lag are in order of their number. This is the KIP's prototype.
+    equal lag are in order of their number, as in the KIP's prototype.
 
     - `lags`: the source of lags if `assign` gets none: a mapping of (topic, partition) to lag, a
       function of the partitions, or a `LagSource` such as `AdminLags`. Without a source, all lags

@@ -1,15 +1,15 @@
-"""Random groups for the client-side assignors, as lines of the oracle's op `clientAssign` (tests/oracle/README.md), from a seed.
+"""Random groups for the client-side assignors, from a seed.
 
     case = client_case(Random(seed), "sticky", owned="claims")
     members, topology = read_case(case)
 
-A case is plain JSON: the very line that the oracle gets. What a case can hold: equal and different
-subscriptions, topics that do not exist, static members, ids whose hashes meet, racks that nobody
-else is in, replicas on unknown, offline and rackless brokers, gaps between partitions, and what
-members own (`Owned`). `next_round` goes on from an assignment, so that histories of joins, leaves
-and changes can be played; `minimise` makes a failing case small.
+A case is plain JSON, a line of the oracle's `clientAssign` (tests/oracle/README.md). Cases have
+equal and different subscriptions, topics that do not exist, static members, ids with colliding
+hashes, racks of one member only, replicas on unknown, offline and rackless brokers, gaps between
+partitions, and owned partitions (`Owned`). `next_round` continues from an assignment, for
+histories of joins, leaves and changes. `minimise` reduces a failing case.
 
-Knows nothing of assignors; ours are asked through tests/differential/ops_assign.py.
+Knows nothing of assignors; tests/differential/ops_assign.py runs ours.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ __all__ = [
     "client_case",
     "concentrate",
     "next_round",
-    "tell_owned",
+    "set_owned",
     "topic_partition",
 ]
 
@@ -42,9 +42,10 @@ Case = dict[str, Any]
 """A line of op `clientAssign`."""
 
 Owned = Literal["nothing", "history", "claims"]
-"""What members own: nothing; what a round before this one may have given them, each partition once;
-or claims of all kinds: partitions that several members own, stale and missing generations, topics
-that are gone or not subscribed.
+"""Owned partitions: none; those of a previous round, each once; or claims of all kinds.
+
+Claims include partitions with several owners, stale and missing generations, and topics that were
+deleted or are not subscribed.
 """
 
 
@@ -62,22 +63,22 @@ SMALL = Size(members=7, topics=4, partitions=8)
 MID = Size(members=60, topics=15, partitions=40)
 
 GAPS = {"range": 0.1, "roundrobin": 0.02}
-"""How often metadata lacks partitions. Kafka's roundrobin hands out others then, and its sticky
+"""How often metadata lacks partitions. Kafka's roundrobin then assigns others, and its sticky
 assignors fail.
 """
 
 RACKS = ("a", "b", "c", "d")
-# "Aa" and "BB" have the same hash, hence also any sequence of the two. The last two sort otherwise
-# by code points than by UTF-16 units.
+# "Aa" and "BB" have the same hash, and so have sequences of the two. The last two sort differently
+# by code points and by UTF-16 units.
 COLLIDING = ("AaAa", "AaBB", "BBAa", "BBBB")
 ODD_MEMBERS = ("m-\uff5e", "m-\U0001f680")
 
 
 def client_case(rng: Random, assignor: str, *, size: Size = SMALL, owned: Owned = "nothing") -> Case:
-    """One case.
+    """Create one case.
 
-    For `sticky` and `cooperative-sticky`, what members own is told as these tell it (user data,
-    owned partitions, or both).
+    For `sticky` and `cooperative-sticky`, owned partitions are sent as these do (user data, owned
+    partitions, or both).
     """
     topics = _names(rng, rng.randint(1, size.topics))
     case: Case = {"op": "clientAssign", "assignor": assignor}
@@ -108,7 +109,7 @@ def _names(rng: Random, count: int) -> list[str]:
 
 
 def _cluster(rng: Random, topics: Sequence[str], size: Size, *, gaps: bool) -> Case:
-    """`partitions` and, in most cases, `brokers`. `gaps`: metadata may lack partitions."""
+    """Create `partitions` and, in most cases, `brokers`. `gaps`: metadata may lack partitions."""
     counts = [
         rng.choice((rng.randint(1, size.partitions), rng.randint(1, max(1, size.partitions // 2)))) for _ in topics
     ]
@@ -125,7 +126,7 @@ def _cluster(rng: Random, topics: Sequence[str], size: Size, *, gaps: bool) -> C
     partitions = []
     for topic, count in zip(topics, counts, strict=True):
         if rng.random() < 0.05:
-            continue  # subscribed to, but not there
+            continue  # subscribed to, but missing
         start = 0 if alike else rng.randrange(6)
         numbers: Iterable[int] = range(count)
         if gaps and rng.random() < 0.5:
@@ -140,7 +141,7 @@ def _cluster(rng: Random, topics: Sequence[str], size: Size, *, gaps: bool) -> C
                     brokers[(start + number + k) % len(brokers)]["id"] for k in range(min(factor, len(brokers)))
                 ]
                 if rng.random() < 0.05:
-                    replicas[rng.randrange(len(replicas))] = 90 + rng.randrange(2)  # nobody knows it
+                    replicas[rng.randrange(len(replicas))] = 90 + rng.randrange(2)  # an unknown broker
                 one["replicas"] = replicas
                 if rng.random() < 0.1:  # some replicas offline
                     one["isr"] = replicas[: rng.randint(0, len(replicas) - 1)]
@@ -174,7 +175,7 @@ def _member_ids(rng: Random, count: int) -> list[str]:
 
 
 def _member_racks(rng: Random) -> list[str | None]:
-    """What members draw their racks from."""
+    """Return the racks from which members draw theirs."""
     match rng.randrange(5):
         case 0:
             return [None]
@@ -189,7 +190,7 @@ def _member_racks(rng: Random) -> list[str | None]:
 
 
 def _subscriptions(rng: Random, topics: Sequence[str]) -> Callable[[], list[str]]:
-    """Draws a member's subscription."""
+    """Return a function that draws a member's subscription."""
     some = [*topics, "missing"] if rng.random() < 0.15 else list(topics)
     chance = rng.choice((0.3, 0.6, 0.8))
     match rng.randrange(4):
@@ -224,17 +225,17 @@ def _consumer(rng: Random, racks: Sequence[str | None], wanted: Callable[[], lis
 
 
 def topic_partition(text: str) -> tuple[str, int]:
-    """ "topic-0" as the oracle reads it."""
+    """Read "topic-0" as the oracle does."""
     topic, _, number = text.rpartition("-")
     return topic, int(number)
 
 
-def tell_owned(
+def set_owned(
     consumer: Case, assignor: str, owned: Sequence[str], generation: int, *, rng: Random | None = None
 ) -> None:
-    """Let a consumer own partitions of a generation, in the way of the assignor's subscriptions.
+    """Let a consumer own partitions of a generation, as the assignor's subscriptions send them.
 
-    `sticky` tells them in its user data, and newer clients also in the subscription;
+    `sticky` sends them in its user data, and newer clients also in the subscription;
     `cooperative-sticky` in the subscription, with the generation there (v2 and newer) or in its
     user data. With `rng`, older clients and damaged user data occur.
     """
@@ -246,13 +247,13 @@ def tell_owned(
         by_topic: dict[str, list[int]] = {}
         for topic, number in map(topic_partition, owned):
             by_topic.setdefault(topic, []).append(number)
-        told = StickyAssignorUserData(
+        user_data = StickyAssignorUserData(
             previous_assignment=tuple(
                 ProtocolTopicPartition(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items()
             ),
             generation=generation,
         )
-        consumer["userData"] = encode_sticky_user_data(told, 0 if odd < 0.08 else 1).hex()
+        consumer["userData"] = encode_sticky_user_data(user_data, 0 if odd < 0.08 else 1).hex()
         if (
             odd > 0.9 and rng is not None
         ):  # a subscription older than v2 has no generation, one older than v1 no partitions
@@ -278,7 +279,7 @@ def _own(rng: Random, case: Case, how: Owned) -> None:
     for one in case["partitions"]:
         by_topic.setdefault(one["topic"], []).append(f"{one['topic']}-{one['partition']}")
     lists: dict[str, list[str]] = {name: [] for name in names}
-    # The group before: some of today's members were not there, some of the partitions were not.
+    # The previous group: some of today's members and partitions did not exist.
     before = [name for name in names if rng.random() < 0.85]
     skew = rng.choice((0.0, 0.0, 0.5))
     for topic, partitions in by_topic.items():
@@ -303,7 +304,7 @@ def _own(rng: Random, case: Case, how: Owned) -> None:
                 lists[name].append("gone-0")
             if (
                 rng.random() < 0.02 and by_topic
-            ):  # made anew with fewer partitions; Kafka's sticky assignors fail on most of these
+            ):  # recreated with fewer partitions; Kafka's sticky assignors fail on most of these
                 lists[name].append(f"{rng.choice(list(by_topic))}-999")
             generations[name] = rng.choice((newest, newest, newest, newest - 1, newest + 1, -1))
     for name in names:
@@ -311,13 +312,13 @@ def _own(rng: Random, case: Case, how: Owned) -> None:
         if rng.random() < 0.5:
             rng.shuffle(owned)
         if owned or rng.random() < 0.5:
-            tell_owned(
+            set_owned(
                 consumers[name], assignor, owned, max(-1, generations[name]), rng=rng if how == "claims" else None
             )
 
 
 def concentrate(rng: Random, case: Case) -> None:
-    """Let few members own nearly everything that they subscribe to, so that much has to move; some of them since an older generation."""
+    """Let few members own nearly all partitions, some in an older generation."""
     consumers: dict[str, Case] = case["consumers"]
     chance = rng.choice((0.05, 0.3, 0.7))
     few = [name for name in consumers if rng.random() < chance]
@@ -326,21 +327,23 @@ def concentrate(rng: Random, case: Case) -> None:
         able = [name for name in few if one["topic"] in consumers[name]["topics"]]
         if able and rng.random() < 0.95:
             lists[rng.choice(able)].append(f"{one['topic']}-{one['partition']}")
-    behind = rng.choice((0, 0, 0.1))
+    stale = rng.choice((0, 0, 0.1))
     for name, owned in lists.items():
-        tell_owned(consumers[name], case["assignor"], owned, 4 if rng.random() < behind else 5)
+        set_owned(consumers[name], case["assignor"], owned, 4 if rng.random() < stale else 5)
 
 
 def next_round(rng: Random, case: Case, assignment: Mapping[str, Sequence[str]], generation: int) -> Case:
-    """The group one rebalance later: everybody owns what `assignment` gave it in `generation`, and perhaps somebody joined, left, came back with an older
-    generation, moved to another rack or subscribed to something else, or a topic grew.
+    """Return the group one rebalance later.
+
+    Members own what `assignment` gave them in `generation`. Perhaps a member joined, left, returned
+    with an older generation, changed rack or subscription, or a topic grew.
     """
     following = deepcopy(case)
     consumers: dict[str, Case] = following["consumers"]
     for name, consumer in consumers.items():
         if rng.random() < 0.9:
-            tell_owned(consumer, case["assignor"], assignment[name], generation)
-        # The others missed this round: they still tell what they had in an older one.
+            set_owned(consumer, case["assignor"], assignment[name], generation)
+        # The others missed this round and send what they owned in an older generation.
     names = list(consumers)
     topics = sorted({one["topic"] for one in case["partitions"]})
     for _ in range(rng.randint(0, 3)):

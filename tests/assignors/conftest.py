@@ -1,3 +1,3 @@
-"""The fixture `oracle`: Kafka's own classes."""
+"""The fixture `oracle`, which runs Kafka's own classes."""
 
 from tests.oracle.fixtures import oracle as oracle

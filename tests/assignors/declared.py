@@ -1,8 +1,10 @@
-"""Where Kafka's client-side assignors are not followed: the whole list, by what a case has. test_declared.py keeps it and the table in docs/explanation true.
+"""The causes for which our client-side assignors deviate from Kafka's.
 
-`sticky` and `cooperative-sticky` hand out what a member has not subscribed to, or what does not
-exist, or throw. An assignor must not do that, so there ours gives a valid answer. A case without
-any of these causes has to be answered as by Kafka.
+test_declared.py keeps the list and the table in docs/explanation/client-assignors.md equal.
+
+`sticky` and `cooperative-sticky` may assign partitions that a member did not subscribe to, or that
+do not exist, or throw. Our assignors give a valid assignment in these cases. All other cases must
+have Kafka's result.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,12 +15,12 @@ from tests.assignors.cases import Case, topic_partition
 
 __all__ = ["DECLARED", "causes"]
 
-Told = tuple[list[tuple[str, int]], int | None]
+OwnedPartitions = tuple[list[tuple[str, int]], int | None]
 """Owned partitions, and the generation if there is one."""
 
 
 def causes(case: Case) -> list[str]:
-    """The rows of the table that a case belongs to."""
+    """Return the rows of the table that apply to a case."""
     return [name for name, applies in DECLARED.items() if applies(case)]
 
 
@@ -29,8 +31,8 @@ def _numbers(case: Case) -> dict[str, set[int]]:
     return found
 
 
-def _told(case: Case, consumer: Mapping[str, Any]) -> Told:
-    """What a member owns, as the assignor reads it."""
+def _owned_by(case: Case, consumer: Mapping[str, Any]) -> OwnedPartitions:
+    """Return a member's owned partitions as the assignor reads them."""
     generation = consumer.get("generationId", -1)
     data = consumer.get("userData")
     if case["assignor"] == "sticky":
@@ -50,7 +52,7 @@ def _lacks_partitions(case: Case) -> bool:
 
 def _owns_what_is_not_there(case: Case) -> bool:
     numbers = _numbers(case)
-    owned = [one for consumer in case["consumers"].values() for one in _told(case, consumer)[0]]
+    owned = [one for consumer in case["consumers"].values() for one in _owned_by(case, consumer)[0]]
     return _sticky(case) and any(topic in numbers and number not in numbers[topic] for topic, number in owned)
 
 
@@ -60,11 +62,11 @@ def _subscribes_to_nothing(case: Case) -> bool:
 
 
 def _older_and_not_subscribed(case: Case) -> bool:
-    told = {name: _told(case, consumer) for name, consumer in case["consumers"].items()}
-    newest = max([-1 if generation is None else generation for _, generation in told.values()], default=-1)
+    owned_by = {name: _owned_by(case, consumer) for name, consumer in case["consumers"].items()}
+    newest = max([-1 if generation is None else generation for _, generation in owned_by.values()], default=-1)
     return _sticky(case) and any(
         (generation is None or generation < newest) and topic not in case["consumers"][name]["topics"]
-        for name, (owned, generation) in told.items()
+        for name, (owned, generation) in owned_by.items()
         for topic, _ in owned
     )
 
@@ -84,6 +86,4 @@ DECLARED: dict[str, Callable[[Case], bool]] = {
     "a member of an older generation is no longer subscribed": _older_and_not_subscribed,
     "a subscription names a topic twice": _names_twice,
 }
-"""The first column of the table in docs/explanation/client-assignors.md → whether a case is of this
-kind.
-"""
+"""The first column of the table → a function that returns whether it applies to a case."""

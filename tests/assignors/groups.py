@@ -1,4 +1,4 @@
-"""Small groups for the assignors that Kafka lacks, and what is asked of their answers."""
+"""Strategies and checks for the assignors that Kafka lacks, with small groups."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ TOPICS = ("orders", "refunds", "stock")
 
 @st.composite
 def topologies(draw: st.DrawFn, *, most: int = 8, topics: int = 3) -> Topology:
-    """Topics with racks of replicas, known or not."""
+    """Draw topics whose replica racks are known or unknown."""
     replicas = st.lists(st.sampled_from((*RACKS, "z", None)), min_size=0, max_size=3)
     return Topology.of(
         {
@@ -28,9 +28,9 @@ def topologies(draw: st.DrawFn, *, most: int = 8, topics: int = 3) -> Topology:
 def groups(
     draw: st.DrawFn, *, members: int = 5, most: int = 8, topics: int = 3, claims: bool = True, same: bool = False
 ) -> tuple[dict[str, Member], Topology]:
-    """Members and topology.
+    """Draw members and a topology.
 
-    `claims`: contradicting ones and stale generations, too; `same`: all subscribe to everything.
+    `claims`: also conflicting claims and stale generations; `same`: equal subscriptions.
     """
     topology = draw(topologies(most=most, topics=topics))
     everything = [(topic.name, partition) for topic in topology.topics for partition in range(topic.partitions)]
@@ -54,7 +54,7 @@ def groups(
 
 
 def check_valid(assignment: Assignment, members: Mapping[str, Member], topology: Topology) -> None:
-    """Each partition of a subscribed topic once, to a subscriber; all members are there."""
+    """Check that each subscribed partition has one subscribed owner, and all members are listed."""
     assert list(assignment) == list(members)
     wanted = {topic for member in members.values() for topic in member.topics}
     given = sorted(at for member in assignment for at in assignment[member])
@@ -69,7 +69,7 @@ def check_valid(assignment: Assignment, members: Mapping[str, Member], topology:
 
 
 def moves(assignment: Assignment, members: Mapping[str, Member], topology: Topology) -> int:
-    """Partitions that a subscriber had and another member gets."""
+    """Count partitions that a subscriber owned and another member gets."""
     owners = previous_owners(GroupSpec(members, topology))
     now = np.full(len(owners), -1)
     now[assignment.partitions] = np.repeat(np.arange(len(assignment)), assignment.counts)
@@ -77,7 +77,7 @@ def moves(assignment: Assignment, members: Mapping[str, Member], topology: Topol
 
 
 def local(assignment: Assignment, members: Mapping[str, Member], *, leader: bool = False) -> int:
-    """Partitions that are read in the rack of one of their replicas, or of their leader."""
+    """Count partitions that are local by replica, or by leader."""
     topology = assignment.topology
     found = 0
     for member in assignment:
@@ -88,5 +88,5 @@ def local(assignment: Assignment, members: Mapping[str, Member], *, leader: bool
 
 
 def reordered(members: Mapping[str, Member], topology: Topology) -> tuple[dict[str, Member], Topology]:
-    """The same group, told the other way round."""
+    """Return the same group in reverse order."""
     return dict(reversed(members.items())), Topology(reversed(topology.topics))

@@ -1,9 +1,10 @@
-"""Groups that no Java client would bring about, and a broker passes on all the same: `odd` replaces some of what members and metadata say by anything that the formats allow.
+"""Groups that no Java client produces, but that a broker would pass on.
 
-Subscriptions with a topic twice, empty, or of topics that are not there; owned partitions twice,
-beyond their topic, negative, of topics that are gone, made anew or not subscribed to; generations
-above, below and next to the others'; user data that are damaged, of another assignor, or longer
-than they should be; racks that are empty or nobody else's; partitions without replicas.
+`odd` replaces parts of members and metadata by anything that the formats allow: subscriptions that
+are empty, have duplicates or topics that do not exist; owned partitions that are duplicate, out of
+range, negative, or of deleted, recreated or unsubscribed topics; generations above, below and next
+to those of others; user data that is damaged, of another assignor or too long; racks that are empty
+or of one member only; partitions without replicas.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from random import Random
 
 from quorate.codecs.messages import CooperativeStickyAssignorUserData
 from quorate.codecs.sticky_user_data import encode_cooperative_sticky_user_data
-from tests.assignors.cases import Case, tell_owned, topic_partition
+from tests.assignors.cases import Case, set_owned, topic_partition
 
 __all__ = ["odd"]
 
@@ -20,7 +21,7 @@ RACKS = ("", "a", "b", "A", "zz", "ä")
 
 
 def odd(rng: Random, case: Case) -> None:
-    """Change one to four things of a case, in place."""
+    """Change one to four parts of a case, in place."""
     changes: list[Callable[[Random, Case], None]] = [
         _topics,
         _topics,
@@ -62,8 +63,8 @@ def _topics(rng: Random, case: Case) -> None:
             consumer["topics"] = [*consumer["topics"], "missing"]
 
 
-def _tell(rng: Random, case: Case, consumer: Case, owned: list[str]) -> None:
-    tell_owned(consumer, case["assignor"], owned, consumer.get("generationId", rng.choice((1, 5))), rng=rng)
+def _set_owned(rng: Random, case: Case, consumer: Case, owned: list[str]) -> None:
+    set_owned(consumer, case["assignor"], owned, consumer.get("generationId", rng.choice((1, 5))), rng=rng)
 
 
 def _owned(rng: Random, case: Case) -> None:
@@ -78,25 +79,25 @@ def _owned(rng: Random, case: Case) -> None:
     if some and rng.random() < 0.1:
         topic, _ = topic_partition(rng.choice(some))
         drawn.append(f"{topic}-{rng.choice((50, 2**31 - 1))}")
-    _tell(rng, case, consumer, owned + drawn)
+    _set_owned(rng, case, consumer, owned + drawn)
 
 
 def _owned_elsewhere(rng: Random, case: Case) -> None:
-    """It owns what it does not subscribe to any more, mostly since an older generation."""
+    """Let it own partitions of unsubscribed topics, mostly in an older generation."""
     consumer = _someone(rng, case)
     others = [one for one in case["partitions"] if one["topic"] not in consumer["topics"]]
     if not others:
         return
     drawn = [f"{one['topic']}-{one['partition']}" for one in rng.sample(others, min(len(others), rng.randint(1, 5)))]
     consumer["generationId"] = max(consumer.get("generationId", 5) - rng.choice((0, 1, 2)), -1)
-    _tell(rng, case, consumer, [*consumer.get("ownedPartitions", ()), *drawn])
+    _set_owned(rng, case, consumer, [*consumer.get("ownedPartitions", ()), *drawn])
 
 
 def _generation(rng: Random, case: Case) -> None:
     consumer = _someone(rng, case)
     consumer["generationId"] = rng.choice(GENERATIONS)
     if rng.random() < 0.5:
-        _tell(rng, case, consumer, list(consumer.get("ownedPartitions", ())))
+        _set_owned(rng, case, consumer, list(consumer.get("ownedPartitions", ())))
 
 
 def _user_data(rng: Random, case: Case) -> None:
@@ -140,7 +141,7 @@ def _replicas(rng: Random, case: Case) -> None:
 
 
 def _without_partitions(rng: Random, case: Case) -> None:
-    """A topic that was deleted meanwhile."""
+    """Remove all partitions of a topic, as if it was deleted."""
     known = _known(case)
     if known:
         gone = rng.choice(known)

@@ -1,6 +1,7 @@
-"""Histories of groups for the assignors that Kafka lacks: members join, leave, come back with what they had long ago, move, and change what they read;
-topics grow and replicas move. Who had what is kept here, and does not come from any assignor's own
-idea of ownership.
+"""Histories of groups for the assignors that Kafka lacks.
+
+Members join, leave, return with partitions of an old generation, change racks and subscriptions;
+topics grow and replicas move. Ownership is recorded here, independently of the assignors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ class Consumer:
 class History:
     """A group.
 
-    `topics`: per partition the racks of its replicas; `lags`: of each partition; `away`: members
+    `topics`: the racks of each partition's replicas; `lags`: of each partition; `away`: members
     that missed the last rebalances.
     """
 
@@ -45,7 +46,7 @@ class History:
 
     @classmethod
     def begun(cls, rng: Random, *, same: bool, members: int = 6, most: int = 9) -> "History":
-        """A group in which nobody has anything yet. `same`: all subscribe to the same topics."""
+        """Create a group without owned partitions. `same`: equal subscriptions."""
         history = cls(rng, same)
         for number in range(rng.randint(1, 3)):
             history.topics[f"t{number}"] = [history._replicas() for _ in range(rng.randint(1, most))]
@@ -56,7 +57,7 @@ class History:
 
     @property
     def members(self) -> dict[str, Member]:
-        """What they tell when they join."""
+        """Return the members as they join."""
         return {
             name: Member(topics=one.topics, rack=one.rack, owned=one.owned, generation=one.generation)
             for name, one in self.consumers.items()
@@ -64,25 +65,25 @@ class History:
 
     @property
     def topology(self) -> Topology:
-        """The cluster as it is now."""
+        """Return the current topology."""
         return Topology.of(self.topics)
 
     def moved(self, assignment: Mapping[str, Sequence[TopicPartition]]) -> int:
-        """How many partitions somebody has who is a member, still subscribes, and does not get them."""
+        """Count partitions whose owner is a member, still subscribes, and does not get them."""
         return sum(
             name in self.consumers and at.topic in self.consumers[name].topics and at not in assignment[name]
             for at, name in self.holder.items()
         )
 
     def take(self, assignment: Assignment) -> None:
-        """Everybody has what it was given."""
+        """Give the members their assignment."""
         self.generation += 1
         self.holder = {at: name for name, given in assignment.items() for at in given}
         for name, one in self.consumers.items():
             one.owned, one.generation = assignment[name], self.generation
 
     def change(self) -> None:
-        """Something after which a group rebalances."""
+        """Make a change that causes a rebalance."""
         rng, names = self.rng, list(self.consumers)
         match rng.randrange(8):
             case 0 | 1:
@@ -113,7 +114,7 @@ class History:
         self.read_on()
 
     def read_on(self) -> None:
-        """Lags grow and shrink, as they do between rebalances."""
+        """Let lags grow and shrink, as between rebalances."""
         for topic, partitions in self.topics.items():
             for number in range(len(partitions)):
                 self.lags[TopicPartition(topic, number)] = self.rng.choice((0, 0, 1, 5, self.rng.randrange(1000)))

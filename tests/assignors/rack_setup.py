@@ -1,4 +1,4 @@
-"""The cluster of Kafka's own rack tests (KIP-881), and their way of writing assignments."""
+"""The cluster of Kafka's own rack tests (KIP-881), and their notation of assignments."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,8 +10,11 @@ __all__ = ["assigned", "group", "mismatches", "read"]
 def group(
     topics: Mapping[str, int], factor: int, broker_racks: int, subscriptions: Sequence[tuple[str, str | None]]
 ) -> tuple[dict[str, Member], Topology]:
-    """Broker i in rack i; replica k of partition p on broker (k + p + partitions of the topics before) mod brokers; member i is consumer{i} with
-    (topics, rack). No broker racks: nothing is known of racks.
+    """Create a group in the way of Kafka's tests.
+
+    Broker i is in rack i. Replica k of partition p is on broker (k + p + partitions of the previous
+    topics) mod brokers. Member i is consumer{i} with (topics, rack). Without broker racks, no racks
+    are known.
     """
     racks: dict[str, list[list[str]]] = {}
     before = 0
@@ -31,7 +34,7 @@ def group(
 
 
 def read(text: str) -> list[set[str]]:
-    """ "t1-0,1 t2-0..3 ; t1-2" → per member the set of its partitions."""
+    """Read "t1-0,1 t2-0..3 ; t1-2" as each member's set of partitions."""
     return [
         {
             f"{topic}-{number}"
@@ -46,14 +49,14 @@ def read(text: str) -> list[set[str]]:
 
 
 def assigned(assignment: Assignment) -> list[set[str]]:
-    """The same of an assignment."""
+    """Return the same for an assignment."""
     found = [[f"{topic}-{partition}" for topic, partition in given] for given in assignment.values()]
     assert all(len(one) == len(set(one)) for one in found)
     return [set(one) for one in found]
 
 
 def mismatches(assignment: Assignment, members: Mapping[str, Member]) -> int:
-    """Partitions that are in no rack of their member."""
+    """Count partitions that are not in their member's rack."""
     topology = assignment.topology
     return sum(
         members[member].rack not in topology.rack_sets[topology.replica_racks_of[number]]

@@ -1,4 +1,4 @@
-"""A case of the oracle's op `clientAssign` as our assignors take it, read as the oracle reads it."""
+"""Converts a case of the oracle's `clientAssign` to the input of our assignors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from tests.assignors.cases import Case, topic_partition
 
 
 def read_case(case: Mapping[str, Any]) -> tuple[dict[str, Member], Topology]:
-    """A case as our assignors take it, read as the oracle reads it."""
+    """Convert a case as the oracle does."""
     members = {name: _member(consumer) for name, consumer in case["consumers"].items()}
     return members, _topology(case)
 
@@ -26,14 +26,14 @@ def _member(consumer: Case) -> Member:
 
 
 def _topology(case: Mapping[str, Any]) -> Topology:
-    # A broker's rack is the one with which it was named first.
+    # A broker's rack is the one listed first.
     rack_of: dict[int, str | None] = {broker["id"]: broker.get("rack") for broker in case.get("brokers", ())}
     found: dict[str, dict[int, tuple[str | None, ...]]] = {}
     for one in case["partitions"]:
         if "replicas" in one:
-            beside = one.get("racks") or [None] * len(one["replicas"])
+            listed = one.get("racks") or [None] * len(one["replicas"])
             racks = tuple(
-                rack_of.setdefault(broker, rack) for broker, rack in zip(one["replicas"], beside, strict=True)
+                rack_of.setdefault(broker, rack) for broker, rack in zip(one["replicas"], listed, strict=True)
             )
         else:
             racks = tuple(one.get("racks", ())) or (None,)

@@ -1,14 +1,15 @@
-"""Random groups for the server-side assignors, as lines of the oracle's ops `serverAssign` and `shareAssign` (tests/oracle/README.md), from a seed.
+"""Random groups for the server-side assignors, from a seed.
 
     case = server_case(Random(seed), "uniform")  # or "range", "simple"
     group = read_server_case(case)
 
-A case is plain JSON: the very line that the oracle gets. What a case can hold: equal and different
-subscriptions, in equal and different words, topics that do not exist, topic ids whose hashes meet,
-static members, members in the order of the coordinator's TimelineHashMap, and previous targets:
-what a round before this one may have given, or stripes of partitions, so that the buckets of hash
-sets get crowded. Several members may have the same partition, and in share groups (`simple`) some
-partitions may not be assignable. `next_server_round` goes on from an answer.
+A case is plain JSON, a line of the oracle's `serverAssign` or `shareAssign`
+(tests/oracle/README.md). Cases have equal and different subscriptions, the same topics in different
+order, topics that do not exist, topic ids with colliding hashes, static members, members in the
+order of the coordinator's TimelineHashMap, and previous targets: those of a previous round, or
+stripes of partitions that crowd the buckets of hash sets. Several members may own one partition.
+In share groups (`simple`) some partitions may not be assignable. `next_server_round` continues from
+a result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -53,16 +54,16 @@ SMALL = Size(members=6, topics=4, partitions=12)
 MID = Size(members=40, topics=25, partitions=60)
 WIDE = Size(members=12, topics=120, partitions=4)
 CROWDED = Size(members=20, topics=3, partitions=1200, step=16)
-"""Few members with many partitions: crowded buckets, trees."""
+"""Few members with many partitions: crowded buckets and trees."""
 
 
 def server_case(rng: Random, assignor: str, *, size: Size = SMALL, owners: Sequence[int] | None = None) -> Case:
-    """One case, with or without previous targets.
+    """Create one case, with or without previous targets.
 
-    `owners`: as many members at most have a partition, one of these numbers.
+    `owners`: the maximum number of owners of a partition is one of these.
     """
     if owners is None:
-        # In a consumer group two members have a partition where a static one took another's place.
+        # In a consumer group a partition has two owners if a static member replaced another.
         owners = (1, 1, 2, 4) if assignor == "simple" else (1,) * 14 + (2,)
     topics = _topics(rng, size)
     names = [topic["name"] for topic in topics]
@@ -97,7 +98,7 @@ def _topics(rng: Random, size: Size) -> list[Case]:
     alike = rng.random() < 0.3
     count = rng.randint(1, size.topics)
     partitions = size.step * rng.randint(1, max(1, size.partitions // size.step))
-    if rng.random() < 0.04:  # metadata that knows topics, but none of their partitions
+    if rng.random() < 0.04:  # metadata with topics but without their partitions
         partitions, alike = 0, True
     return [
         {
@@ -110,7 +111,7 @@ def _topics(rng: Random, size: Size) -> list[Case]:
 
 
 def _uuid(rng: Random, number: int) -> Uuid:
-    if rng.random() < 0.1:  # its hash meets others', or differs from theirs only in high bits
+    if rng.random() < 0.1:  # its hash collides with others, or differs only in high bits
         return Uuid(
             bytes(
                 [
@@ -182,13 +183,13 @@ def _member(rng: Random, wanted: Callable[[], list[str]], number: int) -> Case:
 
 
 def _target(rng: Random, case: Case, *, owners: int = 1) -> None:
-    """Previous targets: each partition belongs to at most so many members."""
+    """Add previous targets in which each partition has at most `owners` owners."""
     members: dict[str, Case] = case["members"]
     before = [name for name in members if rng.random() < 0.85]
     targets: dict[str, dict[str, list[int]]] = {name: {} for name in before}
     skew = rng.choice((0.0, 0.0, 0.4, 0.9))
     topics = rng.sample(case["topics"], len(case["topics"]))
-    if rng.random() < 0.15:  # deleted since
+    if rng.random() < 0.15:  # topics deleted since
         topics.append({"name": str(Uuid(rng.randbytes(16))), "partitions": rng.randint(1, 4)})
     for topic in topics:
         able = [name for name in before if topic["name"] in members[name]["topics"] or rng.random() < 0.1]
@@ -214,8 +215,10 @@ def _target(rng: Random, case: Case, *, owners: int = 1) -> None:
 
 
 def next_server_round(rng: Random, case: Case, assignment: dict[str, dict[str, list[int]]]) -> Case:
-    """The group one rebalance later: everybody has the target that `assignment` tells (topic id → partitions), and perhaps somebody joined, left or
-    subscribed to something else, or a topic grew or went.
+    """Return the group one rebalance later.
+
+    Members have the targets of `assignment` (topic id → partitions). Perhaps a member joined, left
+    or changed its subscription, or a topic grew or was deleted.
     """
     following = deepcopy(case)
     members: dict[str, Case] = following["members"]
@@ -240,7 +243,7 @@ def next_server_round(rng: Random, case: Case, assignment: dict[str, dict[str, l
 
 
 def smaller_server_cases(case: Case) -> Iterator[Case]:
-    """Cases with one thing less, the big things first."""
+    """Yield cases with one part removed, large parts first."""
     members: dict[str, Case] = case["members"]
     for name in members:
         if len(members) > 1:
@@ -272,13 +275,13 @@ def smaller_server_cases(case: Case) -> Iterator[Case]:
 
 
 def _targeted(case: Case, topic_id: str) -> set[int]:
-    """The partitions of a topic that are in anybody's previous target."""
+    """Return the partitions of a topic in any previous target."""
     targets = [member.get("target", {}) for member in case["members"].values()]
     return {partition for target in targets for partition in target.get(topic_id, ())}
 
 
 def read_server_case(case: Case) -> GroupSpec:
-    """A case as our assignors take it, read as the oracle reads it."""
+    """Convert a case as the oracle does."""
     topology = Topology(
         Topic(name=topic["name"], partitions=_count(topic["partitions"]), id=Uuid.parse(topic["id"]))
         for topic in case.get("topics", ())
@@ -297,7 +300,7 @@ def _count(partitions: int | Sequence[object]) -> int:
 
 
 def _read_member(member: Case, names: dict[str, str]) -> Member:
-    # A topic without partitions is told by the partition -1.
+    # Partition -1 stands for a topic without partitions.
     return Member(
         topics=tuple(member["topics"]),
         rack=member.get("rackId"),

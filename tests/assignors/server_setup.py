@@ -1,7 +1,9 @@
-"""Groups for the tests of the server-side assignors, in few words, and their answers, to be read.
+"""A short notation for groups and results of the server-side assignors.
 
-group("t1:6 t2:2", m1="t1 t2", m2="t2 | t2-0,1")  # topics with partitions; per member its topics
-and, behind the bar, its previous target read(target)  # {"m1": "t1-0,1,2", ...}
+    group("t1:6 t2:2", m1="t1 t2", m2="t2 | t2-0,1")  # topics with partition counts; members
+    read(target)  # {"m1": "t1-0,1,2", ...}
+
+A member is its subscription and, after the bar, its previous target.
 """
 
 from collections.abc import Mapping
@@ -16,15 +18,15 @@ __all__ = ["as_case", "group", "read", "read_records", "topic_id"]
 
 
 def topic_id(name: str) -> Uuid:
-    """The id that `group` gives to a topic."""
+    """Return the id that `group` gives to a topic."""
     return Uuid(sha256(name.encode()).digest()[:16])
 
 
 def group(topics: str, *, ids: bool = True, **members: str) -> GroupSpec:
-    """A group; `ids`: whether topics have one.
+    """Create a group; `ids`: whether topics have ids.
 
-    A topic of a target that is not among `topics` is told by its id; "t1-" is a topic without
-    partitions.
+    A topic of a previous target that is not in `topics` is represented by its id; "t1-" is a topic
+    without partitions.
     """
     counts = {name: int(count) for name, _, count in (one.partition(":") for one in topics.split())}
     topology = Topology(
@@ -38,19 +40,19 @@ def _member(text: str, counts: Mapping[str, int]) -> Member:
     owned = []
     for one in target.split():
         topic, _, partitions = one.partition("-")
-        told = topic if topic in counts else str(topic_id(topic))
-        owned += [(told, int(number)) for number in (partitions or "-1").split(",")]
+        name = topic if topic in counts else str(topic_id(topic))
+        owned += [(name, int(number)) for number in (partitions or "-1").split(",")]
     return Member(topics=tuple(names.split()), owned=tuple(owned))
 
 
 def read(target: TargetAssignment) -> dict[str, str]:
-    """What each member has in the end, in order."""
+    """Return each member's partitions, in order."""
     assignment = target.assignment
     return {member: _words(assignment.by_topic(member)) for member in assignment}
 
 
 def read_records(target: TargetAssignment) -> dict[str, str]:
-    """The records of the members whose target changed, in the order in which they are written."""
+    """Return the records of members with a changed target, in write order."""
     names = {topic_id(name): name for name in ("t1", "t2", "t3", "gone")}
     ids = target.group.member_ids
     return {
@@ -60,7 +62,7 @@ def read_records(target: TargetAssignment) -> dict[str, str]:
 
 
 def as_case(made: GroupSpec, assignor: str) -> Case:
-    """The group as a line of op `serverAssign` or `shareAssign`."""
+    """Return the group as a line of `serverAssign` or `shareAssign`."""
     ids = {topic.name: str(topic.id) for topic in made.topology.topics}
     members: dict[str, Case] = {}
     for name, member in made.members.items():
@@ -71,8 +73,8 @@ def as_case(made: GroupSpec, assignor: str) -> Case:
     topics = [
         {"name": topic.name, "id": ids[topic.name], "partitions": topic.partitions} for topic in made.topology.topics
     ]
-    asked = {"op": "shareAssign"} if assignor == "simple" else {"op": "serverAssign", "assignor": assignor}
-    return asked | {"topics": topics, "members": members}
+    request = {"op": "shareAssign"} if assignor == "simple" else {"op": "serverAssign", "assignor": assignor}
+    return request | {"topics": topics, "members": members}
 
 
 def _words(by_topic: Mapping[str, list[int]]) -> str:

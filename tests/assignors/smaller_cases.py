@@ -1,4 +1,4 @@
-"""Making a group for which answers differ as small as it can be, and showing it."""
+"""Minimises a group with different results, and prints it."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -13,9 +13,9 @@ def minimise(
     attempts: int = 400,
     smaller: Callable[[Case], Iterator[Case]] | None = None,
 ) -> Case:
-    """The smallest case found that still fails, by leaving things out one after the other for at most `attempts` tries.
+    """Return the smallest failing case found by removing parts, in at most `attempts` tries.
 
-    `smaller`: the cases with one thing less, of ops other than `clientAssign`.
+    `smaller`: yields the cases with one part removed, for ops other than `clientAssign`.
     """
     one_less = smaller or _smaller
     left = attempts
@@ -33,7 +33,7 @@ def minimise(
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    """Cases with one thing less, the big things first."""
+    """Yield cases with one part removed, large parts first."""
     for topic in dict.fromkeys(one["topic"] for one in case["partitions"]):
         yield case | {"partitions": [one for one in case["partitions"] if one["topic"] != topic]}
     consumers: dict[str, Case] = case["consumers"]
@@ -65,5 +65,5 @@ def _smaller(case: Case) -> Iterator[Case]:
 
 
 def show(case: Case) -> str:
-    """The case as a line for `python -m tests.differential`."""
+    """Return the case as a line for `python -m tests.differential`."""
     return json.dumps(case, ensure_ascii=True)

@@ -1,4 +1,4 @@
-"""Client-side assignors as of earlier releases: a leader with an older Java client, or `quorate assign --kafka-version`."""
+"""Client-side assignors of earlier releases, as for an older Java leader or `--kafka-version`."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ FILE = Path(__file__).resolve().parents[1] / "data" / "assignor_vectors_older.js
 VECTORS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 
 
-def answer(case, **options):
+def result(case, **options):
     members, topology = read_case(case)
     assignment = client_assignor(case["assignor"], **options).assign(members, topology)
     return {member: [f"{topic}-{number}" for topic, number in given] for member, given in assignment.items()}
@@ -25,27 +25,27 @@ CHANGED += [("3.6.2", "sticky"), ("3.6.2", "cooperative-sticky")]
 
 
 @pytest.mark.parametrize(("kafka", "name"), CHANGED)
-def test_recorded_answers_of_earlier_releases(kafka, name):
-    """None of them is what 4.3.1 answers."""
+def test_recorded_results_of_earlier_releases(kafka, name):
+    """No result is that of 4.3.1."""
     vectors = [one for one in VECTORS if (one["kafka"], one["case"]["assignor"]) == (kafka, name)]
     assert len(vectors) > 10
     for vector in vectors:
-        assert answer(vector["case"], version=KafkaVersion.parse(kafka)) == vector["assignment"]
-        assert answer(vector["case"]) != vector["assignment"]
+        assert result(vector["case"], version=KafkaVersion.parse(kafka)) == vector["assignment"]
+        assert result(vector["case"]) != vector["assignment"]
 
 
 @pytest.mark.parametrize("name", ["range", "sticky", "cooperative-sticky"])
 def test_racks_count_since_3_5(name):
     topology = Topology.of({"t": [["b"], ["a"]], "u": [["b"], ["a"], ["a"]]})
     members = {"m1": Member(topics=["t", "u"], rack="a"), "m2": Member(topics=["t", "u"], rack="b")}
-    without = {member: Member(topics=told.topics) for member, told in members.items()}
+    without = {member: Member(topics=one.topics) for member, one in members.items()}
     versions = [KafkaVersion(3, 4), KafkaVersion(3, 5)]
     before, since = (dict(client_assignor(name, version=version).assign(members, topology)) for version in versions)
     assert before == dict(client_assignor(name, version=versions[0]).assign(without, topology)) != since
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
-def test_a_release_whose_answers_are_not_known_is_refused(name):
+def test_an_unsupported_release_is_rejected(name):
     assignor = client_assignor(name, version=KafkaVersion(2, 8))
     with pytest.raises(AssignorError, match=f"{name} supports Kafka 3.0.0 to 4.3.1, not 2.8.0; leave `version` out"):
         assignor.assign({"m": Member(topics=["t"])}, Topology.of({"t": 1}))

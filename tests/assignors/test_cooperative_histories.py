@@ -1,4 +1,4 @@
-"""Cooperative rebalancing (KIP-429) with `cooperative-sticky`, played over histories: nobody gets what another member still has, and it comes to an end."""
+"""Cooperative rebalancing (KIP-429) with `cooperative-sticky` over histories: safe, and it ends."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,10 +34,8 @@ class Consumer:
 class Play:
     """A group and its history.
 
-    `away`: members that miss rebalances, and come back with what they had; without `stale` there
-    are none.
-
-    `careful`: what adapters add to every cooperative assignor.
+    `away`: members that miss rebalances and return with their old partitions; none without `stale`.
+    `careful`: apply what adapters add to every cooperative assignor.
     """
 
     topics: dict[str, list[list[str]]]
@@ -48,7 +46,7 @@ class Play:
     careful: bool = False
 
     def rebalance(self) -> bool:
-        """One rebalance. Whether another one has to follow, since somebody gave up a partition."""
+        """Rebalance once; return whether a member revoked a partition."""
         members = {
             name: Member(topics=one.topics, rack=one.rack, owned=one.owned, generation=one.generation)
             for name, one in self.consumers.items()
@@ -65,7 +63,10 @@ class Play:
         return again
 
     def check_safe(self, assignment: Mapping[str, Sequence[tuple[str, int]]]) -> None:
-        """Who has not been in the last rebalance has lost everything, whatever it says."""
+        """Check that no partition is assigned while another member owns it.
+
+        A member that missed the last rebalance has lost its partitions, whatever it claims.
+        """
         holder = {
             partition: name
             for name, one in self.consumers.items()
@@ -83,15 +84,15 @@ class Play:
                 assert partition[0] in self.consumers[name].topics
 
     def settle(self) -> int:
-        """Rebalance until nobody gives up anything; how often that was."""
+        """Rebalance until no member revokes a partition; return the number of rebalances."""
         for times in range(1, SETTLED_AFTER + 1):
             if not self.rebalance():
                 self.check_settled()
                 return times
-        raise AssertionError(f"still going on after {SETTLED_AFTER} rebalances: {self}")
+        raise AssertionError(f"not converged after {SETTLED_AFTER} rebalances: {self}")
 
     def check_settled(self) -> None:
-        """Everything that somebody subscribes to has an owner, and equal subscriptions mean equal numbers."""
+        """Check that subscribed partitions have owners, and counts are balanced if they can be."""
         subscribed = {topic for one in self.consumers.values() for topic in one.topics}
         wanted = {(topic, number) for topic in subscribed for number in range(len(self.topics.get(topic, ())))}
         assert {partition for one in self.consumers.values() for partition in one.owned} == wanted
@@ -100,7 +101,7 @@ class Play:
             assert max(sizes) - min(sizes) <= 1
 
     def change(self, rng: Random, *, same: bool) -> None:
-        """Something that makes a group rebalance."""
+        """Make a change that causes a rebalance."""
         names = list(self.consumers)
         match rng.randrange(6):
             case 0:
@@ -147,7 +148,7 @@ def played(rng: Random, *, same: bool, racks: bool, stale: bool = True, careful:
 
 
 @given(randoms, st.booleans())
-def test_groups_of_equal_subscriptions_settle_and_are_safe_on_the_way(rng, racks):
+def test_groups_with_equal_subscriptions_converge_safely(rng, racks):
     play = played(rng, same=True, racks=racks)
     for _ in range(6):
         assert play.settle() <= 3
@@ -155,8 +156,8 @@ def test_groups_of_equal_subscriptions_settle_and_are_safe_on_the_way(rng, racks
 
 
 @given(randoms, st.booleans())
-def test_groups_of_different_subscriptions_settle_and_are_safe_on_the_way(rng, stale):
-    """With members of older generations only if adapters watch: see below."""
+def test_groups_with_different_subscriptions_converge_safely(rng, stale):
+    """Members of older generations need the check of the adapters: see below."""
     play = played(rng, same=False, racks=False, stale=stale, careful=stale)
     for _ in range(6):
         play.settle()
@@ -164,8 +165,8 @@ def test_groups_of_different_subscriptions_settle_and_are_safe_on_the_way(rng, s
 
 
 @given(randoms)
-def test_groups_of_different_subscriptions_in_racks_are_safe(rng):
-    """Whether they settle is another matter: see below."""
+def test_groups_with_different_subscriptions_and_racks_are_safe(rng):
+    """They may not converge: see below."""
     play = played(rng, same=False, racks=True, stale=False)
     for _ in range(12):
         play.rebalance()
@@ -173,7 +174,7 @@ def test_groups_of_different_subscriptions_in_racks_are_safe(rng):
 
 
 @given(randoms)
-def test_members_may_ask_for_a_rebalance_while_one_is_going_on(rng):
+def test_members_may_request_a_rebalance_during_another(rng):
     play = played(rng, same=True, racks=False)
     for _ in range(8):
         play.rebalance()
@@ -181,7 +182,7 @@ def test_members_may_ask_for_a_rebalance_while_one_is_going_on(rng):
     play.settle()
 
 
-def test_a_second_rebalance_hands_over_what_the_first_one_made_free():
+def test_the_second_rebalance_assigns_partitions_revoked_in_the_first():
     play = Play({"t": [[]] * 6}, {"m0": Consumer(["t"]), "m1": Consumer(["t"])})
     assert play.settle() == 1
     play.consumers["m2"] = Consumer(["t"])
@@ -192,8 +193,8 @@ def test_a_second_rebalance_hands_over_what_the_first_one_made_free():
 
 
 @pytest.mark.oracle
-def test_a_former_owner_may_get_its_partition_back_while_another_member_has_it(oracle):
-    """KIP-429 forbids it, but Kafka counts any claim as ownership, also one of an older generation; ours gives the same answer, and adapters hold it back."""
+def test_a_former_owner_may_get_its_partition_back_while_another_member_owns_it(oracle):
+    """KIP-429 forbids it, but Kafka counts claims of any generation; adapters withhold it."""
     case = {
         "op": "clientAssign",
         "assignor": "cooperative-sticky",
@@ -211,8 +212,8 @@ def test_a_former_owner_may_get_its_partition_back_while_another_member_has_it(o
 
 
 @pytest.mark.oracle
-def test_in_racks_with_different_subscriptions_kafkas_assignor_can_go_round_in_circles(oracle):
-    """Here two partitions go to and fro, and never come to rest; ours gives the same answers."""
+def test_with_racks_and_different_subscriptions_kafkas_assignor_may_never_converge(oracle):
+    """Two partitions alternate between members for ever; our result is the same."""
     topics = {"t0": "bac", "t1": "b", "t2": "cbccbbb"}
     consumers = {"m0": (["t0", "t2"], "a"), "m1": (["t2", "t0", "t1"], None), "m2": (["t2", "t0", "t1"], "b")}
     play = Play(
@@ -221,7 +222,7 @@ def test_in_racks_with_different_subscriptions_kafkas_assignor_can_go_round_in_c
     )
     seen = []
     for _ in range(8):
-        told = {
+        sent = {
             name: {
                 "topics": list(one.topics),
                 "ownedPartitions": [f"{topic}-{number}" for topic, number in one.owned],
@@ -237,7 +238,7 @@ def test_in_racks_with_different_subscriptions_kafkas_assignor_can_go_round_in_c
         ]
         theirs = kafka(
             oracle,
-            {"op": "clientAssign", "assignor": "cooperative-sticky", "partitions": partitions, "consumers": told},
+            {"op": "clientAssign", "assignor": "cooperative-sticky", "partitions": partitions, "consumers": sent},
         )
         play.rebalance()
         now = {name: [f"{topic}-{number}" for topic, number in one.owned] for name, one in play.consumers.items()}
@@ -247,7 +248,7 @@ def test_in_racks_with_different_subscriptions_kafkas_assignor_can_go_round_in_c
 
 
 @pytest.mark.parametrize("generation", [-1, 3])
-def test_what_a_member_of_an_older_generation_says_does_not_count_against_the_owner(generation):
+def test_claims_of_an_older_generation_do_not_count_against_the_owner(generation):
     members = {
         "a": Member(topics=["t"], owned=[("t", 0), ("t", 1)], generation=4),
         "old": Member(topics=["t"], owned=[("t", 0), ("t", 1)], generation=generation),

@@ -1,4 +1,4 @@
-"""Where Kafka's client-side assignors are not followed (declared.py): each cause is real, and is what docs/explanation says."""
+"""Each cause for which our client-side assignors deviate from Kafka's (declared.py) is real."""
 
 import json
 from pathlib import Path
@@ -41,15 +41,16 @@ CASES = {
 }
 
 
-def test_the_list_and_the_docs_are_one() -> None:
+def test_the_list_of_causes_equals_the_table_in_the_docs() -> None:
+    # plain: the heading of the page has the word
     rows = PAGE.read_text("utf-8").partition("## Where Kafka's answer is not followed")[2].partition("\n## ")[0]
-    told = [line.split("|")[1].strip() for line in rows.splitlines() if line.startswith("| ")][1:]
-    assert told == list(DECLARED) == list(CASES)
+    listed = [line.split("|")[1].strip() for line in rows.splitlines() if line.startswith("| ")][1:]
+    assert listed == list(DECLARED) == list(CASES)
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("cause", CASES)
-def test_kafka_still_answers_what_is_not_followed(oracle: Oracle, cause: str) -> None:
+def test_kafka_still_deviates_for_each_cause(oracle: Oracle, cause: str) -> None:
     case = CASES[cause]
     theirs, mine = kafka(oracle, case), ours(case)
     assert causes(case) == [cause]
@@ -57,14 +58,14 @@ def test_kafka_still_answers_what_is_not_followed(oracle: Oracle, cause: str) ->
     assert invalid(case, mine["assignment"]) is None
     assert verdict(case, mine, theirs) is None
     repeats = "a subscription names a topic twice"
-    if cause != repeats:  # there Kafka's answer is a valid one, too
+    if cause != repeats:  # Kafka's result is valid in that case
         assert "error" in theirs or invalid(case, theirs["assignment"]) is not None
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_what_members_own_outside_their_subscription_is_not_given_back(oracle: Oracle, number: int) -> None:
-    """issue 14"""
+def test_owned_partitions_outside_the_subscription_are_not_returned(oracle: Oracle, number: int) -> None:
+    """Regression test for issue 14."""
     case = json.loads((FOLDER / f"declared-sticky-owned-outside-subscription-{number}.jsonl").read_text("utf-8"))
     theirs = kafka(oracle, case)
     assert "without subscribing" in str(invalid(case, theirs["assignment"]))
@@ -72,7 +73,7 @@ def test_what_members_own_outside_their_subscription_is_not_given_back(oracle: O
     assert invalid(case, ours(case)["assignment"]) is None
 
 
-def test_an_answer_of_kafkas_without_a_declared_cause_is_a_difference() -> None:
+def test_an_invalid_result_of_kafka_without_a_declared_cause_is_a_difference() -> None:
     case = CASES["a member of an older generation is no longer subscribed"]
     plain = {
         **case,
@@ -87,8 +88,8 @@ def test_an_answer_of_kafkas_without_a_declared_cause_is_a_difference() -> None:
 
 
 @pytest.mark.oracle
-def test_a_contested_partition_that_its_claimant_names_twice_is_nobodys(oracle: Oracle) -> None:
-    """issue 14: found by odd_cases.py, seed 2699153567"""
+def test_a_contested_partition_listed_twice_by_a_claimant_has_no_owner(oracle: Oracle) -> None:
+    """Regression test for issue 14, found by odd_cases.py with seed 2699153567."""
     case = {
         "op": "clientAssign",
         "assignor": "cooperative-sticky",
@@ -102,8 +103,8 @@ def test_a_contested_partition_that_its_claimant_names_twice_is_nobodys(oracle: 
 
 
 @pytest.mark.oracle
-def test_members_that_share_an_instance_id_keep_the_order_of_the_hash_map(oracle: Oracle) -> None:
-    """issue 14"""
+def test_members_with_the_same_instance_id_keep_hash_map_order(oracle: Oracle) -> None:
+    """Regression test for issue 14."""
     for assignor in ("range", "roundrobin"):
         case = {
             "op": "clientAssign",

@@ -1,7 +1,7 @@
-"""The client-side assignors against Kafka's own classes: equal lists in the same order, over thousands of generated groups.
+"""Our client-side assignors equal Kafka's own classes over thousands of generated groups.
 
-CI repeats the same seeds; elsewhere each run takes new ones. A difference is printed with its seed
-and a case made small, as a line for `python -m tests.differential`. `make bench-diff` does 100,000
+CI repeats the same seeds; elsewhere each run uses new ones. A difference is printed with its seed
+and a minimised case, as a line for `python -m tests.differential`. `make bench-diff` runs 100,000
 and more.
 """
 
@@ -21,7 +21,7 @@ from tests.oracle.client import Oracle
 
 START = 0 if CI else int.from_bytes(os.urandom(4), "big")
 
-# Cases, histories (of five rounds each), and below what share of the cases Kafka has no answer.
+# Cases, histories (of five rounds each), and the maximum share of cases without a result of Kafka.
 ASSIGNORS = {
     "range": (4000, 100, 0.01),
     "roundrobin": (3000, 100, 0.05),
@@ -29,8 +29,8 @@ ASSIGNORS = {
     "cooperative-sticky": (3000, 200, 0.05),
 }
 ODD = 0.2
-"""The same share of odd cases, which have on purpose what Kafka's assignors fail on (of
-cooperative-sticky 14 %).
+"""The same share for odd cases, on which Kafka's assignors fail more often (14 % with
+cooperative-sticky).
 """
 
 
@@ -40,23 +40,23 @@ def settle(compare: Callable[[Oracle, str, list[int]], Outcome], oracle: Oracle,
         assert not outcome.differences, (
             f"{len(outcome.differences)} of {outcome.cases} differ; the first:\n{outcome.differences[0].report(oracle)}"
         )
-        # Otherwise the comparison would have compared nothing.
+        # Otherwise the test would compare too little.
         assert outcome.unanswered.total() <= unanswered * outcome.cases + 5, outcome.unanswered
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_generated_groups_get_kafkas_lists_in_kafkas_order(oracle: Oracle, assignor: str) -> None:
+def test_generated_groups_get_kafkas_assignment_in_kafkas_order(oracle: Oracle, assignor: str) -> None:
     settle(run, oracle, assignor, portion(ASSIGNORS[assignor][0]))
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_groups_that_members_join_and_leave_get_kafkas_lists_in_kafkas_order(oracle: Oracle, assignor: str) -> None:
+def test_histories_of_groups_get_kafkas_assignments_in_kafkas_order(oracle: Oracle, assignor: str) -> None:
     settle(histories, oracle, assignor, portion(ASSIGNORS[assignor][1]))
 
 
-# ---- the comparison sees what it is there for
+# ---- tests of the comparison
 
 
 @pytest.mark.oracle
@@ -67,17 +67,17 @@ def test_another_order_of_the_same_partitions_is_a_difference(oracle: Oracle) ->
     turned = {"assignment": theirs["assignment"] | {member: theirs["assignment"][member][::-1]}}
     assert len(theirs["assignment"][member]) > 1
     assert verdict(case, ours(case), theirs) is None
-    assert verdict(case, turned, theirs) == "the answers differ"
+    assert verdict(case, turned, theirs) == "the results differ"
 
 
-def test_where_kafka_fails_our_answer_has_to_be_valid() -> None:
+def test_where_kafka_fails_our_assignment_must_be_valid() -> None:
     case = {
         "assignor": "sticky",
         "partitions": [{"topic": "t", "partition": number} for number in range(2)],
         "consumers": {"a": {"topics": ["t"]}, "b": {"topics": []}},
     }
     failed = {"error": {"class": "NullPointerException"}}
-    answers = {
+    results = {
         "valid": {"a": ["t-1", "t-0"], "b": []},
         "lost": {"a": ["t-1"], "b": []},
         "twice": {"a": ["t-0", "t-1", "t-0"], "b": []},
@@ -85,7 +85,7 @@ def test_where_kafka_fails_our_answer_has_to_be_valid() -> None:
         "not there": {"a": ["t-0", "t-1", "t-2"], "b": []},
         "forgotten": {"a": ["t-0", "t-1"]},
     }
-    wrong = {name: verdict(case, {"assignment": one}, failed) for name, one in answers.items()}
+    wrong = {name: verdict(case, {"assignment": one}, failed) for name, one in results.items()}
     assert wrong == {
         "valid": None,
         "lost": "without an owner: t-0",
@@ -94,10 +94,10 @@ def test_where_kafka_fails_our_answer_has_to_be_valid() -> None:
         "not there": "partitions that do not exist are handed out",
         "forgotten": "members are missing, or are too many",
     }
-    assert invalid(case | {"assignor": "cooperative-sticky"}, answers["lost"]) is None
+    assert invalid(case | {"assignor": "cooperative-sticky"}, results["lost"]) is None
 
 
-def test_a_failing_case_is_made_small() -> None:
+def test_a_failing_case_is_minimised() -> None:
     case = client_case(Random(8), "sticky", owned="claims")
     small = minimise(case, lambda one: len(one["consumers"]) >= 2 and len(one["partitions"]) >= 1)
     assert (len(small["consumers"]), len(small["partitions"])) == (2, 1)

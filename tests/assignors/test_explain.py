@@ -1,4 +1,4 @@
-"""`explain`: the numbers are those of a count by hand, and each reason is the one that the situation has."""
+"""`explain`: counts are correct, and reasons are those of the situation."""
 
 import json
 from itertools import product
@@ -13,7 +13,7 @@ from quorate.assignors.explain import WHY, RemoteReason, Spread, explain
 
 
 def assigned(topology, given):
-    """An assignment from member → "topic-partition …"."""
+    """Create an assignment from member → "topic-partition …"."""
     lists = [
         [topology.number(*split(one)) for one in (text.split() if isinstance(text, str) else text)]
         for text in given.values()
@@ -27,7 +27,7 @@ def split(text):
 
 
 def reasons(members, topology, given):
-    """Remote partition → its reason."""
+    """Return remote partition → reason."""
     facts = explain(members, topology, assigned(topology, given))
     return {f"{one.topic}-{one.partition}": one.reason for one in facts.remote}
 
@@ -70,7 +70,7 @@ def test_lag_is_summed_where_it_is_known():
     assert [one.lag for one in facts.racks] == [2**62 + 12]
 
 
-def test_what_moved_is_told_against_what_members_own():
+def test_moves_are_counted_against_owned_partitions():
     members = {
         "m1": Member(topics=["orders"], owned=[("orders", 0), ("orders", 1), ("gone", 5)]),
         "m2": Member(topics=["orders"], owned=[("orders", 2)]),
@@ -80,13 +80,13 @@ def test_what_moved_is_told_against_what_members_own():
     assert (facts.moved, facts.first_assigned) == (1, 1)
 
 
-def test_what_nobody_has_any_more_did_not_move():
+def test_partitions_that_became_unassigned_did_not_move():
     members = {"m1": Member(topics=["orders"], owned=[("orders", 0), ("orders", 1)])}
     facts = explain(members, ORDERS, assigned(ORDERS, {"m1": "orders-0"}))
     assert (facts.moved, facts.members["m1"].moved_out, facts.unassigned) == (0, 0, 3)
 
 
-def test_what_a_member_that_left_had_moves():
+def test_partitions_of_a_member_that_left_count_as_moved():
     members = {"m2": Member(topics=["orders"]), "m3": Member(topics=["orders"])}
     before = assigned(ORDERS, {"m1": "orders-0 orders-1", "m2": "orders-2 orders-3"})
     after = assigned(ORDERS, {"m2": "orders-0 orders-2", "m3": "orders-1 orders-3"})
@@ -95,7 +95,7 @@ def test_what_a_member_that_left_had_moves():
     assert (facts.moved, facts.first_assigned) == (3, 0)
 
 
-def test_the_assignment_before_may_be_over_other_topics():
+def test_the_previous_assignment_may_have_another_topology():
     before_topics = Topology.of({"gone": 3, "orders": 2})
     before = assigned(before_topics, {"m1": "gone-0 orders-0 orders-1"})
     members = {"m1": Member(topics=["orders"]), "m2": Member(topics=["orders"])}
@@ -166,7 +166,7 @@ def test_the_assignment_before_may_be_over_other_topics():
         ),
     ],
 )
-def test_each_reason_has_its_situation(racks, members, given, expected):
+def test_each_reason_is_found(racks, members, given, expected):
     topology = Topology.of({"t": racks, "u": [["b"]]})
     group = {name: Member(topics=topics, rack=rack) for name, (topics, rack) in members.items()}
     assert reasons(group, topology, given) == expected
@@ -174,7 +174,7 @@ def test_each_reason_has_its_situation(racks, members, given, expected):
 
 
 def test_a_swap_counts_only_if_both_subscribe():
-    """m2 could give t-0 for u-0, but does not subscribe to u."""
+    """m2 could swap t-0 for u-0, but does not subscribe to u."""
     topology = Topology.of({"t": [["a"]], "u": [["b"], ["a"]]})
     members = {"m1": Member(topics=["t", "u"], rack="a"), "m2": Member(topics=["t"], rack="b")}
     assert reasons(members, topology, {"m1": "u-0 u-1", "m2": "t-0"}) == {
@@ -201,7 +201,7 @@ MEMBERS = st.lists(
     MEMBERS,
     st.data(),
 )
-def test_reasons_are_those_of_a_search_one_by_one(racks, drawn, data):
+def test_reasons_equal_those_of_an_exhaustive_search(racks, drawn, data):
     topology = Topology.of(racks)
     members = {f"m{i}": Member(topics=sorted(topics), rack=rack) for i, (topics, rack) in enumerate(drawn)}
     owner = {}
@@ -221,7 +221,7 @@ def test_reasons_are_those_of_a_search_one_by_one(racks, drawn, data):
 
 
 def searched(members, racks, owner):
-    """The definition, without any of the ways in which `explain` is quick."""
+    """Compute reasons by their definition, without the optimisations of `explain`."""
 
     def local(at, name):
         return bool(members[name].rack) and members[name].rack in racks[at.topic][at.partition]
@@ -253,7 +253,7 @@ def searched(members, racks, owner):
     return {at: reason(at, name) for at, name in owner.items() if not local(at, name)}
 
 
-def test_json_holds_what_the_objects_hold():
+def test_json_equals_the_objects():
     members = {
         "m1": Member(topics=["orders"], rack="a", owned=[("orders", 1)]),
         "m2": Member(topics=["orders"], rack="b"),
@@ -264,8 +264,8 @@ def test_json_holds_what_the_objects_hold():
         assigned(ORDERS, {"m1": "orders-0 orders-1", "m2": "orders-2 orders-3"}),
         lags={("orders", 0): 3},
     )
-    told = json.loads(json.dumps(facts.to_json()))
-    assert told["members"]["m1"] == {
+    found = json.loads(json.dumps(facts.to_json()))
+    assert found["members"]["m1"] == {
         "instance_id": None,
         "rack": "a",
         "partitions": 2,
@@ -276,7 +276,7 @@ def test_json_holds_what_the_objects_hold():
         "moved_in": 0,
         "moved_out": 0,
     }
-    assert told["remote"][0] == {
+    assert found["remote"][0] == {
         "topic": "orders",
         "partition": 1,
         "member": "m1",
@@ -284,15 +284,15 @@ def test_json_holds_what_the_objects_hold():
         "replica_racks": ["b", "c"],
         "reason": "swap_possible",
     }
-    assert told["balance"] == {"min": 2, "max": 2, "spread": 0}
-    assert told["reasons"] == {"swap_possible": 2}
-    assert [one["rack"] for one in told["racks"]] == ["a", "b"]
+    assert found["balance"] == {"min": 2, "max": 2, "spread": 0}
+    assert found["reasons"] == {"swap_possible": 2}
+    assert [one["rack"] for one in found["racks"]] == ["a", "b"]
     without = facts.to_json(remote=False)
     assert "remote" not in without
     assert without == {key: value for key, value in facts.to_json().items() if key != "remote"}
 
 
-def test_an_assignment_of_others_is_refused():
+def test_an_assignment_of_other_members_is_rejected():
     members = {"m1": Member(topics=["orders"])}
     assignment = assigned(ORDERS, {"m1": "orders-0"})
     with pytest.raises(ValueError, match="other members"):
@@ -302,9 +302,9 @@ def test_an_assignment_of_others_is_refused():
     assert explain(GroupSpec(members, ORDERS), ORDERS, assignment) == explain(members, ORDERS, assignment)
 
 
-def test_empty_groups_and_topologies_have_facts_too():
-    nobody = explain({}, ORDERS, assigned(ORDERS, {}))
-    assert (nobody.partitions, nobody.balance, nobody.racks, nobody.local_share) == (0, Spread(min=0, max=0), (), None)
+def test_empty_groups_and_topologies_are_explained():
+    empty = explain({}, ORDERS, assigned(ORDERS, {}))
+    assert (empty.partitions, empty.balance, empty.racks, empty.local_share) == (0, Spread(min=0, max=0), (), None)
     nothing = Topology.of({})
     alone = explain({"m1": Member(topics=["t"], rack="a")}, nothing, assigned(nothing, {"m1": ""}))
     assert (alone.partitions, alone.remote, alone.members["m1"].partitions) == (0, (), 0)

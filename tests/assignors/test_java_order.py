@@ -1,4 +1,7 @@
-"""Our order of Java's hash containers is Java's: `java.util.HashMap`, `HashSet` and Kafka's `TimelineHashMap` run the same steps in the oracle."""
+"""The order of our hash containers equals that of Java's, run step by step in the oracle.
+
+Compared are `java.util.HashMap`, `HashSet` and Kafka's `TimelineHashMap`.
+"""
 
 import os
 from collections.abc import Callable
@@ -29,13 +32,13 @@ def signed(hashed: int) -> int:
     return (hashed + 2**31) % 2**32 - 2**31
 
 
-def test_hash_codes_of_strings_are_javas() -> None:
+def test_string_hashes_equal_javas() -> None:
     known = {"member-0": -649440835, "uniform": -286926412, "range": 108280125, "ü🚀": 2015199, "": 0}
     assert {text: signed(java_order.string_hash(text)) for text in known} == known
     assert [signed(hashed) for hashed in java_order.string_hashes([*known] * 2).tolist()] == [*known.values()] * 2
 
 
-def test_hash_codes_of_ids_are_kafkas() -> None:
+def test_uuid_hashes_equal_kafkas() -> None:
     ids = {"T1-A4s3VTwiI5CTbEp6POw": 418407434}
     halves = [Uuid.parse(one) for one in ids]
     most = np.array([int.from_bytes(one[:8], "big", signed=True) for one in halves])
@@ -45,12 +48,12 @@ def test_hash_codes_of_ids_are_kafkas() -> None:
 
 
 @given(st.lists(st.text(max_size=12), max_size=12))
-def test_hashes_of_many_strings_are_those_of_each(texts: list[str]) -> None:
+def test_hashes_of_many_strings_equal_single_hashes(texts: list[str]) -> None:
     assert java_order.string_hashes(texts).tolist() == [java_order.string_hash(text) for text in texts]
 
 
 @given(st.text(max_size=6), st.lists(st.integers(0, 2**20), max_size=9))
-def test_hashes_of_many_partitions_are_those_of_each(topic: str, partitions: list[int]) -> None:
+def test_hashes_of_many_partitions_equal_single_hashes(topic: str, partitions: list[int]) -> None:
     many = java_order.partition_hashes(java_order.string_hash(topic), np.array(partitions, np.int64))
     assert many.tolist() == [java_order.java_hash((topic, partition)) for partition in partitions]
 
@@ -110,88 +113,90 @@ MAP_STEPS = ("put", "putIfAbsent", "computeIfAbsent", "compute", "merge")
 
 
 def line(seed: int) -> Line:
-    """A line of op `javaOrder`: many keys of few buckets, so that trees grow, shrink and split."""
+    """Create a line of `javaOrder` with many keys in few buckets, so that trees change."""
     rng = Random(seed)
     kind = rng.choice(tuple(KEYS))
     container = rng.choice(("HashMap", "HashMap", "HashSet", "TimelineHashMap"))
-    # A small range of keys for each line: as many bucket-mates as possible.
+    # A small range of keys per line, for as many keys per bucket as possible.
     pool = [KEYS[kind](rng) for _ in range(rng.choice((5, 20, 60, 150)))]
-    asked: Line = {"op": "javaOrder", "container": container, "keys": kind, "steps": []}
+    request: Line = {"op": "javaOrder", "container": container, "keys": kind, "steps": []}
     if rng.random() < 0.3:
-        asked["capacity"] = rng.choice((0, 1, 3, 64, 200)) if container != "TimelineHashMap" else 0
+        request["capacity"] = rng.choice((0, 1, 3, 64, 200)) if container != "TimelineHashMap" else 0
     if rng.random() < 0.3:
-        asked["of"] = [rng.choice(pool) for _ in range(rng.randint(1, 80))]
+        request["of"] = [rng.choice(pool) for _ in range(rng.randint(1, 80))]
         if container == "HashSet":
-            asked.pop("capacity", None)
+            request.pop("capacity", None)
     adding = MAP_STEPS if container == "HashMap" else ("put",)
     mixed = rng.random() < 0.5
     how = rng.choice(adding)
     for _ in range(rng.randint(0, 150)):
         chance = rng.random()
         if chance < 0.85:
-            asked["steps"].append({rng.choice(adding) if mixed else how: rng.choice(pool)})
+            request["steps"].append({rng.choice(adding) if mixed else how: rng.choice(pool)})
         elif chance < 0.97:
-            asked["steps"].append({"remove": rng.choice(pool)})
+            request["steps"].append({"remove": rng.choice(pool)})
         elif container != "TimelineHashMap":
             if chance < 0.99:
-                asked["steps"].append({"iteratorRemove": rng.sample(pool, rng.randint(1, len(pool)))})
+                request["steps"].append({"iteratorRemove": rng.sample(pool, rng.randint(1, len(pool)))})
             else:
-                asked["steps"].append({"copy": True})
-    return asked
+                request["steps"].append({"copy": True})
+    return request
 
 
-def key(kind: str, told: Any) -> Any:
-    return Uuid.parse(told) if kind == "uuid" else tuple(told) if kind == "topicPartition" else told
+def key(kind: str, given: Any) -> Any:
+    return Uuid.parse(given) if kind == "uuid" else tuple(given) if kind == "topicPartition" else given
 
 
-def ours(asked: Line) -> list[Any]:
-    """Our order after the steps."""
-    kind = asked["keys"]
+def ours(request: Line) -> list[Any]:
+    """Return our order after the steps."""
+    kind = request["keys"]
     written = {}
 
-    def read(told: Any) -> Any:
-        made = key(kind, told)
-        written.setdefault(made, told)
+    def read(given: Any) -> Any:
+        made = key(kind, given)
+        written.setdefault(made, given)
         return made
 
-    of = [read(told) for told in asked.get("of", ())]
-    steps = [(next(iter(step.items()))) for step in asked["steps"]]
-    if asked["container"] == "TimelineHashMap":
+    of = [read(given) for given in request.get("of", ())]
+    steps = [(next(iter(step.items()))) for step in request["steps"]]
+    if request["container"] == "TimelineHashMap":
         timeline: TimelineMap[Any, int] = TimelineMap()
-        for name, told in [("put", one) for one in asked.get("of", ())] + steps:
+        for name, given in [("put", one) for one in request.get("of", ())] + steps:
             if name == "put":
-                timeline[read(told)] = 1
+                timeline[read(given)] = 1
             else:
-                timeline.pop(read(told), None)
+                timeline.pop(read(given), None)
         return [written[one] for one, _ in timeline.ordered()]
-    if asked["container"] == "HashSet":
-        found: JavaHashSet[Any] = JavaHashSet.of(of, jdk=JDK) if "of" in asked else JavaHashSet(asked.get("capacity"))
-        for name, told in steps:
+    if request["container"] == "HashSet":
+        found: JavaHashSet[Any] = (
+            JavaHashSet.of(of, jdk=JDK) if "of" in request else JavaHashSet(request.get("capacity"))
+        )
+        for name, given in steps:
             match name:
                 case "put":
-                    found.add(read(told))
+                    found.add(read(given))
                 case "remove":
-                    found.discard(read(told))
+                    found.discard(read(given))
                 case "iteratorRemove":
-                    gone = {read(one) for one in told}
+                    gone = {read(one) for one in given}
                     for one in [one for one in found if one in gone]:
                         found.discard(one, walking=True)
                 case "copy":
                     found = JavaHashSet.of(list(found), jdk=JDK)
         return [written[one] for one in found]
-    filled: JavaHashMap[Any, int] = JavaHashMap(asked.get("capacity"))
+    filled: JavaHashMap[Any, int] = JavaHashMap(request.get("capacity"))
     for one in of:
         filled.put(one, 1)
-    for name, told in steps:
+    for name, given in steps:
         match name:
             case "put" | "putIfAbsent":
-                filled.put(read(told), 1)
+                filled.put(read(given), 1)
             case "computeIfAbsent" | "compute" | "merge":
-                filled.compute_if_absent(read(told), int)
+                filled.compute_if_absent(read(given), int)
             case "remove":
-                filled.remove(read(told))
+                filled.remove(read(given))
             case "iteratorRemove":
-                gone = {read(one) for one in told}
+                gone = {read(one) for one in given}
                 for one in [one for one in filled if one in gone]:
                     filled.remove(one, walking=True)
             case "copy":
@@ -204,27 +209,29 @@ def ours(asked: Line) -> list[Any]:
 
 
 @pytest.mark.oracle
-def test_any_steps_leave_javas_order(oracle: Oracle) -> None:
+def test_random_steps_give_javas_order(oracle: Oracle) -> None:
     lines = [line(seed) for seed in range(START, START + 1500)]
-    answers = oracle.call_many(lines)
-    assert answers[0]["java"] == JDK
-    wrong = [START + place for place, one in enumerate(lines) if ours(one) != answers[place]["order"]]
+    results = oracle.call_many(lines)
+    assert results[0]["java"] == JDK
+    wrong = [START + place for place, one in enumerate(lines) if ours(one) != results[place]["order"]]
     assert wrong == []
     trees = sum(_has_tree(one) for one in lines)
     assert trees > 100
 
 
-def _has_tree(asked: Line) -> bool:
-    if asked["container"] == "TimelineHashMap":
+def _has_tree(request: Line) -> bool:
+    if request["container"] == "TimelineHashMap":
         return False
-    keys = {key(asked["keys"], told) for step in asked["steps"] for name, told in step.items() if name in MAP_STEPS}
+    keys = {
+        key(request["keys"], given) for step in request["steps"] for name, given in step.items() if name in MAP_STEPS
+    }
     hashes = java_order.spread(np.array([java_order.java_hash(one) for one in keys], np.uint32))
     return len(keys) > 8 and int(np.bincount(hashes & np.uint32(255)).max()) > 8
 
 
-# ---- many keys at once are the same as one after the other
+# ---- orders of many keys equal those of maps filled step by step
 
-# Few buckets, so that some are crowded, or all kinds of hashes.
+# Hashes with few buckets, so that some are crowded, or of all kinds.
 some_hashes = st.lists(st.integers(0, 2**32 - 1) | st.integers(0, 40).map(lambda number: 64 * number), max_size=60)
 capacities = st.sampled_from([1, 2, 16, 64, 256])
 
@@ -234,7 +241,7 @@ def as_array(hashes: list[int]) -> java_order.UInts:
 
 
 @given(st.lists(st.text(max_size=3), unique=True, max_size=40))
-def test_keys_of_a_timeline_map(texts: list[str]) -> None:
+def test_timeline_order_equals_a_timeline_map(texts: list[str]) -> None:
     found: TimelineMap[str, int] = TimelineMap()
     for text in texts:
         found[text] = 1
@@ -247,7 +254,7 @@ def test_keys_of_a_timeline_map(texts: list[str]) -> None:
         st.tuples(st.lists(st.text("abc", max_size=4), max_size=60), st.lists(st.text("abc", max_size=4), max_size=60))
     )
 )
-def test_keys_that_are_put_together_leave_the_order_of_keys_that_are_put_one_by_one(
+def test_put_all_and_put_new_equal_single_puts(
     steps: list[tuple[list[str], list[str]]],
 ) -> None:
     together: TimelineMap[str, int] = TimelineMap()
@@ -265,7 +272,7 @@ def test_keys_that_are_put_together_leave_the_order_of_keys_that_are_put_one_by_
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 400), st.sampled_from([17, 21]))
-def test_many_texts_in_a_copied_set_are_in_the_order_of_few(random: Random, count: int, jdk: int) -> None:
+def test_copied_sets_of_many_texts_equal_step_by_step_sets(random: Random, count: int, jdk: int) -> None:
     texts = [random.choice(["t", "topic-", "Aa", "BB"]) + str(random.randrange(500)) for _ in range(count)]
     order = list(JavaHashSet.of(texts, jdk=jdk))
     assert java_order.copied_set(texts, jdk) == order
@@ -275,13 +282,13 @@ def test_many_texts_in_a_copied_set_are_in_the_order_of_few(random: Random, coun
         assert java_order.placed(some, capacity) in (None, [text for text in order if text in some])
 
 
-def test_texts_that_share_a_bucket_have_no_place_of_their_own() -> None:
+def test_texts_that_share_a_bucket_cannot_be_placed() -> None:
     assert java_order.placed(["Aa", "BB"], 1024) is None
     assert java_order.placed(["x", "Aa"], 1024) == ["Aa", "x"]
 
 
 @given(some_hashes, capacities)
-def test_keys_that_are_put(hashes: list[int], capacity: int) -> None:
+def test_orders_of_put_keys_equal_a_hash_map(hashes: list[int], capacity: int) -> None:
     found: JavaHashSet[int] = JavaHashSet(capacity, hash_of=hashes.__getitem__, order_of=lambda _: 0)
     for place in range(len(hashes)):
         found.add(place)
@@ -289,7 +296,7 @@ def test_keys_that_are_put(hashes: list[int], capacity: int) -> None:
 
 
 @given(some_hashes.filter(bool), capacities, st.booleans())
-def test_keys_that_are_computed(hashes: list[int], capacity: int, last_is_new: bool) -> None:
+def test_orders_of_computed_keys_equal_a_hash_map(hashes: list[int], capacity: int, last_is_new: bool) -> None:
     found: JavaHashMap[int, int] = JavaHashMap(capacity, hash_of=hashes.__getitem__, order_of=lambda _: 0)
     for place in range(len(hashes)):
         found.compute_if_absent(place, int)
@@ -300,7 +307,7 @@ def test_keys_that_are_computed(hashes: list[int], capacity: int, last_is_new: b
 
 
 @given(st.lists(some_hashes, max_size=6))
-def test_keys_of_many_sets(sets: list[list[int]]) -> None:
+def test_orders_of_many_sets_equal_single_sets(sets: list[list[int]]) -> None:
     sizes = np.array([len(one) for one in sets], np.int64)
     flat = as_array([hashed for one in sets for hashed in one])
     maps = np.repeat(np.arange(len(sets)), sizes)
@@ -312,7 +319,7 @@ def test_keys_of_many_sets(sets: list[list[int]]) -> None:
         walked = java_order.hash_map_order(as_array(one), 16).tolist()
         here = [place - int(starts[number]) for place in order[starts[number] : starts[number] + sizes[number]]]
         assert crowded[number] or here == walked
-        # Nothing is taken for crowded that has fewer than nine keys in any bucket that it ever had.
+        # A set with fewer than nine keys per bucket at all times is not crowded.
         spreaded = java_order.spread(as_array(one))
         if crowded[number]:
             assert np.bincount(spreaded & np.uint32(15)).max() >= 9
@@ -336,8 +343,10 @@ maps_of_sets = st.lists(
 
 
 @given(maps_of_sets)
-def test_numbers_in_maps_of_sets(maps: list[tuple[int, list[tuple[int, bool, int, list[int]]]]]) -> None:
-    """Keys that were put come first, then those that were computed, as targets are copied and then added to."""
+def test_orders_of_maps_of_sets_equal_single_maps(
+    maps: list[tuple[int, list[tuple[int, bool, int, list[int]]]]],
+) -> None:
+    """Keys are put before others are computed, as when targets are copied and extended."""
     made = [(capacity, sorted(keys, key=lambda one: one[1])) for capacity, keys in maps]
     expected: list[int] = []
     of, key_maps, hashes, new, numbers, set_capacities = [], [], [], [], [], []

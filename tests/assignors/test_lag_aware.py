@@ -1,4 +1,4 @@
-"""`lag-aware` as KIP-169 has it: its example, its algorithm read literally, and how lags come in."""
+"""`lag-aware` follows KIP-169: its example, its literal algorithm, and the sources of lags."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,10 @@ from tests.assignors.groups import check_valid, groups, reordered
 
 
 def literal(members, topology, lags):
-    """The algorithm of the KIP, step by step. `lags`: per partition number."""
+    """Run the algorithm of the KIP step by step. `lags`: per partition number."""
     owner = {}
     for topic in topology.topics:
-        candidates = sorted(member for member, told in members.items() if topic.name in told.topics)
+        candidates = sorted(member for member, one in members.items() if topic.name in one.topics)
         if not candidates:
             continue
         total_partitions = dict.fromkeys(candidates, 0)
@@ -34,7 +34,7 @@ def numbers(assignment):
 
 
 def two(*partitions):
-    """C0 and C1, both of topic t0, and its lags."""
+    """Return members C0 and C1 of topic t0, and its lags."""
     members = {"C0": Member(topics=["t0"]), "C1": Member(topics=["t0"])}
     return members, Topology.of({"t0": len(partitions)}), {("t0", at): lag for at, lag in enumerate(partitions)}
 
@@ -46,12 +46,12 @@ def test_the_example_of_the_kip():
     assert [sum(lags[at] for at in assignment[member]) for member in ("C0", "C1")] == [100_000, 110_000]
 
 
-def test_numbers_go_before_lags():
+def test_partition_counts_take_precedence_over_lags():
     members, topology, lags = two(1_000, 1, 1, 1)
     assert numbers(LagAwareAssignor(lags=lags).assign(members, topology)) == {"C0": [0, 3], "C1": [1, 2]}
 
 
-def test_without_lags_only_numbers_count():
+def test_without_lags_only_partition_counts_matter():
     members, topology, _ = two(0, 0, 0, 0, 0)
     assert numbers(client_assignor("lag-aware").assign(members, topology)) == {"C0": [0, 2, 4], "C1": [1, 3]}
 
@@ -60,7 +60,7 @@ def test_without_lags_only_numbers_count():
     groups(members=6, most=20),
     st.lists(st.one_of(st.just(0), st.integers(0, 5), st.integers(0, 10**6)), min_size=60, max_size=60),
 )
-def test_the_answer_is_that_of_the_kips_algorithm(group, lags):
+def test_the_result_is_that_of_the_kips_algorithm(group, lags):
     members, topology = group
     lags = lags[: topology.first[-1]]
     assignment = LagAwareAssignor().assign(members, topology, lags=np.array(lags, np.int64))
@@ -72,8 +72,8 @@ def test_the_answer_is_that_of_the_kips_algorithm(group, lags):
     ("number", "sizes"), [(3, (400, 7, 2)), (40, (400, 333, 90, 41, 40, 39)), (150, (1_000, 149, 1))]
 )
 @pytest.mark.parametrize("zeros", [0.0, 0.6])
-def test_larger_groups_get_the_same_answer(number, sizes, zeros):
-    """The ways by which few and many members are served."""
+def test_larger_groups_get_the_result_of_the_kip(number, sizes, zeros):
+    """Covers the algorithms for few and for many members."""
     rng = np.random.default_rng(number)
     topology = Topology.of({f"t{at}": size for at, size in enumerate(sizes)})
     lags = (rng.pareto(1, sum(sizes)) * 100).astype(np.int64) * (rng.random(sum(sizes)) >= zeros)
@@ -91,19 +91,19 @@ def test_larger_groups_get_the_same_answer(number, sizes, zeros):
     st.dictionaries(st.tuples(st.sampled_from(["orders", "refunds", "stock"]), st.integers(0, 7)), st.integers(0, 9)),
     st.booleans(),
 )
-def test_neither_the_order_of_members_nor_of_topics_counts(group, lags, shuffle):
+def test_the_order_of_members_and_topics_does_not_matter(group, lags, shuffle):
     members, topology = group
     assignor = LagAwareAssignor(lags=lags, shuffle=shuffle)
     one, other = assignor.assign(members, topology), assignor.assign(*reordered(members, topology))
     assert {member: set(one[member]) for member in one} == {member: set(other[member]) for member in other}
 
 
-def test_member_ids_are_sorted_as_java_does():
+def test_member_ids_sort_as_in_java():
     members = {"\uff5e": Member(topics=["t"]), "\U0001f680": Member(topics=["t"])}
     assert numbers(LagAwareAssignor().assign(members, Topology.of({"t": 1}))) == {"\uff5e": [], "\U0001f680": [0]}
 
 
-def test_partitions_that_are_not_numbered_through():
+def test_partition_ids_with_gaps():
     from quorate.assignors import Topic
 
     topology = Topology([Topic(name="t", partitions=3, numbers=[0, 4, 9])])
@@ -128,26 +128,26 @@ def test_unknown_lags_count_as_zero_or_as_the_median_of_the_topic():
     assert LagAwareAssignor(missing="median").assign(members, topology) == LagAwareAssignor().assign(members, topology)
 
 
-def test_lags_of_a_call_go_before_the_source():
+def test_lags_of_a_call_replace_those_of_the_source():
     members, topology, lags = two(1, 2, 3)
 
     def ask(_):
-        raise AssertionError("the source was asked")
+        raise AssertionError("the source was called")
 
     assert LagAwareAssignor(lags=ask).assign(members, topology, lags=lags)["C0"] == (("t0", 2),)
 
 
-def test_the_source_is_asked_for_the_partitions_that_somebody_subscribes_to():
-    asked = []
+def test_the_source_is_called_with_the_subscribed_partitions():
+    requested = []
 
     def ask(partitions):
-        asked.append(partitions)
+        requested.append(partitions)
         return {}
 
     topology = Topology.of({"mine": 2, "nobodys": 2, "yours": 1})
     members = {"a": Member(topics=["mine", "gone"]), "b": Member(topics=["yours"])}
     LagAwareAssignor(lags=ask).assign(members, topology)
-    assert asked == [(("mine", 0), ("mine", 1), ("yours", 0))]
+    assert requested == [(("mine", 0), ("mine", 1), ("yours", 0))]
 
 
 def test_lags_that_cannot_be_summed_in_64_bits_do_not_overflow():
@@ -158,7 +158,7 @@ def test_lags_that_cannot_be_summed_in_64_bits_do_not_overflow():
 
 
 @pytest.mark.parametrize("lags", [[1, 2], [[1, 2, 3]], [1.0, 2.0, 3.0]])
-def test_lags_that_do_not_fit_are_refused(lags):
+def test_lags_that_do_not_match_the_topology_are_rejected(lags):
     members, topology, _ = two(1, 2, 3)
     with pytest.raises(AssignorError, match=r"the topology has 3 partitions; give one integer per partition"):
         LagAwareAssignor().assign(members, topology, lags=lags)
@@ -171,7 +171,7 @@ def test_groups_without_members_or_partitions():
     assert LagAwareAssignor(max_moved=0).assign({"a": Member(topics=["t"])}, Topology.of({"t": 0})) == {"a": ()}
 
 
-def test_a_prepared_group_is_assigned_with_what_its_members_own():
+def test_a_prepared_group_is_assigned_with_its_owned_partitions():
     members, topology, lags = two(5, 4, 3, 2, 1)
     group = GroupSpec(members, topology)
     before = LagAwareAssignor().assign_group(group)

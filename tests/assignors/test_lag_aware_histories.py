@@ -1,4 +1,4 @@
-"""`lag-aware` over histories of a group: the bound on moves holds in each rebalance, and under it the group still comes to even numbers."""
+"""`lag-aware` over histories of a group: `max_moved` holds, and balance is still reached."""
 
 from random import Random
 
@@ -20,7 +20,7 @@ OPTIONS = st.fixed_dictionaries(
 
 
 def count_gaps(history):
-    """For each topic by how much its subscribers' numbers of partitions differ."""
+    """Return for each topic the difference of its subscribers' partition counts."""
     counts = {
         topic: {name: 0 for name, one in history.consumers.items() if topic in one.topics} for topic in history.topics
     }
@@ -30,7 +30,7 @@ def count_gaps(history):
 
 
 @given(st.randoms(use_true_random=False), st.booleans(), OPTIONS, st.integers(0, 6))
-def test_no_rebalance_moves_more_than_its_bound(rng, same, options, bound):
+def test_no_rebalance_exceeds_max_moved(rng, same, options, bound):
     history = History.begun(rng, same=same)
     assignor = LagAwareAssignor(max_moved=bound, **options)
     for _ in range(8):
@@ -43,7 +43,7 @@ def test_no_rebalance_moves_more_than_its_bound(rng, same, options, bound):
 
 
 @given(st.randoms(use_true_random=False), st.booleans(), st.integers(1, 3), st.integers(1, 3))
-def test_under_a_bound_a_group_comes_to_even_numbers_rebalance_after_rebalance(rng, same, bound, skew):
+def test_with_max_moved_a_group_becomes_balanced_over_several_rebalances(rng, same, bound, skew):
     history = History.begun(rng, same=same)
     assignor = LagAwareAssignor(max_moved=bound, max_count_skew=skew)
     for _ in range(4):
@@ -56,8 +56,8 @@ def test_under_a_bound_a_group_comes_to_even_numbers_rebalance_after_rebalance(r
     raise AssertionError(f"still uneven: {count_gaps(history)}")
 
 
-def test_without_a_bound_histories_like_these_move_more():
-    """Otherwise the bound would hold by itself."""
+def test_without_max_moved_such_histories_move_more():
+    """Otherwise `max_moved` would have no effect in these tests."""
     most = 0
     for seed in range(20):
         history = History.begun(Random(seed), same=True)

@@ -1,4 +1,4 @@
-"""What `lag-aware` can do beyond the KIP: each option against its definition, and the bound on moves."""
+"""The options of `lag-aware` beyond the KIP: each against its definition, and `max_moved`."""
 
 from collections import Counter
 from itertools import product
@@ -30,7 +30,7 @@ def array(topology, lags):
 
 
 def by_definition(members, topology, lags, *, max_count_skew, spread_idle, locality, max_moved, local_tolerance):
-    """The docstring of the assignor, read literally: every candidate is looked at for every partition."""
+    """Follow the assignor's docstring literally: try every candidate for every partition."""
     claims = previous_owners(GroupSpec(members, topology)).tolist()
     ids = list(members)
     owner = {}
@@ -79,7 +79,7 @@ def by_definition(members, topology, lags, *, max_count_skew, spread_idle, local
 
 
 @given(groups(members=6), LAGS, OPTIONS, st.sampled_from([0.0, 0.3, 2.0]))
-def test_options_mean_what_they_are_defined_as(group, lags, options, tolerance):
+def test_options_follow_their_definition(group, lags, options, tolerance):
     members, topology = group
     options = {**options, "local_tolerance": tolerance if options["locality"] else 0.0}
     lags = array(topology, lags)
@@ -89,8 +89,8 @@ def test_options_mean_what_they_are_defined_as(group, lags, options, tolerance):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_options_mean_the_same_where_members_outnumber_partitions(seed):
-    """Only as many candidates are looked at as there are partitions."""
+def test_options_follow_their_definition_with_more_members_than_partitions(seed):
+    """The assignor looks at as many candidates as there are partitions."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 60, 12).tolist()
     topology = Topology.of(
@@ -125,7 +125,7 @@ def test_options_mean_the_same_where_members_outnumber_partitions(seed):
     LAGS,
     st.sampled_from([{"max_moved": 10**6}, {"spread_idle": True}, {"locality": "replica"}, {"shuffle": True}]),
 )
-def test_options_that_decide_between_equals_leave_numbers_and_lags_as_even_as_the_kip(group, lags, options):
+def test_tie_breaking_options_keep_the_balance_of_the_kip(group, lags, options):
     members, topology = group
     lags = array(topology, lags)
     shapes = []
@@ -137,18 +137,18 @@ def test_options_that_decide_between_equals_leave_numbers_and_lags_as_even_as_th
             for topic in np.unique(topology.topic_of[mine]).tolist():
                 part = mine[topology.topic_of[mine] == topic]
                 count, lag = len(part), int(lags[part].sum())
-                # Idle partitions go to others than in the KIP, which changes who has both many
-                # partitions and much lag.
+                # Idle partitions go to other members than in the KIP, which changes which members
+                # have both many partitions and much lag.
                 shape.update([(topic, count), (topic, -lag - 1)] if "spread_idle" in options else [(topic, count, lag)])
         shapes.append(shape)
     assert shapes[0] == shapes[1]
 
 
-# ---- the bound on moves
+# ---- max_moved
 
 
 @given(groups(members=5), LAGS, OPTIONS, st.integers(0, 12), st.booleans())
-def test_the_bound_on_moves_is_never_exceeded(group, lags, options, bound, shuffle):
+def test_max_moved_is_never_exceeded(group, lags, options, bound, shuffle):
     members, topology = group
     options = {**options, "max_moved": bound, "shuffle": shuffle}
     assignment = LagAwareAssignor(**options).assign(members, topology, lags=array(topology, lags))
@@ -157,7 +157,7 @@ def test_the_bound_on_moves_is_never_exceeded(group, lags, options, bound, shuff
 
 
 def gaps(assignment, members, lags):
-    """For each topic what its subscribers differ by: in number, and in lag."""
+    """Return for each topic the differences of its subscribers, in count and in lag."""
     topology = assignment.topology
     found = {}
     for index, topic in enumerate(topology.topics):
@@ -172,7 +172,7 @@ def gaps(assignment, members, lags):
 
 
 @given(groups(members=5), LAGS, st.integers(0, 12), st.integers(1, 3))
-def test_more_moves_make_no_topic_less_even_in_number(group, lags, bound, skew):
+def test_more_moves_never_make_a_topic_less_balanced(group, lags, bound, skew):
     members, topology = group
     lags = array(topology, lags)
     kept, repaired = (
@@ -184,7 +184,7 @@ def test_more_moves_make_no_topic_less_even_in_number(group, lags, bound, skew):
 
 
 def owning(*parts, lags):
-    """Members m0, m1, … that own so many partitions of one topic, in this order."""
+    """Create members m0, m1, … that own these numbers of partitions of one topic, in this order."""
     ends = np.cumsum(parts).tolist()
     topology = Topology.of({"t": len(lags)})
     members = {
@@ -194,13 +194,13 @@ def owning(*parts, lags):
     return members, topology, np.array(lags, np.int64)
 
 
-def test_a_member_that_joins_gets_as_many_as_may_move():
+def test_a_new_member_gets_up_to_max_moved_partitions():
     members, topology, lags = owning(4, 4, 4, 0, lags=[1, 2, 3, 9] * 3)
     for bound, counts in [(0, [4, 4, 4, 0]), (1, [3, 4, 4, 1]), (2, [3, 3, 4, 2]), (3, [3, 3, 3, 3])]:
         assignment = LagAwareAssignor(max_moved=bound).assign(members, topology, lags=lags)
         assert sorted(assignment.counts) == sorted(counts)
         assert moves(assignment, members, topology) == bound
-    # It gets what makes it and the giver even: of 15 records 9.
+    # It gets the partition that balances it and the giver best: 9 of 15 records.
     assert [
         lags[number] for number in LagAwareAssignor(max_moved=1).assign(members, topology, lags=lags).numbers("m3")
     ] == [9]
@@ -215,7 +215,7 @@ def test_partitions_of_members_that_left_do_not_count():
     assert set(range(6, 9)) <= set(assignment.numbers("m2").tolist())
 
 
-def test_partitions_of_which_two_members_claim_the_same_generation_do_not_count():
+def test_partitions_claimed_twice_in_one_generation_do_not_count():
     members = {
         "a": Member(topics=["t"], owned=[("t", 0), ("t", 1)], generation=5),
         "b": Member(topics=["t"], owned=[("t", 0)], generation=5),
@@ -225,7 +225,7 @@ def test_partitions_of_which_two_members_claim_the_same_generation_do_not_count(
     assert numbers(assignment) == {"a": [1], "b": [0], "c": []}
 
 
-def test_an_exchange_evens_out_lags_when_numbers_are_even():
+def test_a_swap_balances_lags_when_counts_are_balanced():
     members, topology, lags = owning(3, 3, lags=[50, 40, 30, 5, 3, 1])
     keep = LagAwareAssignor(max_moved=1).assign(members, topology, lags=lags)
     assert moves(keep, members, topology) == 0
@@ -237,7 +237,7 @@ def test_an_exchange_evens_out_lags_when_numbers_are_even():
     assert exchanged.counts.tolist() == [3, 3]
 
 
-def test_one_move_evens_out_lags_where_numbers_may_differ():
+def test_one_move_balances_lags_where_counts_may_differ():
     members, topology, lags = owning(3, 3, lags=[50, 40, 30, 5, 3, 1])
     assignment = LagAwareAssignor(max_moved=1, max_count_skew=2).assign(members, topology, lags=lags)
     assert assignment.counts.tolist() == [2, 4]
@@ -252,7 +252,7 @@ def test_the_most_uneven_topic_is_repaired_first():
     assert [at.topic for at in given_away] == ["big", "big"]
 
 
-def test_bounded_moves_in_a_large_group_end_soon():
+def test_max_moved_is_fast_in_a_large_group():
     rng = np.random.default_rng(7)
     topology = Topology.of({f"t{at}": 1_000 for at in range(5)})
     members = {f"m{at:03}": Member(topics=list(topology.index)) for at in range(50)}
@@ -262,7 +262,7 @@ def test_bounded_moves_in_a_large_group_end_soon():
     before = LagAwareAssignor(max_moved=0).assign_group(group, lags=lags)
     after = LagAwareAssignor(max_moved=400).assign_group(group, lags=lags)
     uneven = [
-        [sum(total**2 for total in totals(answer, topic, lags)) for topic in range(5)] for answer in (before, after)
+        [sum(total**2 for total in totals(result, topic, lags)) for topic in range(5)] for result in (before, after)
     ]
     assert all(now <= then for then, now in zip(*uneven, strict=True))
     assert sum(uneven[1]) < sum(uneven[0])
@@ -274,22 +274,22 @@ def test_bounded_moves_in_a_large_group_end_soon():
 
 
 def totals(assignment, topic, lags):
-    """The lag of each member in one topic."""
+    """Return the lag of each member in one topic."""
     mine = [assignment.numbers(member) for member in assignment]
     return [int(lags[part[assignment.topology.topic_of[part] == topic]].sum()) for part in mine]
 
 
 def holders(assignment):
-    """The member of each partition, as a number."""
+    """Return the member number of each partition."""
     found = np.empty(len(assignment.partitions), np.int64)
     found[assignment.partitions] = np.repeat(np.arange(len(assignment)), assignment.counts)
     return found
 
 
-# ---- the others
+# ---- other options
 
 
-def test_within_a_greater_skew_the_least_lag_decides():
+def test_within_a_larger_skew_the_smallest_lag_decides():
     topology = Topology.of({"t": 5})
     members = {"a": Member(topics=["t"]), "b": Member(topics=["t"])}
     lags = {("t", 0): 100, **{("t", at): 10 for at in range(1, 5)}}
@@ -300,13 +300,13 @@ def test_within_a_greater_skew_the_least_lag_decides():
 
 
 @given(groups(members=6, same=True), st.integers(1, 4))
-def test_idle_partitions_are_spread_over_all_topics(group, skew):
+def test_idle_partitions_are_balanced_over_all_topics(group, skew):
     members, topology = group
     assignment = LagAwareAssignor(spread_idle=True, max_count_skew=skew).assign(members, topology)
     assert np.ptp(assignment.counts) <= 1
 
 
-def test_many_topics_of_one_partition_do_not_all_go_to_the_first_member():
+def test_many_topics_with_one_partition_are_spread_over_members():
     topology = Topology.of({f"t{at}": 1 for at in range(9)})
     members = {name: Member(topics=list(topology.index)) for name in "abc"}
     assert LagAwareAssignor().assign(members, topology).counts.tolist() == [9, 0, 0]
@@ -314,7 +314,7 @@ def test_many_topics_of_one_partition_do_not_all_go_to_the_first_member():
     assert sorted(LagAwareAssignor(shuffle=True).assign(members, topology).counts.tolist()) != [0, 0, 9]
 
 
-def test_a_shuffle_is_the_same_everywhere_and_outlives_the_restart_of_a_static_member():
+def test_shuffle_is_deterministic_and_survives_the_restart_of_a_static_member():
     topology = Topology.of({f"t{at}": 1 for at in range(12)})
     members = {name: Member(topics=list(topology.index), instance_id=f"i-{name}") for name in "abc"}
     assignment = LagAwareAssignor(shuffle=True).assign(members, topology)
@@ -328,7 +328,7 @@ def test_a_shuffle_is_the_same_everywhere_and_outlives_the_restart_of_a_static_m
 GOLDEN = {"a": [0, 1, 2, 8, 9], "b": [3], "c": [4, 5, 6, 7, 10, 11]}
 
 
-def test_a_shuffle_goes_on_where_partitions_outnumber_members():
+def test_shuffle_applies_with_more_partitions_than_members():
     topology = Topology.of({f"t{at}": 7 for at in range(4)})
     members = {name: Member(topics=list(topology.index)) for name in "abc"}
     more = {
@@ -341,18 +341,18 @@ def test_a_shuffle_goes_on_where_partitions_outnumber_members():
 
 
 @pytest.mark.parametrize("options", [{}, {"spread_idle": True}, {"max_count_skew": 2}])
-def test_a_shuffle_does_not_depend_on_members_that_get_nothing(options):
-    """Few of many are looked at: the same as among the few alone."""
+def test_shuffle_does_not_depend_on_members_without_partitions(options):
+    """Only few of many members are candidates; the result equals that with these alone."""
     topology = Topology.of({f"t{at:02}": 1 + at % 9 for at in range(60)})
     members = {f"m{at:03}": Member(topics=list(topology.index)) for at in range(400)}
     assignor = LagAwareAssignor(shuffle=True, **options)
     assignment = assignor.assign(members, topology)
-    few = {member: told for member, told in members.items() if assignment[member]}
+    few = {member: one for member, one in members.items() if assignment[member]}
     assert 100 < len(few) < len(members)
     assert dict(assignor.assign(few, topology)) == {member: assignment[member] for member in few}
     for at in (3, 17):
         only = Topology.of({f"t{at:02}": 1 + at % 9})
-        winners = {member: told for member, told in members.items() if assignor.assign(members, only)[member]}
+        winners = {member: one for member, one in members.items() if assignor.assign(members, only)[member]}
         assert len(winners) == 1 + at % 9
         assert dict(assignor.assign(winners, only)) == {
             member: assignor.assign(members, only)[member] for member in winners
@@ -363,7 +363,7 @@ def per_topic(assignment, topic):
     return {member: sum(at.topic == f"t{topic}" for at in assignment[member]) for member in assignment}
 
 
-def test_among_equals_a_local_member_goes_first():
+def test_a_local_member_wins_a_tie():
     topology = Topology.of({"t": [["b", "a"], ["a", "b"]]})
     members = {"m1": Member(topics=["t"], rack="a"), "m2": Member(topics=["t"], rack="b")}
     lags = [9, 8]
@@ -378,12 +378,12 @@ def test_tolerance_trades_lag_for_locality():
     members = {f"m{at}": Member(topics=["t"], rack="abc"[at % 3]) for at in range(6)}
     lags = rng.integers(1, 1_000, 90)
     kip = LagAwareAssignor().assign(members, topology, lags=lags)
-    answers = [
+    results = [
         LagAwareAssignor(locality="replica", local_tolerance=tolerance).assign(members, topology, lags=lags)
         for tolerance in (0.001, 0.5)
     ]
-    assert local(kip, members) < local(answers[0], members) < local(answers[1], members)
-    assert [answer.counts.tolist() for answer in answers] == [[15] * 6] * 2
+    assert local(kip, members) < local(results[0], members) < local(results[1], members)
+    assert [result.counts.tolist() for result in results] == [[15] * 6] * 2
 
 
 @pytest.mark.parametrize(
@@ -397,6 +397,6 @@ def test_tolerance_trades_lag_for_locality():
         ({"missing": "mean"}, "unknown value 'mean' of missing; use zero or median"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options, message):
+def test_invalid_options_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
         LagAwareAssignor(**options)

@@ -1,4 +1,4 @@
-"""Where lags come from: what is given, functions, and a real broker; and that nothing that goes wrong there breaks a rebalance."""
+"""Lag sources: mappings, functions and a real broker; failures never break a rebalance."""
 
 import logging
 import socket
@@ -18,20 +18,20 @@ from tests.broker.fixtures import broker as broker
 AT = [TopicPartition("t", number) for number in range(3)]
 
 
-def test_given_lags():
+def test_static_lags():
     source = as_lag_source({("t", 0): 7, ("t", 1): None})
     assert isinstance(source, StaticLags)
     assert source.lags(AT) == {AT[0]: 7, AT[1]: None}
 
 
-def test_a_function():
+def test_callable_lags():
     source = as_lag_source(lambda partitions: {at: at.partition * 10 for at in partitions})
     assert isinstance(source, CallableLags)
     assert source.lags(AT) == {AT[0]: 0, AT[1]: 10, AT[2]: 20}
     assert source.lags([]) == {}
 
 
-def test_a_source_of_ones_own():
+def test_a_custom_source():
     class Own:
         def lags(self, partitions):
             return {}
@@ -41,7 +41,7 @@ def test_a_source_of_ones_own():
     assert as_lag_source(own) is own
 
 
-def test_what_is_no_source():
+def test_other_values_are_no_source():
     with pytest.raises(TypeError, match="lags must be a mapping, a function or a LagSource, not int"):
         as_lag_source(7)
 
@@ -53,13 +53,13 @@ def test_what_is_no_source():
         ({"fallback": "zero"}, "unknown fallback 'zero'; use last or none"),
     ],
 )
-def test_options_that_cannot_be(options, message):
+def test_invalid_options_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
         CallableLags(lambda partitions: {}, **options)
 
 
 class Flaky:
-    """Answers, raises or hangs, as it is told to."""
+    """A source that returns, raises or hangs, as set."""
 
     def __init__(self):
         self.does = "answer"
@@ -96,14 +96,14 @@ def test_a_function_that_raises(caplog, fallback, expected, said):
     )
 
 
-def test_a_function_that_takes_too_long(caplog):
+def test_a_function_that_exceeds_the_time_limit(caplog):
     flaky = Flaky()
     flaky.does = "hang"
     source = CallableLags(flaky, timeout_ms=100)
-    assert source.lags(AT) == {}  # while the function hangs, which it does until it is let go
+    assert source.lags(AT) == {}  # while the function hangs, until it is released
     assert "no response within 100 ms" in caplog.text
     flaky.does = "answer"
-    assert source.lags(AT) == {}  # not a second thread beside one that hangs
+    assert source.lags(AT) == {}  # no second thread is started while one hangs
     assert "the previous read is still running" in caplog.text
     flaky.go_on.set()
     until = time.monotonic() + 300
@@ -112,13 +112,13 @@ def test_a_function_that_takes_too_long(caplog):
         time.sleep(0.01)
 
 
-def test_an_answer_that_is_none_is_a_failure(caplog):
+def test_a_result_that_is_no_mapping_is_a_failure(caplog):
     assert CallableLags(lambda partitions: None).lags(AT) == {}
     assert CallableLags(lambda partitions: dict.fromkeys(partitions, "many")).lags(AT) == {}
     assert len(caplog.records) == 2
 
 
-def test_a_failure_leaves_an_assignment_by_numbers():
+def test_after_a_failure_partition_counts_decide():
     def fail(_):
         raise RuntimeError
 
@@ -137,7 +137,7 @@ def failing(servers, **options):
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_a_broker_that_does_not_answer(caplog, protocol):
+def test_a_broker_that_does_not_respond(caplog, protocol):
     threads = set(threading.enumerate())
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -150,21 +150,24 @@ def test_a_broker_that_does_not_answer(caplog, protocol):
         time.sleep(0.05)
 
 
-def test_nothing_listens(caplog):
+def test_a_closed_port(caplog):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     failing([address])
     assert f"check the brokers ({address})" in caplog.text
 
 
-def test_an_option_that_the_client_does_not_have(caplog):
+def test_an_unknown_option_of_the_client(caplog):
     failing("127.0.0.1:1", ssl_cafiles="x")
     assert "Unrecognized configs: {'ssl_cafiles'}" in caplog.text
 
 
 @pytest.fixture(scope="module")
 def lagging(broker):
-    """Topic `lagging` with 10, 20 and 30 records, of which group `lagging` has committed 4 of the first and 25 of the last; records before 5 are gone."""
+    """Create topic `lagging` with 10, 20 and 30 records.
+
+    The group has committed 4 of the first and 25 of the last; records before 5 are deleted.
+    """
     from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata
     from kafka import TopicPartition as At
     from kafka.admin import KafkaAdminClient, NewTopic
@@ -186,7 +189,7 @@ def lagging(broker):
 
 @pytest.mark.oracle
 @pytest.mark.parametrize(("reset", "fresh"), [("latest", 0), ("earliest", 15), ("by_duration:P1D", 15)])
-def test_a_cluster(lagging, reset, fresh):
+def test_lags_of_a_cluster(lagging, reset, fresh):
     servers, at = lagging
     source = AdminLags(servers, "lagging", auto_offset_reset=reset, timeout_ms=300_000)
     assert source.lags(at) == {at[0]: 6, at[1]: fresh, at[2]: 5}
@@ -194,7 +197,7 @@ def test_a_cluster(lagging, reset, fresh):
 
 
 @pytest.mark.oracle
-def test_a_group_that_has_committed_nothing(lagging):
+def test_a_group_without_committed_offsets(lagging):
     servers, at = lagging
     assert AdminLags(servers, "unheard-of", timeout_ms=300_000).lags(at) == dict.fromkeys(at, 0)
     found = AdminLags(servers, "unheard-of", auto_offset_reset="earliest", timeout_ms=300_000).lags(at)
@@ -202,7 +205,7 @@ def test_a_group_that_has_committed_nothing(lagging):
 
 
 @pytest.mark.oracle
-def test_reading_takes_one_request_for_each_purpose_whatever_the_partitions(lagging, monkeypatch):
+def test_a_read_takes_one_request_of_each_kind_for_all_partitions(lagging, monkeypatch):
     from kafka.net.manager import KafkaConnectionManager
 
     sent = []
@@ -220,7 +223,7 @@ def test_reading_takes_one_request_for_each_purpose_whatever_the_partitions(lagg
 
 
 @pytest.mark.oracle
-def test_a_topic_that_is_gone_does_not_keep_the_others_from_being_read(lagging, caplog):
+def test_lags_of_other_topics_are_read_if_one_was_deleted(lagging, caplog):
     servers, at = lagging
     gone = TopicPartition("gone", 0)
     source = AdminLags(servers, "lagging", timeout_ms=300_000)
@@ -232,9 +235,9 @@ def test_a_topic_that_is_gone_does_not_keep_the_others_from_being_read(lagging, 
 
 
 class Cluster:
-    """An admin client's view of topic t: partition p has the end offset 10 (p + 1), and nothing is committed.
+    """An admin client's view of topic t without committed offsets.
 
-    `leaders`: by partition.
+    The end offset of partition p is 10 (p + 1). `leaders`: by partition.
     """
 
     def __init__(self, leaders):
@@ -260,7 +263,7 @@ class Cluster:
 
 
 @pytest.mark.parametrize(("fallback", "kept"), [("last", {AT[1]: 20}), ("none", {})])
-def test_partitions_without_a_leader_fall_back_alone(monkeypatch, caplog, fallback, kept):
+def test_only_partitions_without_a_leader_use_the_fallback(monkeypatch, caplog, fallback, kept):
     cluster = Cluster([1, 2, 1])
     monkeypatch.setattr("kafka.admin.KafkaAdminClient", cluster)
     source = AdminLags("ignored:1", "g", auto_offset_reset="earliest", fallback=fallback)
@@ -271,7 +274,7 @@ def test_partitions_without_a_leader_fall_back_alone(monkeypatch, caplog, fallba
 
 
 @pytest.mark.oracle
-def test_the_assignor_asks_the_cluster(lagging):
+def test_the_assignor_reads_lags_from_the_cluster(lagging):
     servers, at = lagging
     topology = Topology.of({"lagging": 3})
     members = {"a": Member(topics=["lagging"]), "b": Member(topics=["lagging"])}
@@ -279,7 +282,7 @@ def test_the_assignor_asks_the_cluster(lagging):
     assert LagAwareAssignor(lags=source).assign(members, topology) == {"a": (at[1],), "b": (at[0], at[2])}
 
 
-def test_a_client_that_something_else_is_closing_does_not_keep_the_others_open():
+def test_all_clients_are_closed_if_one_is_closing_already():
     class Client:
         def __init__(self, error=None):
             self.error, self.closed = error, False

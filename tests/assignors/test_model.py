@@ -1,4 +1,4 @@
-"""Members and topologies: what they refuse, and which racks a partition is in (KIP-881)."""
+"""Members and topologies: rejected input, and the racks of partitions (KIP-881)."""
 
 import pytest
 
@@ -6,13 +6,13 @@ from quorate.assignors import AssignorError, Member, RangeAssignor, Topology
 from quorate.assignors.sticky import StickyAssignor
 
 
-def test_one_text_is_no_list_of_topics():
+def test_a_string_is_rejected_as_a_list_of_topics():
     with pytest.raises(AssignorError, match=r"^topics is 'orders': give a list of names, such as \['orders'\]$"):
         Member(topics="orders")
 
 
-def test_a_partition_is_in_the_racks_of_all_its_replicas_whether_or_not_they_are_online():
-    """Metadata lists all replicas; of brokers that are away it knows no rack, unless somebody remembers it."""
+def test_a_partition_is_in_the_racks_of_all_replicas_online_or_not():
+    """Metadata lists all replicas, but has no racks of offline brokers; adapters remember them."""
     replicas = {"t": [[1, 2], [2, 3], [3, 9], [4, 4]]}
     topology = Topology.from_replicas(replicas, {1: "a", 2: "b", 3: None, 4: ""})
     assert [topology.replica_racks[one] for one in topology.replica_racks_of.tolist()] == [
@@ -25,7 +25,7 @@ def test_a_partition_is_in_the_racks_of_all_its_replicas_whether_or_not_they_are
 
 
 @pytest.mark.parametrize("assignor", [RangeAssignor(), StickyAssignor()])
-def test_followers_count_for_racks_as_much_as_leaders(assignor):
+def test_racks_of_followers_count_like_those_of_leaders(assignor):
     topology = Topology.from_replicas({"t": [[1, 2], [1, 3]]}, {1: "a", 2: "b", 3: "c"})
     members = {"m1": Member(topics=["t"], rack="c"), "m2": Member(topics=["t"], rack="b")}
     assert dict(assignor.assign(members, topology)) == {"m1": (("t", 1),), "m2": (("t", 0),)}

@@ -1,4 +1,7 @@
-"""`rack-aware-uniform` over histories of a group: as even as can be in each rebalance, and no more moves than the bound or than evenness needs."""
+"""`rack-aware-uniform` over histories of a group: balanced, with at most `max_moved` moves.
+
+More partitions move only if balance needs it.
+"""
 
 from random import Random
 
@@ -14,7 +17,7 @@ from tests.extent import portion
 
 @settings(max_examples=portion(50))
 @given(st.randoms(use_true_random=False), st.booleans(), st.integers(0, 6), st.sampled_from(["replica", "leader"]))
-def test_no_rebalance_moves_more_than_its_bound_or_than_even_numbers_need(rng, same, bound, locality):
+def test_no_rebalance_exceeds_max_moved_unless_balance_needs_it(rng, same, bound, locality):
     history = History.begun(rng, same=same)
     assignor = RackAwareUniformAssignor(max_moved=bound, locality=locality)
     for _ in range(6):
@@ -36,7 +39,7 @@ def test_no_rebalance_moves_more_than_its_bound_or_than_even_numbers_need(rng, s
 
 
 def claimed_moves(assignment, members, topology):
-    """Partitions that their last owner, by generation, does not get although it still subscribes."""
+    """Count partitions that their newest claimant does not get although it still subscribes."""
     newest = {}
     for name, member in members.items():
         for at in member.owned:
@@ -50,8 +53,8 @@ def claimed_moves(assignment, members, topology):
     return moved
 
 
-def test_without_a_bound_histories_like_these_move_more():
-    """Otherwise the bound would hold by itself."""
+def test_without_max_moved_such_histories_move_more():
+    """Otherwise `max_moved` would have no effect in these tests."""
     beyond = 0
     for seed in range(30):
         history = History.begun(Random(seed), same=True)

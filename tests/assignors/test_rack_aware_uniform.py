@@ -1,4 +1,4 @@
-"""`rack-aware-uniform` against all assignments there are: nothing is more even, then more local, then less moved."""
+"""`rack-aware-uniform` against all possible assignments: none is better."""
 
 from itertools import product
 
@@ -15,7 +15,7 @@ from tests.extent import portion
 
 
 def all_worths(members, topology, *, leader=False):
-    """For every assignment there is: the members' numbers of partitions from the most to the fewest, how many are remote, how many move."""
+    """Yield the worth of every assignment: sorted counts, remote partitions, moves."""
     ids = list(members)
     owners = previous_owners(GroupSpec(members, topology)).tolist()
     choices, racks = [], []
@@ -36,7 +36,7 @@ def all_worths(members, topology, *, leader=False):
 
 
 def worth(assignment, members, topology, *, leader=False):
-    """The same of one assignment."""
+    """Return the same for one assignment."""
     remote = len(assignment.partitions) - local(assignment, members, leader=leader)
     return tuple(sorted(assignment.counts.tolist(), reverse=True)), remote, moves(assignment, members, topology)
 
@@ -62,7 +62,7 @@ def test_no_assignment_is_better(group, leader):
 
 @settings(max_examples=portion(150))
 @given(st.one_of(SMALL, SMALL_EQUAL), st.integers(0, 5))
-def test_the_bound_on_moves_is_exceeded_only_as_far_as_even_numbers_need(group, bound):
+def test_max_moved_is_exceeded_only_as_far_as_balance_needs(group, bound):
     members, topology = group
     everything = set(all_worths(members, topology))
     even = min(everything)[0]
@@ -76,27 +76,31 @@ def test_the_bound_on_moves_is_exceeded_only_as_far_as_even_numbers_need(group, 
     assert remote <= sticky[1]
 
 
-def test_every_small_case_of_a_kind():
-    """Two topics, three members, two racks: all racks, subscriptions and owners of four partitions there are, in a sample that is the same every time."""
+def test_all_small_groups_of_one_shape():
+    """A fixed sample of all racks, subscriptions and owners of two topics and three members."""
     rng = np.random.default_rng(4)
     subscriptions = (["t"], ["u"], ["t", "u"])
     every = list(product(product(subscriptions, repeat=3), product("ab", repeat=4), product((-1, 0, 1, 2), repeat=4)))
     for place in rng.choice(len(every), 1_500, replace=False).tolist():
-        told, leaders, owners = every[place]
+        topics_of, leaders, owners = every[place]
         topology = Topology.of({"t": [[rack] for rack in leaders[:2]], "u": [[rack] for rack in leaders[2:]]})
         at = topology.topic_partitions(np.arange(4))
         members = {
             f"m{number}": Member(
                 topics=topics, rack="aab"[number], owned=[at[which] for which in range(4) if owners[which] == number]
             )
-            for number, topics in enumerate(told)
+            for number, topics in enumerate(topics_of)
         }
         assignment = RackAwareUniformAssignor().assign(members, topology)
-        assert worth(assignment, members, topology) == min(all_worths(members, topology)), (told, leaders, owners)
+        assert worth(assignment, members, topology) == min(all_worths(members, topology)), (
+            topics_of,
+            leaders,
+            owners,
+        )
 
 
 @given(groups(members=7, most=12), st.sampled_from([{}, {"prefer": "stickiness"}, {"max_moved": 2}]))
-def test_neither_the_order_of_members_nor_of_topics_counts(group, options):
+def test_the_order_of_members_and_topics_does_not_matter(group, options):
     members, topology = group
     assignor = RackAwareUniformAssignor(**options)
     one, other = assignor.assign(members, topology), assignor.assign(*reordered(members, topology))
@@ -105,7 +109,7 @@ def test_neither_the_order_of_members_nor_of_topics_counts(group, options):
 
 
 @given(groups(members=7, most=12))
-def test_the_answer_stays_when_it_is_asked_again(group):
+def test_assigning_again_moves_nothing(group):
     members, topology = group
     assignor = RackAwareUniformAssignor()
     prepared = GroupSpec(members, topology)
@@ -116,8 +120,8 @@ def test_the_answer_stays_when_it_is_asked_again(group):
 
 @settings(max_examples=portion(60))
 @given(groups(members=8, most=30), st.sampled_from(["locality", "stickiness"]))
-def test_taking_partitions_and_members_by_kinds_loses_nothing(group, prefer):
-    """The same problem without kinds and regions: a node per partition and per member, and a price for evenness."""
+def test_the_reduction_to_kinds_keeps_the_optimum(group, prefer):
+    """Solve the problem without kinds and regions: a node per partition and member."""
     members, topology = group
     ids = list(members)
     owners = previous_owners(GroupSpec(members, topology)).tolist()
@@ -149,8 +153,8 @@ def test_taking_partitions_and_members_by_kinds_loses_nothing(group, prefer):
     assert evenness + dear * remote + cheap * moved == cost
 
 
-def test_within_a_bound_at_most_two_partitions_more_are_remote_than_need_be():
-    """What the docstring calls whole exchanges: the most that is lost by them, in small groups, where it counts most."""
+def test_with_max_moved_at_most_two_partitions_more_than_optimal_are_remote():
+    """The largest loss by whole exchanges (see the class) in small groups, where it is largest."""
     rng = np.random.default_rng(1)
     lost = []
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""`rack-aware-uniform` in larger groups, where bounds are known by other means, and in scenarios."""
+"""`rack-aware-uniform` in larger groups with known optima, and in scenarios."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tests.assignors.groups import check_valid, local, moves
 
 
 def spread(topics, partitions, replicas, racks="abc"):
-    """Topics whose partitions have their leaders in one rack after the other, and the other replicas in the following ones."""
+    """Create topics with leaders in alternating racks, and followers in the next racks."""
     return Topology.of(
         {
             f"t{topic:02}": [
@@ -27,7 +27,7 @@ def crew(count, topics, racks="abc"):
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
-def test_everything_is_local_where_racks_are_even(replicas):
+def test_all_partitions_are_local_with_balanced_racks(replicas):
     topology = spread(4, 30, replicas)
     members = crew(12, list(topology.index))
     assignment = server_assignor("rack-aware-uniform").assign(members, topology)
@@ -36,13 +36,13 @@ def test_everything_is_local_where_racks_are_even(replicas):
     assert local(assignment, members) == 120
 
 
-def test_a_member_that_joins_takes_only_what_it_needs():
+def test_a_new_member_takes_only_its_share():
     topology = spread(4, 30, 3)
     members = crew(11, list(topology.index))
     group = GroupSpec(members, topology)
     before = RackAwareUniformAssignor().assign_group(group)
     after_join = {
-        member: Member(topics=told.topics, rack=told.rack, owned=before[member]) for member, told in members.items()
+        member: Member(topics=one.topics, rack=one.rack, owned=before[member]) for member, one in members.items()
     } | {"new": Member(topics=list(topology.index), rack="c")}
     assignment = RackAwareUniformAssignor().assign(after_join, topology)
     assert local(assignment, after_join) == 120
@@ -58,7 +58,7 @@ def test_partitions_of_a_topic_are_spread_over_members():
         assert sorted(map(len, assignment.by_topic(member).values())) == [2, 2, 2, 2, 2]
 
 
-def test_locality_is_bought_with_the_fewest_moves():
+def test_locality_takes_the_fewest_moves():
     topology = Topology.of({"t": [["a"], ["b"], ["a"], ["b"], ["a"], ["b"]]})
     owned = {"m0": [1, 3, 4], "m1": [0, 2, 5]}  # m0 in rack a has 1 of 3 local, m1 in rack b likewise
     members = {
@@ -73,17 +73,15 @@ def test_locality_is_bought_with_the_fewest_moves():
     assert moves(RackAwareUniformAssignor(prefer="stickiness").assign(members, topology), members, topology) == 0
 
 
-def test_a_bound_holds_in_a_large_group_and_more_of_it_brings_more_locality():
+def test_max_moved_holds_in_a_large_group_and_more_moves_bring_more_locality():
     topology = spread(6, 50, 1)
     members = crew(17, list(topology.index))
     rng = np.random.default_rng(1)
     owner = rng.permutation(np.arange(300) % 17)
     at = topology.topic_partitions(np.arange(300))
     members = {
-        member: Member(
-            topics=told.topics, rack=told.rack, owned=[at[which] for which in np.flatnonzero(owner == number)]
-        )
-        for number, (member, told) in enumerate(members.items())
+        member: Member(topics=one.topics, rack=one.rack, owned=[at[which] for which in np.flatnonzero(owner == number)])
+        for number, (member, one) in enumerate(members.items())
     }
     found = []
     for bound in (0, 1, 7, 50, 51, 120, 300):
@@ -97,8 +95,8 @@ def test_a_bound_holds_in_a_large_group_and_more_of_it_brings_more_locality():
     assert found[6] == local(RackAwareUniformAssignor().assign(members, topology), members)
 
 
-def test_different_subscriptions_are_as_even_as_they_can_be():
-    """`big` has one subscriber besides those of `small`, who have to leave it all of `big`."""
+def test_different_subscriptions_are_as_balanced_as_possible():
+    """`big` has one subscriber more than `small`; the others must leave all of `big` to it."""
     topology = Topology.of({"big": 30, "small": 4, "alone": 7})
     members = {
         "a": Member(topics=["big", "small"]),
@@ -112,8 +110,8 @@ def test_different_subscriptions_are_as_even_as_they_can_be():
     assert sorted(assignment.counts.tolist()[1:]) == [3, 4, 4]
 
 
-def test_evenness_needs_a_chain_of_moves():
-    """No single move helps: m0 (2) may give to m1 (1) only, who may give to m2 (0)."""
+def test_balance_may_need_a_chain_of_moves():
+    """No single move helps: m0 (2) can give only to m1 (1), which can give to m2 (0)."""
     topology = Topology.of({"t": 2, "u": 1})
     members = {
         "m0": Member(topics=["t"], owned=[("t", 0), ("t", 1)]),
@@ -138,7 +136,7 @@ def test_unknown_topics_racks_and_members_without_topics():
     assert RackAwareUniformAssignor().assign({"m": Member(topics=["t"])}, Topology([])) == {"m": ()}
 
 
-def test_local_to_the_leader():
+def test_locality_of_the_leader():
     topology = Topology.of({"t": [["b", "a"], ["a", "b"]]})
     members = {"m": Member(topics=["t"], rack="a"), "n": Member(topics=["t"], rack="b")}
     assert RackAwareUniformAssignor(locality="leader").assign(members, topology) == {"m": (("t", 1),), "n": (("t", 0),)}
@@ -152,6 +150,6 @@ def test_local_to_the_leader():
         ({"max_moved": -1}, "max_moved is -1; give the number"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options, message):
+def test_invalid_options_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
         RackAwareUniformAssignor(**options)

@@ -1,4 +1,4 @@
-"""`range` gives Kafka's documented answers, cuts fairly, and looks at racks only as far as that costs nobody a partition."""
+"""`range` gives Kafka's documented results, is balanced, and uses racks without harm to balance."""
 
 import random
 from itertools import pairwise
@@ -30,7 +30,7 @@ def lists(assignment):
     return {member: [f"{topic}-{number}" for topic, number in given] for member, given in assignment.items()}
 
 
-# ---- Kafka's documented answers
+# ---- Kafka's documented results
 
 PLAIN = "t1-0,1 t2-0..2 t3-0 ; t1-2,3 t2-3,4 t3-1 ; t1-4,5 t2-5,6"
 PLAIN_OTHER = "t1-0,1 t2-0..3 t3-0 ; t1-2,3 t2-4..6 t3-1 ; t1-4,5"
@@ -74,11 +74,11 @@ def test_the_rack_tables_of_kafkas_tests(case):
 
 
 @pytest.mark.parametrize("vector", client_vectors("range"), ids=lambda vector: vector["members"][0]["id"])
-def test_recorded_answers_of_kafka(vector):
+def test_recorded_results_of_kafka(vector):
     assert ours(vector_case(vector)) == {"assignment": vector["result"]}
 
 
-def test_static_members_come_first_and_go_by_their_instance_ids():
+def test_static_members_come_first_sorted_by_instance_id():
     topology = Topology.of({"t1": 5, "t2": 4})
     for last in ("consumer4", "consumer5"):
         members = {
@@ -96,11 +96,11 @@ def test_static_members_come_first_and_go_by_their_instance_ids():
         }
 
 
-# ---- what is always so
+# ---- invariants
 
 
 @given(case=cases)
-def test_each_topic_is_shared_out_among_its_subscribers_in_equal_parts(case):
+def test_each_topic_is_divided_evenly_among_its_subscribers(case):
     members, topology = read_case(case)
     result = RangeAssignor().assign(members, topology)
     for topic in topology.topics:
@@ -120,7 +120,7 @@ def test_each_topic_is_shared_out_among_its_subscribers_in_equal_parts(case):
 
 
 @given(case=cases, seed=st.integers())
-def test_the_order_in_which_members_joined_does_not_count(case, seed):
+def test_the_order_of_joins_does_not_matter(case, seed):
     members, topology = read_case(case)
     shuffled = list(members.items())
     random.Random(seed).shuffle(shuffled)
@@ -131,7 +131,7 @@ def test_the_order_in_which_members_joined_does_not_count(case, seed):
 
 
 @given(case=cases)
-def test_the_same_group_gets_the_same_answer_whatever_it_owns(case):
+def test_owned_partitions_do_not_matter(case):
     members, topology = read_case(case)
     prepared = GroupSpec(members, topology)
     first = RangeAssignor().assign_group(prepared)
@@ -140,7 +140,7 @@ def test_the_same_group_gets_the_same_answer_whatever_it_owns(case):
 
 
 @given(case=cases, rack=st.sampled_from(["a", "b"]))
-def test_racks_change_nothing_where_all_partitions_are_in_the_same_ones(case, rack):
+def test_racks_do_not_matter_if_all_partitions_are_in_the_same_racks(case, rack):
     members, topology = read_case(case)
     alike, without = (
         Topology(
@@ -153,7 +153,7 @@ def test_racks_change_nothing_where_all_partitions_are_in_the_same_ones(case, ra
 
 
 @given(case=cases)
-def test_topics_with_the_same_subscribers_and_as_many_partitions_stay_co_partitioned(case):
+def test_topics_with_equal_subscribers_and_partition_counts_stay_co_partitioned(case):
     members, topology = read_case(case)
     result = RangeAssignor().assign(members, topology)
     for one, other in pairwise(topology.topics):
@@ -179,14 +179,14 @@ def test_a_group_without_members_or_topics_is_assigned_nothing():
     assert dict(RangeAssignor().assign({"m": Member(topics=["t"])}, Topology([]))) == {"m": ()}
 
 
-def test_a_topic_that_is_named_twice_counts_once():
+def test_a_duplicate_topic_counts_once():
     topology = Topology.of({"t": 4})
     members = {"a": Member(topics=["t", "t"]), "b": Member(topics=["t"])}
     assert lists(RangeAssignor().assign(members, topology)) == {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"]}
 
 
-def test_of_a_topic_with_gaps_the_partitions_that_exist_are_handed_out():
-    # Kafka counts from 0 here, and gives t1-0 and t2-0 to the member without a rack.
+def test_only_existing_partitions_of_a_topic_with_gaps_are_assigned():
+    # Kafka counts from 0 here, and assigns t1-0 and t2-0 to the member without a rack.
     topology = Topology(Topic(name=name, partitions=2, numbers=[1, 2], racks=[("a",), ("b",)]) for name in ("t1", "t2"))
     members = {"m1": Member(topics=["t1", "t2"]), "m2": Member(topics=["t1", "t2"], rack="a")}
     assert lists(RangeAssignor().assign(members, topology)) == {"m1": ["t1-1", "t2-1"], "m2": ["t1-2", "t2-2"]}

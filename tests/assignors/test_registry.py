@@ -1,4 +1,4 @@
-"""Assignors by the names that Kafka's configuration uses."""
+"""The registry of assignors by the names that Kafka's configs use."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, clien
 
 
 @pytest.mark.parametrize("name", CLIENT_ASSIGNORS)
-def test_each_client_side_name_gives_the_assignor_that_is_called_so(name):
+def test_each_client_side_name_gives_its_assignor(name):
     assignor = client_assignor(name)
     assert isinstance(assignor, Assignor)
     assert assignor.name == name
@@ -18,23 +18,23 @@ def test_each_client_side_name_gives_the_assignor_that_is_called_so(name):
 
 
 @pytest.mark.parametrize("name", SERVER_ASSIGNORS)
-def test_each_server_side_name_gives_the_assignor_that_is_called_so(name):
+def test_each_server_side_name_gives_its_assignor(name):
     assignor = server_assignor(name)
     assert isinstance(assignor, Assignor)
     assert assignor.name == name
 
 
-def test_range_is_another_one_on_each_side():
+def test_range_differs_by_side():
     assert type(client_assignor("range")) is not type(server_assignor("range"))
 
 
 @pytest.mark.parametrize(("made", "side"), [(client_assignor, "client-side"), (server_assignor, "server-side")])
-def test_an_unknown_name_is_refused_with_those_that_are_known(made, side):
+def test_an_unknown_name_is_rejected_with_the_known_names(made, side):
     with pytest.raises(AssignorError, match=rf"unknown {side} assignor 'Range'; use one of .*range"):
         made("Range")
 
 
-def test_only_the_assignor_that_is_asked_for_is_imported():
+def test_only_the_requested_assignor_is_imported():
     script = """
 import sys
 from quorate.assignors.registry import client_assignor

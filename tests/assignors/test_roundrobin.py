@@ -1,4 +1,4 @@
-"""`roundrobin` deals partitions out in turn, passing over members that do not subscribe."""
+"""`roundrobin` assigns partitions in turn and skips members that do not subscribe."""
 
 import random
 
@@ -20,7 +20,7 @@ def lists(assignment):
     return {member: [f"{topic}-{number}" for topic, number in given] for member, given in assignment.items()}
 
 
-def test_equal_subscriptions_are_dealt_out_evenly():
+def test_equal_subscriptions_get_equal_shares():
     topology = Topology.of({"t1": 3, "t0": 3})
     members = {"C1": Member(topics=["t0", "t1"]), "C0": Member(topics=["t1", "t0"])}
     assert lists(RoundRobinAssignor().assign(members, topology)) == {
@@ -29,7 +29,7 @@ def test_equal_subscriptions_are_dealt_out_evenly():
     }
 
 
-def test_members_that_do_not_subscribe_are_passed_over():
+def test_members_that_do_not_subscribe_are_skipped():
     topology = Topology.of({"t0": 1, "t1": 2, "t2": 3})
     members = {"C0": Member(topics=["t0"]), "C1": Member(topics=["t0", "t1"]), "C2": Member(topics=["t0", "t1", "t2"])}
     assert lists(RoundRobinAssignor().assign(members, topology)) == {
@@ -39,7 +39,7 @@ def test_members_that_do_not_subscribe_are_passed_over():
     }
 
 
-def test_static_members_have_their_turn_first():
+def test_static_members_come_first():
     topology = Topology.of({"t": 3})
     members = {
         "a": Member(topics=["t"]),
@@ -50,12 +50,12 @@ def test_static_members_have_their_turn_first():
 
 
 @pytest.mark.parametrize("vector", client_vectors("roundrobin"), ids=lambda vector: vector["members"][0]["id"])
-def test_recorded_answers_of_kafka(vector):
+def test_recorded_results_of_kafka(vector):
     assert ours(vector_case(vector)) == {"assignment": vector["result"]}
 
 
 @given(case=cases, seed=st.integers())
-def test_every_partition_has_one_owner_that_subscribes_whatever_the_order_of_members(case, seed):
+def test_every_partition_has_one_subscribed_owner_in_any_order_of_members(case, seed):
     members, topology = read_case(case)
     result = RoundRobinAssignor().assign(members, topology)
     given_out = [one for member in result for one in result[member]]
@@ -68,7 +68,7 @@ def test_every_partition_has_one_owner_that_subscribes_whatever_the_order_of_mem
 
 
 @given(case=cases)
-def test_with_equal_subscriptions_nobody_has_two_more_than_another(case):
+def test_with_equal_subscriptions_counts_differ_by_one_at_most(case):
     members, topology = read_case(case)
     topics = [topic.name for topic in topology.topics]
     alike = {name: Member(topics=topics, instance_id=member.instance_id) for name, member in members.items()}
@@ -76,7 +76,7 @@ def test_with_equal_subscriptions_nobody_has_two_more_than_another(case):
     assert max(counts) - min(counts) <= 1
 
 
-def test_the_answer_does_not_depend_on_what_members_own():
+def test_the_result_does_not_depend_on_owned_partitions():
     topology = Topology.of({"t": 5})
     prepared = GroupSpec({"a": Member(topics=["t"]), "b": Member(topics=["t"])}, topology)
     first = RoundRobinAssignor().assign_group(prepared)
@@ -90,6 +90,6 @@ def test_a_group_without_members_or_topics_is_assigned_nothing():
     assert dict(RoundRobinAssignor().assign({"m": Member(topics=["t"])}, Topology([]))) == {"m": ()}
 
 
-def test_of_a_topic_with_gaps_the_partitions_that_exist_are_handed_out():
+def test_only_existing_partitions_of_a_topic_with_gaps_are_assigned():
     topology = Topology([Topic(name="t", partitions=2, numbers=[3, 7])])
     assert lists(RoundRobinAssignor().assign({"m": Member(topics=["t"])}, topology)) == {"m": ["t-3", "t-7"]}

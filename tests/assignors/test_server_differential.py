@@ -1,8 +1,8 @@
-"""The server-side assignors against Kafka's own classes: equal lists and records in the same order, over thousands of generated groups.
+"""Our server-side assignors equal Kafka's own classes over thousands of generated groups.
 
-CI repeats the same seeds; elsewhere each run takes new ones. A difference is printed with its seed
-and a case made small, as a line for `python -m tests.differential`. `make bench-diff` does 100,000
-and more.
+Compared are assignments and records, in order. CI repeats the same seeds; elsewhere each run uses
+new ones. A difference is printed with its seed and a minimised case, as a line for `python -m
+tests.differential`. `make bench-diff` runs 100,000 and more.
 """
 
 import json
@@ -31,8 +31,8 @@ def settle(outcome: Outcome, oracle: Oracle) -> None:
     assert not outcome.differences, (
         f"{len(outcome.differences)} of {outcome.cases} differ; the first:\n{outcome.differences[0].report(oracle)}"
     )
-    # Kafka throws in few cases, or the comparison would have compared nothing: `simple`, where
-    # partitions are held that cannot be assigned.
+    # Kafka throws in few cases, otherwise the test would compare too little: `simple`, if members
+    # own partitions that cannot be assigned.
     assert outcome.unanswered.total() <= 0.05 * outcome.cases, outcome.unanswered
 
 
@@ -45,7 +45,7 @@ def test_generated_groups_get_kafkas_assignment_and_records(oracle: Oracle, assi
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_groups_that_members_join_and_leave_get_kafkas_assignment_and_records(oracle: Oracle, assignor: str) -> None:
+def test_histories_of_groups_get_kafkas_assignments_and_records(oracle: Oracle, assignor: str) -> None:
     _, count = COUNTS[assignor]
     settle(histories(oracle, assignor, range(START, START + portion(count))), oracle)
 
@@ -53,37 +53,37 @@ def test_groups_that_members_join_and_leave_get_kafkas_assignment_and_records(or
 @pytest.mark.oracle
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_the_driver_answers_as_the_oracle_does(oracle: Oracle, assignor: str, seed: int) -> None:
+def test_the_driver_responds_like_the_oracle(oracle: Oracle, assignor: str, seed: int) -> None:
     case = server_case(Random(seed), assignor)
     (mine,) = answers([json.dumps(case)])
     assert {key: value for key, value in mine.items() if key not in ("id", "op")} == kafka(oracle, case)
 
 
-# ---- the cases, and the comparison
+# ---- tests of cases and of the comparison
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_cases_have_what_they_are_for(assignor: str) -> None:
+def test_generated_cases_cover_what_they_should(assignor: str) -> None:
     seen: Counter[str] = Counter()
     for seed in range(300):
         case = server_case(Random(seed), assignor)
-        answer = ours(case)
+        result = ours(case)
         members = case["members"].values()
-        told = [key for member in members for key in member.get("target", {})]
+        targets = [key for member in members for key in member.get("target", {})]
         holders = Counter(
             (topic, partition)
             for member in members
             for topic, partitions in member.get("target", {}).items()
             for partition in partitions
         )
-        seen[answer.get("subscriptionType", "refused")] += 1
+        seen[result.get("subscriptionType", "refused")] += 1
         seen["static members"] += any("instanceId" in member for member in members)
         seen["unknown topics"] += any("missing" in member["topics"] for member in members)
-        seen["previous targets"] += bool(told)
-        seen["topics that are gone"] += not set(told) <= {topic["id"] for topic in case["topics"]}
+        seen["previous targets"] += bool(targets)
+        seen["topics that are gone"] += not set(targets) <= {topic["id"] for topic in case["topics"]}
         seen["shared partitions"] += max(holders.values(), default=0) > 1
         seen["the coordinator's order"] += case.get("order") == "timeline"
-        seen["records left out"] += len(answer.get("records", members)) <= len(members)
+        seen["records left out"] += len(result.get("records", members)) <= len(members)
     expected = {"HOMOGENEOUS", "HETEROGENEOUS", "static members", "unknown topics", "previous targets"}
     expected |= {"topics that are gone", "the coordinator's order", "records left out", "shared partitions"}
     assert {what for what, count in seen.items() if count >= 5} - {"refused"} == expected
@@ -111,7 +111,7 @@ def test_partitions_in_another_order_are_a_difference() -> None:
     assert differ(dict(mine) | turned, mine)
 
 
-def test_the_order_of_partitions_that_nothing_is_written_about_is_no_difference() -> None:
+def test_the_order_of_unchanged_targets_is_no_difference() -> None:
     case = {
         "op": "serverAssign",
         "assignor": "uniform",
@@ -123,7 +123,7 @@ def test_the_order_of_partitions_that_nothing_is_written_about_is_no_difference(
         assert differ(dict(mine) | {"assignment": {"m": {"s3EzeZ2eYDCUdBwL6zrHEw": partitions}}}, mine) == expected
 
 
-def test_where_kafka_throws_ours_has_to_refuse_and_not_to_crash() -> None:
+def test_where_kafka_throws_ours_must_raise_an_assignor_error() -> None:
     thrown = {"error": {"class": "NoSuchElementException"}}
     assert not differ({"error": {"class": "AssignorError"}}, thrown)
     assert differ({"error": {"class": "KeyError"}}, thrown)
@@ -139,7 +139,7 @@ def test_a_seed_is_one_case(assignor: str) -> None:
     assert one == other
 
 
-def test_a_failing_case_is_made_small() -> None:
+def test_a_failing_case_is_minimised() -> None:
     case = server_case(Random(3), "simple", size=MID) | {"assignable": {}, "order": "timeline"}
 
     def fails(one: Case) -> bool:
@@ -155,16 +155,16 @@ def test_a_failing_case_is_made_small() -> None:
     ] == [([], [1])] * 2
 
 
-# ---- what the sweeps found
+# ---- found by sweeps
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     ("assignor", "lost"), [("uniform", 1), ("uniform", 5), ("simple", 2), ("simple", 4), ("simple", 6)]
 )
-def test_a_member_gives_up_partitions_of_a_bucket_that_is_a_tree(oracle: Oracle, assignor: str, lost: int) -> None:
-    # Nine partitions in the last of 64 buckets, and others: what is left of the nine is in an order
-    # that only the tree tells.
+def test_a_member_loses_partitions_of_a_tree_bucket(oracle: Oracle, assignor: str, lost: int) -> None:
+    # Nine partitions in the last of 64 buckets, and others: the order of those left of the nine
+    # depends on the tree.
     crowded = [63 + 64 * number for number in (9, 0, 8, 1, 7, 2, 6, 3, 4)]
     others = [number for number in range(640) if number not in crowded]
     mine = [*crowded, *others[:20]]
@@ -174,10 +174,10 @@ def test_a_member_gives_up_partitions_of_a_bucket_that_is_a_tree(oracle: Oracle,
     for number in range(640 // share):
         part = rest[number * share : (number + 1) * share]
         members[f"m{number + 1}"] = {"topics": ["t"], "target": {"s3EzeZ2eYDCUdBwL6zrHEw": part}}
-    asked = {"op": "shareAssign"} if assignor == "simple" else {"op": "serverAssign", "assignor": assignor}
+    request = {"op": "shareAssign"} if assignor == "simple" else {"op": "serverAssign", "assignor": assignor}
     topics = [{"name": "t", "id": "s3EzeZ2eYDCUdBwL6zrHEw", "partitions": 640}]
-    case = asked | {"topics": topics, "members": members}
+    case = request | {"topics": topics, "members": members}
     theirs = kafka(oracle, case)
     after = theirs["assignment"]["m0"]["s3EzeZ2eYDCUdBwL6zrHEw"]
-    assert 0 < len(set(crowded) - set(after)) < 9  # or there is nothing to see
+    assert 0 < len(set(crowded) - set(after)) < 9  # otherwise the test shows nothing
     assert ours(case) == theirs

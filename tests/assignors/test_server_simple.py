@@ -1,4 +1,4 @@
-"""`simple` shares partitions as Kafka's share groups do: balanced, sticky, and with Kafka's oddities."""
+"""`simple` shares partitions as Kafka's share groups do, with Kafka's peculiarities."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tests.assignors.server_differential import kafka, ours
 from tests.assignors.server_setup import as_case, group, read, read_records
 from tests.oracle.client import Oracle
 
-# Members, and what is written for those whose target changes; "t1-" is a topic without partitions.
+# Members, and the records of those whose target changes; "t1-" is a topic without partitions.
 EXAMPLES = {
     "as many members as partitions": (
         group("t1:3", m1="t1", m2="t1", m3="t1"),
@@ -68,11 +68,11 @@ EXAMPLES = {
         group("t1:2 t2:2", m1="t1 | t1-0,1 gone-0", m2="t1 t2"),
         {"m1": "t1-1 gone-0", "m2": "t2-0,1 t1-0"},
     ),
-    "a topic that nobody subscribes to any more stays where subscriptions differ": (
+    "a topic without subscribers stays with different subscriptions": (
         group("t1:2 t2:2 t3:1", m1="t1 | t1-0 t3-0", m2="t1 t2 | t1-1 t2-0,1"),
         {},
     ),
-    "nobody subscribes to anything": (group("t1:2", m1=" | t1-0", m2=" | gone-"), {"m1": "", "m2": ""}),
+    "empty subscriptions": (group("t1:2", m1=" | t1-0", m2=" | gone-"), {"m1": "", "m2": ""}),
     "only topics that do not exist": (group("t1:2", m1="missing | t1-0", m2="missing"), {"m1": ""}),
 }
 
@@ -85,7 +85,7 @@ def test_examples(name: str) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_are_kafkas(oracle: Oracle, name: str) -> None:
+def test_examples_equal_kafkas_results(oracle: Oracle, name: str) -> None:
     case = as_case(EXAMPLES[name][0], "simple")
     assert ours(case) == kafka(oracle, case)
 
@@ -98,22 +98,22 @@ def test_the_assignment_has_only_partitions_that_exist() -> None:
     assert target.assignment.offsets.tolist() == [0, 1, 3, 4]
 
 
-# ---- what may be handed out
+# ---- assignable partitions
 
 
-def test_only_partitions_that_may_be_assigned_are_handed_out() -> None:
+def test_only_assignable_partitions_are_assigned() -> None:
     made = group("t1:4 t2:2 t3:1", m1="t1 t2", m2="t1 t2 t3", m3="t3")
     assignment = SimpleAssignor(assignable={"t1": [0, 2], "t3": {0}, "other": [1]}).assign_group(made)
     assert {tuple(at) for given in assignment.values() for at in given} == {("t1", 0), ("t1", 2), ("t3", 0)}
 
 
-def test_partitions_that_are_held_and_may_no_longer_be_assigned_are_kept_and_even_dealt() -> None:
+def test_owned_partitions_that_are_no_longer_assignable_stay() -> None:
     made = group("t1:4", m1="t1 | t1-3", m2="t1", m3="t1")
     assert read(SimpleAssignor(assignable={"t1": [0, 1, 2]}).target(made)) == {"m1": "t1-3", "m2": "t1-1", "m3": "t1-2"}
     assert read(SimpleAssignor(assignable={"t1": [0]}).target(made)) == {"m1": "t1-3", "m2": "t1-3", "m3": "t1-3"}
 
 
-def test_where_kafkas_assignor_fails_it_is_refused_with_the_reason() -> None:
+def test_where_kafkas_assignor_fails_the_error_names_the_cause() -> None:
     made = group("t1:4", m1="t1 | t1-3", m2="t1", m3="t1")
     with pytest.raises(
         AssignorError, match="some own partitions that cannot be assigned; remove these from their owned partitions"
@@ -122,17 +122,17 @@ def test_where_kafkas_assignor_fails_it_is_refused_with_the_reason() -> None:
 
 
 @pytest.mark.oracle
-def test_what_may_be_assigned_counts_as_in_kafka(oracle: Oracle) -> None:
+def test_assignable_partitions_are_treated_as_in_kafka(oracle: Oracle) -> None:
     case = as_case(group("t1:4", m1="t1 | t1-3", m2="t1", m3="t1"), "simple")
     for assignable in ([0, 1, 2], [0], []):
-        asked = case | {"assignable": {"t1": assignable}}
-        assert ours(asked) == kafka(oracle, asked)
+        request = case | {"assignable": {"t1": assignable}}
+        assert ours(request) == kafka(oracle, request)
     failing = kafka(oracle, case | {"assignable": {"t1": [0, 1]}})
     assert failing["error"]["class"] == "NoSuchElementException"
 
 
 @pytest.mark.parametrize("wrong", [3, "t1", ["t1"]])
-def test_assignable_has_to_be_a_mapping(wrong: object) -> None:
+def test_assignable_must_be_a_mapping(wrong: object) -> None:
     with pytest.raises(AssignorError, match="`assignable` must map topics to partitions, not be"):
         SimpleAssignor(assignable=wrong)  # type: ignore[arg-type]
 
@@ -153,7 +153,7 @@ def _made(seed: int, *, fresh: bool = False) -> GroupSpec:
 
 
 @given(seed=seeds)
-def test_every_partition_goes_to_subscribers_and_none_has_too_many(seed: int) -> None:
+def test_every_partition_goes_to_the_required_number_of_subscribers(seed: int) -> None:
     made = _made(seed)
     assignment = SimpleAssignor().assign_group(made)
     alike = SubscriptionType.of(made) is SubscriptionType.HOMOGENEOUS
@@ -173,7 +173,7 @@ def test_every_partition_goes_to_subscribers_and_none_has_too_many(seed: int) ->
 
 
 @given(seed=seeds)
-def test_numbers_differ_by_one_at_most_where_all_subscribe_alike(seed: int) -> None:
+def test_with_equal_subscriptions_counts_differ_by_one_at_most(seed: int) -> None:
     made = _made(seed, fresh=True)
     if SubscriptionType.of(made) is SubscriptionType.HOMOGENEOUS and not _crowded(made):
         assert np.ptp(SimpleAssignor().assign_group(made).counts) <= 1
@@ -190,7 +190,7 @@ def test_assigning_again_changes_nothing(seed: int) -> None:
 
 
 def _crowded(made: GroupSpec) -> bool:
-    """Whether some topic has fewer partitions than there are members: then a partition may be dealt to a member twice, which counts as two."""
+    """Return whether a topic has fewer partitions than members, so one may be dealt twice."""
     return any(len(made) > topic.partitions for topic in made.topology.topics)
 
 
@@ -226,7 +226,7 @@ def test_a_partition_dealt_twice_to_a_member_counts_twice() -> None:
 def test_more_owners_needed_than_shares_left_is_an_error() -> None:
     with pytest.raises(AssignorError, match="have their share before all partitions have enough owners"):
         deal({7: 2}, {0: 1})
-    assert deal({7: 1, 5: 1}, {0: 1}) == [(0, 7)]  # between two partitions it just ends
+    assert deal({7: 1, 5: 1}, {0: 1}) == [(0, 7)]  # between two partitions there is no error
 
 
 @given(
@@ -234,7 +234,7 @@ def test_more_owners_needed_than_shares_left_is_an_error() -> None:
     left=st.dictionaries(st.integers(0, 5), st.integers(1, 3), min_size=1, max_size=5),
     held=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), unique=True, max_size=6),
 )
-def test_all_at_once_and_one_by_one_are_the_same(
+def test_dealing_equals_dealing_step_by_step(
     needs: dict[int, int], left: dict[int, int], held: list[tuple[int, int]]
 ) -> None:
     held = [pair for pair in held if pair[1] in needs]
@@ -246,28 +246,28 @@ def test_all_at_once_and_one_by_one_are_the_same(
 
 
 def _slowly(needs: dict[int, int], left: dict[int, int], held: list[tuple[int, int]]) -> list[tuple[int, int]] | None:
-    """As the broker does it; `None` where it fails."""
-    room, taken = dict(left), set()
+    """Deal as the broker does, step by step; `None` where it fails."""
+    unfilled, taken = dict(left), set()
     found: list[tuple[int, int]] = []
-    walk, some = iter(list(room)), False
+    walk, some = iter(list(unfilled)), False
     for number, need in needs.items():
         while need:
             place = next(walk, None)
             if place is None:
                 if not some:
                     break
-                if not room:
+                if not unfilled:
                     return None
-                walk, some = iter(list(room)), False
+                walk, some = iter(list(unfilled)), False
             elif (place, number) not in held:
                 found.append((place, number))
                 need, some = need - 1, True
                 if (place, number) not in taken:
                     taken.add((place, number))
-                    room[place] -= 1
-                if not room[place]:
-                    del room[place]
-        if not room:
+                    unfilled[place] -= 1
+                if not unfilled[place]:
+                    del unfilled[place]
+        if not unfilled:
             break
     return found
 
@@ -275,7 +275,7 @@ def _slowly(needs: dict[int, int], left: dict[int, int], held: list[tuple[int, i
 # ---- releases, odd groups
 
 
-def test_releases_with_other_share_groups_are_refused() -> None:
+def test_releases_before_4_2_are_rejected() -> None:
     with pytest.raises(AssignorError, match=r"simple supports Kafka 4\.2\.0 to 4\.3\.1, not 4\.1\.0"):
         SimpleAssignor(version=KafkaVersion(4, 1)).assign_group(group("t1:3", m1="t1"))
     assert len(SimpleAssignor(version=KafkaVersion(4, 2)).assign_group(group("t1:3", m1="t1"))["m1"]) == 3
@@ -286,12 +286,12 @@ def test_an_empty_group_has_an_empty_target() -> None:
 
 
 @pytest.mark.parametrize("members", [{"m1": "t1"}, {"m1": "t1", "m2": ""}])
-def test_a_topic_without_an_id_is_refused_by_name(members: dict[str, str]) -> None:
+def test_a_topic_without_an_id_is_rejected_by_name(members: dict[str, str]) -> None:
     with pytest.raises(AssignorError, match="topic t1 has no id, which server-side assignors need"):
         SimpleAssignor().target(group("t1:3", ids=False, **members))
 
 
-def test_a_topic_that_is_gone_and_whose_id_is_not_known_is_left_out_of_the_record() -> None:
+def test_a_deleted_topic_with_an_unknown_id_is_left_out_of_the_record() -> None:
     made = group("t1:2 t2:2", m1="t1", m2="t1 t2")
     members = {"m1": Member(topics=["t1"], owned=[("t1", 0), ("t1", 1), ("deleted", 0)]), "m2": made.members["m2"]}
     target = SimpleAssignor().target(GroupSpec(members, made.topology))

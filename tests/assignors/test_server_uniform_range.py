@@ -1,4 +1,4 @@
-"""`uniform` and `range` of the server side: Kafka's documented answers, what balance and stickiness promise, and the releases that answered otherwise."""
+"""The server-side `uniform` and `range`: documented results, balance, stickiness, and releases."""
 
 from collections import Counter
 from random import Random
@@ -24,7 +24,7 @@ VECTORS = [(name, number) for name in BY_NAME for number in range(len(server_vec
 
 
 @pytest.mark.parametrize(("assignor", "number"), VECTORS)
-def test_kafkas_documented_answers_are_ours(assignor: str, number: int) -> None:
+def test_documented_results_of_kafka(assignor: str, number: int) -> None:
     vector = server_vectors(assignor)[number]
     made = read_server_case(server_vector_case(vector))
     target = BY_NAME[assignor].target(made)
@@ -39,7 +39,7 @@ def test_kafkas_documented_answers_are_ours(assignor: str, number: int) -> None:
             assert record == list(vector["result"][member_id].items())
 
 
-# Topics, members, and what they get: numbers in order.
+# Topics, members, and their partition numbers in order.
 EXAMPLES = {
     "KIP-848: a third member takes one from each of two": (
         "uniform",
@@ -81,7 +81,7 @@ EXAMPLES = {
         group("t1:2", m1="t1 | t1-0 gone-0,1", m2="t1"),
         {"m1": "t1-0", "m2": "t1-1"},
     ),
-    "uniform: a topic that nobody subscribes to": (
+    "uniform: a topic without subscribers": (
         "uniform",
         group("t1:2 t2:2", m1="t1 | t2-0,1", m2="t1"),
         {"m1": "t1-0", "m2": "t1-1"},
@@ -97,7 +97,7 @@ def test_examples(name: str) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_are_kafkas(oracle: Oracle, name: str) -> None:
+def test_examples_equal_kafkas_results(oracle: Oracle, name: str) -> None:
     assignor, made, _ = EXAMPLES[name]
     case = as_case(made, assignor)
     assert ours(case) == kafka(oracle, case)
@@ -138,14 +138,14 @@ def test_every_partition_goes_to_one_subscriber(assignor: str, seed: int) -> Non
 
 
 @given(seed=seeds)
-def test_uniform_differs_by_one_at_most_where_all_subscribe_alike(seed: int) -> None:
+def test_uniform_counts_differ_by_one_at_most_with_equal_subscriptions(seed: int) -> None:
     made = _case(seed, "uniform")
     if SubscriptionType.of(made) is SubscriptionType.HOMOGENEOUS:
         assert np.ptp(UniformAssignor().assign_group(made).counts) <= 1
 
 
 @given(seed=seeds)
-def test_uniform_moves_no_partition_that_balance_lets_stay(seed: int) -> None:
+def test_uniform_moves_only_what_balance_requires(seed: int) -> None:
     case = server_case(Random(seed), "uniform", owners=(1,))
     case.pop("subscriptionType", None)
     before = ours(case)
@@ -158,7 +158,7 @@ def test_uniform_moves_no_partition_that_balance_lets_stay(seed: int) -> None:
         kept = _kept(made, UniformAssignor().assign_group(made))
         wanted = {topic for one in made.members.values() for topic in one.topics}
         had = [sum(topic in wanted for topic, _ in member.owned) for member in made.members.values()]
-        # All that fits below the level, and of what is one above as much as there are places for.
+        # All partitions below the level, and as many of those one above as there are places.
         least, extra = divmod(total, members)
         assert kept == sum(min(count, least) for count in had) + min(extra, sum(count > least for count in had))
 
@@ -168,7 +168,7 @@ def _kept(made: GroupSpec, assignment: Assignment) -> int:
 
 
 @given(seed=seeds)
-def test_range_gives_co_partitioned_topics_alike(seed: int) -> None:
+def test_range_assigns_co_partitioned_topics_alike(seed: int) -> None:
     made = _case(seed, "range")
     assignment = ServerRangeAssignor().assign_group(made)
     everybody = {topic.name for topic in made.topology.topics}
@@ -187,16 +187,16 @@ def test_range_gives_co_partitioned_topics_alike(seed: int) -> None:
 # ---- releases, Java releases
 
 
-def test_until_4_0_1_the_first_members_got_one_more_whoever_had_it() -> None:
+def test_before_4_0_1_the_first_members_got_the_extra_partitions() -> None:
     made = group("t1:3", m1="t1 | t1-0", m2="t1 | t1-1,2")
     assert read(UniformAssignor(version=KafkaVersion(4, 0, 0)).target(made)) == {"m1": "t1-0,2", "m2": "t1-1"}
     for version in (KafkaVersion(4, 0, 1), KafkaVersion(4, 1), KafkaVersion.NEWEST):
         assert read(UniformAssignor(version=version).target(made)) == {"m1": "t1-0", "m2": "t1-1,2"}  # KAFKA-18688
 
 
-def test_a_set_of_twelve_partitions_is_iterated_otherwise_on_jdk_19() -> None:
-    # Of the twelve partitions 11 to 22, 16 buckets put 16 first, 32 buckets put 11 first; who has
-    # too many gives up the last ones.
+def test_a_set_of_twelve_partitions_iterates_differently_on_jdk_19() -> None:
+    # Of the twelve partitions 11 to 22, 16 buckets put 16 first, 32 buckets put 11 first; a member
+    # with too many loses the last ones.
     twelve = "t1-" + ",".join(map(str, range(11, 23)))
     made = group("t1:23", m1=f"t1 | {twelve}", m2="t1 | t1-0,1,2,3,4,5,6,7,8,9,10", m3="t1")
     given_up = {jdk: UniformAssignor(jdk=jdk).target(made).assignment["m3"] for jdk in (17, 19, 21)}
@@ -207,7 +207,7 @@ def test_a_set_of_twelve_partitions_is_iterated_otherwise_on_jdk_19() -> None:
 
 
 @pytest.mark.parametrize("assignor", [UniformAssignor, ServerRangeAssignor])
-def test_releases_that_are_not_known_are_refused(assignor: type[ServerAssignor]) -> None:
+def test_unsupported_releases_are_rejected(assignor: type[ServerAssignor]) -> None:
     made = group("t1:3", m1="t1")
     with pytest.raises(AssignorError, match=r"supports Kafka 4\.0\.0 to 4\.3\.1, not 3\.9\.2; leave `version` out"):
         assignor(version=KafkaVersion(3, 9, 2)).assign_group(made)
@@ -224,14 +224,14 @@ def test_an_empty_group_has_an_empty_target(assignor: ServerAssignor) -> None:
 
 
 @pytest.mark.parametrize("assignor", BY_NAME.values(), ids=BY_NAME)
-def test_a_topic_without_an_id_is_refused_by_name(assignor: ServerAssignor) -> None:
+def test_a_topic_without_an_id_is_rejected_by_name(assignor: ServerAssignor) -> None:
     for members in ({"m1": "t1 t2"}, {"m1": "t1", "m2": "t2"}):
         with pytest.raises(AssignorError, match=r"topic t1 has no id, which server-side assignors need"):
             assignor.target(group("t1:3 t2:1", ids=False, **members))
 
 
 @pytest.mark.parametrize("assignor", BY_NAME.values(), ids=BY_NAME)
-def test_a_topic_without_an_id_that_nobody_subscribes_to_does_not_count(assignor: ServerAssignor) -> None:
+def test_a_topic_without_an_id_and_without_subscribers_is_accepted(assignor: ServerAssignor) -> None:
     there = Topic(name="t1", partitions=2, id=Uuid(bytes(15) + b"\1"))
     topology = Topology([there, Topic(name="t2", partitions=2)])
     assert [len(given) for given in assignor.assign({"m1": Member(topics=["t1"])}, topology).values()] == [2]
@@ -245,19 +245,19 @@ def test_topics_that_do_not_exist_are_left_out(assignor: ServerAssignor, other: 
     assert has == {"m1": 2 if "t1" in other else 4, "m2": 2 if "t1" in other else 0, "m3": 0}
 
 
-def test_a_partition_that_two_members_had_is_refused_where_it_would_leave_partitions_over() -> None:
+def test_a_partition_with_two_owners_is_rejected_if_partitions_were_left_over() -> None:
     with pytest.raises(AssignorError, match="has several owners; give it one"):
         UniformAssignor().assign_group(group("t1:4", m1="t1 | t1-0,1", m2="t1 | t1-0,2", m3="t1 | t1-1,2"))
 
 
-def test_the_coordinator_may_say_that_subscriptions_differ() -> None:
+def test_the_subscription_type_can_be_given() -> None:
     made = group("t1:4 t2:1", m1="t1 t2 | t1-0,1,2,3", m2="t1 t2")
     balanced, by_topic = (
         UniformAssignor(subscription_type=one).assign_group(made) for one in (SubscriptionType.HOMOGENEOUS, None)
     )
     assert dict(balanced) == dict(by_topic)
-    told = UniformAssignor(subscription_type=SubscriptionType.HETEROGENEOUS).assign_group(made)
-    assert sorted(map(len, told.values())) == [2, 3]
+    assignment = UniformAssignor(subscription_type=SubscriptionType.HETEROGENEOUS).assign_group(made)
+    assert sorted(map(len, assignment.values())) == [2, 3]
 
 
 def test_static_members_come_first_in_range() -> None:
@@ -273,7 +273,7 @@ def test_static_members_come_first_in_range() -> None:
 
 @pytest.mark.parametrize("assignor", sorted(BY_NAME))
 @pytest.mark.parametrize("kind", list(SubscriptionType))
-def test_targets_are_given_up_when_all_topics_are_gone(assignor: str, kind: SubscriptionType) -> None:
+def test_targets_are_empty_when_all_topics_were_deleted(assignor: str, kind: SubscriptionType) -> None:
     members = {"m1": Member(topics=["gone"], owned=[("gone", 0)]), "m2": Member(topics=["gone"])}
     target = type(BY_NAME[assignor])(subscription_type=kind).target(GroupSpec(members, Topology([])))
     assert [target.group.member_ids[number] for number in target.changed] == ["m1"]

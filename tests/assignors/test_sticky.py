@@ -1,4 +1,4 @@
-"""`sticky` and `cooperative-sticky` give Kafka's documented answers, and follow its rules for who owns what."""
+"""`sticky` and `cooperative-sticky` give Kafka's documented results and follow its rules."""
 
 from dataclasses import replace
 from random import Random
@@ -34,13 +34,13 @@ def lists(assignment):
 
 
 def owning(text, generation=1, **fields):
-    """ "t1 t2: t1-0 t2-1" → a member that subscribes to t1 and t2 and owns the rest."""
+    """Read "t1 t2: t1-0 t2-1" as a member that subscribes to t1 and t2 and owns the rest."""
     topics, _, owned = text.partition(":")
     pairs = [(one.rpartition("-")[0], int(one.rpartition("-")[2])) for one in owned.split()]
     return Member(topics=topics.split(), owned=pairs, generation=generation if pairs else -1, **fields)
 
 
-# ---- Kafka's documented answers
+# ---- Kafka's documented results
 
 TABLE = {
     "nothing owned": (
@@ -70,7 +70,7 @@ def test_the_tables_of_kafkas_tests(case):
     assert lists(result) == {name: text.split() for name, text in expected.items()}
 
 
-def test_cooperative_gives_what_changes_hands_to_nobody_at_first():
+def test_cooperative_withholds_partitions_that_move():
     topics, members, _ = TABLE["a third member"]
     topology = Topology.of(topics)
     assignor = CooperativeStickyAssignor()
@@ -120,14 +120,14 @@ OWNED = {
 
 
 @pytest.mark.parametrize("case", OWNED)
-def test_partitions_owned_in_other_racks_move_to_members_in_theirs(case):
+def test_partitions_owned_in_other_racks_move_to_local_members(case):
     factor, subscriptions, at_first, finally_ = OWNED[case]
     members, topology = group(UNEVEN, factor, 3, subscriptions)
     owned = {
         name: replace(member, owned=sorted((one[:2], int(one[3:])) for one in has), generation=1)
         for (name, member), has in zip(members.items(), BEFORE, strict=True)
     }
-    if case != "unequal, all in all racks":  # there the answer of `sticky` is that of a group without owned partitions
+    if case != "unequal, all in all racks":  # where `sticky` ignores owned partitions
         assert assigned(StickyAssignor().assign(owned, topology)) == read(finally_)
     first = CooperativeStickyAssignor().assign(owned, topology)
     assert assigned(first) == read(at_first)
@@ -140,20 +140,20 @@ def test_partitions_owned_in_other_racks_move_to_members_in_theirs(case):
     [*client_vectors("sticky"), *client_vectors("cooperative-sticky")],
     ids=lambda vector: f"{vector['assignor']} {vector['members'][0]['id']}",
 )
-def test_recorded_answers_of_kafka(vector):
+def test_recorded_results_of_kafka(vector):
     assert ours(vector_case(vector)) == {"assignment": vector["result"]}
 
 
-# ---- who owns what
+# ---- ownership
 
 
 def sticky_data(text, generation, version=1):
-    told = [one.rpartition("-") for one in text.split()]
-    entries = [ProtocolTopicPartition(topic=topic, partitions=(int(number),)) for topic, _, number in told]
+    listed = [one.rpartition("-") for one in text.split()]
+    entries = [ProtocolTopicPartition(topic=topic, partitions=(int(number),)) for topic, _, number in listed]
     return encode_sticky_user_data(StickyAssignorUserData(previous_assignment=entries, generation=generation), version)
 
 
-def test_of_two_claims_the_newer_generation_has_the_partition():
+def test_the_claim_of_the_newer_generation_wins():
     members = {"a": owning("t: t-0 t-1", 4), "b": owning("t: t-1 t-2", 5)}
     assert lists(CooperativeStickyAssignor().assign(members, Topology.of({"t": 4}))) == {
         "a": ["t-0", "t-3"],
@@ -161,22 +161,22 @@ def test_of_two_claims_the_newer_generation_has_the_partition():
     }
 
 
-def test_claims_of_one_generation_are_void_and_wait_a_round():
+def test_two_claims_of_one_generation_are_void():
     members = {"a": owning("t: t-0 t-1"), "b": owning("t: t-1 t-2")}
     topology = Topology.of({"t": 4})
     assert lists(StickyAssignor().assign(members, topology)) == {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"]}
     assert lists(CooperativeStickyAssignor().assign(members, topology)) == {"a": ["t-0"], "b": ["t-2", "t-3"]}
 
 
-def test_sticky_reads_its_user_data_first_and_a_member_without_any_owns_what_is_given():
-    told = Member(topics=["t"], owned=[("t", 0)], generation=1, user_data=sticky_data("t-3 t-2", 1))
-    members = {"a": told, "b": Member(topics=["t"])}
+def test_sticky_reads_user_data_or_else_owned_partitions():
+    owner = Member(topics=["t"], owned=[("t", 0)], generation=1, user_data=sticky_data("t-3 t-2", 1))
+    members = {"a": owner, "b": Member(topics=["t"])}
     assert lists(StickyAssignor().assign(members, Topology.of({"t": 4})))["a"] == ["t-2", "t-3"]
-    given = {"a": replace(told, user_data=None), "b": Member(topics=["t"])}
+    given = {"a": replace(owner, user_data=None), "b": Member(topics=["t"])}
     assert lists(StickyAssignor().assign(given, Topology.of({"t": 4})))["a"] == ["t-0", "t-1"]
 
 
-def test_user_data_of_older_clients_and_damaged_ones_have_no_generation():
+def test_user_data_of_older_clients_or_damaged_has_no_generation():
     members = {
         "a": Member(topics=["t"], user_data=sticky_data("t-0 t-1 t-2", -1, version=0)),
         "b": Member(topics=["t"], generation=1, user_data=sticky_data("t-0", 1)),
@@ -185,20 +185,20 @@ def test_user_data_of_older_clients_and_damaged_ones_have_no_generation():
     assert lists(StickyAssignor().assign(members, Topology.of({"t": 3}))) == {"a": ["t-1"], "b": ["t-0"], "c": ["t-2"]}
 
 
-def test_cooperative_finds_the_generation_in_the_user_data_of_older_subscriptions():
+def test_cooperative_reads_the_generation_from_user_data_of_older_subscriptions():
     old = replace(owning("t: t-0 t-1", -1), user_data=CooperativeStickyAssignor.subscription_user_data(None, 7))
     members = {"a": old, "b": owning("t: t-1 t-2", 6)}
     topology = Topology.of({"t": 4})
-    # In hash order "a" comes first: its generation is the one of its subscription then, which has
-    # none, so "b" wins (KIP-792 as Kafka has it).
+    # In hash order "a" comes first, so the generation of its subscription counts. It has none, so
+    # "b" wins (KIP-792 as implemented in Kafka).
     assert lists(CooperativeStickyAssignor().assign(members, topology))["b"] == ["t-1", "t-2"]
     turned = {"c": members["a"], "b": members["b"]}
     assert lists(CooperativeStickyAssignor().assign(turned, topology))["c"] == ["t-0", "t-1"]
 
 
 @pytest.mark.oracle
-def test_a_leader_remembers_the_highest_generation_it_has_seen(oracle):
-    """A member that subscribes to nothing that exists, and tells that generation, has the same effect on Kafka's assignor."""
+def test_max_generation_makes_older_members_stale(oracle):
+    """In Kafka, a member of that generation with an unknown topic has the same effect."""
     changed = 0
     for seed in range(300):
         case = client_case(Random(seed), "sticky", owned="history")
@@ -215,26 +215,26 @@ def test_a_leader_remembers_the_highest_generation_it_has_seen(oracle):
     assert changed > 0
 
 
-def test_before_kafka_3_7_the_partitions_named_first_are_kept():
+def test_before_kafka_3_7_members_keep_the_partitions_listed_first():
     members = {"a": owning("t: t-3 t-0 t-2 t-1"), "b": Member(topics=["t"])}
     topology = Topology.of({"t": 4})
     assert lists(StickyAssignor().assign(members, topology))["a"] == ["t-0", "t-1"]
     assert lists(StickyAssignor(version=KafkaVersion(3, 6)).assign(members, topology))["a"] == ["t-3", "t-0"]
 
 
-# ---- where Kafka's own answer is not valid
+# ---- where Kafka's own result is not valid
 
 
-# ---- what one may build on
+# ---- invariants
 
 
 @given(groups(members=8, claims=False))
-def test_an_assignment_that_everybody_owns_stays(drawn):
-    """Without racks: a partition outside its owner's rack is dealt anew each time."""
+def test_an_assignment_that_members_own_stays(drawn):
+    """Without racks: a partition outside its owner's rack is reassigned each time."""
     members, topology = drawn
     for assignor in (StickyAssignor(), CooperativeStickyAssignor()):
-        told = {name: Member(topics=one.topics, instance_id=one.instance_id) for name, one in members.items()}
-        prepared = GroupSpec(told, topology)
+        unassigned = {name: Member(topics=one.topics, instance_id=one.instance_id) for name, one in members.items()}
+        prepared = GroupSpec(unassigned, topology)
         first = assignor.assign_group(prepared)
         again = assignor.assign_group(prepared.with_owned(first, generation=1))
         assert {name: set(given) for name, given in again.items()} == {
@@ -243,14 +243,14 @@ def test_an_assignment_that_everybody_owns_stays(drawn):
 
 
 @given(groups(members=8, same=True, claims=False))
-def test_equal_subscriptions_get_equal_numbers_give_or_take_one(drawn):
+def test_with_equal_subscriptions_counts_differ_by_one_at_most(drawn):
     members, topology = drawn
     counts = StickyAssignor().assign(members, topology).counts
     assert counts.max() - counts.min() <= 1
 
 
 @given(groups(members=8, claims=False))
-def test_nobody_could_take_over_a_partition_from_one_with_two_more(drawn):
+def test_no_subscriber_has_two_partitions_less_than_an_owner(drawn):
     members, topology = drawn
     members = {name: replace(one, rack=None) for name, one in members.items()}
     result = StickyAssignor().assign(members, topology)
@@ -262,7 +262,7 @@ def test_nobody_could_take_over_a_partition_from_one_with_two_more(drawn):
 
 
 @given(groups(members=8), st.randoms(use_true_random=False))
-def test_the_same_input_gives_the_same_answer_from_whichever_instance(drawn, rng):
+def test_equal_input_gives_an_equal_result_from_any_instance(drawn, rng):
     members, topology = drawn
     for made in BOTH.values():
         assignor = made()
@@ -272,7 +272,7 @@ def test_the_same_input_gives_the_same_answer_from_whichever_instance(drawn, rng
         assert first == lists(assignor.assign(members, topology)) == lists(made().assign(dict(members), topology))
 
 
-def test_a_group_that_would_be_balanced_without_end_is_left_as_it_is(monkeypatch):
+def test_balancing_stops_after_a_maximum_number_of_passes(monkeypatch):
     members = {"a": owning("t: t-0 t-1 t-2 t-3"), "b": Member(topics=["t", "u"]), "c": Member(topics=["t", "u"])}
     topology = Topology.of({"t": 4, "u": 1})
     assert StickyAssignor().assign(members, topology).counts.max() == 2
@@ -282,7 +282,7 @@ def test_a_group_that_would_be_balanced_without_end_is_left_as_it_is(monkeypatch
     check_valid(left, members, topology)
 
 
-def test_members_own_what_with_owned_says_whatever_their_user_data_say():
+def test_with_owned_replaces_user_data():
     topology = Topology.of({"t": 4})
     members = {
         "a": Member(topics=["t"], user_data=sticky_data("t-0 t-1 t-2 t-3", 9)),
@@ -300,17 +300,17 @@ def test_members_own_what_with_owned_says_whatever_their_user_data_say():
 @given(
     names=st.lists(st.sampled_from([f"topic-{number}" for number in range(40)] + ["AaAa", "BBBB", "AaBB"]), max_size=60)
 )
-def test_user_data_are_the_bytes_that_kafka_writes(oracle, names):
+def test_user_data_equals_the_bytes_of_kafka(oracle, names):
     owned = [(name, number) for number, name in enumerate(names)]
-    told = [{"topic": topic, "partition": number} for topic, number in owned]
+    listed = [{"topic": topic, "partition": number} for topic, number in owned]
     for name, assignor in BOTH.items():
-        theirs = oracle.call("stickyUserData", assignor=name, partitions=told, generation=3)["hex"]
+        theirs = oracle.call("stickyUserData", assignor=name, partitions=listed, generation=3)["hex"]
         mine = assignor.subscription_user_data(owned, 3)
         assert mine is not None
         assert mine.hex() == theirs
 
 
-def test_a_member_without_an_assignment_yet_sends_none_or_no_generation():
+def test_user_data_before_the_first_assignment():
     assert StickyAssignor.subscription_user_data(None, -1) is None
     assert CooperativeStickyAssignor.subscription_user_data(None, -1) == b"\xff\xff\xff\xff"
 
@@ -320,7 +320,7 @@ def test_a_member_without_an_assignment_yet_sends_none_or_no_generation():
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("assignor", BOTH)
-def test_where_much_has_to_move_it_moves_as_in_kafka(oracle, assignor):
+def test_many_moves_equal_kafkas(oracle, assignor):
     moved = 0
     for seed in range(60):
         rng = Random(seed)
@@ -334,8 +334,8 @@ def test_where_much_has_to_move_it_moves_as_in_kafka(oracle, assignor):
     assert moved > 1000
 
 
-def test_a_member_more_in_a_large_group_moves_no_more_partitions_than_it_gets():
-    """Different subscriptions, 10,000 partitions: what takes Kafka's assignor five seconds."""
+def test_a_new_member_in_a_large_group_moves_only_its_own_share():
+    """Different subscriptions, 10,000 partitions; Kafka's assignor takes five seconds."""
     topology = Topology.of({f"topic{number}": 100 for number in range(100)})
     names = list(topology.index)
     members = {f"member{number}": Member(topics=names[number // 200 * 20 :][:20]) for number in range(999)}

@@ -1,4 +1,7 @@
-"""`sticky` and `cooperative-sticky` where Kafka's own answer is not valid: partitions and members that are not there, and subscriptions that changed."""
+"""`sticky` and `cooperative-sticky` where Kafka's own result is not valid.
+
+Causes are partitions that do not exist, and empty or changed subscriptions.
+"""
 
 import pytest
 from hypothesis import given
@@ -11,7 +14,7 @@ from tests.assignors.test_sticky import BOTH, lists, owning, sticky_data
 
 
 @pytest.mark.oracle
-def test_a_partition_that_its_topic_does_not_have_any_more_is_nobodys(oracle):
+def test_a_partition_that_no_longer_exists_has_no_owner(oracle):
     case = {
         "op": "clientAssign",
         "assignor": "sticky",
@@ -26,8 +29,8 @@ def test_a_partition_that_its_topic_does_not_have_any_more_is_nobodys(oracle):
 
 
 @pytest.mark.oracle
-def test_losing_such_a_partition_counts_as_losing_one(oracle):
-    """Where the loser no longer subscribes to the topic, Kafka goes about balancing differently, and its answer is valid."""
+def test_losing_a_partition_that_no_longer_exists_counts_as_a_loss(oracle):
+    """If the owner no longer subscribes to the topic, Kafka's result is valid."""
     topics = {"t": 6, "u": 5}
     case = {
         "op": "clientAssign",
@@ -43,7 +46,7 @@ def test_losing_such_a_partition_counts_as_losing_one(oracle):
 
 
 @pytest.mark.oracle
-def test_a_member_that_subscribes_to_nothing_gets_nothing(oracle):
+def test_a_member_with_an_empty_subscription_gets_no_partitions(oracle):
     case = {
         "op": "clientAssign",
         "assignor": "sticky",
@@ -55,7 +58,7 @@ def test_a_member_that_subscribes_to_nothing_gets_nothing(oracle):
 
 
 @pytest.mark.oracle
-def test_a_former_owner_gets_nothing_back_that_it_does_not_subscribe_to(oracle):
+def test_a_former_owner_gets_back_only_subscribed_partitions(oracle):
     case = {
         "op": "clientAssign",
         "assignor": "cooperative-sticky",
@@ -72,7 +75,7 @@ def test_a_former_owner_gets_nothing_back_that_it_does_not_subscribe_to(oracle):
 
 
 @pytest.mark.oracle
-def test_a_former_owner_that_takes_no_part_does_not_fail_the_group(oracle):
+def test_a_former_owner_outside_the_balancing_does_not_fail_the_group(oracle):
     case = {
         "op": "clientAssign",
         "assignor": "cooperative-sticky",
@@ -89,7 +92,7 @@ def test_a_former_owner_that_takes_no_part_does_not_fail_the_group(oracle):
     }
 
 
-def test_partitions_that_metadata_lacks_are_not_handed_out():
+def test_partitions_missing_in_metadata_are_not_assigned():
     topology = Topology([Topic(name="t", partitions=3, numbers=[0, 4, 7])])
     for members in (
         {"a": owning("t: t-4 t-2"), "b": Member(topics=["t"])},
@@ -101,13 +104,13 @@ def test_partitions_that_metadata_lacks_are_not_handed_out():
 
 
 @given(groups())
-def test_every_partition_goes_to_one_subscriber_whatever_members_claim(drawn):
+def test_every_partition_goes_to_one_subscriber_for_any_claims(drawn):
     members, topology = drawn
     check_valid(StickyAssignor().assign(members, topology), members, topology)
 
 
 @pytest.mark.oracle
-def test_what_is_held_back_for_members_without_a_subscription_would_never_be_given(oracle):
+def test_no_partition_is_withheld_for_members_with_an_empty_subscription(oracle):
     """Kafka's plan takes partitions from the only subscriber; ours leaves them."""
     case = {
         "op": "clientAssign",
@@ -123,7 +126,7 @@ def test_what_is_held_back_for_members_without_a_subscription_would_never_be_giv
 
 
 @pytest.mark.parametrize("assignor", BOTH.values())
-def test_nobody_and_nothing_are_groups(assignor):
+def test_groups_without_members_or_partitions(assignor):
     assert dict(assignor().assign({}, Topology.of({"t": 3}))) == {}
     assert dict(assignor().assign({"a": Member(topics=["t"])}, Topology.of({}))) == {"a": ()}
     assert dict(assignor().assign({"a": Member(), "b": Member(topics=["t"])}, Topology.of({"t": 0}))) == {

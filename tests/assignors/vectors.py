@@ -1,11 +1,11 @@
-"""Assignments that Kafka's own classes made, as facts in a file: they need no Java. tests/data/README.md says what the lines hold."""
+"""Assignments recorded from Kafka's own classes, which need no Java; see tests/data/README.md."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.assignors.cases import Case, tell_owned
+from tests.assignors.cases import Case, set_owned
 
 __all__ = ["CLIENT", "client_vectors", "server_vector_case", "server_vectors", "vector_case"]
 
@@ -16,17 +16,17 @@ Vector = Mapping[str, Any]
 
 
 def client_vectors(assignor: str) -> list[Vector]:
-    """The vectors of one client-side assignor."""
+    """Return the vectors of one client-side assignor."""
     return [vector for vector in _vectors() if vector["assignor"] == assignor and "homogeneous" not in vector]
 
 
 def server_vectors(assignor: str) -> list[Vector]:
-    """The vectors of one server-side assignor."""
+    """Return the vectors of one server-side assignor."""
     return [vector for vector in _vectors() if vector["assignor"] == assignor and "homogeneous" in vector]
 
 
 def vector_case(vector: Vector) -> Case:
-    """A client-side vector as a line of op `clientAssign`."""
+    """Return a client-side vector as a line of `clientAssign`."""
     consumers: dict[str, Case] = {}
     for member in vector["members"]:
         consumer: Case = {"topics": member["topics"]}
@@ -35,7 +35,7 @@ def vector_case(vector: Vector) -> Case:
         if "instance" in member:
             consumer["groupInstanceId"] = member["instance"]
         if "owned" in member:
-            tell_owned(consumer, vector["assignor"], member["owned"], member["gen"])
+            set_owned(consumer, vector["assignor"], member["owned"], member["gen"])
         consumers[member["id"]] = consumer
     return {
         "op": "clientAssign",
@@ -50,12 +50,12 @@ def vector_case(vector: Vector) -> Case:
 
 
 def server_vector_case(vector: Vector) -> Case:
-    """A server-side vector as a line of op `serverAssign`."""
+    """Return a server-side vector as a line of `serverAssign`."""
     members: dict[str, Case] = {}
     for member in vector["members"]:
-        told = {"instanceId": member.get("instance"), "target": member.get("target")}
+        fields = {"instanceId": member.get("instance"), "target": member.get("target")}
         members[member["id"]] = {"topics": member["topics"]} | {
-            field: value for field, value in told.items() if value is not None
+            field: value for field, value in fields.items() if value is not None
         }
     return {
         "op": "serverAssign",

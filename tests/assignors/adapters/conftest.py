@@ -1,4 +1,4 @@
-"""Both clients, as a fixture."""
+"""A fixture with both clients."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Both clients, for tests that ask their own coordinators without a broker."""
+"""Both clients, for tests of their own coordinators without a broker."""
 
 from quorate.assignors.adapters.protocol import subscription_bytes
 from quorate.codecs.consumer_protocol import decode_subscription
@@ -16,7 +16,7 @@ class Client:
         return getattr(self.adapters, name)
 
 
-def told(data):
+def decoded(data):
     embedded = decode_subscription(data)
     assert embedded.version == 3
     assert embedded.trailing == b""

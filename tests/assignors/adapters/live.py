@@ -1,9 +1,11 @@
-"""Consumers of all kinds in one group, for tests against a real broker: each runs by itself and notes what happens to it.
+"""Consumers of all clients in one group, for tests against a real broker.
+
+Each consumer runs in its own thread and records what happens to it:
 
     with KafkaPython(broker, "g", ["t"], kafka_python.Range()) as one:
         wait_for(lambda: len(one.assigned) == 4)
 
-Tests wait for conditions, never for time to pass.
+Tests wait for conditions, never for a fixed time.
 """
 
 import asyncio
@@ -30,7 +32,7 @@ TP = tuple[str, int]
 
 
 def wait_for(condition: Callable[[], Any], *watched: "Member", limit_s: float = LIMIT_S) -> Any:
-    """Until `condition` holds. Fails at once if one of `watched` ended with an error."""
+    """Wait until `condition` holds. Fails at once if one of `watched` ended with an error."""
     until = time.monotonic() + limit_s
     while True:
         value = condition()
@@ -45,7 +47,7 @@ def wait_for(condition: Callable[[], Any], *watched: "Member", limit_s: float = 
 
 
 class Member:
-    """A consumer in a thread of its own."""
+    """A consumer in its own thread."""
 
     def __init__(self, broker: Broker, group: str, topics: Sequence[str]) -> None:
         self.broker, self.group, self.topics = broker, group, list(topics)
@@ -56,11 +58,11 @@ class Member:
         self.consumer: Any = None
         self._stop = threading.Event()
         self.polls = threading.Event()
-        """Cleared, it does not poll: a consumer that is busy with records."""
+        """Cleared, it does not poll, as if it was processing records."""
         self.polls.set()
         self.ends_within_s: float = LIMIT_S
         self.works_s = 0.0
-        """How long it works on records after each poll."""
+        """The processing time after each poll."""
         self.polled = 0
         self._thread = threading.Thread(target=self._guarded, daemon=True)
 
@@ -87,7 +89,7 @@ class Member:
         return [offset for at, offset, _ in self.records if at == partition]
 
     def revoked(self) -> set[TP]:
-        """Everything that was ever taken from it."""
+        """Return all partitions that were ever revoked from it."""
         return {at for kind, those in self.events if kind == "revoked" for at in those}
 
     def _note(self, kind: str, partitions: Any) -> None:
@@ -145,7 +147,7 @@ class KafkaPython(Member):
                 try:
                     polled = self.consumer.poll(timeout_ms=100)
                 except RetriableError:
-                    continue  # kafka-python's poll() raises what its search for the coordinator met with
+                    continue  # kafka-python's poll() raises errors of the coordinator lookup
                 for at, records in polled.items():
                     now = time.monotonic()
                     self.records += [((at.topic, at.partition), one.offset, now) for one in records]
@@ -156,7 +158,7 @@ class KafkaPython(Member):
 
 
 class Aio(Member):
-    """aiokafka's consumer, in an event loop of its own."""
+    """aiokafka's consumer in its own event loop."""
 
     def __init__(self, broker: Broker, group: str, topics: Sequence[str], *assignors: Any, **config: Any) -> None:
         super().__init__(broker, group, topics)
@@ -208,7 +210,7 @@ class Aio(Member):
 class Java(Member):
     """The Java client's consumer, by tests/assignors/adapters/GroupMember.java.
 
-    `seen`: the subscriptions that it was shown as the leader.
+    `seen`: the subscriptions that it received as the leader.
     """
 
     def __init__(
@@ -272,7 +274,7 @@ class Java(Member):
 
 @functools.cache
 def java_classes() -> Path:
-    """GroupMember, compiled once per run of the tests."""
+    """Compile GroupMember, once per test run."""
     folder = Path(tempfile.mkdtemp(prefix="quorate-java-"))
     atexit.register(shutil.rmtree, folder)
     subprocess.run(["javac", "-cp", f"{LIB}/*", "-d", str(folder), str(JAVA)], check=True, timeout=300)
@@ -295,7 +297,7 @@ def add_partitions(broker: Broker, name: str, total: int) -> None:
 
 @contextmanager
 def produced(broker: Broker, topic: str, partitions: int) -> Iterator[None]:
-    """A record into each partition every 20 ms or so, until the block ends."""
+    """Produce a record to each partition every 20 ms or so, until the block ends."""
     from kafka import KafkaProducer
 
     stop = threading.Event()
@@ -317,5 +319,5 @@ def produced(broker: Broker, topic: str, partitions: int) -> Iterator[None]:
 
 
 def spread(*members: Member) -> list[TP]:
-    """What the members have together, with repeats."""
+    """Return the partitions of all members, with duplicates."""
     return sorted(at for member in members for at in member.assigned)

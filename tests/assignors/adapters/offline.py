@@ -1,6 +1,7 @@
-"""kafka-python's and aiokafka's own coordinators without a broker: metadata is put into them, and they are asked as JoinGroup's answer would ask them.
+"""kafka-python's and aiokafka's own coordinators without a broker.
 
-Both look alike to a test: `OfflineKafkaPython` and `OfflineAio` have the same methods.
+Tests set their metadata and call them as with a JoinGroup response. Both look alike to a test:
+`OfflineKafkaPython` and `OfflineAio` have the same methods.
 """
 
 import asyncio
@@ -90,7 +91,7 @@ class OfflineKafkaPython:
         )
 
     def join(self) -> None:
-        """The part before JoinGroup is sent."""
+        """Run the part before JoinGroup is sent."""
         if not self.coordinator.rejoining:
             generation = self.coordinator._generation
             self.coordinator._net.run(
@@ -114,7 +115,7 @@ class OfflineKafkaPython:
         return bytes(protocols[name or next(iter(protocols))].encode())
 
     def lead(self, name: str, members: Mapping[str, bytes | tuple[str, bytes]]) -> dict[str, list[TP]]:
-        """As the leader, `members` (id → subscription, or instance id and subscription) being what JoinGroup's answer shows."""
+        """Assign as the leader of `members`: id → subscription, or (instance id, subscription)."""
         from kafka.protocol.consumer import JoinGroupResponse
 
         one = JoinGroupResponse.JoinGroupResponseMember
@@ -127,11 +128,11 @@ class OfflineKafkaPython:
             )
             for member, given in members.items()
         ]
-        answer = self.coordinator._perform_assignment(next(iter(members)), name, shown)
-        return {member: assigned(bytes(given.encode())) for member, given in answer.items()}
+        result = self.coordinator._perform_assignment(next(iter(members)), name, shown)
+        return {member: assigned(bytes(given.encode())) for member, given in result.items()}
 
     def complete(self, name: str, partitions: Sequence[TP], generation: int) -> None:
-        """The end of SyncGroup."""
+        """Complete SyncGroup."""
         from kafka.coordinator.base import Generation
 
         self.coordinator._generation = Generation(generation, "m", name)
@@ -145,7 +146,7 @@ class OfflineKafkaPython:
 
 
 class OfflineAio:
-    """An AIOKafkaConsumer's coordinator, in an event loop that runs only while it is asked."""
+    """An AIOKafkaConsumer's coordinator, in an event loop that runs only during calls."""
 
     class Client:
         def __init__(self) -> None:
@@ -184,7 +185,7 @@ class OfflineAio:
                 assignors=list(assignors),
                 enable_auto_commit=False,
             )
-            # The test goes through the rebalance itself.
+            # The test runs the steps of the rebalance itself.
             made._coordination_task.cancel()
             return made
 
@@ -192,7 +193,7 @@ class OfflineAio:
         self.run = self._runner.run
         self._rebalance = CoordinatorGroupRebalance
         self.joined: list[list[tuple[str, bytes]]] = []
-        """The assignors of each JoinGroup that `subscription` sent, with what it said."""
+        """The assignors and subscriptions of each JoinGroup that `subscription` sent."""
 
     def __enter__(self) -> Self:
         return self
@@ -239,7 +240,7 @@ class OfflineAio:
         self._runner.run(update())
 
     def join(self) -> None:
-        """The part before JoinGroup is sent."""
+        """Run the part before JoinGroup is sent."""
 
         async def prepare() -> None:
             if not self.coordinator._performed_join_prepare:
@@ -261,7 +262,7 @@ class OfflineAio:
         return self.coordinator._subscription.subscription.assignment.state_value(TopicPartition(*at))
 
     def subscription(self, name: str | None = None) -> bytes:
-        """What aiokafka sends with JoinGroup, by its own code up to the request."""
+        """Return the subscription that aiokafka's own code sends with JoinGroup."""
         from aiokafka.errors import KafkaError
         from aiokafka.util import create_future
 
@@ -295,8 +296,8 @@ class OfflineAio:
             for name_, given in members.items()
         ]
         response = JoinGroupResponse_v5(0, 0, 1, name, leader, leader, shown)
-        answer = self._runner.run(self.coordinator._perform_assignment(response))
-        return {member: assigned(data) for member, data in answer.items()}
+        result = self._runner.run(self.coordinator._perform_assignment(response))
+        return {member: assigned(data) for member, data in result.items()}
 
     def complete(self, name: str, partitions: Sequence[TP], generation: int) -> None:
         from aiokafka.util import create_future

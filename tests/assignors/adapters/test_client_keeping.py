@@ -1,4 +1,7 @@
-"""Partitions that stay while groups rebalance (KIP-429), and joins that end between polls, by both clients' own coordinators without a broker."""
+"""Cooperative rebalances (KIP-429) and joins between polls, in the clients' own coordinators.
+
+No broker is needed.
+"""
 
 import asyncio
 from types import SimpleNamespace
@@ -14,7 +17,7 @@ from kafka.structs import MemberState
 
 from quorate.assignors.adapters import aiokafka, aiokafka_consumer, kafka_python
 from quorate.assignors.adapters.protocol import assignment_bytes
-from tests.assignors.adapters.coordinators import RACKS, SIX, as_leader, member, told
+from tests.assignors.adapters.coordinators import RACKS, SIX, as_leader, decoded, member
 from tests.assignors.adapters.offline import GROUP, OfflineAio, OfflineKafkaPython
 
 
@@ -22,19 +25,19 @@ class Listener(kafka.ConsumerRebalanceListener, ConsumerRebalanceListener):
     """A rebalance listener for both clients."""
 
     def __init__(self):
-        self.told = []
+        self.decoded = []
 
     def on_partitions_assigned(self, assigned):
-        self.told.append(("assigned", {at.partition for at in assigned}))
+        self.decoded.append(("assigned", {at.partition for at in assigned}))
 
     def on_partitions_revoked(self, revoked):
-        self.told.append(("revoked", {at.partition for at in revoked}))
+        self.decoded.append(("revoked", {at.partition for at in revoked}))
 
     def on_partitions_lost(self, lost):
-        self.told.append(("lost", {at.partition for at in lost}))
+        self.decoded.append(("lost", {at.partition for at in lost}))
 
 
-def test_only_what_moves_is_revoked_and_a_rebalance_follows(client):
+def test_only_moving_partitions_are_revoked_and_a_rebalance_follows(client):
     listener = Listener()
     with client.consumer(client.CooperativeSticky(), listener=listener) as consumer:
         consumer.metadata(RACKS, SIX)
@@ -44,8 +47,8 @@ def test_only_what_moves_is_revoked_and_a_rebalance_follows(client):
         consumer.join()
         consumer.complete("cooperative-sticky", [("t", 1), ("t", 2)], 2)
         assert consumer.rejoins()
-    told = [(kind, those) for kind, those in listener.told if those]
-    assert told == [("assigned", {0, 1}), ("revoked", {0}), ("assigned", {2})]
+    decoded = [(kind, those) for kind, those in listener.decoded if those]
+    assert decoded == [("assigned", {0, 1}), ("revoked", {0}), ("assigned", {2})]
 
 
 def test_kept_partitions_keep_their_positions(client):
@@ -59,22 +62,22 @@ def test_kept_partitions_keep_their_positions(client):
         assert consumer.position(("t", 0)) == 17
 
 
-def test_a_member_that_was_put_out_while_joining_owns_nothing_and_says_so(client):
+def test_a_member_removed_while_joining_loses_its_partitions(client):
     listener = Listener()
     with client.consumer(client.CooperativeSticky(), listener=listener) as consumer:
         consumer.metadata(RACKS, SIX)
         consumer.join()
         consumer.complete("cooperative-sticky", [("t", 0), ("t", 1)], 1)
         consumer.join()
-        consumer.coordinator.reset_generation()  # JoinGroup was answered by UNKNOWN_MEMBER_ID
+        consumer.coordinator.reset_generation()  # as after an UNKNOWN_MEMBER_ID response to JoinGroup
         consumer.join()
-        message = told(consumer.subscription())
+        message = decoded(consumer.subscription())
         assert (message.owned_partitions, message.generation_id) == ((), -1)
         consumer.complete("cooperative-sticky", [("t", 1)], 5)
         assert not consumer.rejoins()
-    lost = [those for kind, those in listener.told if kind in ("lost", "revoked") and those]
+    lost = [those for kind, those in listener.decoded if kind in ("lost", "revoked") and those]
     assert lost == [{0, 1}]
-    assert listener.told[-1] == ("assigned", {1})
+    assert listener.decoded[-1] == ("assigned", {1})
 
 
 def test_a_consumer_with_an_eager_assignor_among_its_own_is_eager(client):
@@ -82,7 +85,7 @@ def test_a_consumer_with_an_eager_assignor_among_its_own_is_eager(client):
         consumer.metadata(RACKS, SIX)
         consumer.subscription()
         consumer.complete("cooperative-sticky", [("t", 0)], 1)
-        assert told(consumer.subscription("cooperative-sticky")).owned_partitions == ()
+        assert decoded(consumer.subscription("cooperative-sticky")).owned_partitions == ()
 
 
 def test_kafka_python_does_not_forget_that_it_is_joining():
@@ -95,14 +98,17 @@ def test_kafka_python_does_not_forget_that_it_is_joining():
         assert consumer.coordinator.need_rejoin()
         consumer.join()
         mine = consumer.lead("range", {"m": member("a")})["m"]
-        assert consumer.coordinator.need_rejoin(), "until the assignment is there"
+        assert consumer.coordinator.need_rejoin(), "until the assignment arrives"
         consumer.complete("range", mine, 2)
         assert not consumer.coordinator.need_rejoin()
 
 
 @pytest.fixture
 def joining():
-    """A coordinator of kafka-python that has joined, and has not polled since; `_join_task` is the test's to set."""
+    """Return a coordinator of kafka-python that joined and has not polled since.
+
+    Tests set `_join_task`.
+    """
     with OfflineKafkaPython(kafka_python.Range()) as consumer:
         consumer.metadata(RACKS, SIX)
         consumer.join()
@@ -111,10 +117,10 @@ def joining():
         coordinator._generation = Generation(3, "m", "range")
         coordinator.state = MemberState.REBALANCING
 
-        async def anew():
-            raise NotImplementedError("JoinGroup is sent anew")
+        async def rejoin():
+            raise NotImplementedError("JoinGroup is sent again")
 
-        coordinator._do_join_and_sync_async = anew
+        coordinator._do_join_and_sync_async = rejoin
         yield coordinator
 
 
@@ -123,9 +129,9 @@ def assigned_to(coordinator):
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 100, None])
-def test_kafka_python_keeps_a_join_that_ended_between_two_polls(joining, timeout_ms):
-    # By itself it joins anew, as a leader by another rebalance, and members that work longer than
-    # they poll do so for ever.
+def test_kafka_python_keeps_a_join_that_finished_between_two_polls(joining, timeout_ms):
+    # kafka-python alone repeats the join, as a leader by another rebalance. Members that process
+    # longer than they poll repeat it for ever.
     joining._join_task = Future().success(assignment_bytes([("t", 1), ("t", 4)]))
     assert joining.ensure_active_group(timeout_ms)
     assert assigned_to(joining) == [1, 4]
@@ -134,7 +140,7 @@ def test_kafka_python_keeps_a_join_that_ended_between_two_polls(joining, timeout
 
 
 @pytest.mark.parametrize("error", [GroupAuthorizationFailedError("g"), ZeroDivisionError()], ids=repr)
-def test_kafka_python_hears_once_of_an_error_that_ended_a_join_between_two_polls(joining, error):
+def test_kafka_python_raises_an_error_of_a_finished_join_once(joining, error):
     joining._join_task = Future().failure(error)
     with pytest.raises(type(error)):
         joining.ensure_active_group(100)
@@ -142,7 +148,7 @@ def test_kafka_python_hears_once_of_an_error_that_ended_a_join_between_two_polls
         joining.ensure_active_group(100)
 
 
-def test_kafka_python_forgets_a_join_if_it_was_put_out_since(joining):
+def test_kafka_python_discards_a_finished_join_if_it_was_removed_since(joining):
     joining._join_task = Future().success(assignment_bytes([("t", 1)]))
     joining._generation = Generation(-1, "", None)
     joining.state = MemberState.UNJOINED
@@ -151,21 +157,21 @@ def test_kafka_python_forgets_a_join_if_it_was_put_out_since(joining):
     assert assigned_to(joining) == []
 
 
-def test_kafka_python_joins_anew_if_it_was_put_out_between_joining_and_its_assignment(joining):
-    # The answer to an older commit or heartbeat does that. By itself kafka-python fails poll(): the
-    # assignor's name is not that of no generation.
-    answer = SimpleNamespace(error_code=0, protocol_type="consumer", protocol_name="range", assignment=b"")
-    assert joining._process_sync_group_response(answer, 0) == b""
+def test_kafka_python_rejoins_if_it_was_removed_between_join_and_sync(joining):
+    # The response to an older commit or heartbeat causes that. kafka-python alone fails poll(): the
+    # assignor's name differs from that of no generation.
+    result = SimpleNamespace(error_code=0, protocol_type="consumer", protocol_name="range", assignment=b"")
+    assert joining._process_sync_group_response(result, 0) == b""
     joining.reset_generation()
     with pytest.raises(RebalanceInProgressError):
-        joining._process_sync_group_response(answer, 0)
+        joining._process_sync_group_response(result, 0)
     assert joining.need_rejoin()
 
 
 @pytest.mark.parametrize("until", ["poll", "another join", "close"])
 def test_kafka_python_sends_heartbeats_from_the_end_of_a_join_to_the_next_poll(joining, until):
-    # By itself it does not, and a cooperative consumer that works on records for longer than its
-    # session timeout is put out.
+    # kafka-python alone does not, and a cooperative consumer that processes records for longer than
+    # its session timeout is removed.
     sent = []
 
     async def heartbeat():
@@ -189,9 +195,9 @@ def test_kafka_python_sends_heartbeats_from_the_end_of_a_join_to_the_next_poll(j
                 await joining._manager.send(JoinGroupRequest(), node_id=1)
             case "close":
                 joining._heartbeat_closed = True
-        told = len(sent)
+        decoded = len(sent)
         await joining._net.sleep(0.03)
-        assert len(sent) == told
+        assert len(sent) == decoded
 
     joining.config["heartbeat_interval_ms"] = 1
     joining._send_heartbeat_request = heartbeat
@@ -201,7 +207,7 @@ def test_kafka_python_sends_heartbeats_from_the_end_of_a_join_to_the_next_poll(j
 
 
 def commits(consumer, monkeypatch):
-    """The partitions of every commit that is sent; auto-commit is on."""
+    """Record the partitions of every commit that is sent; auto-commit is on."""
     sent = []
     coordinator = consumer.coordinator
     if isinstance(consumer, OfflineAio):
@@ -226,9 +232,9 @@ def commits(consumer, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["Range", "CooperativeSticky"])
-def test_offsets_of_a_topic_that_was_deleted_hold_up_no_rebalance(client, name, monkeypatch):
-    # By itself aiokafka tries to commit them for ever, and kafka-python until its request times
-    # out: the group waits for it.
+def test_offsets_of_a_deleted_topic_do_not_delay_a_rebalance(client, name, monkeypatch):
+    # aiokafka alone retries these commits for ever, and kafka-python until its request timeout,
+    # while the group waits.
     with client.consumer(getattr(client, name)(), topics=["t", "u"]) as consumer:
         consumer.metadata(RACKS, {**SIX, "u": {0: [1]}})
         consumer.join()
@@ -242,7 +248,7 @@ def test_offsets_of_a_topic_that_was_deleted_hold_up_no_rebalance(client, name, 
         assert sent == [{("t", 1)}]
 
 
-def test_aiokafka_gives_up_a_last_commit_that_nobody_answers(monkeypatch, caplog):
+def test_aiokafka_gives_up_a_last_commit_without_a_response(monkeypatch, caplog):
     async def never(assignment, offsets):
         await asyncio.get_running_loop().create_future()
 
@@ -258,7 +264,7 @@ def test_aiokafka_gives_up_a_last_commit_that_nobody_answers(monkeypatch, caplog
     assert f"group {GROUP}: offsets of t-1 could not be committed within 20 ms" in caplog.text
 
 
-def test_an_aiokafka_consumer_that_assigns_by_hand_after_a_group_is_left_alone():
+def test_a_manual_assignment_after_leaving_a_group_is_kept_in_aiokafka():
     with OfflineAio(aiokafka.CooperativeSticky()) as consumer:
         consumer.metadata(RACKS, SIX)
         consumer.join()
@@ -268,7 +274,7 @@ def test_an_aiokafka_consumer_that_assigns_by_hand_after_a_group_is_left_alone()
         async def by_hand():
             state.unsubscribe()
             state.assign_from_user([TopicPartition("t", 5)])
-            consumer.coordinator.reset_generation()  # as leaving the group ends
+            consumer.coordinator.reset_generation()  # as at the end of leaving the group
 
         consumer.run(by_hand())
         assert state.assigned_partitions() == {TopicPartition("t", 5)}

@@ -1,4 +1,4 @@
-"""What members say when they join, by both clients' own coordinators without a broker."""
+"""The subscriptions that members send, from both clients' own coordinators without a broker."""
 
 import pytest
 from aiokafka.errors import KafkaConfigurationError
@@ -8,14 +8,14 @@ from quorate.assignors import server_assignor
 from quorate.assignors.adapters import aiokafka, kafka_python
 from quorate.assignors.adapters.compatibility import UnsupportedClientError
 from quorate.assignors.range import RangeAssignor
-from tests.assignors.adapters.coordinators import RACKS, SIX, told
+from tests.assignors.adapters.coordinators import RACKS, SIX, decoded
 from tests.assignors.adapters.offline import OfflineAio, OfflineKafkaPython
 
 
 @pytest.mark.parametrize("name", ["Range", "RoundRobin", "Sticky", "CooperativeSticky", "LagAware"])
-def test_a_member_says_where_it_is(client, name):
+def test_a_member_sends_its_rack(client, name):
     with client.consumer(getattr(client, name)(client_rack="a"), topics=["u", "t"]) as consumer:
-        message = told(consumer.subscription())
+        message = decoded(consumer.subscription())
         assert message.topics == ("t", "u")
         assert message.rack_id == "a"
         assert message.generation_id == -1
@@ -24,24 +24,24 @@ def test_a_member_says_where_it_is(client, name):
 
 def test_an_empty_rack_is_no_rack(client):
     with client.consumer(client.Range(client_rack="")) as consumer:
-        assert told(consumer.subscription()).rack_id is None
+        assert decoded(consumer.subscription()).rack_id is None
 
 
-def test_an_eager_member_says_its_generation_and_owns_nothing(client):
+def test_an_eager_member_sends_its_generation_and_no_owned_partitions(client):
     with client.consumer(client.Range()) as consumer:
         consumer.metadata(RACKS, SIX)
         consumer.subscription()
         consumer.complete("range", [("t", 1)], 5)
-        message = told(consumer.subscription())
+        message = decoded(consumer.subscription())
         assert (message.generation_id, message.owned_partitions, message.user_data) == (5, (), None)
 
 
-def test_a_sticky_member_says_in_its_user_data_what_it_had(client, oracle):
+def test_a_sticky_member_sends_its_last_assignment_as_user_data(client, oracle):
     with client.consumer(client.Sticky(), topics=["t", "u"]) as consumer:
         consumer.metadata(RACKS, {**SIX, "u": {0: [1]}})
-        assert told(consumer.subscription()).user_data is None
+        assert decoded(consumer.subscription()).user_data is None
         consumer.complete("sticky", [("t", 4), ("t", 1), ("u", 0)], 5)
-        message = told(consumer.subscription())
+        message = decoded(consumer.subscription())
         assert message.owned_partitions == ()
         java = oracle.call(
             "stickyUserData",
@@ -52,29 +52,29 @@ def test_a_sticky_member_says_in_its_user_data_what_it_had(client, oracle):
         assert message.user_data.hex() == java["hex"]
 
 
-def test_a_cooperative_member_says_what_it_keeps(client, oracle):
+def test_a_cooperative_member_sends_its_owned_partitions(client, oracle):
     with client.consumer(client.CooperativeSticky(client_rack="a")) as consumer:
         consumer.metadata(RACKS, SIX)
-        assert told(consumer.subscription()).user_data.hex() == "ffffffff"
+        assert decoded(consumer.subscription()).user_data.hex() == "ffffffff"
         consumer.complete("cooperative-sticky", [("t", 4), ("t", 1)], 5)
         data = consumer.subscription()
-        assert told(data).user_data.hex() == "00000005"
+        assert decoded(data).user_data.hex() == "00000005"
         java = oracle.call("subscription", hex=data.hex())
         assert (java["version"], java["remaining"]) == (3, 0)
         assert java["value"]["ownedPartitions"] == [{"topic": "t", "partitions": [1, 4]}]
         assert (java["value"]["generationId"], java["value"]["rackId"]) == (5, "a")
 
 
-def test_a_member_with_an_assignor_that_java_lacks_says_what_it_had(client):
+def test_an_eager_member_of_our_assignors_sends_its_last_assignment(client):
     with client.consumer(client.LagAware()) as consumer:
         consumer.metadata(RACKS, SIX)
         consumer.subscription()
         consumer.complete("lag-aware", [("t", 4), ("t", 1)], 5)
-        [owned] = told(consumer.subscription()).owned_partitions
+        [owned] = decoded(consumer.subscription()).owned_partitions
         assert (owned.topic, owned.partitions) == ("t", (1, 4))
 
 
-def test_consumers_with_the_same_instance_share_nothing(
+def test_consumers_with_the_same_assignor_instance_share_no_state(
     client,
 ):  # in aiokafka's own sticky assignor they do: its issues #1175, #1176
     shared = client.CooperativeSticky(client_rack="a")
@@ -84,12 +84,12 @@ def test_consumers_with_the_same_instance_share_nothing(
             consumer.subscription()
         one.complete("cooperative-sticky", [("t", 0)], 3)
         two.complete("cooperative-sticky", [("t", 1)], 7)
-        first, second = told(one.subscription()), told(two.subscription())
+        first, second = decoded(one.subscription()), decoded(two.subscription())
         assert (first.owned_partitions[0].partitions, first.generation_id) == ((0,), 3)
         assert (second.owned_partitions[0].partitions, second.generation_id) == ((1,), 7)
 
 
-def test_two_racks_for_one_consumer_are_refused(client):
+def test_two_racks_for_one_consumer_are_rejected(client):
     with (
         pytest.raises(Exception, match="'a' and 'b'; give one rack, once"),
         client.consumer(client.Range(client_rack="a"), client.RoundRobin(client_rack="b")) as consumer,
@@ -97,7 +97,7 @@ def test_two_racks_for_one_consumer_are_refused(client):
         consumer.subscription()
 
 
-def test_two_assignors_of_one_name_are_refused(client):
+def test_two_assignors_with_one_name_are_rejected(client):
     for two in ([client.Range(client_rack="a"), client.Range()], [client.Adapter(RangeAssignor()), client.Range()]):
         with (
             pytest.raises(Exception, match=r"2 assignors of one consumer are called 'range'.*; give each once"),
@@ -130,8 +130,8 @@ def test_a_coordinator_that_does_not_call_supported_protocols_is_rejected(monkey
 
 
 def test_aiokafka_joins_once_with_all_assignors():
-    # By itself it sends a JoinGroup for each, the first with one assignor, the second with two: a
-    # rebalance each.
+    # aiokafka alone sends a JoinGroup for each, the first with one assignor, the second with two.
+    # Each is a rebalance.
     with OfflineAio(aiokafka.CooperativeSticky(), aiokafka.Range(), aiokafka.Sticky()) as consumer:
         consumer.subscription("range")
         assert [[name for name, _ in one] for one in consumer.joined] == [["cooperative-sticky", "range", "sticky"]]

@@ -1,4 +1,4 @@
-"""A client that renames what an adapter uses is refused at import, by the name that it lacks; and everything private that is used is among what is checked."""
+"""An adapter rejects a client that lacks a name it uses, and checks all private names it uses."""
 
 import ast
 import inspect
@@ -133,7 +133,8 @@ def names_of(cls):
     [
         (
             "kafka_python",
-            "from kafka.coordinator.consumer import ConsumerCoordinator as C; C._assign = C._perform_assignment; del C._perform_assignment",
+            "from kafka.coordinator.consumer import ConsumerCoordinator as C; "
+            "C._assign = C._perform_assignment; del C._perform_assignment",
             "does not support kafka-python 3.",
         ),
         (
@@ -153,11 +154,11 @@ def names_of(cls):
         ),
     ],
 )
-def test_importing_the_adapter_of_an_unsupported_client_fails(client, setup, told):
+def test_importing_the_adapter_of_an_unsupported_client_fails(client, setup, message):
     code = f"{setup}\nfrom quorate.assignors.adapters import {client}"
     ended = subprocess.run(
         [sys.executable, "-P", "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
     )
     last = ended.stderr.strip().splitlines()[-1]
-    assert told in last
+    assert message in last
     assert "; it was written for" in last

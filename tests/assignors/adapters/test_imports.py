@@ -1,4 +1,4 @@
-"""Who uses assignors needs no Kafka client, and who uses an adapter only its own."""
+"""Assignors need no Kafka client, and each adapter only its own."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ def test_assignors_need_no_client():
     assert ended.stdout.strip() == "[]", ended.stderr
 
 
-def test_the_adapter_of_one_client_needs_not_the_other():
+def test_each_adapter_works_without_the_other_client():
     ended = run(
         "import sys; sys.modules['aiokafka'] = None; from quorate.assignors.adapters import kafka_python; print('ok')"
     )

@@ -1,4 +1,4 @@
-"""The leader's safety net, whatever an assignor answers: `keep_and_spread` and `hold_back`."""
+"""The leader's fallback for any assignor: `keep_and_spread` and `hold_back`."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ PARTITIONS = [("t", number) for number in range(5)] + [("u", number) for number 
 
 @st.composite
 def groups(draw):
-    """Up to five members, with claims that contradict each other."""
+    """Draw up to five members with conflicting claims."""
     members = {
         f"m{number}": Member(
             topics=draw(st.lists(st.sampled_from(["t", "u", "nowhere"]), unique=True)),
@@ -27,7 +27,7 @@ def groups(draw):
 
 
 def newest_claims(group):
-    """Partition → members whose claim is of the highest generation, spelled out."""
+    """Return partition → members with the claim of the highest generation, computed plainly."""
     claims = {}
     for member_id, member in group.members.items():
         for at in member.owned:
@@ -46,7 +46,7 @@ def owners(assignment):
 
 
 @given(groups())
-def test_who_keeps_keeps_and_the_rest_goes_to_who_subscribes(group):
+def test_kept_partitions_stay_and_others_go_to_subscribers(group):
     given_to = owners(leader.keep_and_spread(group))
     claims = newest_claims(group)
     for number in range(int(TOPOLOGY.first[-1])):
@@ -62,7 +62,7 @@ def test_who_keeps_keeps_and_the_rest_goes_to_who_subscribes(group):
 
 
 @given(groups())
-def test_nothing_is_left_with_a_member_that_has_two_more_than_another_could(group):
+def test_free_partitions_are_spread_evenly(group):
     fresh = GroupSpec(
         {who: Member(topics=member.topics) for who, member in group.members.items() if member.topics == ["t"]}, TOPOLOGY
     )
@@ -71,13 +71,13 @@ def test_nothing_is_left_with_a_member_that_has_two_more_than_another_could(grou
 
 
 @given(groups(), st.data())
-def test_nothing_is_given_to_one_while_another_has_it(group, data):
+def test_no_partition_is_assigned_while_another_member_owns_it(group, data):
     if not len(group):
         return
     numbers = data.draw(st.lists(st.integers(0, 6), unique=True))
     to = [data.draw(st.integers(0, len(group) - 1)) for _ in numbers]
-    answer = Assignment.from_owners(TOPOLOGY, group.member_ids, np.array(numbers, np.int64), np.array(to, np.int64))
-    before, after, claims = owners(answer), owners(leader.hold_back(answer, group)), newest_claims(group)
+    result = Assignment.from_owners(TOPOLOGY, group.member_ids, np.array(numbers, np.int64), np.array(to, np.int64))
+    before, after, claims = owners(result), owners(leader.hold_back(result, group)), newest_claims(group)
     assert after == {at: who for at, who in before.items() if claims.get(at, [who]) == [who]}
 
 
@@ -93,8 +93,8 @@ def test_a_failing_assignor_leaves_kept_partitions_where_they_are(cooperative):
         "m1": Member(topics=["t"], owned=[("t", 0), ("t", 1), ("t", 2)], generation=3),
         "m2": Member(topics=["t"]),
     }
-    answer = leader.assign(Fails(), members, TOPOLOGY, group="g", cooperative=cooperative)
-    assert {who: [at.partition for at in answer[who]] for who in answer} == {"m1": [0, 1, 2], "m2": [3]}
+    result = leader.assign(Fails(), members, TOPOLOGY, group="g", cooperative=cooperative)
+    assert {who: [at.partition for at in result[who]] for who in result} == {"m1": [0, 1, 2], "m2": [3]}
 
 
 def test_an_assignor_error_is_logged_in_one_line(caplog):
@@ -104,8 +104,8 @@ def test_an_assignor_error_is_logged_in_one_line(caplog):
         def assign_group(self, group):
             raise AssignorError("topic t has no id: give it one")
 
-    answer = leader.assign(Fails(), {"m": Member(topics=["t"])}, TOPOLOGY, group="g")
-    assert len(answer["m"]) == 4
+    result = leader.assign(Fails(), {"m": Member(topics=["t"])}, TOPOLOGY, group="g")
+    assert len(result["m"]) == 4
     [record] = caplog.records
     assert "group g: assignor fails" in record.message
     assert "failed: topic t has no id: give it one." in record.message
@@ -122,20 +122,20 @@ def test_an_assignor_error_is_logged_in_one_line(caplog):
         ([[0]], "it is for other members or another topology"),
     ],
 )
-def test_answers_that_are_none_are_told(lists, fault, caplog):
-    class Answers(Assignor):
+def test_invalid_assignments_are_logged(lists, fault, caplog):
+    class Fixed(Assignor):
         name = "answers"
 
         def assign_group(self, group):
             return Assignment.from_lists(group.topology, group.member_ids[: len(lists)], lists)
 
     members = {"m1": Member(topics=["t", "u"]), "m2": Member(topics=["t"])}
-    answer = leader.assign(Answers(), members, TOPOLOGY, group="g")
-    assert sorted(answer.partitions.tolist()) == list(range(7))
+    result = leader.assign(Fixed(), members, TOPOLOGY, group="g")
+    assert sorted(result.partitions.tolist()) == list(range(7))
     assert f"is not valid: {fault}" in caplog.text
 
 
-def test_large_groups_are_spread_at_once():
+def test_large_groups_are_spread_fast():
     members = {f"m{number}": Member(topics=["t"]) for number in range(2_000)}
     group = GroupSpec(members, Topology.of({"t": 40_000}))
     assert set(leader.keep_and_spread(group).counts.tolist()) == {20}

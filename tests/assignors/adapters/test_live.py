@@ -1,4 +1,4 @@
-"""Consumers of kafka-python and aiokafka with our assignors, among themselves and with Java's, on a real broker."""
+"""kafka-python and aiokafka with our assignors, also together with Java's, on a real broker."""
 
 import logging
 from contextlib import ExitStack, closing
@@ -33,7 +33,7 @@ class Client:
         self.kind, self.adapters = member, adapters
 
     def member(self, broker, topic, assignor, *, rack=None, **config):
-        """A consumer of the group that has the topic's name. `assignor`: a name in the adapters."""
+        """Create a consumer of the group with the topic's name. `assignor`: an adapter's name."""
         if self.adapters is aiokafka and rack:
             config |= aiokafka.options(getattr(aiokafka, assignor)(), client_rack=rack)
             return Aio(broker, topic, [topic], **config)
@@ -52,7 +52,7 @@ def client(request):
 
 @pytest.fixture
 def topic(broker, request):
-    """A topic of six partitions, named after the test."""
+    """Create a topic of six partitions, named after the test."""
     name = request.node.name.replace("[", "-").replace("]", "")
     create_topic(broker, name, 6)
     return name
@@ -72,7 +72,7 @@ def test_members_share_a_topic(broker, topic, client, assignor):
         wait_for(lambda: len(one.assigned) == 6, one)
 
 
-def test_cooperative_members_read_on_and_give_up_only_what_moves(broker, topic, client):
+def test_cooperative_members_keep_reading_and_revoke_only_what_moves(broker, topic, client):
     with client.member(broker, topic, "CooperativeSticky") as one, produced(broker, topic, 6):
         wait_for(lambda: len({at for at, _, _ in one.records}) == 6, one)
         with client.member(broker, topic, "CooperativeSticky") as two:
@@ -86,7 +86,7 @@ def test_cooperative_members_read_on_and_give_up_only_what_moves(broker, topic, 
             assert offsets == list(range(len(offsets))), "read on without a gap, a repeat or a reset"
 
 
-def test_a_cooperative_member_reads_on_while_others_take_their_time(broker, topic, client):
+def test_a_cooperative_member_keeps_reading_while_others_join_slowly(broker, topic, client):
     with (
         client.member(broker, topic, "CooperativeSticky") as one,
         CLIENTS["kafka-python"].member(broker, topic, "CooperativeSticky") as slow,
@@ -95,7 +95,7 @@ def test_a_cooperative_member_reads_on_while_others_take_their_time(broker, topi
         wait_for(lambda: len(one.assigned) == len(slow.assigned) == 3, one, slow)
         slow.polls.clear()
         with client.member(broker, topic, "CooperativeSticky") as new:
-            # The group waits for the slow one to join, and `one` does in the meantime.
+            # The group waits for the slow one to join; meanwhile `one` has joined.
             wait_for(lambda: joining(one), one)
             before = len(one.records)
             wait_for(lambda: {at for at, _, _ in one.records[before:]} == one.assigned, one, new)
@@ -108,14 +108,14 @@ def test_a_cooperative_member_reads_on_while_others_take_their_time(broker, topi
 
 
 def joining(member):
-    """Whether JoinGroup has been sent and not yet been answered."""
+    """Return whether JoinGroup was sent without a response yet."""
     if isinstance(member, Aio):
         return member.consumer._coordinator._performed_join_prepare
     return member.consumer._coordinator.rebalance_in_progress()
 
 
 @pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
-def test_members_that_work_longer_than_they_poll_come_to_rest(broker, topic, client, assignor):
+def test_members_that_process_longer_than_they_poll_become_stable(broker, topic, client, assignor):
     members = [client.member(broker, topic, assignor, heartbeat_interval_ms=300) for _ in range(3)]
     with ExitStack() as stack:
         for number, member in enumerate(members):
@@ -161,7 +161,7 @@ def test_a_group_moves_from_an_eager_to_a_cooperative_assignor_by_restarts(broke
 
 
 @pytest.mark.parametrize("assignor", ["Sticky", "CooperativeSticky"])
-def test_a_java_leader_reads_what_our_member_says(broker, topic, client, assignor):
+def test_a_java_leader_reads_our_subscription(broker, topic, client, assignor):
     with Java(broker, topic, [topic], assignor, rack="a") as java:
         wait_for(lambda: len(java.assigned) == 6, java)
         with client.member(broker, topic, assignor, rack="b", group_instance_id="i") as ours:
@@ -173,7 +173,7 @@ def test_a_java_leader_reads_what_our_member_says(broker, topic, client, assigno
 
 
 @pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
-def test_a_java_follower_gets_what_our_leader_gives(broker, topic, client, assignor):
+def test_a_java_follower_gets_our_leaders_assignment(broker, topic, client, assignor):
     with client.member(broker, topic, assignor, rack="b") as ours:
         wait_for(lambda: len(ours.assigned) == 6, ours)
         with Java(broker, topic, [topic], assignor, rack="a") as java:
@@ -207,8 +207,11 @@ def test_a_bounced_static_member_keeps_its_partitions_without_a_rebalance(broker
             assert len(other.events) == events
 
 
-def test_a_static_leader_that_was_restarted_watches_the_topics_of_the_group(broker, topic, client):
-    """KIP-814: by an older JoinGroup a client takes itself for a follower, and new partitions are nobody's until somebody else comes or goes."""
+def test_a_restarted_static_leader_watches_the_topics_of_the_group(broker, topic, client):
+    """KIP-814: with an older JoinGroup the client believes it is a follower.
+
+    New partitions then have no owner until another member joins or leaves.
+    """
     others = f"{topic}-others"
     create_topic(broker, others, 2)
     static = {"assignor": "Range", "session_timeout_ms": 30000}
@@ -220,14 +223,14 @@ def test_a_static_leader_that_was_restarted_watches_the_topics_of_the_group(brok
         first.close()
         with client.member(broker, topic, group_instance_id="one", **static) as again:
             wait_for(lambda: len(again.assigned) == 3, again, other)
-            assert len(other.events) == events, "nothing is assigned anew"
+            assert len(other.events) == events, "no rebalance followed"
             add_partitions(broker, topic, 8)
             wait_for(lambda: len(again.assigned) == 4 and len(other.assigned) == 6, again, other)
-            add_partitions(broker, others, 3)  # which only the other one reads
+            add_partitions(broker, others, 3)  # only the other member subscribes to it
             wait_for(lambda: len(other.assigned) == 7, again, other)
 
 
-def test_a_member_gets_topics_of_its_own_by_the_rebalance_that_it_brings(broker, topic, client, caplog):
+def test_a_new_member_gets_its_own_topics_in_its_first_rebalance(broker, topic, client, caplog):
     own = f"{topic}-own"
     create_topic(broker, own, 2)
     with client.member(broker, topic, "Range") as leader:
@@ -251,7 +254,7 @@ def generation(member):
     return coordinator.generation if isinstance(member, Aio) else coordinator._generation.generation_id
 
 
-def test_a_duplicate_instance_puts_the_first_one_out_and_tells_it_why(broker, topic, client):
+def test_a_duplicate_instance_id_fences_the_first_member(broker, topic, client):
     with client.member(broker, topic, "Range", group_instance_id="i") as first:
         wait_for(lambda: len(first.assigned) == 6, first)
         with client.member(broker, topic, "Range", group_instance_id="i") as second:
@@ -260,9 +263,8 @@ def test_a_duplicate_instance_puts_the_first_one_out_and_tells_it_why(broker, to
             wait_for(lambda: len(second.assigned) == 6, second)
 
 
-def test_a_commit_tells_of_a_duplicate_as_a_heartbeat_does(broker, topic, client):
-    # Heartbeats are rare: the first one hears of it by a commit, and must not take it for a reason
-    # to join again.
+def test_a_commit_reports_fencing_like_a_heartbeat(broker, topic, client):
+    # Heartbeats are rare: the first consumer is fenced in a commit response, and must not rejoin.
     quiet = {"group_instance_id": "i", "heartbeat_interval_ms": 5000, "session_timeout_ms": 30000}
     commits = {"enable_auto_commit": True, "auto_commit_interval_ms": 100}
     with client.member(broker, topic, "Range", **quiet, **commits) as first, produced(broker, topic, 6):
@@ -296,7 +298,7 @@ def test_kafka_python_is_given_the_rack_once(broker, to_consumer, to_assignor):
         assert consumer._fetcher.config["client_rack"] == "a", "it reads from replicas in its rack, too"
 
 
-def test_kafka_python_refuses_two_racks_for_one_consumer(broker):
+def test_kafka_python_rejects_two_racks_for_one_consumer(broker):
     with pytest.raises(KafkaConfigurationError, match="has the racks 'b' and 'a'; give one rack"):
         KafkaConsumer(
             bootstrap_servers=broker.bootstrap_servers,
@@ -319,12 +321,12 @@ def test_aiokafka_is_given_the_rack_once(broker, topic, to_consumer, to_assignor
 
 
 def racks_of(member):
-    """What an aiokafka consumer tells the group, and what it tells brokers that it reads from (KIP-392)."""
+    """Return an aiokafka consumer's racks: in its subscription, and in its fetches (KIP-392)."""
     consumer = member.consumer
     return consumer._coordinator._assignors[0].membership.rack, consumer._fetcher._client_rack
 
 
-def test_aiokafka_refuses_two_racks_for_one_consumer(broker, topic):
+def test_aiokafka_rejects_two_racks_for_one_consumer(broker, topic):
     with Aio(broker, topic, [topic], aiokafka.Range(client_rack="a"), client_rack="b") as member:
         wait_for(lambda: member.error)
     assert isinstance(member.error, AioConfigurationError)
@@ -344,5 +346,8 @@ def test_leaders_rebalance_when_a_broker_moves_to_another_rack(caplog):
             own.change(broker_rack="b")
             own.start()
             for name in CLIENTS:
-                text = f"group {name}: the leader rejoins because the racks of partitions changed (KIP-881): {name}-0 was in the racks a and is now in b"
+                text = (
+                    f"group {name}: the leader rejoins because the racks of partitions changed (KIP-881): "
+                    f"{name}-0 was in the racks a and is now in b"
+                )
                 wait_for(lambda text=text: text in caplog.text, *members, limit_s=60)

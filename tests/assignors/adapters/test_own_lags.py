@@ -1,5 +1,6 @@
-"""`LagAware()` alone: lags are read by the consumer's own connections, with its group, security and reset policy (KIP-169), and nothing that goes wrong there
-holds up a group.
+"""`LagAware()` without a source: the consumer's own connections read the lags (KIP-169).
+
+They use its group, security and reset policy, and failures do not delay a group.
 """
 
 import asyncio
@@ -25,10 +26,11 @@ from tests.assignors.adapters.live import Aio, KafkaPython, wait_for
 CLIENTS = {"kafka-python": (KafkaPython, kafka_python), "aiokafka": (Aio, aiokafka)}
 
 WRITTEN = [9, 5, 4, 1]
-"""Records of each partition; of partition 2 an offset is committed, 0."""
+"""Records of each partition; partition 2 has a committed offset, 0."""
 BY_EARLIEST = {frozenset({0, 3}), frozenset({1, 2})}
-"""Partitions by decreasing lag go to who has the fewest partitions, then to who has the least lag:
-9 | 5, then 4 to the second, 1 to the first.
+"""Partitions by decreasing lag go to the member with fewer partitions, then with less lag.
+
+So 9 | 5, then 4 to the second, 1 to the first.
 """
 BY_LATEST = {frozenset({2, 3}), frozenset({0, 1})}
 """Lags 0, 0, 4 and 0: 4 | 0, then 0 to the second, 0 to the first."""
@@ -54,7 +56,7 @@ def client(request: pytest.FixtureRequest) -> str:
 
 
 def lagging(kafka: EmbeddedCluster, topic: str) -> str:
-    """A topic whose partitions have records, and of which its group has read some."""
+    """Create a topic with records, of which its group has read some."""
     kafka.create_topic(topic, partitions=4)
     with closing(KafkaProducer(**kafka.client_config)) as producer:
         for partition, count in enumerate(WRITTEN):
@@ -78,7 +80,7 @@ def login(kafka: EmbeddedCluster, client: str) -> dict[str, Any]:
 
 
 def pair(kafka: EmbeddedCluster, topic: str, client: str, stack: ExitStack, **config: Any) -> set[frozenset[int]]:
-    """What two consumers of the client get. `lags`: given to the assignor."""
+    """Return the assignments of two consumers. `lags`: given to the assignor."""
     kind, adapters = CLIENTS[client]
     options = {"lags": config.pop("lags")} if "lags" in config else {}
     config = {"auto_offset_reset": "earliest", **login(kafka, client), **config}
@@ -99,14 +101,14 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_the_leader_reads_lags_as_its_consumer_reads_records(
     secured: EmbeddedCluster, client: str, reset: str, expected: set[frozenset[int]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Issue 14: `LagAware()` alone read nothing, and did not say so."""
+    """Regression test for issue 14: `LagAware()` alone read nothing, without a warning."""
     topic = lagging(secured, f"own-{client}-{reset}")
     with ExitStack() as stack:
         assert pair(secured, topic, client, stack, auto_offset_reset=reset) == expected
     assert warnings(caplog) == []
 
 
-def test_lags_that_are_given_count_instead(plain: EmbeddedCluster, client: str) -> None:
+def test_given_lags_are_used_instead(plain: EmbeddedCluster, client: str) -> None:
     topic = lagging(plain, f"given-{client}")
     with ExitStack() as stack:
         assert pair(plain, topic, client, stack, lags={}) == BY_NUMBER
@@ -122,14 +124,14 @@ def test_lags_that_are_given_count_instead(plain: EmbeddedCluster, client: str) 
         ("ListOffsets", ErrorCode.TOPIC_AUTHORIZATION_FAILED, "TopicAuthorizationFailedError"),
     ],
 )
-def test_a_leader_that_may_not_read_lags_says_so_once(
+def test_a_leader_without_permission_to_read_lags_warns_once(
     plain: EmbeddedCluster, client: str, api: str, code: ErrorCode, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = lagging(plain, f"forbidden-{client}-{api}")
     kind, adapters = CLIENTS[client]
 
     def forbid() -> None:
-        """The leader's next request, which is that for lags: what it asks to read records comes after it."""
+        """Fail the leader's next request, the one for lags, before its fetches."""
         plain.faults.add(Error(code), api=api, client_id="leader", times=1)
 
     def member(name: str) -> Any:
@@ -148,10 +150,10 @@ def test_a_leader_that_may_not_read_lags_says_so_once(
     assert "DESCRIBE on its topics" in said[0]
 
 
-def test_a_broker_that_does_not_answer_holds_up_the_rebalance_for_a_bounded_time(
+def test_a_broker_that_does_not_respond_delays_the_rebalance_up_to_the_limit(
     plain: EmbeddedCluster, client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """For a third of the session timeout, after which lags are given up; the requests for them never have a response."""
+    """Lags are given up after a third of the session timeout; their requests get no response."""
     topic = lagging(plain, f"silent-{client}")
     kind, adapters = CLIENTS[client]
     plain.faults.add(Silence(), api="ListOffsets", client_id="silent", times=2)
@@ -162,15 +164,15 @@ def test_a_broker_that_does_not_answer_holds_up_the_rebalance_for_a_bounded_time
     assert "TimeoutError: no response within 2,000 ms" in said
 
 
-def test_without_a_running_consumer_the_assignor_says_that_it_knows_no_lags(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_running_consumer_the_assignor_warns_of_unknown_lags(caplog: pytest.LogCaptureFixture) -> None:
     members = {"a": GroupMember(topics=["t"])}
     membership = Membership(group="g")
     with caplog.at_level(logging.WARNING):
         membership.lead(Strategy.of(LagAwareAssignor()), members, Topology.of({"t": 2}))
-    assert [one for one in warnings(caplog) if "no running consumer" in one]
+    assert [one for one in warnings(caplog) if "not called by a running consumer" in one]
 
 
-def test_aiokafkas_loop_goes_on_while_lags_are_read(plain: EmbeddedCluster) -> None:
+def test_aiokafkas_loop_is_not_blocked_while_lags_are_read(plain: EmbeddedCluster) -> None:
     from aiokafka import AIOKafkaConsumer
 
     topic = lagging(plain, "loop-goes-on")
@@ -192,7 +194,7 @@ def test_aiokafkas_loop_goes_on_while_lags_are_read(plain: EmbeddedCluster) -> N
             group_id="loop-goes-on",
             client_id="loop",
             session_timeout_ms=6_000,
-            request_timeout_ms=7_000,  # for so long closing waits for the request without a response
+            request_timeout_ms=7_000,  # closing waits this long for the request without a response
             partition_assignment_strategy=[aiokafka.LagAware()],
         )
         await consumer.start()

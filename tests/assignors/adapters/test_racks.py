@@ -1,4 +1,4 @@
-"""What counts as a change of racks (KIP-881, KAFKA-20778)."""
+"""Rack changes (KIP-881, KAFKA-20778)."""
 
 import pytest
 
@@ -8,7 +8,7 @@ BEFORE = ClusterView({1: "a", 2: "b", 3: "c"}, {"t": {0: [1, 2], 1: [2, 3]}})
 
 
 def change(*views, topics=("t",), before=BEFORE):
-    """What the last of the views is told to be."""
+    """Return the reported change at the last of the views."""
     watch = RackWatch()
     watch.start(before, topics)
     for view in views[:-1]:
@@ -41,7 +41,7 @@ def change(*views, topics=("t",), before=BEFORE):
         "all offline",
     ],
 )
-def test_racks_that_stay_or_are_not_known_are_no_change(now):
+def test_unchanged_or_unknown_racks_are_no_change(now):
     assert change(now) is None
 
 
@@ -59,33 +59,33 @@ def test_racks_that_stay_or_are_not_known_are_no_change(now):
             ClusterView({1: "a", 2: "b", 3: "c"}, {"t": {0: [1, 2, 3]}}),
             "t-0 was in the racks a, b and is now in a, b, c",
         ),
-        # Broker 3 is away; that 2 is not a replica any more has nothing to do with it.
+        # Broker 3 is offline; that 2 is no longer a replica does not matter.
         (ClusterView({1: "a", 2: "b"}, {"t": {0: [1, 3], 1: [2, 3]}}), "t-0 was in the racks a, b and is now in a"),
     ],
     ids=["another rack", "no rack", "empty rack", "fewer replicas", "more replicas", "moved to an absent broker"],
 )
-def test_racks_that_come_or_go_are_a_change(now, words):
+def test_added_or_removed_racks_are_a_change(now, words):
     assert change(now) == words
 
 
-def test_a_broker_that_comes_back_is_no_change_unless_its_rack_is_another():
+def test_a_broker_that_returns_is_a_change_only_in_another_rack():
     away = ClusterView({1: "a", 2: "b"}, BEFORE.topics)
     assert change(away, BEFORE) is None
     assert change(away, ClusterView({1: "a", 2: "b", 3: "d"}, BEFORE.topics)) is not None
 
 
-def test_a_broker_that_was_away_when_partitions_were_assigned_may_come_from_anywhere_once():
+def test_the_first_rack_of_a_broker_offline_at_assignment_is_no_change():
     away = ClusterView({1: "a", 2: "b"}, BEFORE.topics)
     assert change(BEFORE, before=away) is None
     assert change(BEFORE, ClusterView({1: "a", 2: "b", 3: "d"}, BEFORE.topics), before=away) is not None
 
 
-def test_only_the_topics_of_the_group_count():
+def test_only_racks_of_the_groups_topics_count():
     now = ClusterView({1: "a", 2: "b", 3: "d"}, BEFORE.topics)
     assert change(now, topics=["u"]) is None
 
 
-def test_nothing_is_a_change_before_and_after_being_the_leader():
+def test_there_is_no_change_before_or_after_being_the_leader():
     watch = RackWatch()
     assert watch.change(BEFORE) is None
     watch.start(BEFORE, ["t"])
@@ -93,7 +93,7 @@ def test_nothing_is_a_change_before_and_after_being_the_leader():
     assert watch.change(ClusterView({}, {"t": {0: [7]}})) is None
 
 
-def test_the_topology_has_the_racks_of_all_replicas_also_of_brokers_that_were_known_before():
+def test_the_topology_has_racks_of_all_replicas_and_of_offline_brokers():
     watch = RackWatch()
     watch.learn(BEFORE)
     view = ClusterView({1: "a", 2: None}, {"u": {4: [2, 3], 0: [1, 9]}, "empty": {}})

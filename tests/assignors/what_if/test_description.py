@@ -1,4 +1,4 @@
-"""Descriptions of groups: YAML and JSON say the same, mistakes are told with their place, and what is written reads as what it was."""
+"""Descriptions of groups: YAML equals JSON, errors have their place, and writing round-trips."""
 
 import json
 
@@ -15,7 +15,7 @@ from quorate.codecs.errors import InputError
 
 @pytest.fixture
 def read(tmp_path):
-    """The situation that a text describes."""
+    """Return a function that reads the situation from a text."""
 
     def call(text, name="group.yaml"):
         path = tmp_path / name
@@ -26,7 +26,7 @@ def read(tmp_path):
 
 
 def shape(situation):
-    """What can be compared of a situation."""
+    """Return the parts of a situation that can be compared."""
     return (
         situation.group_id,
         situation.protocol,
@@ -65,7 +65,7 @@ members:
 """
 
 
-def test_everything_that_a_description_can_say(read):
+def test_a_description_with_all_fields(read):
     found = read(FULL)
     assert (found.group_id, found.protocol, found.assignor) == ("web", "consumer", "uniform")
     assert found.topology.topics == (
@@ -96,20 +96,20 @@ def test_everything_that_a_description_can_say(read):
     }
 
 
-def test_yaml_and_json_are_the_same(read):
+def test_yaml_and_json_are_equivalent(read):
     in_json = json.dumps(yaml.safe_load(FULL))
     assert shape(read(FULL)) == shape(read(in_json, "group.json")) == shape(read(in_json, "group"))
     assert shape(read(FULL)) == shape(read(FULL, "group")) == shape(read("\ufeff" + FULL, "bom.yaml"))
 
 
 @pytest.mark.parametrize("example", sorted(path.stem for path in EXAMPLES.glob("*.yaml")))
-def test_what_is_described_reads_as_what_it_was(read, example):
+def test_a_written_description_reads_as_the_same_situation(read, example):
     for text in (FULL, (EXAMPLES / f"{example}.yaml").read_text()):
         before = read(text)
         assert shape(read(json.dumps(described(before)), "again.json")) == shape(before)
 
 
-def test_a_topology_needs_no_members(tmp_path):
+def test_a_topology_can_be_read_without_members(tmp_path):
     path = tmp_path / "topics.yaml"
     path.write_text("topics: {t: {partitions: 2, lag: 3}, u: 1}")
     topology, lags = read_topology(str(path))
