@@ -1,4 +1,4 @@
-"""A real Kafka broker in a local JVM: one node, KRaft, on free ports of 127.0.0.1, gone with its data when it is closed.
+"""A Kafka broker (KRaft) in a local JVM, on free ports of 127.0.0.1; `close` removes its data.
 
     with Broker() as broker:
         KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
@@ -25,10 +25,10 @@ __all__ = ["Broker", "BrokerFailed", "java", "missing"]
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
 ARCHIVE = HERE / "target" / "classes.jsa"
-"""The classes that a broker loads, as the JVM can map them (AppCDS), which halves the CPU time of a
-start. Written by tests/broker/build.
+"""Class data archive of a broker (AppCDS), which halves the CPU time of a start. Written by
+tests/broker/build.
 """
-REMEDY = "`make test` installs what is missing and builds it; or run tests/broker/build with a JDK (17 or newer) and Maven on the PATH"
+REMEDY = "run `make test`, or tests/broker/build with a JDK (17 or newer) and Maven on the PATH"
 START_S = 300
 
 
@@ -37,7 +37,7 @@ class BrokerFailed(RuntimeError):
 
 
 def missing() -> str | None:
-    """What keeps a broker from running and what to do about it, or `None` if nothing does."""
+    """Return what is missing to run a broker, with the remedy, or `None`."""
     if shutil.which("java") is None:
         return f"no java on the PATH: {REMEDY}"
     if not any(LIB.glob("kafka_2.13-*.jar")):
@@ -46,10 +46,9 @@ def missing() -> str | None:
 
 
 def java(*options: str, classes: Sequence[Path | str] = ()) -> list[str]:
-    """A command that runs a class of Kafka's in a JVM of seconds or minutes, up to that class's name.
+    """Return the command that runs a class of Kafka in a short-lived JVM, without the class's name.
 
-    `classes`: where else to search, after the broker's jars. These are first because the archive's
-    classes count only where its class path comes first.
+    `classes`: class path after the broker's jars, which must come first for the archive.
     """
     archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ARCHIVE.exists() else []
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -57,7 +56,7 @@ def java(*options: str, classes: Sequence[Path | str] = ()) -> list[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on, below those that the system hands out for outgoing connections, which would take them away again."""
+    """Return free ports, below the range of ephemeral ports."""
     found: list[int] = []
     for port in random.sample(range(20_000, 32_000), 500):
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -70,14 +69,12 @@ def free_ports(count: int) -> list[int]:
 class Broker:
     """A running broker.
 
-    `settings` are added to its server.properties; `jvm` are options of the JVM.
-
-    `listener` is the security protocol of the listener that clients use; the controller's is always
-    PLAINTEXT.
+    `configs` are added to its server.properties. `jvm` are options of the JVM. `listener` is the
+    security protocol of the clients' listener; the controller's is always PLAINTEXT.
     """
 
     def __init__(
-        self, settings: Mapping[str, object] | None = None, *, listener: str = "PLAINTEXT", jvm: tuple[str, ...] = ()
+        self, configs: Mapping[str, object] | None = None, *, listener: str = "PLAINTEXT", jvm: tuple[str, ...] = ()
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="quorate-broker-"))
         self.log_dir = self.folder / "data"
@@ -108,14 +105,14 @@ class Broker:
             "group.initial.rebalance.delay.ms": 0,
             "num.partitions": 2,
             "auto.create.topics.enable": "false",
-            # Little of everything: tests share two cores with it.
+            # Few resources: tests share two cores with the broker.
             "broker.session.timeout.ms": 6000,  # a busy machine may be late by seconds
             "broker.heartbeat.interval.ms": 200,
             "num.network.threads": 1,
             "num.io.threads": 2,
             "background.threads": 1,
             "log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024,
-            **(settings or {}),
+            **(configs or {}),
         }
         self._properties = self.folder / "server.properties"
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
@@ -144,25 +141,25 @@ class Broker:
         self.close()
 
     def shut_down(self) -> None:
-        """Have the broker end in its own time."""
+        """Shut the broker down cleanly."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(START_S)
 
     def stop(self) -> None:
-        """End the broker at once, as a crash would, and keep its data."""
+        """Kill the broker, and keep its data."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
-    def change(self, **settings: object) -> None:
-        """Settings for the next start: names with underscores for dots (`broker_rack="b"`)."""
+    def change(self, **configs: object) -> None:
+        """Set configs for the next start, with underscores for dots (`broker_rack="b"`)."""
         with self._properties.open("a") as file:
-            file.writelines(f"{name.replace('_', '.')}={value}\n" for name, value in settings.items())
+            file.writelines(f"{name.replace('_', '.')}={value}\n" for name, value in configs.items())
 
     def start(self) -> None:
-        """Start it again on the same ports and data."""
+        """Start the broker again on the same ports and data."""
         self._process = self._java("kafka.Kafka", str(self._properties))
         self._wait()
 
@@ -173,7 +170,7 @@ class Broker:
         shutil.rmtree(self.folder)
 
     def log(self) -> str:
-        """The last lines that the broker logged."""
+        """Return the last lines of the broker's log."""
         self._output.flush()
         return "\n".join((self.folder / "broker.log").read_text(errors="replace").splitlines()[-30:])
 
@@ -182,24 +179,24 @@ class Broker:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT)
 
     def _wait(self) -> None:
-        """Until the client listener accepts connections: a broker opens it when it has become active."""
+        """Wait until the broker is active: then its client listener accepts connections."""
         assert self._process is not None
         until = time.monotonic() + START_S
         while time.monotonic() < until:
             if self._process.poll() is not None:
-                raise BrokerFailed(f"the broker ended with {self._process.returncode}\n{self.log()}")
+                raise BrokerFailed(f"the broker exited with status {self._process.returncode}\n{self.log()}")
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
             except OSError:
                 time.sleep(0.05)
             else:
                 return
-        raise BrokerFailed(f"the broker does not answer after {START_S} s\n{self.log()}")
+        raise BrokerFailed(f"the broker does not respond after {START_S} s\n{self.log()}")
 
 
 if __name__ == "__main__":
     ARCHIVE.unlink(missing_ok=True)
     new = ARCHIVE.with_suffix(".new")
-    with Broker(jvm=(f"-XX:ArchiveClassesAtExit={new}",)) as archiving:  # so does formatting, before it
+    with Broker(jvm=(f"-XX:ArchiveClassesAtExit={new}",)) as archiving:  # formatting writes one, too, before the broker
         archiving.shut_down()
     new.rename(ARCHIVE)

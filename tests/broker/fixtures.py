@@ -1,4 +1,4 @@
-"""The pytest fixture `broker`; the conftest.py of each folder that wants it imports it from here."""
+"""The pytest fixture `broker`, which the conftest.py of each folder that uses it imports."""
 
 from collections.abc import Iterator
 
@@ -9,14 +9,14 @@ from tests.broker.broker import Broker, missing
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """A broker that all tests share, so they use topics and groups of their own."""
+    """Start a broker that all tests share; each uses its own topics and groups."""
     need_broker()
     with Broker() as running:
         yield running
 
 
 def need_broker() -> None:
-    """Skip unless Java and the jars are there; CI turns skips into failures (tests/conftest.py)."""
+    """Skip if Java or the jars are missing; CI turns skips into failures (tests/conftest.py)."""
     reason = missing()
     if reason is not None:
         pytest.skip(reason)
