@@ -1,4 +1,4 @@
-"""Groups of one client each, told apart by the client's name, so that a scenario can be run with all of them: `Crowd`.
+"""`Crowd`: a group whose members use one client library, to run a scenario with all of them.
 
 kafka-python and aiokafka are members of classic groups with quorate's cooperative-sticky assignor
 (or another one), confluent-kafka of KIP-848 groups.
@@ -22,13 +22,13 @@ from tests.integration.limits import LIMIT_MS
 __all__ = ["CLIENTS", "SESSION_MS", "Crowd", "Crowds", "check"]
 
 SESSION_MS = 6_000
-"""Session timeout of groups that are to notice in a test's time that somebody is away."""
+"""Session timeout of groups that must detect a lost member within a test."""
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
 
 
 def aiokafka_config(cluster: Cluster) -> dict[str, Any]:
-    """Configuration by which aiokafka's clients reach a cluster, security included."""
+    """Return the configuration for aiokafka's clients, including security."""
     config = dict(cluster.client_config)
     if "ssl_cafile" in config:
         config["ssl_context"] = create_ssl_context(cafile=config.pop("ssl_cafile"))
@@ -67,10 +67,10 @@ class Crowd:
             )
 
     def start(self, name: str, *, instance: str | None = None, client: str | None = None, **config: Any) -> Any:
-        """A new member.
+        """Start a member.
 
-        `instance`: its `group.instance.id`; `client`: of another client; `config`: further
-        configuration in the client's own names.
+        `instance`: its `group.instance.id`. `client`: another client library. `config`: configs by
+        the client's own names.
         """
         client = client or self.client
         if client == "confluent-kafka":
@@ -101,9 +101,9 @@ class Crowd:
             else:
                 classic = {**aiokafka_config(self.cluster), **classic}
             member = kind(self.cluster, self.group, self.topics, getattr(adapters, self._assignor)(), **classic)
-            # Where another one has ended without a word (kafka-python does, while its commits are
-            # in flight), a rebalance goes on until its session is over, and aiokafka does not end
-            # in the middle of one.
+            # If another member has ended without LeaveGroup (kafka-python does, while commits are
+            # in flight), a rebalance lasts until its session timeout, and aiokafka does not close
+            # during a rebalance.
             member.ends_within_s += self.session_timeout_ms / 1000
             self._watch(member, name)
             member.__enter__()
@@ -116,7 +116,7 @@ class Crowd:
         self.members.pop(name).close()
 
     def assigned(self) -> dict[str, TopicPartitions]:
-        """What each member has now."""
+        """Return the assigned partitions of each member."""
         return {name: member.assigned for name, member in self.members.items()}
 
     def settle(self, expected: TopicPartitions, *, timeout_ms: int = LIMIT_MS) -> None:
@@ -128,7 +128,7 @@ class Crowd:
             raise ClusterError(f"{self.client}: {error}", f"they have {have}") from None
 
     def consumed(self) -> set[tuple[tuple[str, int], int]]:
-        """Partition and number of every message that any member ever had, of those that `Load` and `produce` send."""
+        """Return partition and number of consumed messages of `Load` and `produce`."""
         values = {(at, int(value)) for at, those in list(self.deliveries.values.items()) for value in list(those)}
         # A message's number is its offset.
         return values | {(at, offset) for one in self._ever for at, offset, _ in list(getattr(one, "records", ()))}
@@ -141,9 +141,9 @@ class Crowd:
         wait_for(f"{self.group} has consumed everything", lambda: self.consumed() >= everything, timeout_ms)
 
     def _on_commit(self, name: str) -> Callable[[Any, Any], None]:
-        def done(offsets: Any, answer: Any) -> None:
-            if isinstance(answer, Exception):
-                self.deliveries.refused.append((name, type(answer).__name__))
+        def done(offsets: Any, result: Any) -> None:
+            if isinstance(result, Exception):
+                self.deliveries.refused.append((name, type(result).__name__))
             else:
                 self.deliveries.acknowledged(((at.topic, at.partition), one.offset) for at, one in offsets.items())
 
@@ -159,7 +159,7 @@ class Crowd:
 
         def closed() -> None:
             close()
-            # A consumer that ends tells its listener nothing, or not always.
+            # A consumer that closes does not always call its listener.
             self.deliveries.left(name)
 
         member._note = noted  # type: ignore[method-assign]
@@ -179,7 +179,7 @@ class Crowd:
 
 
 class Crowds:
-    """A group of each client on one topic, all with the same coordinator, and messages that keep coming."""
+    """A group of each client on one topic, all with the same coordinator, and a producer."""
 
     def __init__(
         self, cluster: Cluster, topic: str, group: str, *, partitions: int = 6, session_timeout_ms: int = SESSION_MS
@@ -211,14 +211,14 @@ class Crowds:
             crowd.settle(self.everything)
 
     def end_well(self) -> None:
-        """Everything that was sent was consumed and committed, and the coordinators' records are as they must be."""
+        """Check that all messages were consumed and committed, and the coordinators' records."""
         sent = self.load.stop()
         for crowd in self.each:
             crowd.wait_until_consumed(self.everything, sent)
             check(crowd, dict.fromkeys(self.everything, sent))
-            # Nobody believes in an old assignment.
+            # No member has an old assignment.
             wait_for(
-                f"members of {crowd.client} were told what they have",
+                f"members of {crowd.client} have received their assignments",
                 lambda crowd=crowd: crowd.deliveries.held == crowd.assigned(),
                 LIMIT_MS,
             )
@@ -231,7 +231,7 @@ class Crowds:
 
 
 def check(crowd: Crowd, offsets: dict[tuple[str, int], int]) -> None:
-    """No partition was owned twice and no committed offset lost; and soon, `offsets` are committed."""
+    """Check that no partition was owned twice, and that `offsets` are committed in the end."""
     wait_for(
         f"{crowd.client} has committed what it consumed",
         lambda: committed(crowd.cluster, crowd.group) == offsets,
@@ -248,7 +248,7 @@ def check(crowd: Crowd, offsets: dict[tuple[str, int], int]) -> None:
 
 
 class _Alive(list[Any]):
-    """Members, each of which is asked whether it has ended before what it has is looked at."""
+    """Members that are checked for failures before their assignments are read."""
 
     def __iter__(self) -> Any:
         for member in super().__iter__():

@@ -1,6 +1,6 @@
-"""Tests on clusters: on real brokers in containers (--kafka-runtime docker), and those that take the cluster they are given on embedded ones, too.
+"""Tests on clusters: on Kafka brokers in containers (--kafka-runtime docker) and on embedded ones.
 
-`make test` does both. At the end it says which scenario ran on what.
+`make test` runs both. At the end it reports which scenario ran on which runtime.
 """
 
 from collections.abc import Callable, Iterator
@@ -86,7 +86,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def kafka_cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Cluster:
-    """The plugin's, with groups that notice changes sooner."""
+    """Start the plugin's cluster, with groups that notice changes sooner."""
     return kafka_cluster_factory(properties=QUICK)
 
 

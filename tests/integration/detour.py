@@ -1,7 +1,7 @@
-"""A SOCKS5 proxy of our own, so that the network of one client can be cut, and not that of the others: `Detour`.
+"""`Detour`: a SOCKS5 proxy, with which the network of a single client can be cut.
 
-kafka-python takes it as `proxy_url`. A cut holds bytes back and keeps connections open, as a
-firewall that drops packets does; healed, what was held goes on.
+kafka-python uses it as `proxy_url`. A cut holds bytes back and keeps connections open, like a
+firewall that drops packets. After healing, the held bytes are sent.
 """
 
 import socket

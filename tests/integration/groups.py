@@ -1,4 +1,4 @@
-"""What scenarios say about groups: members that consume in threads, and what a group's records in `__consumer_offsets` hold."""
+"""Members that consume in threads, and a group's records in `__consumer_offsets`, for scenarios."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +40,7 @@ def all_of(topic: str, partitions: int) -> TopicPartitions:
 
 
 def confluent_config(cluster: Cluster) -> dict[str, Any]:
-    """Configuration by which librdkafka's clients reach a cluster, security included."""
+    """Return the configuration for librdkafka's clients, including security."""
     names = {
         "bootstrap_servers": "bootstrap.servers",
         "security_protocol": "security.protocol",
@@ -61,16 +61,16 @@ class Overlap(NamedTuple):
 
 
 class Deliveries:
-    """Who consumed what, who owned which partition when, and what was committed, over all members of a group.
+    """Messages, owners of partitions and commits, over all members of a group.
 
-    By what members were told, not brokers.
+    It is the view of members, not that of brokers.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.values: dict[tuple[str, int], list[bytes]] = {}
         self.held: dict[str, set[tuple[str, int]]] = {}
-        """What each member has, as far as it was told."""
+        """Return the assigned partitions of each member, as it received them."""
         self.overlaps: list[Overlap] = []
         self.gave: list[tuple[str, tuple[str, int]]] = []
         """Member and partition, whenever a member was given one."""
@@ -94,7 +94,7 @@ class Deliveries:
             self.held.setdefault(member, set()).difference_update(partitions)
 
     def left(self, member: str) -> None:
-        """It has ended, and has nothing any more."""
+        """Record that the member has ended, and owns no partitions."""
         with self._lock:
             self.held.pop(member, None)
 
@@ -108,7 +108,7 @@ class Deliveries:
                 self.committed[partition] = max(offset, self.committed.get(partition, 0))
 
     def distinct(self) -> int:
-        """How many different messages were consumed, if those of a partition differ from one another."""
+        """Return the number of distinct messages that were consumed."""
         with self._lock:
             return sum(len(set(values)) for values in self.values.values())
 
@@ -116,7 +116,7 @@ class Deliveries:
 class Member:
     """A librdkafka consumer of a group, polling in a thread until it is closed.
 
-    `group.protocol` is `consumer` (KIP-848) unless told otherwise.
+    `group.protocol` is `consumer` (KIP-848) by default.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class Consuming(Protocol):
 
 
 def given_first(members: Iterable[Consuming]) -> None:
-    """Wait until each of these has partitions: what is to be done before another one joins, where members are asked who had what when.
+    """Wait until each of these members has partitions, before another one joins.
 
     While librdkafka (2.x) gives a member its first partitions, it may say in a heartbeat that the
     member has none. If a join has taken some of them away by then, the coordinator has nothing to
@@ -229,7 +229,7 @@ def given_first(members: Iterable[Consuming]) -> None:
 
 
 def settled(members: Sequence[Consuming], expected: TopicPartitions, *, timeout_ms: int = LIMIT_MS) -> None:
-    """Wait until the members own exactly these partitions, none of them twice, in equal shares: the first to come had all of them for a while."""
+    """Wait until the members own exactly these partitions, none of them twice, in equal shares."""
 
     def owned() -> bool:
         each = [member.assigned for member in members]
@@ -279,7 +279,7 @@ def group_state(cluster: Cluster, group: str) -> GroupState:
 
 
 def expected_hash(cluster: Cluster, *topics: str) -> int:
-    """The hash that our code computes from the cluster's metadata."""
+    """Compute the hash from the cluster's metadata."""
     return group_hash(
         {
             topic.name: topic_hash(topic.id, topic.name, topic.racks)
@@ -292,7 +292,7 @@ def expected_hash(cluster: Cluster, *topics: str) -> int:
 def wait_for_epoch(
     cluster: Cluster, group: str, reached: Callable[[GroupState], bool], what: str, *, timeout_ms: int = LIMIT_MS
 ) -> GroupState:
-    """The group's state as soon as it is as wanted."""
+    """Return the group's state once `reached` is true for it."""
 
     def state() -> GroupState | None:
         found = group_state(cluster, group)
@@ -302,7 +302,7 @@ def wait_for_epoch(
 
 
 def committed(cluster: Cluster, group: str) -> dict[tuple[str, int], int]:
-    """The committed offsets of a group."""
+    """Return the committed offsets of a group."""
     found = cluster.admin.list_group_offsets([group])[group]
     return {(where.topic, where.partition): offset.offset for where, offset in found.items()}
 

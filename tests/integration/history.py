@@ -1,4 +1,4 @@
-"""A group's past, from its records in `__consumer_offsets`: what its coordinator decided, whatever its members believed."""
+"""A group's history from its records in `__consumer_offsets`: the coordinator's view."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class History:
         return self.generations[-1]
 
     def steps_back(self) -> list[str]:
-        """Commits of a lower offset than the one before: somebody went on from where others had been already."""
+        """Return commits of a lower offset than the one before, which repeat messages."""
         return [
             f"{topic}-{number}: {before} then {after}"
             for (topic, number), written in self.commits.items()
@@ -52,7 +52,7 @@ def history(cluster: Cluster, group: str) -> History:
 
 
 def replay(entries: Iterable[LogEntry], group: str) -> History:
-    """The same from entries of a log."""
+    """Replay entries of a log."""
     found = History()
     members: dict[str, set[Any]] = {}
     unstable: set[str] = set()

@@ -1,4 +1,4 @@
-"""What answers over HTTP."""
+"""HTTP requests for tests."""
 
 import urllib.error
 import urllib.request
@@ -7,7 +7,7 @@ __all__ = ["got"]
 
 
 def got(url: str) -> tuple[int, str]:
-    """The status and the body, also of a refusal."""
+    """Return the status and the body, also of an error."""
     try:
         with urllib.request.urlopen(url, timeout=10) as response:
             return response.status, response.read().decode()

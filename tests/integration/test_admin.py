@@ -1,4 +1,4 @@
-"""What the Cluster interface makes of brokers' answers; the answers are made up here."""
+"""How the Cluster interface handles brokers' responses, with synthetic responses."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +9,11 @@ from quorate.cluster import ClusterError, EmbeddedCluster
 from quorate.cluster.admin import HIDDEN, configs_from
 
 
-def test_a_setting_that_brokers_hide_is_told_from_one_that_is_not_set() -> None:
+def test_a_hidden_config_differs_from_one_that_is_not_set() -> None:
     password = {"name": "ssl.key.password", "config_source": 2, "value": None, "synonyms": []}
     threads = {"name": "num.io.threads", "config_source": 4, "value": "8", "synonyms": []}
-    answer: dict[str, Any] = {"results": [{"configs": [password, threads]}]}
-    admin: Any = SimpleNamespace(_manager=SimpleNamespace(run=lambda _: answer))
+    response: dict[str, Any] = {"results": [{"configs": [password, threads]}]}
+    admin: Any = SimpleNamespace(_manager=SimpleNamespace(run=lambda _: response))
     found = configs_from(admin, 1, "broker", "1", ["ssl.key.password", "num.io.threads"])
     assert found == {"ssl.key.password": HIDDEN, "num.io.threads": None}
 

@@ -1,4 +1,7 @@
-"""What quorate's coordinators do beyond Kafka's, on embedded brokers with clients on sockets: client-side assignors (KIP-848), and KIP-1101's hash as its text has it."""
+"""Features of quorate's coordinators that Kafka does not have, over sockets of embedded brokers.
+
+They are client-side assignors (KIP-848), and the metadata hash as in the text of KIP-1101.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -36,7 +39,7 @@ GROUP, TOPIC = "billing", "orders"
 
 
 class Weighted(Assignor):
-    """What no coordinator could know: how many partitions each member wants, which it says in the metadata of its assignor."""
+    """An assignor by weights, which members send in its metadata; coordinators lack this data."""
 
     name = "weighted"
 
@@ -47,7 +50,7 @@ class Weighted(Assignor):
 
 
 class Assigning:
-    """A member that runs `Weighted` whenever it is its turn, on a connection of its own to whichever broker coordinates the group."""
+    """A member that runs `Weighted` on request, with its own connection to the coordinator."""
 
     def __init__(self, cluster: EmbeddedCluster, member_id: str, wants: int) -> None:
         self.cluster, self.member_id, self.wants = cluster, member_id, wants
@@ -66,18 +69,18 @@ class Assigning:
         }
         me = {"group_id": GROUP, "member_id": self.member_id, "member_epoch": self.epoch}
         request = ConsumerGroupHeartbeatRequest(**me, topic_partitions=self.owned, **({} if self.epoch else joins))
-        told = self._ask(request, 1)
-        if told.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+        response = self._ask(request, 1)
+        if response.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             self.epoch, self.owned = 0, ()
-        if told.error_code:
+        if response.error_code:
             return
-        self.epoch = me["member_epoch"] = told.member_epoch
-        if told.assignment is not None:
+        self.epoch = me["member_epoch"] = response.member_epoch
+        if response.assignment is not None:
             self.owned = tuple(
                 TopicPartitions(topic_id=one.topic_id, partitions=one.partitions)
-                for one in told.assignment.topic_partitions
+                for one in response.assignment.topic_partitions
             )
-        if read_tags(ComputeAssignment, told.unknown_tags).should_compute_assignment:
+        if read_tags(ComputeAssignment, response.unknown_tags).should_compute_assignment:
             prepared = self._ask(ConsumerGroupPrepareAssignmentRequest(**me))
             if not prepared.error_code:
                 assert prepared.assignor_name == "weighted"
@@ -109,8 +112,8 @@ def test_a_member_assigns_for_its_group_over_sockets_also_after_the_coordinator_
     with EmbeddedCluster(racks=["a", "b", "c"], properties=settings) as cluster:
         cluster.create_topic(TOPIC, partitions=6, replicas=3)
         with Wire(int(cluster.brokers[0].address.rpartition(":")[2])) as wire:
-            told = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
-        keys = {one.api_key for one in told.api_keys}
+            response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
+        keys = {one.api_key for one in response.api_keys}
         apis = (ConsumerGroupPrepareAssignmentRequest, ConsumerGroupInstallAssignmentRequest)
         assert keys >= {api_of(one).key for one in apis}
 
@@ -128,8 +131,8 @@ def test_a_member_assigns_for_its_group_over_sockets_also_after_the_coordinator_
 def test_without_the_config_no_broker_takes_assignments_of_members() -> None:
     with EmbeddedCluster(properties=CONFIGS) as cluster:
         with Wire(int(cluster.brokers[0].address.rpartition(":")[2])) as wire:
-            told = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
-        assert not {api_of(ConsumerGroupPrepareAssignmentRequest).key} & {one.api_key for one in told.api_keys}
+            response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
+        assert not {api_of(ConsumerGroupPrepareAssignmentRequest).key} & {one.api_key for one in response.api_keys}
 
 
 @pytest.fixture
@@ -140,7 +143,7 @@ def murmur() -> Iterator[EmbeddedCluster]:
 
 
 def murmur3(cluster: EmbeddedCluster) -> int:
-    """The hash that follows from the cluster's metadata."""
+    """Compute the hash from the cluster's metadata."""
     form = HashAlgorithm.MURMUR3
     hashes = {
         one.name: topic_hash(one.id, one.name, one.racks, form)
@@ -150,7 +153,7 @@ def murmur3(cluster: EmbeddedCluster) -> int:
     return group_hash(hashes, form)
 
 
-def test_a_coordinator_with_the_hash_of_the_kips_text_assigns_anew_when_that_changes(murmur: EmbeddedCluster) -> None:
+def test_a_coordinator_with_the_hash_of_the_kips_text_reassigns_when_the_hash_changes(murmur: EmbeddedCluster) -> None:
     with ExitStack() as stack:
         members = [stack.enter_context(Member(murmur, GROUP, [TOPIC], name=f"m{number}")) for number in range(2)]
         settled(members, all_of(TOPIC, 6))
@@ -164,7 +167,7 @@ def test_a_coordinator_with_the_hash_of_the_kips_text_assigns_anew_when_that_cha
         assert after.epoch > before.epoch
 
         # Another coordinator knows the hash that it finds: nothing has changed, and nothing is
-        # assigned anew.
+        # reassigned.
         coordinator = murmur.coordinator_of(GROUP)
         broker = next(one for one in murmur.brokers if one.id == coordinator)
         murmur.restart_broker(coordinator, rack=broker.rack)

@@ -31,7 +31,7 @@ def send(cluster: Cluster, topic: str, count: int) -> None:
     producer.close()
 
 
-def test_brokers_are_in_the_racks_asked_for(kafka_cluster: Cluster) -> None:
+def test_brokers_are_in_the_requested_racks(kafka_cluster: Cluster) -> None:
     assert racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
 
 
@@ -77,7 +77,7 @@ def test_a_groups_coordinator_moves(kafka_cluster: Cluster, group_id: str) -> No
     kafka_cluster.delete_topic(group_id)
 
 
-def test_a_paused_broker_does_not_answer_until_resumed(kafka_cluster: Cluster, topic: str) -> None:
+def test_a_paused_broker_does_not_respond_until_resumed(kafka_cluster: Cluster, topic: str) -> None:
     kafka_cluster.reassign(topic, {0: [3]})
     with kafka_cluster.paused(3):
         assert kafka_cluster.brokers[2].state == "paused"
@@ -93,8 +93,8 @@ def test_a_paused_broker_does_not_answer_until_resumed(kafka_cluster: Cluster, t
 
 
 def test_a_broker_that_is_cut_off_from_the_others_is_fenced_until_healed(kafka_cluster: Cluster) -> None:
-    # Asked of broker 1: whom a client picks by itself may be the broker that is cut off, which
-    # hears of no fencing.
+    # Metadata of broker 1: a client might choose the broker that is cut off, which does not learn
+    # that it is fenced.
     def known_to_1() -> set[int]:
         return {broker["node_id"] for broker in metadata_from(kafka_cluster.admin, 1)["brokers"]}
 
@@ -113,8 +113,8 @@ def test_clients_do_not_reach_a_broker_that_is_cut_off_from_them(kafka_cluster: 
         with pytest.raises(KafkaError):
             consumer.end_offsets([TopicPartition(topic, 0)], timeout_ms=2000)
         consumer.close()
-        # Its fellows still do. (Asked of one of them: a client that is left the choice may take the
-        # one that does not answer.)
+        # The other brokers still do. (Metadata of one of them: a client might choose the broker
+        # that does not respond.)
         known = metadata_from(kafka_cluster.admin, 1)["brokers"]
         assert {broker["node_id"] for broker in known} == {1, 2, 3}
     # Over connections from before, a request would wait until TCP tries again, about as long as the
@@ -145,8 +145,8 @@ def test_segments_are_copied_and_read(kafka_cluster: Cluster, group_id: str, top
 
 def test_configurations_are_set_and_taken_back(kafka_cluster: Cluster, topic: str) -> None:
     def retention() -> str:
-        asked = ConfigResource(ConfigResourceType.TOPIC, topic, None)
-        return str(kafka_cluster.admin.describe_configs([asked]))
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, None)
+        return str(kafka_cluster.admin.describe_configs([resource]))
 
     kafka_cluster.set_config(f"topic:{topic}", {"retention.ms": "12345"})
     assert "12345" in retention()
@@ -154,11 +154,11 @@ def test_configurations_are_set_and_taken_back(kafka_cluster: Cluster, topic: st
     assert "12345" not in retention()
 
 
-def test_configurations_of_one_broker_and_of_all_are_told_apart(kafka_cluster: Cluster) -> None:
+def test_configs_of_one_broker_and_of_all_brokers_are_separate(kafka_cluster: Cluster) -> None:
     def retention(broker: int) -> str | None:
-        asked = ConfigResource(ConfigResourceType.BROKER, str(broker), None)
-        said = kafka_cluster.admin.describe_configs([asked], config_filter="all")["broker"][str(broker)]
-        value: str | None = said["log.retention.ms"]["value"]
+        resource = ConfigResource(ConfigResourceType.BROKER, str(broker), None)
+        found = kafka_cluster.admin.describe_configs([resource], config_filter="all")["broker"][str(broker)]
+        value: str | None = found["log.retention.ms"]["value"]
         return value
 
     kafka_cluster.set_config("broker:", {"log.retention.ms": "7200000"})
@@ -170,16 +170,16 @@ def test_configurations_of_one_broker_and_of_all_are_told_apart(kafka_cluster: C
     assert retention(2) is None
 
 
-@pytest.mark.parametrize("setting", [{"retention.ms": "soon"}, {"retention.years": "1"}])
+@pytest.mark.parametrize("config", [{"retention.ms": "soon"}, {"retention.years": "1"}])
 def test_a_configuration_that_the_cluster_refuses_is_an_error(
-    kafka_cluster: Cluster, topic: str, setting: dict[str, str]
+    kafka_cluster: Cluster, topic: str, config: dict[str, str]
 ) -> None:
-    refused = f"the configuration of topic:{topic} was not changed: InvalidConfigurationError: .*{next(iter(setting))}"
+    refused = f"the configuration of topic:{topic} was not changed: InvalidConfigurationError: .*{next(iter(config))}"
     with pytest.raises(ClusterError, match=refused):
-        kafka_cluster.set_config(f"topic:{topic}", setting)
+        kafka_cluster.set_config(f"topic:{topic}", config)
 
 
-def test_a_broker_that_is_not_there_is_named(kafka_cluster: Cluster) -> None:
+def test_an_unknown_broker_is_named_in_the_error(kafka_cluster: Cluster) -> None:
     with pytest.raises(ClusterError, match="no broker 9, only 1, 2, 3"):
         kafka_cluster.stop_broker(9)
 
@@ -189,7 +189,7 @@ def test_a_broker_that_cannot_start_is_shown_with_what_it_logged() -> None:
         KafkaCluster(racks=["a"], properties={"log.retention.hours": "soon"}, timeout_ms=30_000)
 
 
-def test_an_image_that_is_nowhere_is_named_with_the_remedy() -> None:
+def test_a_missing_image_is_named_with_the_remedy() -> None:
     with pytest.raises(ClusterError, match=r"apache/kafka:0\.0\.1 cannot be pulled.*docker/image"):
         KafkaCluster(racks=["a"], version="0.0.1")
 

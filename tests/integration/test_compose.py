@@ -33,7 +33,7 @@ Up = Callable[[Mapping[str, str]], None]
 
 
 def read(variables: Mapping[str, str]) -> Any:
-    """The file with variables filled in, as Compose does: `${NAME:-default}`, and `$$` for a dollar."""
+    """Substitute variables like Compose: `${NAME:-default}`, and `$$` for a dollar."""
 
     def filled(value: Any) -> Any:
         if isinstance(value, dict):
@@ -51,7 +51,7 @@ def read(variables: Mapping[str, str]) -> Any:
 
 @cache
 def compose() -> list[str]:
-    """The command, if it is installed."""
+    """Return the command, if it is installed."""
     for command in (["docker", "compose"], ["docker-compose"]):
         if shutil.which(command[0]) and subprocess.run([*command, "version"], capture_output=True).returncode == 0:
             return command
@@ -59,7 +59,7 @@ def compose() -> list[str]:
 
 
 def image() -> str:
-    """Without the tag, as the file wants it; of the images that are there."""
+    """Return the name of an existing image without its tag, as the file requires."""
     return resolve_image(DEFAULT_VERSION).rpartition(":")[0]
 
 
@@ -158,20 +158,20 @@ def racks() -> dict[int, tuple[int, str]] | None:
 
 def test_three_brokers_come_up_in_their_racks_and_move(up: Up) -> None:
     up({})
-    there = {1: (19091, "a"), 2: (19092, "b"), 3: (19093, "c")}
-    wait_for("the brokers are there", lambda: racks() == there, LIMIT_MS, also=(KafkaError,), every_ms=1000)
+    expected = {1: (19091, "a"), 2: (19092, "b"), 3: (19093, "c")}
+    wait_for("the brokers are up", lambda: racks() == expected, LIMIT_MS, also=(KafkaError,), every_ms=1000)
     with closing(KafkaProducer(bootstrap_servers="127.0.0.1:19092")) as producer:
         producer.send("orders", b"kept").get(30)
     with closing(KafkaAdminClient(bootstrap_servers=BOOTSTRAP)) as admin:
         (topic,) = admin.describe_topics(["orders"])
         assert [len(part["replica_nodes"]) for part in topic["partitions"]] == [2] * 6
-        asked = ConfigResource("BROKER", "1", configs={"replica.selector.class": None})
-        told = admin.describe_configs([asked], config_filter="all")["broker"]["1"]["replica.selector.class"]
-        assert told["value"] == "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+        resource = ConfigResource("BROKER", "1", configs={"replica.selector.class": None})
+        found = admin.describe_configs([resource], config_filter="all")["broker"]["1"]["replica.selector.class"]
+        assert found["value"] == "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
     up({"RACK_2": "c"})
-    there[2] = (19092, "c")
-    wait_for("broker 2 is in rack c", lambda: racks() == there, LIMIT_MS, also=(KafkaError,), every_ms=1000)
+    expected[2] = (19092, "c")
+    wait_for("broker 2 is in rack c", lambda: racks() == expected, LIMIT_MS, also=(KafkaError,), every_ms=1000)
     with closing(
         KafkaConsumer(
             "orders", bootstrap_servers="127.0.0.1:19092", auto_offset_reset="earliest", consumer_timeout_ms=300_000

@@ -1,8 +1,9 @@
-"""Brokers that die, freeze or cannot be reached while groups of all clients consume: no partition is owned twice, and no committed offset or message lost.
+"""Brokers crash, freeze or are unreachable while groups of all clients consume.
 
-Ownership is what the coordinator wrote (`history`). What a member believes may be older, while it
-cannot reach the coordinator: such a member reads on, and others read the same messages again; its
-commits are refused.
+No partition is owned twice, and no committed offset or message is lost. Ownership is what the
+coordinator wrote (`history`). A member that cannot reach the coordinator may have an older
+assignment. It continues to read, other members read the same messages again, and its commits are
+rejected.
 """
 
 import time
@@ -88,7 +89,7 @@ def test_a_coordinator_that_clients_cannot_reach(kafka_cluster: Cluster, topic: 
         crowds.settle()
         crowds.end_well()
         for crowd in crowds.each:
-            # The broker stayed the coordinator, and put everybody out.
+            # The broker stayed the coordinator, and removed all members.
             assert history(kafka_cluster, crowd.group).generation > before[crowd.client]
 
 

@@ -1,4 +1,4 @@
-"""`history` finds what must never be in a group's records: tried on what real brokers wrote, and on the same with a fault put in."""
+"""`history` finds errors in a group's records: those of Kafka brokers, with and without faults."""
 
 from dataclasses import replace
 
@@ -69,5 +69,5 @@ def test_a_commit_that_goes_back_is_found() -> None:
     earlier = replace(entry, record=replace(record, value=replace(record.value, offset=record.value.offset - 1)))
     group = str(group_of(entry))
     assert replay([earlier, entry], group).steps_back() == []
-    (told,) = replay([entry, earlier], group).steps_back()
-    assert told.endswith(f"{record.value.offset} then {record.value.offset - 1}")
+    (found,) = replay([entry, earlier], group).steps_back()
+    assert found.endswith(f"{record.value.offset} then {record.value.offset - 1}")

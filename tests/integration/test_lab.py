@@ -1,4 +1,4 @@
-"""`quorate cluster` on real brokers: a lab outlives the command that started it, and every later command finds it by what the engine knows."""
+"""`quorate cluster` on Kafka brokers: a lab outlives its command, and later commands find it."""
 
 import json
 import os
@@ -40,10 +40,7 @@ class Ended:
 
 
 def quorate(*arguments: str) -> Ended:
-    """The command.
-
-    It keeps nothing from call to call; `up` is a process of its own, which the lab outlives.
-    """
+    """Run the command. It keeps no state between calls; the process of `up` ends before the lab."""
     if arguments[:2] == ("cluster", "up"):
         arguments = (*arguments, "--runtime", "docker")
         done = subprocess.run(
@@ -67,7 +64,7 @@ def things(name: str) -> list[Any]:
 
 @pytest.fixture
 def name() -> Iterator[str]:
-    """A name that nobody else uses; nothing of it is left."""
+    """Return a unique name, and remove the lab of that name afterwards."""
     chosen = f"test-{uuid.uuid4().hex[:8]}"
     yield chosen
     remove_lab(chosen)
@@ -75,7 +72,7 @@ def name() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[str]:
-    """The name of a lab that the command has started."""
+    """Start a lab with the command, and return its name."""
     chosen = f"test-{uuid.uuid4().hex[:8]}"
     try:
         ended = quorate("cluster", "up", "--name", chosen, "--property", "log.retention.ms=86400000")
@@ -115,20 +112,20 @@ def states(on: Callable[..., Ended]) -> list[str]:
 
 
 def test_up_says_where_the_brokers_are_and_what_to_try(on: Callable[..., Ended]) -> None:
-    told = status(on)
-    assert [(broker["id"], broker["rack"], broker["state"]) for broker in told["brokers"]] == [
+    shown = status(on)
+    assert [(broker["id"], broker["rack"], broker["state"]) for broker in shown["brokers"]] == [
         (1, "a", "running"),
         (2, "b", "running"),
         (3, "c", "running"),
     ]
-    assert told["controller"] in (1, 2, 3)
-    assert sum(broker["coordinates"] for broker in told["brokers"]) == 4  # partitions of __consumer_offsets
+    assert shown["controller"] in (1, 2, 3)
+    assert sum(broker["coordinates"] for broker in shown["brokers"]) == 4  # partitions of __consumer_offsets
     again = on("up")  # which has nothing to do
     assert again.status == 0
     assert "up already" in again.out.splitlines()[0]
-    assert f"bootstrap servers: {told['bootstrap_servers']}\n" in again.out
-    assert f"quorate decode -b {told['brokers'][0]['address']} --follow" in again.out
-    assert status(on) == told
+    assert f"bootstrap servers: {shown['bootstrap_servers']}\n" in again.out
+    assert f"quorate decode -b {shown['brokers'][0]['address']} --follow" in again.out
+    assert status(on) == shown
 
 
 def test_up_does_not_pass_off_a_lab_as_another(on: Callable[..., Ended], lab: str) -> None:
@@ -203,7 +200,7 @@ def test_brokers_stop_and_come_back(on: Callable[..., Ended]) -> None:
     assert states(on) == ["running"] * 3
 
 
-def test_a_frozen_broker_is_fenced_and_goes_on(on: Callable[..., Ended]) -> None:
+def test_a_frozen_broker_is_fenced_and_resumes(on: Callable[..., Ended]) -> None:
     assert on("pause-broker", "2").out.startswith("broker 2 is paused")
     wait_for("the others lead", lambda: status(on)["brokers"][1]["leads"] == 0, LIMIT_MS)
     assert states(on) == ["running", "paused", "running"]
@@ -294,7 +291,7 @@ def test_nothing_is_left_of_a_lab_whose_start_was_interrupted(name: str, how: si
     wait_for("all of it is removed", lambda: things(name) == [], LIMIT_MS)
 
 
-def test_a_port_that_is_taken_is_named(on: Callable[..., Ended], lab: str, name: str) -> None:
+def test_a_port_in_use_is_named(on: Callable[..., Ended], lab: str, name: str) -> None:
     port = status(on)["brokers"][0]["address"].partition(":")[2]
     ended = quorate("cluster", "up", "--name", name, "--racks", "a", "--port", port)
     assert (ended.status, ended.out) == (1, "")
@@ -309,19 +306,19 @@ def test_a_secure_lab_of_an_older_version_moves_on_and_keeps_its_password(name: 
     assert "broker 1 is up in rack r at 127.0.0.1:" in moved.out
     again = quorate("cluster", "restart-broker", "1", "--name", name)
     assert again.out.partition(" (")[0] == moved.out.partition(" (")[0]  # Kafka 4.3.1 in rack r, as it was
-    told = json.loads(quorate("cluster", "status", "--name", name, "--json").out)
-    assert (told["version"], told["brokers"][0]["rack"]) == ("4.3.1", "r")
+    shown = json.loads(quorate("cluster", "status", "--name", name, "--json").out)
+    assert (shown["version"], shown["brokers"][0]["rack"]) == ("4.3.1", "r")
 
     certificate = quorate("cluster", "certificate", "--name", name).out
     (tmp_path / "ca.pem").write_text(certificate)
-    config = told["security"] | {"ssl_cafile": str(tmp_path / "ca.pem")}
+    config = shown["security"] | {"ssl_cafile": str(tmp_path / "ca.pem")}
     assert config.pop("certificate") == certificate
-    with closing(KafkaAdminClient(bootstrap_servers=told["bootstrap_servers"], **config)) as admin:
+    with closing(KafkaAdminClient(bootstrap_servers=shown["bootstrap_servers"], **config)) as admin:
         assert [broker["rack"] for broker in admin.describe_cluster()["brokers"]] == ["r"]
     with pytest.raises(KafkaError):
         KafkaConsumer(
             **{**config, "sasl_plain_password": "wrong"},
-            bootstrap_servers=told["bootstrap_servers"],
+            bootstrap_servers=shown["bootstrap_servers"],
             bootstrap_timeout_ms=3000,
         ).topics()
 
@@ -344,16 +341,16 @@ def test_down_all_removes_every_lab_also_what_is_left_of_one(name: str, monkeypa
     assert f"the lab {name} is incomplete" in remains.err
     monkeypatch.setattr(
         "quorate.integration.containers.lab.lab_names", lambda: [name]
-    )  # whoever runs this may have labs
+    )  # other labs may exist on this machine
     ended = quorate("cluster", "down", "--all")
     assert (ended.status, ended.out) == (0, f"{name}: removed, with its data\n")
     assert things(name) == []
 
 
-def test_a_lab_of_another_version_of_quorate_is_told_apart_and_can_be_removed(name: str) -> None:
+def test_a_lab_of_another_version_of_quorate_is_reported_and_can_be_removed(name: str) -> None:
     engine().networks.create(f"quorate-{name}", labels={LAB: name, "io.quorate.plan": '{"brokers": 3}'})
-    told = quorate("cluster", "status", "--name", name)
-    assert (told.status, told.err.splitlines()[0]) == (
+    shown = quorate("cluster", "status", "--name", name)
+    assert (shown.status, shown.err.splitlines()[0]) == (
         1,
         f"error: the lab {name} was started by another version of quorate",
     )
@@ -362,14 +359,14 @@ def test_a_lab_of_another_version_of_quorate_is_told_apart_and_can_be_removed(na
     assert things(name) == []
 
 
-def test_status_does_not_wait_long_for_brokers_that_do_not_answer(on: Callable[..., Ended]) -> None:
+def test_status_does_not_wait_long_for_brokers_that_do_not_respond(on: Callable[..., Ended]) -> None:
     for change in (("cut", "1"), ("pause-broker", "2", "3")):
         done = on(*change)
         assert done.status == 0, done.err
     began = time.monotonic()
-    told = status(on)
+    shown = status(on)
     assert time.monotonic() - began < 60
-    assert (told["answers"], [broker["state"] for broker in told["brokers"]]) == (
+    assert (shown["answers"], [broker["state"] for broker in shown["brokers"]]) == (
         False,
         ["running", "paused", "paused"],
     )

@@ -1,4 +1,7 @@
-"""KIP-169 on real brokers: `lag-aware` deals partitions out by the lags that the group really has, and by what is declared where they cannot be read."""
+"""KIP-169 on Kafka brokers: `lag-aware` assigns partitions by the group's lags.
+
+If lags cannot be read, it uses the declared replacement.
+"""
 
 import logging
 import threading
@@ -49,7 +52,7 @@ def source(cluster: Cluster, group: str, **options: Any) -> AdminLags:
 
 
 def read(cluster: Cluster, group: str, topic: str, **options: Any) -> list[int | None]:
-    """The lag of each partition."""
+    """Return the lag of each partition."""
     partitions = sorted(all_of(topic, len(WRITTEN)))
     lags = source(cluster, group, **options).lags(partitions)  # type: ignore[arg-type]
     return [lags[partition] for partition in partitions]  # type: ignore[index]
@@ -83,7 +86,7 @@ class Pair:
         )
 
     def replace_one(self) -> None:
-        """The one that does not lead ends, and another one comes."""
+        """Stop the member that is not the leader, and start another one."""
         self.members.pop().close()
         self.add()
 
@@ -91,7 +94,7 @@ class Pair:
         settled(self.members, all_of(self.topic, len(WRITTEN)))
 
     def loads(self, lags: Any = WRITTEN) -> list[int]:
-        """The lag that each member got, the smaller one first."""
+        """Return the lag that each member was assigned, smallest first."""
         return sorted(sum(lags[number] for _, number in member.assigned) for member in self.members)
 
     def close(self) -> None:
@@ -129,7 +132,7 @@ def test_members_share_the_lag_and_not_only_the_partitions(pair: Pair) -> None:
     assert pair.loads() == [1500, 1600]
 
 
-def test_members_share_what_is_left_behind_commits(pair: Pair) -> None:
+def test_members_share_the_lag_after_commits(pair: Pair) -> None:
     commit(pair.cluster, pair.group, pair.topic, 1000, 800, 0, 0, 200, 0)
     pair.start(auto_offset_reset="latest")
     left = [0, 0, 600, 400, 0, 100]
@@ -146,12 +149,12 @@ def test_a_new_group_from_latest_has_no_lag_and_shares_by_number(pair: Pair) -> 
     ]
 
 
-def told_by(pair: Pair, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the log says about lags that a group could not have."""
+def warnings_of(pair: Pair, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the log's warnings about lags that could not be read."""
     return [text for text in caplog.messages if "could not be read" in text and pair.group in text]
 
 
-def test_a_source_that_does_not_answer_is_replaced_as_declared(
+def test_a_lag_source_that_does_not_respond_is_replaced_as_declared(
     kafka_cluster: Cluster, skewed: str, group_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ExitStack() as stack:
@@ -164,7 +167,7 @@ def test_a_source_that_does_not_answer_is_replaced_as_declared(
                 pairs[fallback].append(pair)
                 pair.start(auto_offset_reset="earliest", fallback=fallback, timeout_ms=5_000, proxy_url=detour.url)
                 assert pair.loads() == [1500, 1600]
-        # The groups go on, but lags are asked for on a way that leads nowhere any more.
+        # The groups continue, but requests for lags get no response any more.
         for broker in kafka_cluster.brokers:
             detour.cut(int(broker.address.rpartition(":")[2]))
         caplog.set_level(logging.WARNING, "quorate.assignors.lags")
@@ -176,8 +179,8 @@ def test_a_source_that_does_not_answer_is_replaced_as_declared(
                 pair.settle()
                 assert pair.loads() == ([1500, 1600] if fallback == "last" else [1300, 1800]), pair.group
                 by = "the 6 lags read last" if fallback == "last" else "partition counts only"
-                assert told_by(pair, caplog), pair.group
-                assert all(f"; partitions are assigned by {by}; check" in text for text in told_by(pair, caplog))
+                assert warnings_of(pair, caplog), pair.group
+                assert all(f"; partitions are assigned by {by}; check" in text for text in warnings_of(pair, caplog))
         # They are read again as soon as they can be.
         detour.heal()
         wait_for(

@@ -1,4 +1,7 @@
-"""`quorate decode -b` and `--follow`, as people run them, on clusters whose brokers die, freeze and come back: nothing is missed, and nothing shown twice."""
+"""`quorate decode -b` and `--follow` while brokers die, freeze and restart.
+
+No record is missed or shown twice.
+"""
 
 import os
 import signal
@@ -40,7 +43,7 @@ class Decode:
             self.live += [f"--{name.replace('_', '-')}", value]
 
     def run(self, *arguments: object) -> list[str]:
-        """The lines that it prints."""
+        """Return the lines that it prints."""
         done = subprocess.run(
             [COMMAND, "decode", *map(str, arguments), *self.choice],
             env=self.environment,
@@ -55,7 +58,7 @@ class Decode:
     @contextmanager
     def following(self, folder: Path) -> Iterator["Follower"]:
         """`--follow` while the block runs."""
-        out, err = folder / "followed", folder / "told"
+        out, err = folder / "followed", folder / "errors"
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
                 [COMMAND, "decode", *self.live, "--follow", *self.choice],
@@ -80,12 +83,12 @@ class Follower:
     @property
     def lines(self) -> list[str]:
         """What it has printed so far. It must not have ended: then nothing would follow."""
-        assert self._process.poll() is None, self.told
+        assert self._process.poll() is None, self.errors
         *lines, _ = self._out.read_text("utf-8").split("\n")  # the last one is not whole yet, or empty
         return lines
 
     @property
-    def told(self) -> list[str]:
+    def errors(self) -> list[str]:
         return self._err.read_text("utf-8").splitlines()
 
     def interrupt(self) -> int:
@@ -95,7 +98,7 @@ class Follower:
 
 
 def seen(decode: Decode, follower: Follower, cluster: Cluster, folder: Path) -> list[str]:
-    """What the follower saw, which is what a reading now sees, and what is on the brokers' disks."""
+    """Check that the follower, a read now, and the brokers' disks have the same records."""
     now = decode.run(*decode.live)
     assert now
     wait_for("the follower has seen everything", lambda: len(follower.lines) >= len(now), LIMIT_MS)
@@ -135,7 +138,7 @@ def test_a_follower_misses_nothing_while_coordinators_die_and_freeze(
         assert follower.interrupt() == 130
     # One broker of three is soon replaced. If it says anything at all, then that connections are
     # lost and back.
-    assert [line for line in follower.told if LOST not in line and BACK not in line] == []
+    assert [line for line in follower.errors if LOST not in line and BACK not in line] == []
 
 
 def test_a_follower_with_a_login_misses_nothing_while_its_broker_restarts(
@@ -159,5 +162,5 @@ def test_a_follower_with_a_login_misses_nothing_while_its_broker_restarts(
             crowd.close()
         seen(decode, follower, secure_cluster, tmp_path)
         assert follower.interrupt() == 130
-        assert not any(decode.environment["QUORATE_SASL_PASSWORD"] in line for line in follower.told)
+        assert not any(decode.environment["QUORATE_SASL_PASSWORD"] in line for line in follower.errors)
     secure_cluster.delete_topic(topic)

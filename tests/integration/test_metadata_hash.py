@@ -1,4 +1,7 @@
-"""KIP-1101 on real brokers: a group is assigned anew when its topics' partitions or racks change, its records say by which hash, and ours is the same."""
+"""KIP-1101 on Kafka brokers: a group is reassigned when its topics' partitions or racks change.
+
+The metadata hash in its records equals the one that quorate computes.
+"""
 
 from collections.abc import Iterator
 
@@ -82,7 +85,8 @@ def test_other_changes_leave_hash_and_epoch_alone(
     # The same replicas with another leader: replicas in another order do not count either.
     turned = {part["partition_index"]: part["replica_nodes"][::-1] for part in described["partitions"]}
     kafka_cluster.reassign(topic, turned)
-    # Something that does count comes after: when its epoch is there, the others would have been.
+    # A change that does count comes last: once its epoch is reached, earlier ones would have been
+    # seen.
     kafka_cluster.add_partitions(topic, 7)
     settled(members, all_of(topic, 7))
     written = [(epoch, hash_) for epoch, hash_ in group_state(kafka_cluster, group_id).epochs if epoch > before.epoch]

@@ -1,4 +1,4 @@
-"""What `quorate serve` says over HTTP: whether the cluster is healthy and ready, and its figures."""
+"""HTTP endpoints of `quorate serve`: health, readiness and metrics."""
 
 import socket
 import threading
@@ -15,7 +15,7 @@ from tests.integration.over_http import got
 pytestmark = pytest.mark.without_containers
 
 
-def test_not_ready_while_a_broker_is_down_and_unhealthy_while_nothing_answers(monkeypatch):
+def test_not_ready_while_a_broker_is_down_and_unhealthy_while_the_cluster_does_not_respond(monkeypatch):
     monkeypatch.setattr(metrics, "TIMEOUT_MS", 100)
     with EmbeddedCluster(racks=["a", "b"]) as kafka, metrics.serving_http(kafka, "127.0.0.1", 0) as port:
         url = f"http://127.0.0.1:{port}"
@@ -33,12 +33,12 @@ def test_not_ready_while_a_broker_is_down_and_unhealthy_while_nothing_answers(mo
 
 @pytest.fixture
 def http() -> Iterator[int]:
-    """The port of one that answers HTTP."""
+    """Start a cluster with HTTP endpoints, and return the port."""
     with EmbeddedCluster(racks=["a"]) as kafka, metrics.serving_http(kafka, "127.0.0.1", 0) as port:
         yield port
 
 
-def test_who_does_not_come_to_the_end_of_a_request_is_cut_off_and_others_are_answered(http, monkeypatch, capfd):
+def test_a_connection_that_does_not_complete_its_request_is_closed_and_others_are_served(http, monkeypatch, capfd):
     timers = []
 
     class ByHand(threading.Timer):
@@ -57,7 +57,7 @@ def test_who_does_not_come_to_the_end_of_a_request_is_cut_off_and_others_are_ans
     assert capfd.readouterr().err == ""
 
 
-def test_more_requests_at_once_than_are_answered_are_told_to_come_again(http):
+def test_requests_above_the_limit_of_concurrent_ones_get_503_with_retry_after(http):
     with ExitStack() as stack:
         for _ in range(32):  # who says nothing yet
             stack.enter_context(socket.create_connection(("127.0.0.1", http)))

@@ -1,4 +1,7 @@
-"""KIP-848, "Migration": a running group goes over to the consumer protocol and back, member by member, while messages keep coming."""
+"""KIP-848, "Migration": a running group changes to the consumer protocol and back.
+
+Members change one by one, while messages are produced.
+"""
 
 from typing import Any
 
@@ -36,7 +39,7 @@ def kind_of(cluster: Cluster, group: str) -> str:
 
 
 def classic(client: str) -> dict[str, Any]:
-    """Configuration that makes a client's member one of the classic protocol."""
+    """Return the configuration for a member of the classic protocol."""
     return CLASSIC if client == "confluent-kafka" else {}
 
 
@@ -44,7 +47,7 @@ def classic(client: str) -> dict[str, Any]:
 def test_a_running_group_goes_over_to_the_consumer_protocol_and_back(
     kafka_cluster: Cluster, topic: str, group_id: str, client: str
 ) -> None:
-    """`client`: of the members of the classic protocol; those of the consumer protocol are librdkafka's."""
+    """`client`: used by classic members; members of the consumer protocol use librdkafka."""
     everything = all_of(topic, 6)
     with Crowd(client, kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
         for name in ("old-0", "old-1"):
@@ -85,14 +88,17 @@ def test_a_running_group_goes_over_to_the_consumer_protocol_and_back(
 def test_a_group_whose_assignor_keeps_data_in_assignments_stays_classic(
     kafka_cluster: Cluster, topic: str, group_id: str
 ) -> None:
-    """librdkafka's cooperative-sticky does from its second generation on, and a consumer group has no place for it: the newcomer is refused, and nothing moves."""
+    """librdkafka's cooperative-sticky keeps data in assignments from its second generation on.
+
+    A consumer group cannot store that, so that the new member is rejected, and nothing moves.
+    """
     with Crowd("confluent-kafka", kafka_cluster, group_id, [topic]) as crowd:
         for name in ("old-0", "old-1"):
             crowd.start(name, **{**CLASSIC, "partition.assignment.strategy": "cooperative-sticky"})
             crowd.settle(all_of(topic, 6))
         before = crowd.assigned()
         new = crowd.start("new")
-        error = wait_for("the newcomer is told", lambda: new.error, LIMIT_MS)
+        error = wait_for("the new member has an error", lambda: new.error, LIMIT_MS)
         assert "The group id does not exist" in error.str()
         assert crowd.assigned() == {**before, "new": frozenset()}
         assert kind_of(kafka_cluster, group_id) == "classic"

@@ -1,4 +1,4 @@
-"""What a node does when the container engine refuses something; no engine is needed."""
+"""How a node handles errors of the container engine; no engine is needed."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ FREEZE = "Cannot pause container a021: OCI runtime pause failed: unable to freez
 
 
 def node_that_refuses(*reasons: str) -> tuple[Node, list[str]]:
-    """A node whose container refuses to be paused for these reasons, and then is; what is left of them."""
+    """Return a node whose pause fails for these reasons first, and the pending reasons."""
     left = list(reasons)
 
     def pause() -> None:

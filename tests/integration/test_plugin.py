@@ -1,4 +1,4 @@
-"""The pytest plugin in projects of other people: an empty folder, their own tests, and what they installed."""
+"""The pytest plugin in other projects: an empty folder with tests, and installed packages."""
 
 import re
 import subprocess
@@ -27,7 +27,11 @@ def test_orders(kafka_cluster, topic, group_id):
     producer.send(topic, b"one").get(30)
     producer.close()
     consumer = KafkaConsumer(
-        topic, **kafka_cluster.client_config, group_id=group_id, auto_offset_reset="earliest", consumer_timeout_ms=300_000
+        topic,
+        **kafka_cluster.client_config,
+        group_id=group_id,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=300_000,
     )
     assert next(consumer).value == b"one"
     consumer.close()
@@ -47,14 +51,14 @@ def test_the_cluster_is_shared_and_names_are_not(kafka_cluster, topic, group_id)
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """An empty project. CI's rule against skips is ours, not the user's."""
+    """Return an empty project, without CI's rule against skips."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     return pytester
 
 
 def first_page() -> str:
-    """The test that the README shows."""
+    """Return the test in the README."""
     (shown,) = re.findall(r"```python\n(from kafka [^`]*def test_orders[^`]*)```", (ROOT / "README.md").read_text())
     return str(shown)
 
@@ -65,7 +69,7 @@ def given(project: pytest.Pytester, expected: list[tuple[int, str | None, str]])
 
 @pytest.fixture(scope="module")
 def users_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python into which somebody installed pytest and `quorate[testcontainers]`, and nothing else."""
+    """Return a Python environment with pytest and `quorate[testcontainers]` only."""
     home = tmp_path_factory.mktemp("user")
     python = home / "bin" / "python"
     wheels = tmp_path_factory.mktemp("wheels")
@@ -129,7 +133,7 @@ def test_what_only_containers_have_is_refused_in_one_line(project: pytest.Pytest
 
 
 @pytest.mark.without_containers
-def test_a_marker_that_cannot_be_is_told_in_one_line(project: pytest.Pytester) -> None:
+def test_an_invalid_marker_is_an_error_of_one_line(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         import pytest
@@ -146,7 +150,8 @@ def test_a_marker_that_cannot_be_is_told_in_one_line(project: pytest.Pytester) -
     result.stdout.fnmatch_lines(
         [
             "the marker kafka_topic has no positional argument 3: use kafka_topic(partitions=3)",
-            "the marker kafka_topic has no argument partition; its arguments are partitions, replicas, assignment, config",
+            "the marker kafka_topic has no argument partition; "
+            "its arguments are partitions, replicas, assignment, config",
         ]
     )
     result.stdout.no_fnmatch_line("*plugin.py*")
@@ -166,7 +171,7 @@ def test_options_are_in_the_help(project: pytest.Pytester) -> None:
 def test_without_an_engine_a_test_says_so_in_one_line(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nobody listens at the port for discarding
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nothing listens on the discard port
     given(project, [])
     result = project.runpytest_subprocess("--kafka-runtime", "docker")
     result.assert_outcomes(errors=2)

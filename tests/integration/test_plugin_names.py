@@ -1,4 +1,4 @@
-"""Projects and other plugins that have options, markers and fixtures of the names that quorate's pytest plugin uses."""
+"""Projects and plugins with options, markers and fixtures of the same names as quorate's plugin."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def pytest_addoption(parser):
 
 
 def values(project: pytest.Pytester, *args: str) -> list[str]:
-    """What a test of the project sees of the two options, and what a cluster would be started with."""
+    """Return both options as a test sees them, and the arguments with which a cluster starts."""
     project.makepyfile(
         test_values="""
         def test_values(request, kafka_cluster_factory):
@@ -70,7 +70,7 @@ def test_another_plugin_may_be_loaded_first_or_last(
 
 
 def test_options_of_a_conftest_that_pytest_loads_late(project: pytest.Pytester) -> None:
-    """Below the folders that pytest looks into first, options cannot be given, but have their defaults."""
+    """A conftest.py in a deeper folder is loaded late: its options have their defaults."""
     project.mkpydir("deep")
     project.mkpydir("deep/below").joinpath("conftest.py").write_text(OPTION)
     project.path.joinpath("deep/below/test_deep.py").write_text(
@@ -79,7 +79,7 @@ def test_options_of_a_conftest_that_pytest_loads_late(project: pytest.Pytester) 
     project.runpytest_subprocess(timeout=60).assert_outcomes(passed=1)
 
 
-def test_the_short_names_are_ours_where_nobody_has_them(
+def test_the_plugin_has_the_short_names_that_no_other_plugin_has(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert values(project, "--kafka-version", "4.0.2", "--kafka-racks=x,-") == ["4.0.2", "4.0.2", "x,-"]
@@ -103,14 +103,15 @@ def test_other_processes_have_the_same_options(project: pytest.Pytester) -> None
         """
         def test_values(request):
             option = request.config.getoption
-            assert (option("--kafka-version"), option("--quorate-version"), option("--kafka-racks")) == ("1", "4.0.2", "q")
+            values = option("--kafka-version"), option("--quorate-version"), option("--kafka-racks")
+            assert values == ("1", "4.0.2", "q")
         """
     )
     given = ["--kafka-version", "1", "--quorate-version", "4.0.2", "--kafka-racks", "q"]
     project.runpytest_subprocess("-n", "1", "-p", "xdist", *given, timeout=60).assert_outcomes(passed=1)
 
 
-def test_fixtures_of_the_project_replace_ours(project: pytest.Pytester) -> None:
+def test_fixtures_of_the_project_override_those_of_the_plugin(project: pytest.Pytester) -> None:
     project.makeconftest(
         """
         import pytest
@@ -140,7 +141,7 @@ def test_fixtures_of_the_project_replace_ours(project: pytest.Pytester) -> None:
     project.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-def test_our_topic_on_a_cluster_of_the_project_says_what_to_do(project: pytest.Pytester) -> None:
+def test_the_fixture_topic_with_a_cluster_of_the_project_reports_the_remedy(project: pytest.Pytester) -> None:
     project.makeconftest("import pytest\n\n@pytest.fixture\ndef kafka_cluster():\n    return 'localhost:9092'\n")
     project.makepyfile("def test_one(topic): ...")
     result = project.runpytest_subprocess()
@@ -151,7 +152,7 @@ def test_our_topic_on_a_cluster_of_the_project_says_what_to_do(project: pytest.P
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_a_cluster_of_the_project_that_is_one_of_ours_gets_the_topics(project: pytest.Pytester) -> None:
+def test_the_fixture_topic_uses_a_quorate_cluster_of_the_project(project: pytest.Pytester) -> None:
     project.makeconftest(
         """
         import pytest

@@ -1,4 +1,7 @@
-"""KIP-881 on real brokers: consumers of Python and Java read from their own rack, stay balanced, and rebalance when racks change, but not otherwise."""
+"""KIP-881 on Kafka brokers: Python and Java consumers read from their own rack and stay balanced.
+
+They rebalance when racks change, and not otherwise.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -57,8 +60,7 @@ def test_members_in_three_racks_get_the_partitions_of_their_rack(
     wait_for(lambda: local_share(kafka_cluster, topic, by_rack) == 1.0, *by_rack.values(), limit_s=LIMIT_S)
 
 
-# Broker 3 leads nothing: what the member in its rack reads there, it reads from followers, whoever
-# gets what.
+# Broker 3 leads nothing: the member in its rack reads from followers there, with any assignment.
 @pytest.mark.kafka_topic(assignment=[[1, 3], [2, 3], [1, 3], [2, 3], [1, 3], [2, 3]])
 def test_bytes_come_from_the_replica_in_the_consumers_rack(
     kafka_cluster: Cluster, topic: str, group_id: str, members: Callable[[Member], Member]
@@ -71,7 +73,7 @@ def test_bytes_come_from_the_replica_in_the_consumers_rack(
     third: Any = by_rack["c"]
 
     def reads_from_its_rack() -> bool:
-        # The broker tells a consumer to fetch from a follower in its rack (KIP-392).
+        # The leader redirects a consumer to a follower in its rack (KIP-392).
         states = third.consumer._subscription.assignment
         return len(third.assigned) == 2 and all(
             states[TopicPartition(topic, partition)].preferred_read_replica() == 3 for _, partition in third.assigned
@@ -137,7 +139,7 @@ def test_a_leader_with_a_rack_rejoins_when_replicas_move_and_a_leader_without_do
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.kafka_topic(assignment=[[1, 2], [2, 3], [3, 1]])
-def test_a_broker_that_is_bounced_in_its_rack_rebalances_nobody(
+def test_a_broker_that_restarts_in_its_rack_causes_no_rebalance(
     kafka_cluster: Cluster, topic: str, group_id: str, client: str, members: Callable[[Member], Member]
 ) -> None:
     member = members(CLIENTS[client](kafka_cluster, group_id, [topic], "Range", "a"))
@@ -150,6 +152,6 @@ def test_a_broker_that_is_bounced_in_its_rack_rebalances_nobody(
 
 
 def _bystander(cluster: Cluster, *groups: str) -> int:
-    """A broker that coordinates none of the groups: a coordinator that moves is another story."""
+    """Return a broker that coordinates none of the groups, so that no coordinator moves."""
     busy = {cluster.coordinator_of(group) for group in groups}
     return next(broker.id for broker in cluster.brokers if broker.id not in busy)

@@ -1,4 +1,7 @@
-"""KIP-345 on real brokers: static members are bounced without a rebalance, put out by the session timeout, and fenced by a duplicate."""
+"""KIP-345 on Kafka brokers: static members restart without a rebalance.
+
+The session timeout removes them, and a duplicate fences them.
+"""
 
 import pytest
 
@@ -32,7 +35,7 @@ def test_a_rolling_bounce_moves_nothing_and_keeps_the_generation(
         assert after.generation == generation
         assert after.owned_twice == []
         assert crowd.assigned() == before
-        # Each member was told of its own partitions once more, and nobody of anything else.
+        # Each member received its own partitions once more, and no others.
         assert len(crowd.deliveries.gave) == moves + 6
         assert crowd.deliveries.overlaps == []
 
@@ -57,7 +60,7 @@ def test_the_session_timeout_moves_the_partitions_of_one_that_stays_away(
 
 
 @pytest.mark.parametrize("client", ["kafka-python", "aiokafka"])
-def test_a_duplicate_puts_the_first_one_out_and_tells_it_why(
+def test_a_duplicate_fences_the_first_member_which_receives_the_error(
     kafka_cluster: Cluster, topic: str, group_id: str, client: str
 ) -> None:
     with Crowd(client, kafka_cluster, group_id, [topic], session_timeout_ms=45_000) as crowd:
@@ -65,7 +68,7 @@ def test_a_duplicate_puts_the_first_one_out_and_tells_it_why(
         crowd.settle(all_of(topic, 6))
         before = history(kafka_cluster, group_id)
         second = crowd.start("second", instance="i")
-        error = wait_for("the first is told", lambda: first.error, LIMIT_MS)
+        error = wait_for("the first member has an error", lambda: first.error, LIMIT_MS)
         assert type(error).__name__ == "FencedInstanceIdError"
         assert f"another consumer joined group {group_id} with group_instance_id 'i', so this one" in str(error)
         wait_for("the second has everything", lambda: second.assigned == all_of(topic, 6), LIMIT_MS)
@@ -83,7 +86,7 @@ def test_a_duplicate_is_refused_while_the_first_one_lives_in_a_kip_848_group(
         crowd.settle(all_of(topic, 6))
         before = history(kafka_cluster, group_id)
         second = crowd.start("second", instance="i")
-        error = wait_for("the second is told", lambda: second.error, LIMIT_MS)
+        error = wait_for("the second member has an error", lambda: second.error, LIMIT_MS)
         assert "The instance ID is still used by another member in the consumer group" in error.str()
         assert not second.assigned
         assert first.assigned == all_of(topic, 6)

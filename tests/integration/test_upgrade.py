@@ -1,4 +1,7 @@
-"""4.0.2 → 4.3.1 → 4.0.2, broker by broker, while members consume: what KIP-1101 changes in the records, and that nobody notices otherwise."""
+"""Upgrade 4.0.2 → 4.3.1 → 4.0.2, broker by broker, while members consume.
+
+KIP-1101 changes the group's records; members continue without interruption.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -33,18 +36,18 @@ pytestmark = pytest.mark.scenario("rolling upgrade and downgrade", versions=f"{O
 
 @pytest.fixture(scope="module")
 def cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
-    # 4.0 knows no assignment interval; and no member is to be put out because brokers take their
-    # time to start on a busy machine.
+    # 4.0 has no assignment interval. No member must be removed because brokers start slowly on a
+    # busy machine.
     quick = {name: value for name, value in QUICK.items() if not {"assignment", "session"} & {*name.split(".")}}
     with kafka_cluster_factory(version=OLD, properties=quick) as running:
         yield running
 
 
-def test_an_older_release_tells_its_versions_and_features(cluster: Cluster) -> None:
+def test_an_older_release_reports_its_versions_and_features(cluster: Cluster) -> None:
     check_versions(cluster)
 
 
-def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
+def test_members_continue_through_an_upgrade_and_a_downgrade(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, partitions=PARTITIONS, replicas=3, config={"min.insync.replicas": "2"})
     deliveries = Deliveries()
     members: list[Member] = []
@@ -80,11 +83,11 @@ def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
 
         sent = load.stop()
         wait_for("every message was consumed", lambda: deliveries.distinct() == PARTITIONS * sent, LIMIT_MS)
-        # No coordinator, of either release, ever wanted a partition to be anywhere else,
+        # No coordinator, of either release, ever changed the target assignment,
         assert all(before.target[member] == target for member, target in downgraded.targets[len(before.targets) :])
-        # and none went anywhere, not for a moment. A member may have to join again, if what two
-        # coordinators in a row answered was lost when they went (it is two epochs behind then, and
-        # fenced); it gets back what it had.
+        # and no partition moved. A member may have to join again, if the responses of two
+        # coordinators in a row were lost (it is fenced, two epochs late); it receives the same
+        # partitions.
         assert deliveries.held == held
         assert sorted(deliveries.gave[given:]) == sorted(deliveries.lost)
         assert {(name, at) for name, those in held.items() for at in those} >= {*deliveries.lost}

@@ -1,4 +1,4 @@
-"""What brokers tell of themselves (ApiVersions): real ones what is recorded in tests/data, embedded ones as much of it as they answer."""
+"""ApiVersions of brokers: Kafka's equal the recording in tests/data; embedded ones are a subset."""
 
 import json
 from pathlib import Path
@@ -13,29 +13,31 @@ RECORDED = Path(__file__).parents[1] / "data" / "api_versions.jsonl"
 
 
 def recorded(version: str) -> dict[str, Any]:
-    """What a real broker of a release told when it was asked for the recording."""
+    """Return the recorded response of a Kafka broker of a release."""
     lines = map(json.loads, RECORDED.read_text(encoding="utf-8").splitlines())
     (found,) = (one for one in lines if one["version"] == version)
     return dict(found)
 
 
 def check_versions(cluster: Cluster) -> None:
-    """A cluster that began with the release that it is tells what is recorded."""
+    """Check that a cluster that was created with its release reports the recorded versions."""
     broker = cluster.brokers[0]
     with Wire(int(broker.address.rpartition(":")[2])) as wire:
-        told = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
+        response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
     expected = recorded(broker.version)
-    versions = {str(one.api_key): [one.min_version, one.max_version] for one in told.api_keys}
+    versions = {str(one.api_key): [one.min_version, one.max_version] for one in response.api_keys}
     assert versions.items() <= expected["api_keys"].items()
     features = expected["features_4"]
     finalized = features["finalized"]
     if type(cluster).__name__ == "KafkaCluster":
         assert versions == expected["api_keys"]
-    else:  # a feature some of whose APIs are missing is at level 0, which is not told
+    else:  # a feature with missing APIs is at level 0, which is not reported
         finalized = {name: level for name, level in finalized.items() if name not in INCOMPLETE}
-    assert {one.name: [one.min_version, one.max_version] for one in told.supported_features} == features["supported"]
-    assert {one.name: one.max_version_level for one in told.finalized_features} == finalized
+    assert {one.name: [one.min_version, one.max_version] for one in response.supported_features} == features[
+        "supported"
+    ]
+    assert {one.name: one.max_version_level for one in response.finalized_features} == finalized
 
 
-def test_brokers_tell_the_versions_and_features_of_their_release(kafka_cluster: Cluster) -> None:
+def test_brokers_report_the_versions_and_features_of_their_release(kafka_cluster: Cluster) -> None:
     check_versions(kafka_cluster)
