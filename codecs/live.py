@@ -1,8 +1,8 @@
-"""Reading coordinator topics from a running cluster, by kafka-python's consumer: no group is joined and nothing is committed.
+"""Read coordinator topics from a running cluster with kafka-python's consumer.
 
-Yields the same `LogEntry` values as reading files does, as far as a consumer is told: producer ids,
-transaction markers and batches stay hidden in the client. Of security this module knows nothing but
-to hand the options through.
+No group is joined and nothing is committed. Yields the same `LogEntry` values as reading files.
+kafka-python hides producer ids, transaction markers and batches, so these are missing. Security
+options are passed through unchanged.
 """
 
 import time
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
-from quorate.codecs.live_topic import RETRY_S, offsets_of, passing_errors, topic_partitions
+from quorate.codecs.live_topic import RETRY_S, offsets_of, retriable_errors, topic_partitions
 from quorate.codecs.log.model import IsolationLevel, LogEntry, check_isolation_level
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, decode_record
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveError", "read_live"]
 
 _POLL_MS: Final = 500
-_OURS: Final = {
+_RESERVED: Final = {
     "auto_offset_reset",
     "enable_auto_commit",
     "group_id",
@@ -48,28 +48,30 @@ def read_live(
     on_notice: Callable[[str], None] | None = None,
     **kafka_python_config: Any,
 ) -> Iterator[LogEntry]:
-    """The records of a coordinator topic on a running cluster, from the beginning to where it ends at the start of the reading.
+    """Return the records of a coordinator topic, up to the end offsets at the start of the read.
 
-    With `follow` it goes on with what is written, for ever; waiting yields nothing and can be
-    interrupted. It outlives outages: `on_notice` gets a line when leaders are out of reach, and one
-    when they are back. `partitions` are all by default; the order holds within a partition.
-    `since_ms` leaves out records with an earlier timestamp and begins at the first that is not;
-    `start_offsets`, by partition, is where to begin otherwise, to go on with a reading that came to
-    its end. Further options (`security_protocol`, `ssl_cafile`, `sasl_mechanism`, …) are those of
-    kafka-python's `KafkaConsumer`. The connection is made when the first record is asked for, and
-    closed with the iterator.
+    With `follow` it continues with new records until the caller stops it. Waiting yields nothing
+    and can be interrupted. It survives outages: `on_notice` is called with one line when leaders
+    become unreachable, and one when they are back. `partitions` defaults to all; records are in
+    order within a partition.
 
-    Raises `LiveError` at the call if an address (`HOST:PORT`, the port is needed) or an option
-    cannot be, and while reading: no broker answers in `connect_timeout_ms` (also when it refuses
-    TLS or credentials, which the message then says), the topic or a partition is not there or not
-    allowed, or, without `follow`, no partition gets further for `stall_timeout_ms`.
+    `since_ms` skips records with an earlier timestamp and starts at the first offset that is not
+    earlier. `start_offsets`, by partition, resumes an earlier read. Further options
+    (`security_protocol`, `ssl_cafile`, `sasl_mechanism`, …) are those of kafka-python's
+    `KafkaConsumer`. The connection is opened with the first record and closed with the iterator.
+
+    Raises `LiveError` at the call if an address (`HOST:PORT`, the port is required) or an option
+    is invalid. Raises it while reading if no broker responds within `connect_timeout_ms`, or
+    rejects TLS or credentials, which the message then says. Also raised if the topic or a
+    partition does not exist or access is denied, or if, without `follow`, no partition advances
+    for `stall_timeout_ms`.
     """
     if topic not in RECORD_TYPES:
         raise LiveError(f"{topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
     check_isolation_level(isolation_level, LiveError)
-    reserved = sorted(_OURS & kafka_python_config.keys())
+    reserved = sorted(_RESERVED & kafka_python_config.keys())
     if reserved:
-        raise LiveError(f"{', '.join(reserved)}: cannot be set, reading joins no group and hands out raw bytes")
+        raise LiveError(f"{', '.join(reserved)}: cannot be set; reading joins no group and returns raw bytes")
     check_connection(bootstrap_servers, kafka_python_config)
     config = {
         "isolation_level": isolation_level,
@@ -81,12 +83,12 @@ def read_live(
         "metrics_enabled": False,
         **kafka_python_config,
     }
-    reading = _Reading(bootstrap_servers, topic, config, connect_timeout_ms, stall_timeout_ms, on_notice)
-    return reading.entries(partitions, follow, since_ms, start_offsets or {})
+    reader = _LiveReader(bootstrap_servers, topic, config, connect_timeout_ms, stall_timeout_ms, on_notice)
+    return reader.entries(partitions, follow, since_ms, start_offsets or {})
 
 
-class _Reading:
-    """One connection and what it reads."""
+class _LiveReader:
+    """One connection and the read that uses it."""
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class _Reading:
         self.stall_timeout_ms = stall_timeout_ms
         self.on_notice = on_notice
         self.clients: list[KafkaNetClient] = []
-        self.stale = False  # the client waits for the answer to a request that it has not sent
+        self.stale = False  # the client waits for the response to a request that it has not sent
         self.where = where_text(bootstrap_servers, config)
 
     def entries(
@@ -113,31 +115,34 @@ class _Reading:
         from kafka import TopicPartition
         from kafka.errors import KafkaError
 
-        with client_log() as said, ExitStack() as self.open:
-            self.said = said
+        with client_log() as reasons, ExitStack() as self.open:
+            self.reasons = reasons
             consumer = self._connected()
             try:
                 (client,) = self.clients
-                there = topic_partitions(client, self.topic, numbers, self.where, self.connect_timeout_ms)
-                partitions = [TopicPartition(self.topic, number) for number in there]
+                known = topic_partitions(client, self.topic, numbers, self.where, self.connect_timeout_ms)
+                partitions = [TopicPartition(self.topic, number) for number in known]
                 yield from self._records(consumer, partitions, follow, since_ms, start_offsets)
             except KafkaError as error:
                 raise LiveError(f"{self.where}: reading {self.topic} failed: {explain_error(error)}") from error
 
     def _connected(self) -> "KafkaConsumer":
-        """A consumer that is closed when the reading ends. Raises `LiveError`."""
+        """Return a consumer that is closed when the read ends. Raises `LiveError`."""
         from kafka import KafkaConsumer
 
         clients: list[KafkaNetClient] = []
         consumer: KafkaConsumer = connect(
-            KafkaConsumer, self.bootstrap_servers, self.config, self.connect_timeout_ms, self.said, clients
+            KafkaConsumer, self.bootstrap_servers, self.config, self.connect_timeout_ms, self.reasons, clients
         )
         self.open.enter_context(closing(consumer))
         self.clients = clients
         return consumer
 
     def _replaced(self, consumer: "KafkaConsumer") -> "KafkaConsumer":
-        """A new consumer in the place of one that would wait for ever, where that one is; the same while no broker can be reached."""
+        """Replace a consumer that would wait forever by a new one at the same positions.
+
+        Returns the same consumer if no broker can be reached.
+        """
         positions = {at: consumer.position(at, timeout_ms=self.connect_timeout_ms) for at in consumer.assignment()}
         paused = consumer.paused()
         try:
@@ -184,10 +189,10 @@ class _Reading:
                 consumer = self._replaced(consumer)
             if follow:
                 if notices is not None:
-                    notices.look(sum(not self._in_reach(at) for at in partitions))
+                    notices.update(sum(not self._has_connection(at) for at in partitions))
                 continue
-            # The position also passes what is not handed out: markers, aborted records, what
-            # compaction removed.
+            # The position also passes records that are not returned: markers, aborted records,
+            # and offsets removed by compaction.
             now = {at: consumer.position(at, timeout_ms=timeout) for at in pending}
             for at in [at for at in pending if (now[at] or 0) >= ends[at]]:
                 pending.discard(at)
@@ -196,33 +201,32 @@ class _Reading:
                 positions, progress = now, time.monotonic()
             elif (time.monotonic() - progress) * 1000 > self.stall_timeout_ms:
                 stuck = ", ".join(f"{at.topic}-{at.partition} at {now[at]} of {ends[at]}" for at in sorted(pending))
-                raise LiveError(
-                    f"{self.where}: no progress for {self.stall_timeout_ms:,} ms ({stuck}); are their leaders available?"
-                )
+                waited = f"{self.stall_timeout_ms:,} ms"
+                raise LiveError(f"{self.where}: no progress for {waited} ({stuck}); are their leaders available?")
 
-    def _offsets(self, ask: Callable[..., Any], partitions: "Collection[TopicPartition]") -> Any:
+    def _offsets(self, lookup: Callable[..., Any], partitions: "Collection[TopicPartition]") -> Any:
         (client,) = self.clients
-        return offsets_of(ask, partitions, client, self.where, self.connect_timeout_ms)
+        return offsets_of(lookup, partitions, client, self.where, self.connect_timeout_ms)
 
     def _polled(self, consumer: "KafkaConsumer") -> "dict[TopicPartition, list[Any]]":
-        """What has come.
+        """Return the records of one poll.
 
-        Nothing where a broker goes away while the client looks for leaders, which kafka-python
-        raises now and then.
+        Returns none if a broker disappears while the client looks for leaders: kafka-python raises
+        an error then.
         """
         from kafka.errors import UnknownBrokerIdError
 
         try:
             found: dict[TopicPartition, list[Any]] = consumer.poll(timeout_ms=_POLL_MS)
-        except passing_errors() as error:
+        except retriable_errors() as error:
             if isinstance(error, UnknownBrokerIdError):
                 self.stale |= not _forget_requests(consumer, error.args)
             time.sleep(RETRY_S)
             return {}
         return found
 
-    def _in_reach(self, at: "TopicPartition") -> bool:
-        """Whether there is a connection to the leader, by what the client knows."""
+    def _has_connection(self, at: "TopicPartition") -> bool:
+        """Whether the client has a connection to the leader of a partition."""
         (client,) = self.clients
         return bool(client.connected(client.cluster.leader_for_partition(at)))
 
@@ -246,9 +250,9 @@ class _Reading:
 
 
 def _forget_requests(consumer: "KafkaConsumer", brokers: Collection[object]) -> bool:
-    """Have kafka-python (3.0.12) forget requests to brokers that it has noted, and not sent: it would wait for the answers for ever.
+    """Drop the pending fetch requests that kafka-python (3.0.12) noted for brokers and never sent.
 
-    Returns whether this one keeps such notes.
+    It would wait for their responses forever. Returns whether this version keeps such notes.
     """
     noted = getattr(getattr(consumer, "_fetcher", None), "_nodes_with_pending_fetch_requests", None)
     if not isinstance(noted, set):
@@ -258,29 +262,29 @@ def _forget_requests(consumer: "KafkaConsumer", brokers: Collection[object]) -> 
 
 
 _GRACE_MS: Final = 1_000
-"""Leaders move and connections are made anew in less, and nobody has to know."""
+"""Moving leaders and reconnecting takes less than this, and is not reported."""
 
 
 class _OutageNotices:
-    """Says when a running cluster is out of reach, and that it is back, once each: told again and again how many partitions have no leader in reach, gives one notice for an outage and one for its end."""
+    """Notify once when leaders become unreachable, and once when all are reachable again."""
 
     def __init__(self, where: str, partitions: int, notify: Callable[[str], None]) -> None:
         self._where = where
         self._partitions = partitions
         self._notify = notify
         self._since: float | None = None
-        self._told = False
+        self._notified = False
 
-    def look(self, unreachable: int) -> None:
-        """Take notice of how it is now."""
+    def update(self, unreachable: int) -> None:
+        """Record how many partitions have no reachable leader now."""
         now = time.monotonic()
         if not unreachable:
-            if self._told and self._since is not None:
+            if self._notified and self._since is not None:
                 self._notify(f"{self._where}: connected again after {now - self._since:,.0f} s")
-            self._since, self._told = None, False
+            self._since, self._notified = None, False
         elif self._since is None:
             self._since = now
-        elif not self._told and (now - self._since) * 1000 >= _GRACE_MS:
-            self._told = True
+        elif not self._notified and (now - self._since) * 1000 >= _GRACE_MS:
+            self._notified = True
             lost = f"connection lost to the leaders of {unreachable} of {self._partitions} partitions"
-            self._notify(f"{self._where}: {lost}; reading goes on when they are back")
+            self._notify(f"{self._where}: {lost}; reading continues when they are back")

@@ -1,6 +1,6 @@
-"""Reaching a cluster through a client of kafka-python: what is given is checked first, and a failure says why.
+"""Connect to a cluster with a kafka-python client: check the options first, and explain failures.
 
-Used for consumers and admin clients alike; what they do once they are connected is not known here.
+Used for consumers and admin clients alike. What they do once connected is not known here.
 """
 
 import logging
@@ -21,21 +21,21 @@ __all__ = ["LiveError", "check_connection", "client_log", "connect", "explain_er
 
 T = TypeVar("T")
 
-_GRACE_MS: Final = 500  # for the client to say itself why it gave up
+_GRACE_MS: Final = 500  # lets the client report its own error first
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 _WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _HINTS: Final = (
-    ("ECONNREFUSED", "nothing listens there"),
+    ("ECONNREFUSED", "nothing listens on this port"),
     ("DNS", "is the host name right?"),
-    ("IllegalSaslState", "this listener does not take SASL; try security_protocol PLAINTEXT or SSL"),
+    ("IllegalSaslState", "this listener does not support SASL; try security_protocol PLAINTEXT or SSL"),
     ("UnsupportedSaslMechanism", "the broker does not offer this sasl_mechanism"),
-    ("CERTIFICATE_VERIFY_FAILED", "give the certificate of its authority as ssl_cafile"),
+    ("CERTIFICATE_VERIFY_FAILED", "set ssl_cafile to the certificate of the CA"),
     ("Handshake failed", "does this listener speak TLS?"),
-    ("Invalid frame length", "this listener may want TLS; try security_protocol SSL or SASL_SSL"),
+    ("Invalid frame length", "this listener may require TLS; try security_protocol SSL or SASL_SSL"),
     (
         "socket disconnected",
-        "the broker closed the connection: does this listener take the security_protocol and credentials given?",
+        "the broker closed the connection: does this listener accept the security_protocol and credentials given?",
     ),
 )
 _OPTIONS: Final = "the options are those of kafka-python's KafkaConsumer"
@@ -44,18 +44,21 @@ _OPTIONS: Final = "the options are those of kafka-python's KafkaConsumer"
 class LiveError(QuorateError, RuntimeError):
     """The cluster cannot be read.
 
-    The message says what was tried, what went wrong, and what to look at.
+    The message says what was tried, what failed, and what to check.
     """
 
 
 def where_text(bootstrap_servers: str | Sequence[str], config: Mapping[str, Any]) -> str:
-    """How errors name the cluster."""
+    """Return the name of the cluster in error messages: the addresses and the security protocol."""
     shown = bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
     return f"{shown} ({config.get('security_protocol', 'PLAINTEXT')})"
 
 
 def check_connection(bootstrap_servers: str | Sequence[str], config: Mapping[str, Any]) -> None:
-    """Raises `LiveError` if an address (`HOST:PORT`, the port is needed) or a security option cannot be."""
+    """Check addresses and security options.
+
+    Raises `LiveError` if an address is not `HOST:PORT` or a security option is invalid.
+    """
     protocol = config.get("security_protocol", "PLAINTEXT")
     if protocol not in _PROTOCOLS:
         raise LiveError(f"security_protocol {protocol!r} is not known; use one of {', '.join(_PROTOCOLS)}")
@@ -67,7 +70,7 @@ def _check_addresses(servers: Sequence[str]) -> None:
     addresses = [address.strip() for listed in servers for address in listed.split(",")]
     for address in addresses or [""]:
         host, colon, port = address.rpartition(":")
-        if not colon or address.endswith("]"):  # kafka-python takes 9092 then, as Kafka's own tools do not
+        if not colon or address.endswith("]"):  # kafka-python defaults to 9092; Kafka's own tools require a port
             raise LiveError(f"bootstrap_servers {address!r}: has no port; an address is HOST:PORT")
         if "/" in address or not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
             raise LiveError(f"bootstrap_servers {address!r}: an address is HOST:PORT, without http:// or the like")
@@ -78,7 +81,7 @@ def _check_addresses(servers: Sequence[str]) -> None:
 def _check_security(protocol: str, config: Mapping[str, Any]) -> None:
     for option in _FILES:
         if config.get(option) and not Path(config[option]).is_file():
-            raise LiveError(f"{option}: there is no file {config[option]}")
+            raise LiveError(f"{option}: file {config[option]} does not exist")
     mechanism = config.get("sasl_mechanism")
     if protocol.startswith("SASL") and mechanism is None:
         raise LiveError(f"security_protocol {protocol} needs a sasl_mechanism, such as {', '.join(_WITH_PASSWORD)}")
@@ -88,14 +91,17 @@ def _check_security(protocol: str, config: Mapping[str, Any]) -> None:
                 raise LiveError(f"sasl_mechanism {mechanism} needs {option}, which is not given")
 
 
-def _in_time(work: "Callable[[], T]", timeout_ms: int) -> T:
-    """What `work` returns or raises, done in another thread; `TimeoutError` if it is still at it after the time, and left to itself."""
+def _with_timeout(work: "Callable[[], T]", timeout_ms: int) -> T:
+    """Run `work` in another thread and return its result.
+
+    Raises what it raises, or `TimeoutError` after the timeout; the thread is then abandoned.
+    """
     done: Future[T] = Future()
 
     def run() -> None:
         try:
             done.set_result(work())
-        except BaseException as error:  # noqa: BLE001  # handed to the one who waits
+        except BaseException as error:  # noqa: BLE001  # raised in the calling thread
             done.set_exception(error)
 
     thread = Thread(target=run, name="quorate-live-connect", daemon=True)
@@ -110,46 +116,44 @@ def connect(
     bootstrap_servers: str | Sequence[str],
     config: Mapping[str, Any],
     timeout_ms: int,
-    said: "deque[str]",
+    reasons: "deque[str]",
     clients: "list[KafkaNetClient] | None" = None,
 ) -> T:
-    """A consumer or an admin client (`make`) that has reached the cluster.
+    """Return a consumer or an admin client (`make`) that is connected to the cluster.
 
-    `said` is what `client_log` keeps.
-
-    `clients` gets the network client inside. Raises `LiveError` if no broker can be used in
-    `timeout_ms`, with the reason that tells most.
+    `reasons` is the deque of `client_log`. The network client is appended to `clients`. Raises
+    `LiveError` with the most specific reason if no broker can be used within `timeout_ms`.
     """
     from kafka.errors import KafkaConfigurationError, KafkaError, KafkaTimeoutError
     from kafka.net.compat import KafkaNetClient
 
-    made: list[KafkaNetClient] = [] if clients is None else clients
+    created: list[KafkaNetClient] = [] if clients is None else clients
     where = where_text(bootstrap_servers, config)
 
     def client(**config: Any) -> KafkaNetClient:
-        made.append(KafkaNetClient(**config))
-        return made[-1]
+        created.append(KafkaNetClient(**config))
+        return created[-1]
 
-    def reach() -> T:
+    def open_client() -> T:
         return make(bootstrap_servers=bootstrap_servers, kafka_client=client, **config)
 
     def close() -> None:
-        # A client whose making fails leaves its thread and sockets behind.
-        for one in made:
+        # A client whose constructor fails leaves its thread and sockets open.
+        for one in created:
             one.close()
 
-    tried = f"no broker could be used within {timeout_ms:,} ms"
+    tried = f"could not connect to a broker within {timeout_ms:,} ms"
     connected = False
     try:
-        # The client's own timeout does not end a TLS handshake that gets no answer (kafka-python
+        # The client's own timeout does not end a TLS handshake without a response (kafka-python
         # 3.0).
-        reached = _in_time(reach, timeout_ms + _GRACE_MS)
+        result = _with_timeout(open_client, timeout_ms + _GRACE_MS)
         connected = True
     except TimeoutError as error:
-        hint = "; something listens there that does not answer: is it a TLS listener of a broker?"
+        hint = "; a server accepted the connection but did not respond: is it a TLS listener of a broker?"
         raise LiveError(f"{where}: {tried}{hint}") from error
     except KafkaTimeoutError as error:
-        raise LiveError(f"{where}: {tried}: {likely_reason(said)}") from error
+        raise LiveError(f"{where}: {tried}: {likely_reason(reasons)}") from error
     except KafkaConfigurationError as error:
         raise LiveError(f"{where}: {explain_error(error)}; {_OPTIONS}") from error
     except (KafkaError, ValueError, TypeError, AssertionError, OSError) as error:
@@ -158,38 +162,38 @@ def connect(
     finally:
         if not connected:
             with suppress(TimeoutError):
-                _in_time(close, _GRACE_MS)
-    return reached
+                _with_timeout(close, _GRACE_MS)
+    return result
 
 
 @contextmanager
 def client_log() -> "Iterator[deque[str]]":
-    """What kafka-python logs while it is in use: only there it says why a connection failed.
+    """Collect the errors that kafka-python logs while it is in use.
 
-    Having a handler also keeps its warnings off stderr in programs that have not set logging up;
-    others get them as always.
+    Only its log says why a connection failed. The handler also keeps kafka-python's warnings off
+    stderr in programs that have not configured logging; other programs get them as usual.
     """
-    said: deque[str] = deque(maxlen=200)
+    reasons: deque[str] = deque(maxlen=200)
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             arguments = record.args if isinstance(record.args, tuple) else ()
-            said.extend(explain_error(argument) for argument in arguments if isinstance(argument, Exception))
+            reasons.extend(explain_error(argument) for argument in arguments if isinstance(argument, Exception))
 
     handler = Keep(logging.WARNING)
     logger = logging.getLogger("kafka")
     logger.addHandler(handler)
     try:
-        yield said
+        yield reasons
     finally:
         logger.removeHandler(handler)
 
 
 def explain_error(error: Exception) -> str:
-    """The message of an exception without the name of its class, which kafka-python puts in front, sometimes twice.
+    """Return the message of an exception without its class name, which kafka-python prepends.
 
-    Of a broker's error it is often only the name of a topic: Kafka's name of the error is put
-    before that.
+    If the message is only a topic name, as for many errors of brokers, Kafka's name of the error
+    is put before it.
     """
     name = type(error).__name__
     text = str(error).rpartition(f"{name}: ")[2].strip()
@@ -199,18 +203,24 @@ def explain_error(error: Exception) -> str:
     return text or name
 
 
-def likely_reason(said: "deque[str]") -> str:
-    """The reason that tells most of those that repeated attempts gave, with what may help: a broker often just closes the connection."""
-    reasons = [reason for reason in said if not reason.startswith("Unable to bootstrap")]
-    reason = max(reversed(reasons), key=_weight, default="no answer")
+def likely_reason(reasons: "deque[str]") -> str:
+    """Return the most specific reason of repeated attempts, with a hint on how to fix it.
+
+    A broker often just closes the connection.
+    """
+    failures = [reason for reason in reasons if not reason.startswith("Unable to bootstrap")]
+    reason = max(reversed(failures), key=_specificity, default="no response")
     hints = [hint for sign, hint in _HINTS if sign in reason]
     return f"{reason}; {hints[0]}" if hints else reason
 
 
-def _weight(reason: str) -> int:
-    """How much a reason tells: the last attempt often just runs out of time, and many brokers say nothing when they refuse."""
+def _specificity(reason: str) -> int:
+    """Rank a reason by how specific it is.
+
+    The last attempt often just times out, and many brokers refuse without a message.
+    """
     if reason.startswith("socket disconnected"):
         return 2
-    if reason == "KafkaTimeoutError":  # without a text
+    if reason == "KafkaTimeoutError":  # without a message
         return 0
     return 1 if "timed out" in reason or reason.startswith("Timeout") else 3

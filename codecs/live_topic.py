@@ -1,8 +1,8 @@
-"""A coordinator topic on a running cluster: which partitions it has, and requests that are repeated while brokers are not ready to answer them.
+"""Partitions and offsets of a coordinator topic on a running cluster, with retries.
 
-Asks for the topic by name: kafka-python's own view of all topics is empty alike for a topic that
-does not exist, one that may not be seen, and one that is being created, and its consumer may raise
-the error of another caller's request. Knows neither offsets nor records.
+The topic is requested by name. kafka-python's own list of all topics is empty alike for a topic
+that does not exist, one that may not be described, and one that is being created. Its consumer may
+also raise the error of another caller's request. Knows nothing about records.
 """
 
 import time
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from kafka.errors import KafkaError
     from kafka.net.compat import KafkaNetClient
 
-__all__ = ["RETRY_S", "offsets_of", "passing_errors", "topic_partitions"]
+__all__ = ["RETRY_S", "offsets_of", "retriable_errors", "topic_partitions"]
 
 RETRY_S: Final = 0.2
 _MISSING_S: Final = 1.0
-"""A topic that has just been created is not known to every broker yet; one that is still unknown
-after this time does not exist.
+"""A new topic is not known to every broker at once.
+
+A topic that is still unknown after this time does not exist.
 """
 T = TypeVar("T")
 
@@ -29,31 +30,31 @@ T = TypeVar("T")
 def topic_partitions(
     client: "KafkaNetClient", topic: str, numbers: Collection[int] | None, where: str, timeout_ms: int
 ) -> list[int]:
-    """The partitions of a topic in order, or of `numbers` those.
+    """Return the partitions of a topic in order, or those in `numbers`.
 
-    Repeats the request for up to `timeout_ms` while no leader is known or brokers do not answer.
-    Raises `LiveError` if the topic or one of `numbers` does not exist, if it may not be described,
-    or if the time is over; `where` names the cluster in the message.
+    Retries for up to `timeout_ms` while no leader is known or brokers do not respond. `where`
+    names the cluster in messages. Raises `LiveError` if the topic or one of `numbers` does not
+    exist, if describing it is not allowed, or after the timeout.
     """
     started = time.monotonic()
     try:
-        there = retried(lambda: _partitions(client, topic, where, started, timeout_ms), timeout_ms)
-    except passing_errors() as error:
+        known = retried(lambda: _partitions(client, topic, where, started, timeout_ms), timeout_ms)
+    except retriable_errors() as error:
         raise LiveError(
             f"{where}: the partitions of {topic} are not known after {timeout_ms:,} ms: {explain_error(error)}; "
             "are enough brokers up?"
         ) from error
-    missing = sorted(set(numbers or ()) - there)
+    missing = sorted(set(numbers or ()) - known)
     if missing:
         listed = ", ".join(map(str, missing))
-        raise LiveError(f"{where}: {topic} has partitions 0 to {max(there)}, not {listed}")
-    return sorted(there if numbers is None else set(numbers))
+        raise LiveError(f"{where}: {topic} has partitions 0 to {max(known)}, not {listed}")
+    return sorted(known if numbers is None else set(numbers))
 
 
 def _partitions(client: "KafkaNetClient", topic: str, where: str, started: float, timeout_ms: int) -> set[int]:
-    """One request.
+    """Send one metadata request and return the partitions.
 
-    Raises `LiveError` if the topic is missing or not allowed, and otherwise its error.
+    Raises `LiveError` if the topic is missing or access is denied, else the error of the response.
     """
     from kafka.errors import (
         LeaderNotAvailableError,
@@ -76,9 +77,7 @@ def _partitions(client: "KafkaNetClient", topic: str, where: str, started: float
     if error is TopicAuthorizationFailedError:
         raise LiveError(f"{where}: not allowed to describe {topic}; reading needs DESCRIBE and READ on it")
     if error is UnknownTopicOrPartitionError and time.monotonic() - started > _MISSING_S:
-        raise LiveError(
-            f"{where}: there is no {topic} on this cluster; brokers create it when the first group needs it"
-        )
+        raise LiveError(f"{where}: {topic} does not exist; brokers create it when the first group needs it")
     if error.errno:
         raise error(topic)
     if found is None or not found.partitions:
@@ -87,24 +86,26 @@ def _partitions(client: "KafkaNetClient", topic: str, where: str, started: float
 
 
 def offsets_of(
-    ask: Callable[..., "dict[TopicPartition, Any]"],
+    lookup: Callable[..., "dict[TopicPartition, Any]"],
     partitions: "Collection[TopicPartition]",
     client: "KafkaNetClient",
     where: str,
     timeout_ms: int,
 ) -> "dict[TopicPartition, Any]":
-    """What `ask`, a method of kafka-python's consumer that looks up offsets, returns for all of `partitions`.
+    """Return the offsets that `lookup` finds for all of `partitions`.
 
-    Waits up to `timeout_ms` for leaders: kafka-python (3.0.12) leaves out partitions without one if
-    others have one, which is a KeyError in some methods, and looks like a partition without such a
-    record in others. Raises `LiveError`, which names the partitions without a leader, after that
-    time; `KafkaError` for what no waiting helps.
+    `lookup` is a method of kafka-python's consumer. Waits up to `timeout_ms` for leaders:
+    kafka-python (3.0.12) omits partitions without a leader if others have one. Some of its methods
+    raise KeyError then; for others such a partition looks like one without a matching record.
+
+    Raises `LiveError`, which names the partitions without a leader, after the timeout, and
+    `KafkaError` if a retry cannot help.
     """
     from kafka.errors import KafkaTimeoutError, LeaderNotAvailableError
 
     def once() -> "dict[TopicPartition, Any]":
         try:
-            found = ask(partitions, timeout_ms=timeout_ms)
+            found = lookup(partitions, timeout_ms=timeout_ms)
         except KeyError:
             raise LeaderNotAvailableError from None
         if any(one is None and not _has_leader(client, at) for at, one in found.items()):
@@ -113,13 +114,13 @@ def offsets_of(
 
     try:
         return retried(once, timeout_ms)
-    except passing_errors() as error:
+    except retriable_errors() as error:
         lost = sorted(at.partition for at in partitions if not _has_leader(client, at))
         if lost:
             listed = f"partition{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}"
             why = f"no leader for {listed}; are the brokers of their replicas up?"
         elif isinstance(error, (KafkaTimeoutError, LeaderNotAvailableError)):
-            why = "their leaders do not answer; are their brokers up?"
+            why = "their leaders do not respond; are their brokers up?"
         else:
             why = explain_error(error)
         topic = next(iter(partitions)).topic
@@ -131,8 +132,8 @@ def _has_leader(client: "KafkaNetClient", at: "TopicPartition") -> bool:
     return client.cluster.leader_for_partition(at) not in (None, -1)
 
 
-def retried(ask: Callable[[], T], timeout_ms: int) -> T:
-    """What `ask` returns, called again after errors that may pass, until `timeout_ms` are over.
+def retried(request: Callable[[], T], timeout_ms: int) -> T:
+    """Call `request` again after retriable errors until `timeout_ms` have passed.
 
     Raises the last error.
     """
@@ -141,17 +142,21 @@ def retried(ask: Callable[[], T], timeout_ms: int) -> T:
     until = time.monotonic() + timeout_ms / 1000
     while True:
         try:
-            return ask()
+            return request()
         except KafkaTimeoutError:
-            raise  # it has waited as long already
-        except passing_errors():
+            raise  # it has already waited that long
+        except retriable_errors():
             if time.monotonic() >= until:
                 raise
             time.sleep(RETRY_S)
 
 
-def passing_errors() -> "tuple[type[KafkaError], ...]":
-    """What another try may not meet. kafka-python takes a broker that has gone from its metadata, which comes back with the next, for one that never was."""
+def retriable_errors() -> "tuple[type[KafkaError], ...]":
+    """Return the errors after which a retry may succeed.
+
+    UnknownBrokerIdError is one of them: kafka-python raises it for a broker that left its metadata
+    and may be back in the next response.
+    """
     from kafka.errors import RetriableError, UnknownBrokerIdError
 
     return RetriableError, UnknownBrokerIdError

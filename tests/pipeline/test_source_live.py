@@ -178,7 +178,7 @@ def test_what_is_not_there_is_said(broker: Broker, monkeypatch: pytest.MonkeyPat
     assert rows_of(**options, partitions=0, startingOffsets=beyond, failOnDataLoss=False) == []
     with monkeypatch.context() as patch:
         patch.setattr("quorate.pipeline.live.CONNECT_TIMEOUT_MS", 1_000)
-        with pytest.raises(LiveError, match=r"127.0.0.1:1 .*no broker could be used within"):
+        with pytest.raises(LiveError, match=r"127.0.0.1:1 .*could not connect to a broker within"):
             rows_of(**{"kafka.bootstrap.servers": "127.0.0.1:1"})
     gone = OffsetRange(0, 100_000, 100_005)  # planned, and truncated before it is read
     with (

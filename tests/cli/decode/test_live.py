@@ -93,7 +93,9 @@ def test_follow_reports_a_lost_and_a_restored_connection_once(start, broker):
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=300) == (b"", b"")
     where = f"{broker.bootstrap_servers} (PLAINTEXT): "
-    assert lost == where + ("connection lost to the leaders of 3 of 3 partitions; reading goes on when they are back\n")
+    assert lost == where + (
+        "connection lost to the leaders of 3 of 3 partitions; reading continues when they are back\n"
+    )
     assert re.fullmatch(re.escape(where) + r"connected again after \d+ s\n", back)
 
 
@@ -103,7 +105,7 @@ def test_a_missing_partition_or_topic_is_an_error(quorate, broker):
     server = ("decode", "-b", broker.bootstrap_servers)
     for options, complaint in (
         (("--partition", 99), "__consumer_offsets has partitions 0 to 2, not 99"),
-        (("--topic", "__share_group_state"), "there is no __share_group_state on this cluster"),
+        (("--topic", "__share_group_state"), "__share_group_state does not exist"),
     ):
         ended = quorate(*server, *options)
         assert (ended.status, ended.out) == (1, "")
