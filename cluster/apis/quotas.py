@@ -16,7 +16,7 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.api.broker.alter_client_quotas import EntityData as AlteredEntity
 from quorate.codecs.api.broker.alter_client_quotas import EntryData as AlteredEntry
-from quorate.codecs.api.broker.alter_client_quotas_asked import OpData
+from quorate.codecs.api.broker.alter_client_quotas_request import OpData
 from quorate.codecs.api.broker.describe_client_quotas import ComponentData, EntityData, EntryData, ValueData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message

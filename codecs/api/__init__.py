@@ -1,13 +1,14 @@
-"""Requests and responses of Kafka's group coordination: every version of Kafka 4.3, one module per API, named by it; and two that KIP-848 has, but no Kafka.
+"""Requests and responses of Kafka's group coordination APIs, in all versions of Kafka 4.3.
 
-    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)      # what is not said has Kafka's default
-    body = encode_api(request, version=1)                                 # byte for byte as Kafka writes it
-    decode_api(ConsumerGroupHeartbeatRequest, body, version=1)            # or decode_api(68, ...): the request with that API key
-    APIS[68].request_header_version(1)                                    # 2; bodies only, the headers are the caller's
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
+    body = encode_api(request, version=1)                       # the same bytes as Kafka writes
+    decode_api(ConsumerGroupHeartbeatRequest, body, version=1)  # or decode_api(68, ...)
+    APIS[68].request_header_version(1)                          # 2; the caller handles headers
 
-Messages are declared as the records of `quorate.codecs.messages` are, with all that is derived from
-that: `to_kafka_json`, `to_json` and `from_json` of `quorate.codecs` take them, too. Structs inside
-messages are in the modules of their APIs, under Kafka's names.
+One module per API has its messages, and the structs inside them under Kafka's names. Fields that
+are not given have Kafka's defaults. Two APIs are described by KIP-848 but are in no release.
+Messages are declared like the records of `quorate.codecs.messages`: `to_kafka_json`, `to_json` and
+`from_json` of `quorate.codecs` accept them too.
 """
 
 from quorate.codecs.api.body import decode_api, encode_api

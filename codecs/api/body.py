@@ -1,4 +1,4 @@
-"""Bodies of requests and responses to bytes and back; the headers in front of them are the caller's."""
+"""Encode and decode bodies of requests and responses, without their headers."""
 
 from typing import TypeVar, overload
 
@@ -16,10 +16,10 @@ Buffer = bytes | bytearray | memoryview
 
 
 def encode_api(message: Message, version: int) -> bytes:
-    """The body of a request or response in one version, byte for byte as Kafka writes it.
+    """Encode the body of a request or response in one version, with the same bytes as Kafka.
 
-    Raises `EncodeError` naming the field that the version cannot carry, and for a version that the
-    API lacks.
+    Raises `EncodeError` with the name of the field that the version cannot carry, or if the API
+    does not have the version.
     """
     return encode_message(message, version)
 
@@ -35,12 +35,12 @@ def decode_api(which: int | str, data: Buffer, version: int, *, position: int = 
 def decode_api(
     which: type[Message] | int | str, data: Buffer, version: int, *, position: int = 0, strict: bool = False
 ) -> Message:
-    """The message whose body starts at `position`, behind the header.
+    """Decode the message whose body starts at `position`, after the header.
 
-    `which` is a request or response class; an API key or name means its request, as a server has
-    it. A bytearray or memoryview is copied. Bytes behind the body are ignored, as in Kafka, and so
-    are sizes of tagged fields that contradict their content; unless `strict`. Raises `DecodeError`
-    for bytes that are no such body, and `ValueError` for an API or version that is not declared.
+    `which` is a request or response class, or an API key or name, which means its request. A
+    bytearray or memoryview is copied. Unless `strict`, trailing bytes and wrong sizes of tagged
+    fields are ignored, as in Kafka. Raises `DecodeError` if the bytes are not such a body, and
+    `ValueError` for an API or version that is not declared.
     """
     spec = which.spec if isinstance(which, type) else api_of(which).request
     if spec.versions is None or version not in spec.versions:
@@ -48,7 +48,7 @@ def decode_api(
     raw = data if type(data) is bytes else bytes(memoryview(data))
     try:
         return message_decoder(spec, version, lenient=not strict)(raw, position)
-    except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `decode_exactly` names it or reads it
+    except Exception:  # noqa: BLE001  # any failure of the fast path: `decode_exactly` decodes or explains
         found, end = decode_exactly(spec, version, raw, position, spec.name, as_kafka_reads=not strict)
     if strict and end < len(raw):
         raise DecodeError(Reason.TRAILING, where=spec.name, position=end, detail=f"{len(raw) - end} of them")

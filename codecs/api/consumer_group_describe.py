@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe v0–1 (KIP-848). v1 tells classic members from others (KIP-1099)."""
+"""ConsumerGroupDescribe v0–1 (KIP-848). v1 adds the member type (KIP-1099)."""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String, Uuid
 
 @request(api_key=69, versions=range(0, 2), flexible_since=0)
 class ConsumerGroupDescribeRequest(Message):
-    """Which groups to describe."""
+    """The groups to describe."""
 
     group_ids: Array[String] = ()
     include_authorized_operations: Bool = False
@@ -24,7 +24,7 @@ class TopicPartitions(Message):
 
 @struct
 class Assignment(Message):
-    """Partitions that a member has or shall have."""
+    """Partitions assigned to a member, now or in its target assignment."""
 
     topic_partitions: Array[TopicPartitions] = ()
 
@@ -48,10 +48,10 @@ class Member(Message):
 
 @struct
 class DescribedGroup(Message):
-    (
-        """A group, or why it is not described. `authorized_operations`: a bit for each, or -2147483648 if it was not asked for."""
-        ""
-    )
+    """A group, or the error for it.
+
+    `authorized_operations`: one bit per operation, or -2147483648 if not requested.
+    """
 
     error_code: Int16 = 0
     error_message: String | None = None
@@ -66,7 +66,7 @@ class DescribedGroup(Message):
 
 @response(ConsumerGroupDescribeRequest)
 class ConsumerGroupDescribeResponse(Message):
-    """The groups in the order in which they were asked for."""
+    """The groups in the order of the request."""
 
     throttle_time_ms: Int32 = 0
     groups: Array[DescribedGroup] = ()

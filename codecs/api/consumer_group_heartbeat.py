@@ -1,4 +1,7 @@
-"""ConsumerGroupHeartbeat v0–1 (KIP-848). v1 adds subscriptions by pattern, and has members make their own ids (KIP-1082)."""
+"""ConsumerGroupHeartbeat v0–1 (KIP-848).
+
+v1 adds subscriptions by regex, and members generate their own ids (KIP-1082).
+"""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
@@ -15,10 +18,10 @@ class TopicPartitions(Message):
 
 @request(api_key=68, versions=range(0, 2), flexible_since=0)
 class ConsumerGroupHeartbeatRequest(Message):
-    """A member's sign of life, and what changed with it since the last one: a null, and a timeout of -1, mean "as before".
+    """A member's heartbeat, with what changed since the last one.
 
-    `member_epoch`: 0 joins, -1 leaves, -2 has a static member leave for a while.
-    `topic_partitions`: what the member owns.
+    Null, and a timeout of -1, mean "unchanged". `member_epoch`: 0 joins, -1 leaves, -2 is a static
+    member that leaves temporarily. `topic_partitions` are the partitions that the member owns.
     """
 
     group_id: String = ""
@@ -35,14 +38,14 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 @struct
 class Assignment(Message):
-    """What a member may use at once."""
+    """The partitions that a member may use now."""
 
     topic_partitions: Array[TopicPartitions] = ()
 
 
 @response(ConsumerGroupHeartbeatRequest)
 class ConsumerGroupHeartbeatResponse(Message):
-    """The member's epoch, and its assignment if that changed."""
+    """The member's epoch, and its assignment if it changed."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -1,4 +1,4 @@
-"""ConsumerGroupInstallAssignment (KIP-848, client-side assignors): the member whose turn it is hands in what its assignor made.
+"""ConsumerGroupInstallAssignment (KIP-848, client-side assignors): a member installs its result.
 
 No release of Kafka has this API. The KIP gives it no key, so the key is quorate's own; the fields
 are the KIP's.
@@ -19,7 +19,7 @@ class InstalledTopicPartitions(Message):
 
 @struct
 class InstalledMember(Message):
-    """What a member is to have, and to be told."""
+    """The target assignment of a member, with metadata for it."""
 
     member_id: String = ""
     topic_partitions: Array[InstalledTopicPartitions] = ()
@@ -29,9 +29,9 @@ class InstalledMember(Message):
 
 @request(api_key=20_849, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupInstallAssignmentRequest(Message):
-    """The assignment for `group_epoch`, with every member of the group in it.
+    """The assignment for `group_epoch`, with every member of the group.
 
-    `error`: the assignor's own number of why there is none; 0 if there is one.
+    `error` is an error code of the assignor; 0 if there is an assignment.
     """
 
     group_id: String = ""
@@ -44,7 +44,7 @@ class ConsumerGroupInstallAssignmentRequest(Message):
 
 @response(ConsumerGroupInstallAssignmentRequest)
 class ConsumerGroupInstallAssignmentResponse(Message):
-    """Whether the assignment was taken."""
+    """Whether the assignment was accepted."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -1,4 +1,4 @@
-"""ConsumerGroupPrepareAssignment (KIP-848, client-side assignors): the member whose turn it is asks for everything that its assignor has to know.
+"""ConsumerGroupPrepareAssignment (KIP-848): a member requests its assignor's input.
 
 No release of Kafka has this API. The KIP gives it no key, so the key is quorate's own; the fields
 are the KIP's, with the racks of partitions (KIP-881).
@@ -11,7 +11,7 @@ from quorate.codecs.wire import Array, Bytes, Int8, Int16, Int32, String, Uuid
 
 @request(api_key=20_848, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupPrepareAssignmentRequest(Message):
-    """Who asks: the member that was told so (`should_compute_assignment`), at its present epoch."""
+    """The member with `should_compute_assignment`, and its current epoch."""
 
     group_id: String = ""
     member_id: String = ""
@@ -20,7 +20,7 @@ class ConsumerGroupPrepareAssignmentRequest(Message):
 
 @struct
 class PreparedAssignor(Message):
-    """What a member announced of the assignor that was selected."""
+    """The selected assignor as the member announced it."""
 
     reason: Int8 = 0
     metadata_version: Int16 = 0
@@ -39,8 +39,8 @@ class PreparedTopicPartitions(Message):
 class PreparedMember(Message):
     """A member.
 
-    `topic_partitions`: its present target, which may name topics that are gone;
-    `subscribed_topic_ids`: of topics that exist.
+    `topic_partitions` is its current target assignment, which may contain deleted topics.
+    `subscribed_topic_ids` are those of existing topics.
     """
 
     member_id: String = ""
@@ -54,7 +54,7 @@ class PreparedMember(Message):
 
 @struct
 class PreparedPartition(Message):
-    """A partition, and the racks of its replicas, the leader's first; a broker without a known rack adds none."""
+    """A partition and the racks of its replicas, the leader's first, without unknown ones."""
 
     partition: Int32 = 0
     racks: Array[String] = ()
@@ -62,7 +62,7 @@ class PreparedPartition(Message):
 
 @struct
 class PreparedTopic(Message):
-    """A topic that a member subscribes to."""
+    """A topic to which a member subscribes."""
 
     topic_id: Uuid = Uuid.ZERO
     topic_name: String = ""
@@ -71,9 +71,9 @@ class PreparedTopic(Message):
 
 @response(ConsumerGroupPrepareAssignmentRequest)
 class ConsumerGroupPrepareAssignmentResponse(Message):
-    """The group at `group_epoch`, for which the assignment is to be.
+    """The group at `group_epoch`, for which the assignment is computed.
 
-    `minimum_version` to `maximum_version`: of metadata that all members understand.
+    All members understand metadata of `minimum_version` to `maximum_version`.
     """
 
     throttle_time_ms: Int32 = 0

@@ -1,4 +1,4 @@
-"""Declares the requests and responses of Kafka's APIs.
+"""Declare the requests and responses of Kafka's APIs.
 
     @request(api_key=12, versions=range(0, 5), flexible_since=4)
     class HeartbeatRequest(Message): ...
@@ -6,8 +6,7 @@
     @response(HeartbeatRequest)
     class HeartbeatResponse(Message): ...
 
-Every field has a default, as in Kafka's generated classes: a message is built with just the fields
-that matter.
+Every field has a default, as in Kafka's generated classes.
 """
 
 import dataclasses
@@ -26,10 +25,10 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Api:
-    """One API of Kafka: the int16 that requests name it by, Kafka's name for it, and its two messages.
+    """One API of Kafka: its key (an int16), its name, and its two messages.
 
-    `own`: no Kafka has it. Its key is from `OWN_KEYS` on, and a server tells of it (ApiVersions)
-    only where what it is for is enabled.
+    `own` marks an API of quorate. Its key is at least `OWN_KEYS`, and a server reports it in
+    ApiVersions only if its feature is enabled.
     """
 
     key: int
@@ -40,22 +39,22 @@ class Api:
 
     @property
     def versions(self) -> range:
-        """The versions that both messages have."""
+        """The versions of both messages."""
         assert self.request.versions is not None
         return self.request.versions
 
     def request_header_version(self, version: int) -> int:
-        """The version of the header in front of a request body: 2 has tagged fields (KIP-482).
+        """Return the version of the header before a request body: 2 has tagged fields (KIP-482).
 
-        Raises `ValueError` for a version that the API lacks.
+        Raises `ValueError` for a version that the API does not have.
         """
         self._check(version)
         return 2 if self.request.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """The version of the header in front of a response body: 1 has tagged fields (KIP-482).
+        """Return the version of the header before a response body: 1 has tagged fields (KIP-482).
 
-        Raises `ValueError` for a version that the API lacks.
+        Raises `ValueError` for a version that the API does not have.
         """
         self._check(version)
         return 1 if self.response.is_flexible(version) and self.key != API_VERSIONS else 0
@@ -66,20 +65,21 @@ class Api:
 
 
 API_VERSIONS = 18
-"""The API whose response's header never has tagged fields: who asks does not know yet what the
-broker can (KIP-511).
+"""The header of its response never has tagged fields.
+
+The client does not know yet which versions the broker supports (KIP-511).
 """
 
 OWN_KEYS = 20_848
-"""The first API key of quorate's own; Kafka counts from 0, and has come to 93."""
+"""The first API key of quorate; Kafka's keys start at 0 and have reached 93."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
 def request(*, api_key: int, versions: range, flexible_since: int | None = None) -> Callable[[type[M]], type[M]]:
     """Declare the request of an API.
 
-    Its class is named by the API, with "Request" behind. From `OWN_KEYS` on, the API is quorate's
-    own.
+    The class is named for the API, with the suffix "Request". Keys from `OWN_KEYS` on are those of
+    quorate's own APIs.
     """
 
     def declare(cls: type[M]) -> type[M]:
@@ -92,7 +92,7 @@ def request(*, api_key: int, versions: range, flexible_since: int | None = None)
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
 def response(request: type[Message]) -> Callable[[type[M]], type[M]]:
-    """Declare the response to `request`, with the same versions, which completes the API."""
+    """Declare the response to `request`, with the same versions; this completes the API."""
     spec = request.spec
 
     def declare(cls: type[M]) -> type[M]:
@@ -108,7 +108,7 @@ def response(request: type[Message]) -> Callable[[type[M]], type[M]]:
 
 def _built(cls: type[M], versions: range, flexible_since: int | None, suffix: str) -> type[M]:
     if not cls.__name__.endswith(suffix):
-        raise TypeError(f"{cls.__name__}: the class is named by its API, with {suffix} behind")
+        raise TypeError(f"{cls.__name__}: the class name must be that of its API with the suffix {suffix}")
     built = message(versions=versions, flexible_since=flexible_since)(cls)
     _check_defaults(built.spec)
     return built
@@ -118,7 +118,7 @@ def _check_defaults(spec: MessageSpec) -> None:
     without = [f.name for f in dataclasses.fields(spec.cls) if f.default is dataclasses.MISSING]
     if without:
         raise TypeError(
-            f"{spec.name}.{without[0]} has no default; give it Kafka's, as all fields of requests and responses have"
+            f"{spec.name}.{without[0]} has no default; fields of requests and responses require Kafka's default"
         )
     for f in spec.fields:
         inner = f.type.element if isinstance(f.type, ArrayType) else f.type

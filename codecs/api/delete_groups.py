@@ -7,14 +7,14 @@ from quorate.codecs.wire import Array, Int16, Int32, String
 
 @request(api_key=42, versions=range(0, 3), flexible_since=2)
 class DeleteGroupsRequest(Message):
-    """Which groups shall go."""
+    """The groups to delete."""
 
     groups_names: Array[String] = ()
 
 
 @struct
 class DeletableGroupResult(Message):
-    """What became of one group."""
+    """The result for one group."""
 
     group_id: String = field(default="", map_key=True)
     error_code: Int16 = 0
@@ -22,7 +22,7 @@ class DeletableGroupResult(Message):
 
 @response(DeleteGroupsRequest)
 class DeleteGroupsResponse(Message):
-    """What became of each group."""
+    """The result for each group."""
 
     throttle_time_ms: Int32 = 0
     results: Array[DeletableGroupResult] = ()

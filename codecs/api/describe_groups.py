@@ -1,7 +1,7 @@
 """DescribeGroups v0–6, of classic groups.
 
-v3 authorized operations (KIP-430), v4 static members (KIP-345), v5 flexible, v6 says that a group
-is not there (KIP-1043).
+v3 authorized operations (KIP-430), v4 static members (KIP-345), v5 flexible, v6 error for a group
+that does not exist (KIP-1043).
 """
 
 from quorate.codecs.api.declare import request, response
@@ -11,7 +11,7 @@ from quorate.codecs.wire import Array, Bool, Bytes, Int16, Int32, String
 
 @request(api_key=15, versions=range(0, 7), flexible_since=5)
 class DescribeGroupsRequest(Message):
-    """Which groups to describe."""
+    """The groups to describe."""
 
     groups: Array[String] = ()
     include_authorized_operations: Bool = field(since=3, default=False)
@@ -19,7 +19,7 @@ class DescribeGroupsRequest(Message):
 
 @struct
 class DescribedGroupMember(Message):
-    """A member. Metadata and assignment are there in a stable group only."""
+    """A member. Metadata and assignment are set in a stable group only."""
 
     member_id: String = ""
     group_instance_id: String | None = field(since=4, default=None, ignorable=True)
@@ -31,9 +31,9 @@ class DescribedGroupMember(Message):
 
 @struct
 class DescribedGroup(Message):
-    """A group, or why it is not described.
+    """A group, or the error for it.
 
-    `authorized_operations`: a bit for each, or -2147483648 if it was not asked for.
+    `authorized_operations`: one bit per operation, or -2147483648 if not requested.
     """
 
     error_code: Int16 = 0
@@ -48,7 +48,7 @@ class DescribedGroup(Message):
 
 @response(DescribeGroupsRequest)
 class DescribeGroupsResponse(Message):
-    """The groups in the order in which they were asked for."""
+    """The groups in the order of the request."""
 
     throttle_time_ms: Int32 = field(since=1, default=0, ignorable=True)
     groups: Array[DescribedGroup] = ()

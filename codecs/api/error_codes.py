@@ -1,15 +1,18 @@
-"""Kafka's error codes, by Kafka's names (`org.apache.kafka.common.protocol.Errors` of 4.3.1; a test holds them against it), and one of our own."""
+"""Kafka's error codes, by Kafka's names, and one of quorate's own.
+
+They are those of `org.apache.kafka.common.protocol.Errors` of 4.3.1, as a test checks.
+"""
 
 from enum import IntEnum
 
 __all__ = ["ERROR_FIELDS", "ErrorCode"]
 
 ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
-"""Names of fields that carry error codes."""
+"""Names of fields that contain error codes."""
 
 
 class ErrorCode(IntEnum):
-    """What an `error_code` in a response means."""
+    """The meaning of an `error_code` in a response."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -147,6 +150,7 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
     INVALID_ASSIGNMENT = 20_848
-    """Named by KIP-848 for client-side assignors, which no release has, so Kafka has no number for
-    it; this one is quorate's.
+    """KIP-848 names it for client-side assignors, which no release has, so Kafka has no number.
+
+    The number is quorate's.
     """

@@ -17,7 +17,7 @@ class HeartbeatRequest(Message):
 
 @response(HeartbeatRequest)
 class HeartbeatResponse(Message):
-    """Whether the member is still in, and whether it shall rejoin."""
+    """The result: an error says that the member is fenced or must rejoin."""
 
     throttle_time_ms: Int32 = field(since=1, default=0, ignorable=True)
     error_code: Int16 = 0

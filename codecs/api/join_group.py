@@ -49,7 +49,7 @@ class JoinGroupResponseMember(Message):
 
 @response(JoinGroupRequest)
 class JoinGroupResponse(Message):
-    """The new generation; the leader gets the members, whose assignment it shall make."""
+    """The new generation; the leader receives the members, to compute the assignment."""
 
     throttle_time_ms: Int32 = field(since=2, default=0, ignorable=True)
     error_code: Int16 = 0

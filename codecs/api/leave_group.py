@@ -1,4 +1,4 @@
-"""LeaveGroup v0–5. v3 several members at once, static ones too (KIP-345), v4 flexible, v5 reason (KIP-800)."""
+"""LeaveGroup v0–5. v3 batches members, also static (KIP-345), v4 flexible, v5 reason (KIP-800)."""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
@@ -16,7 +16,7 @@ class MemberIdentity(Message):
 
 @request(api_key=13, versions=range(0, 6), flexible_since=4)
 class LeaveGroupRequest(Message):
-    """Who leaves: `member_id` up to version 2, `members` since."""
+    """The members that leave: `member_id` up to version 2, `members` since version 3."""
 
     group_id: String = ""
     member_id: String = field(until=2, default="")
@@ -25,16 +25,16 @@ class LeaveGroupRequest(Message):
 
 @struct
 class MemberResponse(Message):
-    """What became of one member's leaving."""
+    """The result for one member."""
 
     member_id: String = ""
-    group_instance_id: String | None = ""  # Kafka's default is no null here
+    group_instance_id: String | None = ""  # Kafka's default is not null here
     error_code: Int16 = 0
 
 
 @response(LeaveGroupRequest)
 class LeaveGroupResponse(Message):
-    """What became of it."""
+    """The result for each member."""
 
     throttle_time_ms: Int32 = field(since=1, default=0, ignorable=True)
     error_code: Int16 = 0

@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Int16, Int32, String
 
 @request(api_key=16, versions=range(0, 6), flexible_since=3)
 class ListGroupsRequest(Message):
-    """Which groups are wanted, by state and type; an empty filter lets all through."""
+    """Filters by state and type; an empty filter matches all groups."""
 
     states_filter: Array[String] = field(since=4, default=())
     types_filter: Array[String] = field(since=5, default=())

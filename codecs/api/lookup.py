@@ -7,19 +7,18 @@ __all__ = ["api_of"]
 
 
 def api_of(which: int | str | type[Message]) -> Api:
-    """The API with that key, of that name, or that a request or response class belongs to.
+    """Return the API with a key or name, or that of a request or response class.
 
     Raises `ValueError` if none is declared.
     """
     if isinstance(which, type) and hasattr(which, "api"):
         found: Api = which.api
         return found
-    # Who has the class needs no table, and who only coordinates groups does not load what brokers
-    # answer besides.
+    # A class needs no table. Without this, coordinating groups would load all broker APIs.
     from quorate.codecs.api.broker import APIS
 
     for api in APIS.values():
         if which in (api.key, api.name):
             return api
-    asked = which.__name__ if isinstance(which, type) else repr(which)
-    raise ValueError(f"no API {asked} is declared; there are {', '.join(f'{a.name} ({a.key})' for a in APIS.values())}")
+    name = which.__name__ if isinstance(which, type) else repr(which)
+    raise ValueError(f"no API {name} is declared; known are {', '.join(f'{a.name} ({a.key})' for a in APIS.values())}")

@@ -45,7 +45,7 @@ class OffsetCommitRequest(Message):
 
 @struct
 class OffsetCommitResponsePartition(Message):
-    """What became of one offset."""
+    """The result for one offset."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -53,7 +53,7 @@ class OffsetCommitResponsePartition(Message):
 
 @struct
 class OffsetCommitResponseTopic(Message):
-    """What became of the offsets of one topic."""
+    """The results for the offsets of one topic."""
 
     name: String = field(until=9, default="", ignorable=True)
     topic_id: Uuid = field(since=10, default=Uuid.ZERO, ignorable=True)
@@ -62,7 +62,7 @@ class OffsetCommitResponseTopic(Message):
 
 @response(OffsetCommitRequest)
 class OffsetCommitResponse(Message):
-    """What became of each offset."""
+    """The result for each offset."""
 
     throttle_time_ms: Int32 = field(since=3, default=0, ignorable=True)
     topics: Array[OffsetCommitResponseTopic] = ()

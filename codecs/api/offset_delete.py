@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Int16, Int32, String
 
 @struct
 class OffsetDeleteRequestPartition(Message):
-    """A partition whose offset shall go."""
+    """A partition whose offset to delete."""
 
     partition_index: Int32 = 0
 
@@ -22,7 +22,7 @@ class OffsetDeleteRequestTopic(Message):
 
 @request(api_key=47, versions=range(0, 1))
 class OffsetDeleteRequest(Message):
-    """Which offsets of a group shall go."""
+    """The offsets of a group to delete."""
 
     group_id: String = ""
     topics: Array[OffsetDeleteRequestTopic] = ()
@@ -30,7 +30,7 @@ class OffsetDeleteRequest(Message):
 
 @struct
 class OffsetDeleteResponsePartition(Message):
-    """What became of one offset."""
+    """The result for one offset."""
 
     partition_index: Int32 = field(default=0, map_key=True)
     error_code: Int16 = 0
@@ -38,7 +38,7 @@ class OffsetDeleteResponsePartition(Message):
 
 @struct
 class OffsetDeleteResponseTopic(Message):
-    """What became of the offsets of one topic."""
+    """The results for the offsets of one topic."""
 
     name: String = field(default="", map_key=True)
     partitions: Array[OffsetDeleteResponsePartition] = ()
@@ -46,7 +46,7 @@ class OffsetDeleteResponseTopic(Message):
 
 @response(OffsetDeleteRequest)
 class OffsetDeleteResponse(Message):
-    """What became of each offset."""
+    """The result for each offset."""
 
     error_code: Int16 = 0
     throttle_time_ms: Int32 = field(default=0, ignorable=True)

@@ -44,9 +44,9 @@ class OffsetFetchRequestGroup(Message):
 
 @request(api_key=9, versions=range(1, 11), flexible_since=6)
 class OffsetFetchRequest(Message):
-    """Which offsets are wanted.
+    """The offsets to fetch.
 
-    `require_stable`: an offset with a pending transaction is an error.
+    `require_stable`: return an error for an offset with a pending transaction.
     """
 
     group_id: String = field(until=7, default="")

@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Bool, Int16, Int32, String, Uuid
 
 @request(api_key=77, versions=range(1, 2), flexible_since=0)
 class ShareGroupDescribeRequest(Message):
-    """Which groups to describe."""
+    """The groups to describe."""
 
     group_ids: Array[String] = ()
     include_authorized_operations: Bool = False
@@ -44,9 +44,9 @@ class Member(Message):
 
 @struct
 class DescribedGroup(Message):
-    """A group, or why it is not described.
+    """A group, or the error for it.
 
-    `authorized_operations`: a bit for each, or -2147483648 if it was not asked for.
+    `authorized_operations`: one bit per operation, or -2147483648 if not requested.
     """
 
     error_code: Int16 = 0
@@ -62,7 +62,7 @@ class DescribedGroup(Message):
 
 @response(ShareGroupDescribeRequest)
 class ShareGroupDescribeResponse(Message):
-    """The groups in the order in which they were asked for."""
+    """The groups in the order of the request."""
 
     throttle_time_ms: Int32 = 0
     groups: Array[DescribedGroup] = ()

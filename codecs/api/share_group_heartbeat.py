@@ -26,7 +26,7 @@ class TopicPartitions(Message):
 
 @struct
 class Assignment(Message):
-    """What a member may fetch from."""
+    """The partitions that a member may fetch from."""
 
     topic_partitions: Array[TopicPartitions] = ()
 

@@ -8,7 +8,7 @@ from quorate.codecs.wire import Array, Bool, Int16, Int32, String
 
 @request(api_key=89, versions=range(0, 1), flexible_since=0)
 class StreamsGroupDescribeRequest(Message):
-    """Which groups to describe."""
+    """The groups to describe."""
 
     group_ids: Array[String] = ()
     include_authorized_operations: Bool = False
@@ -16,7 +16,7 @@ class StreamsGroupDescribeRequest(Message):
 
 @struct
 class Subtopology(Message):
-    """A part of the topology that runs on its own, with patterns resolved to topics and partitions counted."""
+    """A subtopology with its topics; regexes are resolved, and partition counts are set."""
 
     subtopology_id: String = ""
     source_topics: Array[String] = ()
@@ -29,8 +29,8 @@ class Subtopology(Message):
 class Topology(Message):
     """The group's topology.
 
-    No subtopologies (null): it cannot be configured, for lack of source topics or because of their
-    partitions.
+    `subtopologies` is null if the topology cannot be configured: source topics are missing, or
+    their partition counts do not match.
     """
 
     epoch: Int32 = 0
@@ -39,7 +39,7 @@ class Topology(Message):
 
 @struct
 class Assignment(Message):
-    """Tasks that a member has or shall have."""
+    """Tasks assigned to a member, now or in its target assignment."""
 
     active_tasks: Array[TaskIds] = ()
     standby_tasks: Array[TaskIds] = ()
@@ -69,9 +69,9 @@ class Member(Message):
 
 @struct
 class DescribedGroup(Message):
-    """A group, or why it is not described.
+    """A group, or the error for it.
 
-    `authorized_operations`: a bit for each, or -2147483648 if it was not asked for.
+    `authorized_operations`: one bit per operation, or -2147483648 if not requested.
     """
 
     error_code: Int16 = 0
@@ -87,7 +87,7 @@ class DescribedGroup(Message):
 
 @response(StreamsGroupDescribeRequest)
 class StreamsGroupDescribeResponse(Message):
-    """The groups in the order in which they were asked for."""
+    """The groups in the order of the request."""
 
     throttle_time_ms: Int32 = 0
     groups: Array[DescribedGroup] = ()

@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, Int64, String, 
 
 @struct
 class KeyValue(Message):
-    """A configuration of a topic, or a client tag."""
+    """A config of a topic, or a client tag."""
 
     key: String = ""
     value: String = ""
@@ -17,7 +17,8 @@ class KeyValue(Message):
 class TopicInfo(Message):
     """A changelog or repartition topic.
 
-    0 partitions: as many as the source topics have; replication factor 0: the cluster's default.
+    0 partitions mean as many as the source topics have; replication factor 0 means the default of
+    the cluster.
     """
 
     name: String = ""
@@ -37,7 +38,7 @@ class CopartitionGroup(Message):
 
 @struct
 class Subtopology(Message):
-    """A part of the topology that runs on its own."""
+    """A subtopology, a part of the topology whose tasks run independently."""
 
     subtopology_id: String = ""
     source_topics: Array[String] = ()
@@ -50,7 +51,7 @@ class Subtopology(Message):
 
 @struct
 class Topology(Message):
-    """What the application runs."""
+    """The topology of the application."""
 
     epoch: Int32 = 0
     subtopologies: Array[Subtopology] = ()
@@ -66,7 +67,7 @@ class TaskIds(Message):
 
 @struct
 class TaskOffset(Message):
-    """How far a task has come in its changelogs, or could come, summed up."""
+    """The sum of a task's offsets, or end offsets, in its changelogs."""
 
     subtopology_id: String = ""
     partition: Int32 = 0
@@ -75,7 +76,7 @@ class TaskOffset(Message):
 
 @struct
 class Endpoint(Message):
-    """Where a member answers interactive queries."""
+    """The address at which a member serves interactive queries."""
 
     host: String = ""
     port: UInt16 = 0
@@ -83,10 +84,10 @@ class Endpoint(Message):
 
 @request(api_key=88, versions=range(0, 1), flexible_since=0)
 class StreamsGroupHeartbeatRequest(Message):
-    """A member's sign of life, and what changed with it since the last one: a null, and a timeout of -1, mean "as before".
+    """A member's heartbeat, with what changed since the last one.
 
-    `member_epoch`: 0 joins (and brings the topology), -1 leaves, -2 has a static member leave for a
-    while.
+    Null, and a timeout of -1, mean "unchanged". `member_epoch`: 0 joins (with the topology), -1
+    leaves, -2 is a static member that leaves temporarily.
     """
 
     group_id: String = ""
@@ -110,7 +111,7 @@ class StreamsGroupHeartbeatRequest(Message):
 
 @struct
 class Status(Message):
-    """Something that the member should know.
+    """A status of the group for its members.
 
     `status_code`: 0 stale topology, 1 missing source topics, 2 incorrectly partitioned topics, 3
     missing internal topics, 4 shut down the application, 5 assignment delayed.
@@ -130,7 +131,7 @@ class TopicPartition(Message):
 
 @struct
 class EndpointToPartitions(Message):
-    """What can be queried where."""
+    """The partitions that can be queried at an endpoint."""
 
     user_endpoint: Endpoint = Endpoint()
     active_partitions: Array[TopicPartition] = ()

@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Bytes, Int16, Int32, String
 
 @struct
 class SyncGroupRequestAssignment(Message):
-    """What the leader gives one member, in the bytes of `quorate.codecs.consumer_protocol`."""
+    """The assignment of one member by the leader, encoded by `quorate.codecs.consumer_protocol`."""
 
     member_id: String = ""
     assignment: Bytes = b""
@@ -15,7 +15,7 @@ class SyncGroupRequestAssignment(Message):
 
 @request(api_key=14, versions=range(0, 6), flexible_since=4)
 class SyncGroupRequest(Message):
-    """A member asks for its assignment; the leader brings everybody's."""
+    """A request for the member's assignment; the leader sends those of all members."""
 
     group_id: String = ""
     generation_id: Int32 = 0

@@ -1,4 +1,4 @@
-"""The APIs of group coordination by their keys, and how an API is found."""
+"""The APIs of group coordination by key."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -29,7 +29,7 @@ __all__ = ["APIS", "by_key"]
 
 
 def by_key(requests: Iterable[type[Message]]) -> Mapping[int, Api]:
-    """API key → API, in the order of the keys."""
+    """Return API key → API, in the order of the keys."""
     return MappingProxyType({api.key: api for api in sorted((one.api for one in requests), key=lambda api: api.key)})
 
 
@@ -56,6 +56,4 @@ APIS: Mapping[int, Api] = by_key(
         ConsumerGroupInstallAssignmentRequest,
     )
 )
-"""API key → API, of group coordination. `quorate.codecs.api.broker.APIS` has what brokers answer
-besides, too.
-"""
+"""API key → API, of group coordination; `quorate.codecs.api.broker.APIS` has all of them."""

@@ -43,7 +43,7 @@ class TxnOffsetCommitRequest(Message):
 
 @struct
 class TxnOffsetCommitResponsePartition(Message):
-    """What became of one offset."""
+    """The result for one offset."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -51,7 +51,7 @@ class TxnOffsetCommitResponsePartition(Message):
 
 @struct
 class TxnOffsetCommitResponseTopic(Message):
-    """What became of the offsets of one topic."""
+    """The results for the offsets of one topic."""
 
     name: String = ""
     partitions: Array[TxnOffsetCommitResponsePartition] = ()
@@ -59,7 +59,7 @@ class TxnOffsetCommitResponseTopic(Message):
 
 @response(TxnOffsetCommitRequest)
 class TxnOffsetCommitResponse(Message):
-    """What became of each offset."""
+    """The result for each offset."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[TxnOffsetCommitResponseTopic] = ()

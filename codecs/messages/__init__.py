@@ -1,4 +1,7 @@
-"""Every message of coordinators' records and of the consumer protocol, one module per family; and `RECORD_TYPES`, the table of record types."""
+"""Messages of coordinator records and of the consumer protocol, and `RECORD_TYPES`.
+
+There is one module per family of messages.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -46,7 +46,7 @@ class TopicMetadata(Message):
 
 @value(ConsumerGroupPartitionMetadataKey, versions=range(0, 1), flexible_since=0, written=None)
 class ConsumerGroupPartitionMetadataValue(Message):
-    """What the group knew of its topics before KIP-1101 replaced it by a hash."""
+    """The partition counts of the group's topics, until KIP-1101 replaced them by a hash."""
 
     topics: Array[TopicMetadata]
 
@@ -61,7 +61,7 @@ class ConsumerGroupMemberMetadataKey(Message):
 
 @struct
 class ClassicProtocol(Message):
-    """An assignor that a member using the classic protocol offers, with its subscription bytes."""
+    """An assignor of a member with the classic protocol, and its subscription bytes."""
 
     name: String
     metadata: Bytes
@@ -69,7 +69,7 @@ class ClassicProtocol(Message):
 
 @struct
 class ClassicMemberMetadata(Message):
-    """What is kept of a member that still uses the classic protocol in a consumer group (online migration)."""
+    """Data of a member that uses the classic protocol in a consumer group (online migration)."""
 
     session_timeout_ms: Int32
     supported_protocols: Array[ClassicProtocol]
@@ -77,7 +77,7 @@ class ClassicMemberMetadata(Message):
 
 @value(ConsumerGroupMemberMetadataKey, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupMemberMetadataValue(Message):
-    """What a member announced of itself."""
+    """The metadata that a member sent."""
 
     instance_id: String | None
     rack_id: String | None
@@ -128,7 +128,7 @@ class TopicPartition(Message):
 
 @value(ConsumerGroupTargetAssignmentMemberKey, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """The partitions that a member shall end up with."""
+    """The target assignment of a member."""
 
     topic_partitions: Array[TopicPartition]
 
@@ -156,7 +156,7 @@ class TopicPartitions(Message):
 
 @value(ConsumerGroupCurrentMemberAssignmentKey, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    """What a member owns, and what it still has to give up.
+    """The partitions that a member owns, and those that it must still revoke.
 
     `state`: 0 stable, 1 unrevoked, 2 unreleased partitions.
     """
@@ -170,7 +170,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
 
 @key(16, since="4.0")
 class ConsumerGroupRegularExpressionKey(Message):
-    """A regular expression that members of a group subscribe to."""
+    """A regular expression to which members of a group subscribe."""
 
     group_id: String
     regular_expression: String
@@ -178,7 +178,7 @@ class ConsumerGroupRegularExpressionKey(Message):
 
 @value(ConsumerGroupRegularExpressionKey, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupRegularExpressionValue(Message):
-    """The topics that the expression matched.
+    """The topics that matched the regex.
 
     `version`: metadata image it was resolved against; `timestamp` in ms.
     """

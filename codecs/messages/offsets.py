@@ -6,7 +6,7 @@ from quorate.codecs.wire import Int32, Int64, String, Uuid
 
 @key(0, since="0.9", note="up to 4.0 it shared the schema of type 1; read only")
 class LegacyOffsetCommitKey(Message):
-    """Where an offset was committed, as written before Kafka 0.9."""
+    """The group, topic and partition of an offset, as written before Kafka 0.9."""
 
     group: String
     topic: String

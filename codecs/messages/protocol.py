@@ -17,7 +17,7 @@ class ProtocolTopicPartition(Message):
 
 @message(versions=range(0, 4))
 class ConsumerProtocolSubscription(Message):
-    """What a member subscribes to, owns, and where it is (KIP-429 owned partitions, KIP-792 generation, KIP-881 rack)."""
+    """A member's topics, owned partitions (KIP-429), generation (KIP-792) and rack (KIP-881)."""
 
     topics: Array[String]
     user_data: Bytes | None = field(default=None)
@@ -28,7 +28,7 @@ class ConsumerProtocolSubscription(Message):
 
 @message(versions=range(0, 4))
 class ConsumerProtocolAssignment(Message):
-    """What a member gets. All four versions have the same layout."""
+    """The assignment of a member. All four versions have the same layout."""
 
     assigned_partitions: Array[ProtocolTopicPartition]
     user_data: Bytes | None = field(default=None)
@@ -36,9 +36,9 @@ class ConsumerProtocolAssignment(Message):
 
 @message(versions=range(0, 2))
 class StickyAssignorUserData(Message):
-    """User data of the `sticky` assignor: what the member owned, and since version 1 at which generation.
+    """User data of the `sticky` assignor: the owned partitions, and since version 1 the generation.
 
-    No version is written with it.
+    The bytes do not contain the version.
     """
 
     previous_assignment: Array[ProtocolTopicPartition]
@@ -47,6 +47,6 @@ class StickyAssignorUserData(Message):
 
 @message(versions=range(0, 1))
 class CooperativeStickyAssignorUserData(Message):
-    """User data of the `cooperative-sticky` assignor: only the generation; what is owned stands in the subscription."""
+    """User data of the `cooperative-sticky` assignor: only the generation."""
 
     generation: Int32 = field(default=-1)

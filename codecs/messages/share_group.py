@@ -1,7 +1,7 @@
 """Share groups (KIP-932): record types 10 to 15 of `__consumer_offsets`, as of 4.1.
 
-The early-access records of 4.0 have other layouts under the same version 0 and cannot be told
-apart.
+The early-access records of 4.0 have other layouts under the same version 0. The bytes do not show
+which one was used.
 """
 
 from quorate.codecs.message import Message, key, struct, tagged, value
@@ -19,7 +19,7 @@ class ShareGroupMemberMetadataKey(Message):
 
 @value(ShareGroupMemberMetadataKey, versions=range(0, 1), flexible_since=0)
 class ShareGroupMemberMetadataValue(Message):
-    """What a member announced of itself."""
+    """The metadata that a member sent."""
 
     rack_id: String | None
     client_id: String
@@ -70,7 +70,7 @@ class ShareGroupTargetAssignmentMemberKey(Message):
 
 @value(ShareGroupTargetAssignmentMemberKey, versions=range(0, 1), flexible_since=0)
 class ShareGroupTargetAssignmentMemberValue(Message):
-    """The partitions that a member shall end up with."""
+    """The target assignment of a member."""
 
     topic_partitions: Array[TopicPartition]
 
@@ -85,7 +85,7 @@ class ShareGroupCurrentMemberAssignmentKey(Message):
 
 @value(ShareGroupCurrentMemberAssignmentKey, versions=range(0, 1), flexible_since=0)
 class ShareGroupCurrentMemberAssignmentValue(Message):
-    """What a member consumes. `state` is always 0."""
+    """The partitions assigned to a member. `state` is always 0."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -119,7 +119,7 @@ class TopicInfo(Message):
 
 @value(ShareGroupStatePartitionMetadataKey, versions=range(0, 1), flexible_since=0)
 class ShareGroupStatePartitionMetadataValue(Message):
-    """Which partitions have share state in `__share_group_state`, are about to get it, or lose it."""
+    """The partitions with share state: initialized, initializing, or being deleted."""
 
     initializing_topics: Array[TopicPartitionsInfo]
     initialized_topics: Array[TopicPartitionsInfo]

@@ -16,7 +16,7 @@ class StreamsGroupMetadataKey(Message):
 
 @struct
 class LastAssignmentConfig(Message):
-    """A group configuration that the last assignment was computed with."""
+    """A config of the group used for the last assignment."""
 
     key: String
     value: String
@@ -48,7 +48,7 @@ class StreamsGroupMemberMetadataKey(Message):
 
 @struct
 class Endpoint(Message):
-    """Where a member answers interactive queries."""
+    """The address at which a member serves interactive queries."""
 
     host: String
     port: UInt16
@@ -64,7 +64,7 @@ class KeyValue(Message):
 
 @value(StreamsGroupMemberMetadataKey, versions=range(0, 1), flexible_since=0)
 class StreamsGroupMemberMetadataValue(Message):
-    """What a member announced of itself."""
+    """The metadata that a member sent."""
 
     instance_id: String | None
     rack_id: String | None
@@ -110,7 +110,7 @@ class TargetTaskIds(Message):
 
 @value(StreamsGroupTargetAssignmentMemberKey, versions=range(0, 1), flexible_since=0)
 class StreamsGroupTargetAssignmentMemberValue(Message):
-    """The tasks that a member shall end up with."""
+    """The target assignment of a member."""
 
     active_tasks: Array[TargetTaskIds]
     standby_tasks: Array[TargetTaskIds]
@@ -139,7 +139,7 @@ class TaskIds(Message):
 
 @value(StreamsGroupCurrentMemberAssignmentKey, versions=range(0, 1), flexible_since=0)
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """What a member runs, and what it still has to give up.
+    """The tasks of a member, and those that it must still revoke.
 
     `state`: 1 stable, 2 unrevoked, 3 unreleased tasks (not as in consumer groups).
     """
@@ -164,7 +164,7 @@ class StreamsGroupTopologyKey(Message):
 
 @struct
 class TopicConfig(Message):
-    """A configuration of an internal topic."""
+    """A config of an internal topic."""
 
     key: String
     value: String
@@ -191,7 +191,7 @@ class CopartitionGroup(Message):
 
 @struct
 class Subtopology(Message):
-    """A part of the topology that runs on its own."""
+    """A subtopology, a part of the topology whose tasks run independently."""
 
     subtopology_id: String
     source_topics: Array[String]

@@ -17,7 +17,7 @@ from quorate.codecs.api.broker import (
     FindCoordinatorRequest,
     UpdateFeaturesRequest,
 )
-from quorate.codecs.api.broker.describe_quorum_asked import PartitionData, TopicData
+from quorate.codecs.api.broker.describe_quorum_request import PartitionData, TopicData
 from quorate.codecs.api.broker.update_features import FeatureUpdateKey
 from quorate.codecs.api.error_codes import ErrorCode
 from tests.cluster.wire import Wire

@@ -53,7 +53,7 @@ from quorate.codecs.api.broker import (
     ProduceRequest,
     UnregisterBrokerRequest,
     alter_configs,
-    describe_quorum_asked,
+    describe_quorum_request,
 )
 from quorate.codecs.api.broker.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirTopic
 from quorate.codecs.api.broker.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
@@ -722,8 +722,8 @@ NAMES = tuple(f"n{number}" for number in range(300))
         (
             DescribeQuorumRequest(
                 topics=tuple(
-                    describe_quorum_asked.TopicData(
-                        topic_name=name, partitions=(describe_quorum_asked.PartitionData(partition_index=0),)
+                    describe_quorum_request.TopicData(
+                        topic_name=name, partitions=(describe_quorum_request.PartitionData(partition_index=0),)
                     )
                     for name in NAMES
                 )
@@ -733,10 +733,10 @@ NAMES = tuple(f"n{number}" for number in range(300))
         (
             DescribeQuorumRequest(
                 topics=(
-                    describe_quorum_asked.TopicData(
+                    describe_quorum_request.TopicData(
                         topic_name="t",
                         partitions=tuple(
-                            describe_quorum_asked.PartitionData(partition_index=one) for one in range(300)
+                            describe_quorum_request.PartitionData(partition_index=one) for one in range(300)
                         ),
                     ),
                 )

@@ -23,7 +23,7 @@ from quorate.codecs.api.broker import (
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
-from quorate.codecs.api.broker import alter_client_quotas_asked as asked
+from quorate.codecs.api.broker import alter_client_quotas_request as request_structs
 from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTransaction
 from quorate.codecs.api.broker.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 from quorate.codecs.api.broker.create_topics import CreatableTopic
@@ -152,9 +152,9 @@ def test_credentials_are_put_taken_away_refused_and_told_as_by_a_real_broker(pai
 
 
 def test_quotas_are_set_taken_back_refused_and_told_as_by_a_real_broker(pair: Pair) -> None:
-    def alter(entity: dict[str, str | None], *ops: asked.OpData, only_check: bool = False) -> int:
-        parts = tuple(asked.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items())
-        entry = asked.EntryData(entity=parts, ops=ops)
+    def alter(entity: dict[str, str | None], *ops: request_structs.OpData, only_check: bool = False) -> int:
+        parts = tuple(request_structs.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items())
+        entry = request_structs.EntryData(entity=parts, ops=ops)
         (ours, _, differences) = pair.ask(AlterClientQuotasRequest(entries=(entry,), validate_only=only_check), 1)
         assert not differences
         pair.settle()
@@ -167,8 +167,8 @@ def test_quotas_are_set_taken_back_refused_and_told_as_by_a_real_broker(pair: Pa
         assert not differences
         return [{one.key: one.value for one in entry.values} for entry in ours.entries or ()]
 
-    def op(key: str, value: float | None) -> asked.OpData:
-        return asked.OpData(key=key, value=value or 0.0, remove=value is None)
+    def op(key: str, value: float | None) -> request_structs.OpData:
+        return request_structs.OpData(key=key, value=value or 0.0, remove=value is None)
 
     rate = "producer_byte_rate"  # and others, none of which holds up the other tests
     fine, refused = ErrorCode.NONE, ErrorCode.INVALID_REQUEST

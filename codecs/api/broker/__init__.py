@@ -1,7 +1,7 @@
-"""Requests and responses that brokers answer besides those of group coordination: every version of Kafka 4.3, one module per API, named by it.
+"""Requests and responses of further broker APIs, in all versions of Kafka 4.3, one module per API.
 
-A package of its own, so that who only coordinates groups does not load it; its `APIS` has theirs
-and those of group coordination, by key. Structs inside messages are in the modules of their APIs,
+This is a separate package, so that coordinating groups does not load it. Its `APIS` also contains
+the APIs of group coordination, by key. Structs inside messages are in the modules of their APIs,
 under Kafka's names.
 """
 

@@ -1,4 +1,7 @@
-"""AddOffsetsToTxn v0–4. v1 a throttled answer is sent at once, v3 flexible, v4 TRANSACTION_ABORTABLE (KIP-890)."""
+"""AddOffsetsToTxn v0–4.
+
+v1 sends a throttled response at once, v3 flexible, v4 TRANSACTION_ABORTABLE (KIP-890).
+"""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message

@@ -41,7 +41,7 @@ class AddPartitionsToTxnRequest(Message):
 
 @struct
 class AddPartitionsToTxnPartitionResult(Message):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: Int32 = field(default=0, map_key=True)
     partition_error_code: Int16 = 0
@@ -49,7 +49,7 @@ class AddPartitionsToTxnPartitionResult(Message):
 
 @struct
 class AddPartitionsToTxnTopicResult(Message):
-    """What became of one topic's partitions."""
+    """The results for the partitions of one topic."""
 
     name: String = field(default="", map_key=True)
     results_by_partition: Array[AddPartitionsToTxnPartitionResult] = ()
@@ -57,7 +57,7 @@ class AddPartitionsToTxnTopicResult(Message):
 
 @struct
 class AddPartitionsToTxnResult(Message):
-    """What became of one transaction's partitions."""
+    """The results for the partitions of one transaction."""
 
     transactional_id: String = field(since=4, default="", map_key=True)
     topic_results: Array[AddPartitionsToTxnTopicResult] = field(since=4, default=())
@@ -65,7 +65,7 @@ class AddPartitionsToTxnResult(Message):
 
 @response(AddPartitionsToTxnRequest)
 class AddPartitionsToTxnResponse(Message):
-    """What became of each partition."""
+    """The result for each partition."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = field(since=4, default=0, ignorable=True)

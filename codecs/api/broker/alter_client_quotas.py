@@ -1,6 +1,6 @@
 """AlterClientQuotas v0–1. KIP-546. v1 flexible."""
 
-from quorate.codecs.api.broker import alter_client_quotas_asked as asked
+from quorate.codecs.api.broker import alter_client_quotas_request as request_structs
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, struct
 from quorate.codecs.wire import Array, Bool, Int16, Int32, String
@@ -18,15 +18,15 @@ class EntityData(Message):
 
 @request(api_key=49, versions=range(0, 2), flexible_since=1)
 class AlterClientQuotasRequest(Message):
-    """Quotas that are to change."""
+    """The quotas to alter."""
 
-    entries: Array[asked.EntryData] = ()
+    entries: Array[request_structs.EntryData] = ()
     validate_only: Bool = False
 
 
 @struct
 class EntryData(Message):
-    """What became of it."""
+    """The result."""
 
     error_code: Int16 = 0
     error_message: String | None = ""

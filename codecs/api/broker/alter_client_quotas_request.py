@@ -1,4 +1,4 @@
-"""What AlterClientQuotas is asked to change; apart, as Kafka calls parts of the request and of the response alike."""
+"""Structs of AlterClientQuotasRequest; those of the response have the same names in Kafka."""
 
 from quorate.codecs.message import Message, struct
 from quorate.codecs.wire import Array, Bool, Float64, String
@@ -16,7 +16,7 @@ class EntityData(Message):
 
 @struct
 class OpData(Message):
-    """A quota that gets a value, or is taken back."""
+    """A quota to set or to remove."""
 
     key: String = ""
     value: Float64 = 0.0
@@ -25,7 +25,7 @@ class OpData(Message):
 
 @struct
 class EntryData(Message):
-    """What is to change for somebody."""
+    """Quota changes for one entity."""
 
     entity: Array[EntityData] = ()
     ops: Array[OpData] = ()

@@ -32,7 +32,7 @@ class AlterConfigsRequest(Message):
 
 @struct
 class AlterConfigsResourceResponse(Message):
-    """What became of one resource."""
+    """The result for one resource."""
 
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -42,7 +42,7 @@ class AlterConfigsResourceResponse(Message):
 
 @response(AlterConfigsRequest)
 class AlterConfigsResponse(Message):
-    """What became of each resource."""
+    """The result for each resource."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[AlterConfigsResourceResponse] = ()

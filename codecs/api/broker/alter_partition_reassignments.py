@@ -10,7 +10,7 @@ from quorate.codecs.wire import Array, Bool, Int16, Int32, String
 
 @struct
 class ReassignablePartition(Message):
-    """Where a partition is to be; null stops its reassignment."""
+    """The target replicas of a partition; null cancels its reassignment."""
 
     partition_index: Int32 = 0
     replicas: Array[Int32] | None = None
@@ -26,7 +26,7 @@ class ReassignableTopic(Message):
 
 @request(api_key=45, versions=range(0, 2), flexible_since=0)
 class AlterPartitionReassignmentsRequest(Message):
-    """Partitions that are to have other replicas."""
+    """The partitions to reassign."""
 
     timeout_ms: Int32 = 60000
     allow_replication_factor_change: Bool = field(since=1, default=True)
@@ -35,7 +35,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @struct
 class ReassignablePartitionResponse(Message):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -44,7 +44,7 @@ class ReassignablePartitionResponse(Message):
 
 @struct
 class ReassignableTopicResponse(Message):
-    """What became of one topic's partitions."""
+    """The results for the partitions of one topic."""
 
     name: String = ""
     partitions: Array[ReassignablePartitionResponse] = ()
@@ -52,7 +52,7 @@ class ReassignableTopicResponse(Message):
 
 @response(AlterPartitionReassignmentsRequest)
 class AlterPartitionReassignmentsResponse(Message):
-    """What became of each."""
+    """The result for each partition."""
 
     throttle_time_ms: Int32 = 0
     allow_replication_factor_change: Bool = field(since=1, default=True, ignorable=True)

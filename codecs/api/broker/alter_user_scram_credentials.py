@@ -9,7 +9,7 @@ __all__ = ["AlterUserScramCredentialsRequest", "AlterUserScramCredentialsRespons
 
 @struct
 class ScramCredentialDeletion(Message):
-    """A user's credential for a mechanism (1 SCRAM-SHA-256, 2 SCRAM-SHA-512) that is to go."""
+    """A credential to delete. `mechanism`: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
 
     name: String = ""
     mechanism: Int8 = 0
@@ -31,7 +31,7 @@ class ScramCredentialUpsertion(Message):
 
 @request(api_key=51, versions=range(0, 1), flexible_since=0)
 class AlterUserScramCredentialsRequest(Message):
-    """Credentials that are to go, and to come."""
+    """The credentials to delete, and to create or replace."""
 
     deletions: Array[ScramCredentialDeletion] = ()
     upsertions: Array[ScramCredentialUpsertion] = ()
@@ -39,7 +39,7 @@ class AlterUserScramCredentialsRequest(Message):
 
 @struct
 class AlterUserScramCredentialsResult(Message):
-    """What became of a user."""
+    """The result for a user."""
 
     user: String = ""
     error_code: Int16 = 0

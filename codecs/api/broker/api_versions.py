@@ -11,7 +11,7 @@ from quorate.codecs.wire import Array, Bool, Int16, Int32, Int64, String
 
 @request(api_key=18, versions=range(0, 5), flexible_since=3)
 class ApiVersionsRequest(Message):
-    """Which versions a broker has, asked before anything else."""
+    """A request for the broker's API versions, which clients send first."""
 
     client_software_name: String = field(since=3, default="", ignorable=True)
     client_software_version: String = field(since=3, default="", ignorable=True)
@@ -28,7 +28,7 @@ class ApiVersion(Message):
 
 @struct
 class SupportedFeatureKey(Message):
-    """Versions of a feature that the broker could have."""
+    """The versions of a feature that the broker supports."""
 
     name: String = field(since=3, default="", map_key=True)
     min_version: Int16 = field(since=3, default=0)
@@ -37,7 +37,7 @@ class SupportedFeatureKey(Message):
 
 @struct
 class FinalizedFeatureKey(Message):
-    """The version of a feature that the cluster has agreed on."""
+    """The finalized version of a feature."""
 
     name: String = field(since=3, default="", map_key=True)
     max_version_level: Int16 = field(since=3, default=0)

@@ -30,7 +30,7 @@ class CreateDelegationTokenRequest(Message):
 
 @response(CreateDelegationTokenRequest)
 class CreateDelegationTokenResponse(Message):
-    """The token, and whose it is."""
+    """The token, and its owner."""
 
     error_code: Int16 = 0
     principal_type: String = ""

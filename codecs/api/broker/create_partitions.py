@@ -7,14 +7,14 @@ from quorate.codecs.wire import Array, Bool, Int16, Int32, String
 
 @struct
 class CreatePartitionsAssignment(Message):
-    """On which brokers a new partition is to be."""
+    """The brokers for the replicas of a new partition."""
 
     broker_ids: Array[Int32] = ()
 
 
 @struct
 class CreatePartitionsTopic(Message):
-    """How many partitions a topic is to have."""
+    """The new partition count of a topic."""
 
     name: String = field(default="", map_key=True)
     count: Int32 = 0
@@ -23,7 +23,7 @@ class CreatePartitionsTopic(Message):
 
 @request(api_key=37, versions=range(0, 4), flexible_since=2)
 class CreatePartitionsRequest(Message):
-    """Topics that get more partitions."""
+    """The topics to add partitions to."""
 
     topics: Array[CreatePartitionsTopic] = ()
     timeout_ms: Int32 = 0
@@ -32,7 +32,7 @@ class CreatePartitionsRequest(Message):
 
 @struct
 class CreatePartitionsTopicResult(Message):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String = ""
     error_code: Int16 = 0
@@ -41,7 +41,7 @@ class CreatePartitionsTopicResult(Message):
 
 @response(CreatePartitionsRequest)
 class CreatePartitionsResponse(Message):
-    """What became of each topic."""
+    """The result for each topic."""
 
     throttle_time_ms: Int32 = 0
     results: Array[CreatePartitionsTopicResult] = ()

@@ -1,6 +1,6 @@
 """CreateTopics v2–7.
 
-v4 defaults of the broker (KIP-464), v5 flexible, and what was made (KIP-525), v6 throttling
+v4 defaults of the broker (KIP-464), v5 flexible, and the created topics (KIP-525), v6 throttling
 (KIP-599), v7 topic ids (KIP-516).
 """
 
@@ -11,7 +11,7 @@ from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String, Uuid
 
 @struct
 class CreatableReplicaAssignment(Message):
-    """On which brokers a partition is to be."""
+    """The brokers for the replicas of a partition."""
 
     partition_index: Int32 = field(default=0, map_key=True)
     broker_ids: Array[Int32] = ()
@@ -27,7 +27,7 @@ class CreatableTopicConfig(Message):
 
 @struct
 class CreatableTopic(Message):
-    """A topic to make. -1 partitions or replicas: the broker's default."""
+    """A topic to create. -1 partitions or replicas: the broker's default."""
 
     name: String = field(default="", map_key=True)
     num_partitions: Int32 = 0
@@ -38,7 +38,7 @@ class CreatableTopic(Message):
 
 @request(api_key=19, versions=range(2, 8), flexible_since=5)
 class CreateTopicsRequest(Message):
-    """Topics to make."""
+    """The topics to create."""
 
     topics: Array[CreatableTopic] = ()
     timeout_ms: Int32 = 60000
@@ -58,7 +58,7 @@ class CreatableTopicConfigs(Message):
 
 @struct
 class CreatableTopicResult(Message):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String = field(default="", map_key=True)
     topic_id: Uuid = field(since=7, default=Uuid.ZERO, ignorable=True)
@@ -72,7 +72,7 @@ class CreatableTopicResult(Message):
 
 @response(CreateTopicsRequest)
 class CreateTopicsResponse(Message):
-    """What became of each topic."""
+    """The result for each topic."""
 
     throttle_time_ms: Int32 = field(since=2, default=0, ignorable=True)
     topics: Array[CreatableTopicResult] = ()

@@ -9,7 +9,7 @@ __all__ = ["DeleteAclsRequest", "DeleteAclsResponse"]
 
 @struct
 class DeleteAclsFilter(Message):
-    """Which ACLs to delete. `None`: any name, principal or host."""
+    """A filter for ACLs to delete. `None`: any name, principal or host."""
 
     resource_type_filter: Int8 = 0
     resource_name_filter: String | None = ""

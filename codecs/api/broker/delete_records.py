@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Int16, Int32, Int64, String
 
 @struct
 class DeleteRecordsPartition(Message):
-    """Up to where a partition's records may go; -1: all."""
+    """The offset before which to delete the records of a partition; -1: all."""
 
     partition_index: Int32 = 0
     offset: Int64 = 0
@@ -23,7 +23,7 @@ class DeleteRecordsTopic(Message):
 
 @request(api_key=21, versions=range(0, 3), flexible_since=2)
 class DeleteRecordsRequest(Message):
-    """Partitions whose oldest records may go."""
+    """The partitions whose oldest records to delete."""
 
     topics: Array[DeleteRecordsTopic] = ()
     timeout_ms: Int32 = 0
@@ -31,7 +31,7 @@ class DeleteRecordsRequest(Message):
 
 @struct
 class DeleteRecordsPartitionResult(Message):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: Int32 = field(default=0, map_key=True)
     low_watermark: Int64 = 0
@@ -40,7 +40,7 @@ class DeleteRecordsPartitionResult(Message):
 
 @struct
 class DeleteRecordsTopicResult(Message):
-    """What became of one topic's partitions."""
+    """The results for the partitions of one topic."""
 
     name: String = field(default="", map_key=True)
     partitions: Array[DeleteRecordsPartitionResult] = ()
@@ -48,7 +48,7 @@ class DeleteRecordsTopicResult(Message):
 
 @response(DeleteRecordsRequest)
 class DeleteRecordsResponse(Message):
-    """What became of each partition."""
+    """The result for each partition."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[DeleteRecordsTopicResult] = ()

@@ -24,7 +24,7 @@ class DeleteTopicsRequest(Message):
 
 @struct
 class DeletableTopicResult(Message):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: String | None = field(default="", nullable_since=6, map_key=True)
     topic_id: Uuid = field(since=6, default=Uuid.ZERO, ignorable=True)
@@ -34,7 +34,7 @@ class DeletableTopicResult(Message):
 
 @response(DeleteTopicsRequest)
 class DeleteTopicsResponse(Message):
-    """What became of each topic."""
+    """The result for each topic."""
 
     throttle_time_ms: Int32 = field(since=1, default=0, ignorable=True)
     responses: Array[DeletableTopicResult] = ()

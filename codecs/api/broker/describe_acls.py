@@ -12,7 +12,7 @@ __all__ = ["DescribeAclsRequest", "DescribeAclsResponse"]
 
 @request(api_key=29, versions=range(1, 4), flexible_since=2)
 class DescribeAclsRequest(Message):
-    """Which rules to tell. `None`: any name, principal or host."""
+    """A filter for ACLs. `None`: any name, principal or host."""
 
     resource_type_filter: Int8 = 0
     resource_name_filter: String | None = ""
@@ -25,7 +25,7 @@ class DescribeAclsRequest(Message):
 
 @struct
 class AclDescription(Message):
-    """Who may, or may not, do what from where."""
+    """A principal, host, operation and permission."""
 
     principal: String = ""
     host: String = ""
@@ -35,7 +35,7 @@ class AclDescription(Message):
 
 @struct
 class DescribeAclsResource(Message):
-    """A resource, and the rules about it."""
+    """A resource and its ACLs."""
 
     resource_type: Int8 = 0
     resource_name: String = ""
@@ -45,7 +45,7 @@ class DescribeAclsResource(Message):
 
 @response(DescribeAclsRequest)
 class DescribeAclsResponse(Message):
-    """The rules that fit."""
+    """The matching ACLs."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

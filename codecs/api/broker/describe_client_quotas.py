@@ -9,9 +9,9 @@ __all__ = ["DescribeClientQuotasRequest", "DescribeClientQuotasResponse"]
 
 @struct
 class ComponentData(Message):
-    """Whose quotas: `entity_type` "user", "client-id" or "ip".
+    """A filter for entities. `entity_type`: "user", "client-id" or "ip".
 
-    `match_type`: 0 the one named `match`, 1 the default, 2 any that is named, or the default.
+    `match_type`: 0 the entity named `match`, 1 the default, 2 any named entity or the default.
     """
 
     entity_type: String = ""
@@ -21,7 +21,7 @@ class ComponentData(Message):
 
 @request(api_key=48, versions=range(0, 2), flexible_since=1)
 class DescribeClientQuotasRequest(Message):
-    """Whose quotas to tell. `strict`: only of those that have no other types than `components`."""
+    """The entities to describe. `strict`: only those with exactly the types in `components`."""
 
     components: Array[ComponentData] = ()
     strict: Bool = False
@@ -45,7 +45,7 @@ class ValueData(Message):
 
 @struct
 class EntryData(Message):
-    """Somebody's quotas."""
+    """The quotas of one entity."""
 
     entity: Array[EntityData] = ()
     values: Array[ValueData] = ()
@@ -53,7 +53,7 @@ class EntryData(Message):
 
 @response(DescribeClientQuotasRequest)
 class DescribeClientQuotasResponse(Message):
-    """The quotas that fit."""
+    """The matching quotas."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

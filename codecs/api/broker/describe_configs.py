@@ -1,4 +1,4 @@
-"""DescribeConfigs v1–4. v1 synonyms (KIP-226), v3 types and documentation (KIP-569), v4 flexible."""
+"""DescribeConfigs v1–4. v1 synonyms (KIP-226), v3 types and docs (KIP-569), v4 flexible."""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String
 
 @struct
 class DescribeConfigsResource(Message):
-    """A resource, and which of its configs; no list stands for all."""
+    """A resource and the names of its configs; null means all."""
 
     resource_type: Int8 = 0
     resource_name: String = ""
@@ -16,7 +16,7 @@ class DescribeConfigsResource(Message):
 
 @request(api_key=32, versions=range(1, 5), flexible_since=4)
 class DescribeConfigsRequest(Message):
-    """Whose configs are wanted."""
+    """The resources whose configs to describe."""
 
     resources: Array[DescribeConfigsResource] = ()
     include_synonyms: Bool = field(since=1, default=False)
@@ -25,7 +25,7 @@ class DescribeConfigsRequest(Message):
 
 @struct
 class DescribeConfigsSynonym(Message):
-    """Where else a config may come from."""
+    """A synonym of a config."""
 
     name: String = field(since=1, default="")
     value: String | None = field(since=1, default="")

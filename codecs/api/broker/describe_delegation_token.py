@@ -17,7 +17,7 @@ class DescribeDelegationTokenOwner(Message):
 
 @request(api_key=41, versions=range(1, 4), flexible_since=2)
 class DescribeDelegationTokenRequest(Message):
-    """Whose tokens are described. `None`: all."""
+    """The owners whose tokens to describe. `None`: all."""
 
     owners: Array[DescribeDelegationTokenOwner] | None = ()
 

@@ -1,6 +1,6 @@
 """DescribeLogDirs v1–5.
 
-KIP-113. v2 flexible, v3 an error for the whole answer, v4 sizes of volumes (KIP-827), v5 whether a
+KIP-113. v2 flexible, v3 an error for all, v4 sizes of volumes (KIP-827), v5 whether a
 directory is cordoned.
 """
 
@@ -19,7 +19,7 @@ class DescribableLogDirTopic(Message):
 
 @request(api_key=35, versions=range(1, 6), flexible_since=2)
 class DescribeLogDirsRequest(Message):
-    """Log directories. No list of topics stands for all."""
+    """A request for log directories. A null list of topics means all."""
 
     topics: Array[DescribableLogDirTopic] | None = ()
 
@@ -56,7 +56,7 @@ class DescribeLogDirsResult(Message):
 
 @response(DescribeLogDirsRequest)
 class DescribeLogDirsResponse(Message):
-    """Log directories, and what is in them."""
+    """The log directories and the logs in them."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = field(since=3, default=0, ignorable=True)

@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Int16, Int32, Int64, String
 
 @struct
 class TopicRequest(Message):
-    """A topic that is asked about."""
+    """A topic in the request."""
 
     name: String = ""
     partition_indexes: Array[Int32] = ()
@@ -15,7 +15,7 @@ class TopicRequest(Message):
 
 @request(api_key=61, versions=range(0, 1), flexible_since=0)
 class DescribeProducersRequest(Message):
-    """Who writes to partitions."""
+    """The partitions whose producers to describe."""
 
     topics: Array[TopicRequest] = ()
 
@@ -52,7 +52,7 @@ class TopicResponse(Message):
 
 @response(DescribeProducersRequest)
 class DescribeProducersResponse(Message):
-    """Who writes to them."""
+    """The producers of each partition."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[TopicResponse] = ()

@@ -3,7 +3,7 @@
 KIP-642. v1 times of replicas (KIP-836); v2 messages, directories and nodes (KIP-853). All flexible.
 """
 
-from quorate.codecs.api.broker import describe_quorum_asked
+from quorate.codecs.api.broker import describe_quorum_request
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Int16, Int32, Int64, String, UInt16, Uuid
@@ -13,14 +13,14 @@ __all__ = ["DescribeQuorumRequest", "DescribeQuorumResponse"]
 
 @request(api_key=55, versions=range(0, 3), flexible_since=0)
 class DescribeQuorumRequest(Message):
-    """Partitions that a quorum of controllers replicates; there is but one, of `__cluster_metadata`."""
+    """Partitions of the controllers' quorum; `__cluster_metadata-0` is the only one."""
 
-    topics: Array[describe_quorum_asked.TopicData] = ()
+    topics: Array[describe_quorum_request.TopicData] = ()
 
 
 @struct
 class ReplicaState(Message):
-    """How far a replica has come. Times in ms; -1: unknown."""
+    """The state of a replica. Times are in ms, -1 if unknown."""
 
     replica_id: Int32 = 0
     replica_directory_id: Uuid = field(since=2, default=Uuid.ZERO)
@@ -53,7 +53,7 @@ class TopicData(Message):
 
 @struct
 class Listener(Message):
-    """Where a controller listens."""
+    """A listener of a controller."""
 
     name: String = field(since=2, default="", map_key=True)
     host: String = field(since=2, default="")

@@ -1,4 +1,4 @@
-"""What DescribeQuorum asks about: apart from its response, whose structs have the same names in Kafka."""
+"""Structs of DescribeQuorumRequest; those of the response have the same names in Kafka."""
 
 from quorate.codecs.message import Message, struct
 from quorate.codecs.wire import Array, Int32, String
@@ -8,14 +8,14 @@ __all__ = ["PartitionData", "TopicData"]
 
 @struct
 class PartitionData(Message):
-    """A partition that is asked about."""
+    """A partition in the request."""
 
     partition_index: Int32 = 0
 
 
 @struct
 class TopicData(Message):
-    """Partitions of one topic that are asked about."""
+    """Partitions of one topic in the request."""
 
     topic_name: String = ""
     partitions: Array[PartitionData] = ()

@@ -10,14 +10,14 @@ from quorate.codecs.wire import Array, Bool, Int16, Int32, String, Uuid
 
 @struct
 class TopicRequest(Message):
-    """A topic that is asked about."""
+    """A topic in the request."""
 
     name: String = ""
 
 
 @struct
 class Cursor(Message):
-    """The place to go on from."""
+    """The position of the next page."""
 
     topic_name: String = ""
     partition_index: Int32 = 0
@@ -25,7 +25,7 @@ class Cursor(Message):
 
 @request(api_key=75, versions=range(0, 1), flexible_since=0)
 class DescribeTopicPartitionsRequest(Message):
-    """Topics, from a place on."""
+    """A request for topics from a position on."""
 
     topics: Array[TopicRequest] = ()
     response_partition_limit: Int32 = 2000
@@ -61,7 +61,7 @@ class DescribeTopicPartitionsResponseTopic(Message):
 
 @response(DescribeTopicPartitionsRequest)
 class DescribeTopicPartitionsResponse(Message):
-    """The partitions, and where to go on."""
+    """The partitions, and the position of the next page."""
 
     throttle_time_ms: Int32 = field(default=0, ignorable=True)
     topics: Array[DescribeTopicPartitionsResponseTopic] = ()

@@ -16,7 +16,7 @@ class UserName(Message):
 
 @request(api_key=50, versions=range(0, 1), flexible_since=0)
 class DescribeUserScramCredentialsRequest(Message):
-    """Which users to tell of. `None`, or none: all."""
+    """The users to describe. `None` or an empty list: all."""
 
     users: Array[UserName] | None = ()
 
@@ -31,7 +31,7 @@ class CredentialInfo(Message):
 
 @struct
 class DescribeUserScramCredentialsResult(Message):
-    """What a user can log in by."""
+    """The credentials of a user."""
 
     user: String = ""
     error_code: Int16 = 0

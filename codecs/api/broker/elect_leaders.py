@@ -15,9 +15,9 @@ class TopicPartitions(Message):
 
 @request(api_key=43, versions=range(0, 3), flexible_since=2)
 class ElectLeadersRequest(Message):
-    """Partitions that are to have their preferred leader again (`election_type` 0), or any (1).
+    """Partitions to elect the preferred leader for (`election_type` 0), or any leader (1).
 
-    No list stands for all.
+    A null list means all.
     """
 
     election_type: Int8 = field(since=1, default=0)
@@ -27,7 +27,7 @@ class ElectLeadersRequest(Message):
 
 @struct
 class PartitionResult(Message):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_id: Int32 = 0
     error_code: Int16 = 0
@@ -36,7 +36,7 @@ class PartitionResult(Message):
 
 @struct
 class ReplicaElectionResult(Message):
-    """What became of one topic's partitions."""
+    """The results for the partitions of one topic."""
 
     topic: String = ""
     partition_result: Array[PartitionResult] = ()
@@ -44,7 +44,7 @@ class ReplicaElectionResult(Message):
 
 @response(ElectLeadersRequest)
 class ElectLeadersResponse(Message):
-    """What became of each election."""
+    """The result for each election."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = field(since=1, default=0)

@@ -11,7 +11,7 @@ from quorate.codecs.wire import Bool, Int16, Int32, Int64, String
 
 @request(api_key=26, versions=range(0, 6), flexible_since=3)
 class EndTxnRequest(Message):
-    """The transaction is to be committed, or aborted."""
+    """A transaction to commit or abort."""
 
     transactional_id: String = ""
     producer_id: Int64 = 0
@@ -21,7 +21,7 @@ class EndTxnRequest(Message):
 
 @response(EndTxnRequest)
 class EndTxnResponse(Message):
-    """Whether it is, and the producer's id and epoch from now on (-1: as before)."""
+    """The result, and the producer's new id and epoch (-1: unchanged)."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -9,7 +9,7 @@ __all__ = ["ExpireDelegationTokenRequest", "ExpireDelegationTokenResponse"]
 
 @request(api_key=40, versions=range(1, 3), flexible_since=2)
 class ExpireDelegationTokenRequest(Message):
-    """The token to be expired, by its HMAC."""
+    """The token to expire, by its HMAC."""
 
     hmac: Bytes = b""
     expiry_time_period_ms: Int64 = 0
@@ -17,7 +17,7 @@ class ExpireDelegationTokenRequest(Message):
 
 @response(ExpireDelegationTokenRequest)
 class ExpireDelegationTokenResponse(Message):
-    """When the token expires."""
+    """The expiry time of the token."""
 
     error_code: Int16 = 0
     expiry_timestamp_ms: Int64 = 0

@@ -2,7 +2,7 @@
 
 v4 transactions (KIP-98), v5 log start offset, v7 sessions (KIP-227), v9 leader epochs (KIP-320),
 v10 zstd, v11 racks (KIP-392), v12 flexible and divergence (KIP-595), v13 topic ids (KIP-516), v15
-replica epochs (KIP-903), v16 where leaders are now (KIP-951), v17 directory ids (KIP-853), v18 high
+replica epochs (KIP-903), v16 current leaders (KIP-951), v17 directory ids (KIP-853), v18 high
 watermarks of replicas (KIP-1166).
 """
 
@@ -13,7 +13,7 @@ from quorate.codecs.wire import Array, Int8, Int16, Int32, Int64, Records, Strin
 
 @struct
 class ReplicaState(Message):
-    """Which replica asks; -1: a consumer."""
+    """The replica that sends the request; -1 for a consumer."""
 
     replica_id: Int32 = field(since=15, default=-1)
     replica_epoch: Int64 = field(since=15, default=-1)
@@ -21,7 +21,7 @@ class ReplicaState(Message):
 
 @struct
 class FetchPartition(Message):
-    """From where a partition is wanted."""
+    """A partition and its fetch offset."""
 
     partition: Int32 = 0
     current_leader_epoch: Int32 = field(since=9, default=-1, ignorable=True)
@@ -53,7 +53,7 @@ class ForgottenTopic(Message):
 
 @request(api_key=1, versions=range(4, 19), flexible_since=12)
 class FetchRequest(Message):
-    """Records from offsets on. `replica_id` -1: a consumer."""
+    """A request for records from given offsets. `replica_id` is -1 for a consumer."""
 
     cluster_id: String | None = tagged(0, default=None, since=12, ignorable=True)
     replica_id: Int32 = field(until=14, default=-1)
@@ -71,7 +71,7 @@ class FetchRequest(Message):
 
 @struct
 class EpochEndOffset(Message):
-    """Where a leader epoch ended."""
+    """The end offset of a leader epoch."""
 
     epoch: Int32 = field(since=12, default=-1)
     end_offset: Int64 = field(since=12, default=-1)
@@ -79,7 +79,7 @@ class EpochEndOffset(Message):
 
 @struct
 class LeaderIdAndEpoch(Message):
-    """Who leads a partition; -1: not known."""
+    """The leader of a partition; -1 if unknown."""
 
     leader_id: Int32 = field(since=12, default=-1)
     leader_epoch: Int32 = field(since=12, default=-1)
@@ -103,7 +103,7 @@ class AbortedTransaction(Message):
 
 @struct
 class PartitionData(Message):
-    """What was found in a partition."""
+    """The records of a partition."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -120,7 +120,7 @@ class PartitionData(Message):
 
 @struct
 class FetchableTopicResponse(Message):
-    """What was found in a topic."""
+    """The records of a topic."""
 
     topic: String = field(until=12, default="", ignorable=True)
     topic_id: Uuid = field(since=13, default=Uuid.ZERO, ignorable=True)
@@ -129,7 +129,7 @@ class FetchableTopicResponse(Message):
 
 @struct
 class NodeEndpoint(Message):
-    """Where a broker is."""
+    """The address of a broker."""
 
     node_id: Int32 = field(since=16, default=0, map_key=True)
     host: String = field(since=16, default="")
@@ -139,7 +139,7 @@ class NodeEndpoint(Message):
 
 @response(FetchRequest)
 class FetchResponse(Message):
-    """The records found."""
+    """The records of each partition."""
 
     throttle_time_ms: Int32 = field(since=1, default=0, ignorable=True)
     error_code: Int16 = field(since=7, default=0, ignorable=True)

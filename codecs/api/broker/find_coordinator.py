@@ -1,7 +1,7 @@
 """FindCoordinator v0–6.
 
-v1 transactions (KIP-98), v3 flexible, v4 many keys at once (KIP-699), v6 share groups (KIP-932). Up
-to version 3 the one answer is in the message itself.
+v1 transactions (KIP-98), v3 flexible, v4 batches keys (KIP-699), v6 share groups (KIP-932). Up to
+version 3 the result is in the message itself.
 """
 
 from quorate.codecs.api.declare import request, response
@@ -11,7 +11,7 @@ from quorate.codecs.wire import Array, Int8, Int16, Int32, String
 
 @request(api_key=10, versions=range(0, 7), flexible_since=3)
 class FindCoordinatorRequest(Message):
-    """Who coordinates. `key_type`: 0 a group, 1 a transaction, 2 a share group's partition."""
+    """The keys to find. `key_type`: 0 group, 1 transaction, 2 share group partition."""
 
     key: String = field(until=3, default="")
     key_type: Int8 = field(since=1, default=0)
@@ -20,7 +20,7 @@ class FindCoordinatorRequest(Message):
 
 @struct
 class Coordinator(Message):
-    """Who coordinates one key."""
+    """The coordinator of one key."""
 
     key: String = field(since=4, default="")
     node_id: Int32 = field(since=4, default=0)
@@ -32,7 +32,7 @@ class Coordinator(Message):
 
 @response(FindCoordinatorRequest)
 class FindCoordinatorResponse(Message):
-    """Who coordinates."""
+    """The coordinators."""
 
     throttle_time_ms: Int32 = field(since=1, default=0, ignorable=True)
     error_code: Int16 = field(until=3, default=0)

@@ -9,7 +9,7 @@ __all__ = ["GetTelemetrySubscriptionsRequest", "GetTelemetrySubscriptionsRespons
 
 @request(api_key=71, versions=range(0, 1), flexible_since=0)
 class GetTelemetrySubscriptionsRequest(Message):
-    """Which metrics a client is to push. `client_instance_id`: zero in a client's first request."""
+    """A request for the metrics to push. `client_instance_id` is zero in the first one."""
 
     client_instance_id: Uuid = Uuid.ZERO
 

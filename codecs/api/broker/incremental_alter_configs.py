@@ -33,7 +33,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 @struct
 class AlterConfigsResourceResponse(Message):
-    """What became of one resource."""
+    """The result for one resource."""
 
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -43,7 +43,7 @@ class AlterConfigsResourceResponse(Message):
 
 @response(IncrementalAlterConfigsRequest)
 class IncrementalAlterConfigsResponse(Message):
-    """What became of each resource."""
+    """The result for each resource."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[AlterConfigsResourceResponse] = ()

@@ -12,7 +12,7 @@ from quorate.codecs.wire import Array, Int8, Int16, Int32, Int64, String
 
 @struct
 class ListOffsetsPartition(Message):
-    """Which offset of a partition is wanted."""
+    """A partition, and the timestamp of the requested offset."""
 
     partition_index: Int32 = 0
     current_leader_epoch: Int32 = field(since=4, default=-1, ignorable=True)
@@ -29,7 +29,7 @@ class ListOffsetsTopic(Message):
 
 @request(api_key=2, versions=range(1, 12), flexible_since=6)
 class ListOffsetsRequest(Message):
-    """Offsets by timestamp in ms, or -1 the latest, -2 the earliest, -3 that of the greatest timestamp."""
+    """Offsets by timestamp in ms; -1 is the latest, -2 the earliest, -3 the maximum timestamp."""
 
     replica_id: Int32 = 0
     isolation_level: Int8 = field(since=2, default=0)

@@ -15,7 +15,7 @@ class ListPartitionReassignmentsTopics(Message):
 
 @request(api_key=46, versions=range(0, 1), flexible_since=0)
 class ListPartitionReassignmentsRequest(Message):
-    """Which reassignments are going on. No list of topics stands for all."""
+    """A request for ongoing reassignments. A null list of topics means all."""
 
     timeout_ms: Int32 = 60000
     topics: Array[ListPartitionReassignmentsTopics] | None = None
@@ -41,7 +41,7 @@ class OngoingTopicReassignment(Message):
 
 @response(ListPartitionReassignmentsRequest)
 class ListPartitionReassignmentsResponse(Message):
-    """Reassignments that are going on."""
+    """The ongoing reassignments."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -1,8 +1,8 @@
 """Metadata v0–13.
 
-v1 controller and racks, v2 cluster id, v4 topics that are not to be made, v7 leader epochs
+v1 controller and racks, v2 cluster id, v4 no automatic topic creation, v7 leader epochs
 (KIP-320), v8 authorized operations (KIP-430), v9 flexible, v10 topic ids (KIP-516), v11 without the
-cluster's authorized operations (KIP-700), v12 asked by topic id, v13 an error for the whole answer.
+cluster's authorized operations (KIP-700), v12 request by topic id, v13 an error for all.
 """
 
 from quorate.codecs.api.declare import request, response

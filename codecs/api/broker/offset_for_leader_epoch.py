@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch v2–4.
 
-KIP-101, asked by consumers since KIP-320. v3 who asks, v4 flexible.
+KIP-101, also for consumers since KIP-320. v3 replica id, v4 flexible.
 """
 
 from quorate.codecs.api.declare import request, response
@@ -10,7 +10,7 @@ from quorate.codecs.wire import Array, Int16, Int32, Int64, String
 
 @struct
 class OffsetForLeaderPartition(Message):
-    """Which epoch of a partition is asked about."""
+    """A leader epoch of a partition."""
 
     partition: Int32 = 0
     current_leader_epoch: Int32 = field(since=2, default=-1, ignorable=True)
@@ -27,7 +27,7 @@ class OffsetForLeaderTopic(Message):
 
 @request(api_key=23, versions=range(2, 5), flexible_since=4)
 class OffsetForLeaderEpochRequest(Message):
-    """Where leader epochs ended, to find out whether a log was truncated."""
+    """A request for the end offsets of leader epochs, to detect truncation."""
 
     replica_id: Int32 = field(since=3, default=-2, ignorable=True)
     topics: Array[OffsetForLeaderTopic] = ()
@@ -35,7 +35,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 @struct
 class EpochEndOffset(Message):
-    """Where a leader epoch ended."""
+    """The end offset of a leader epoch."""
 
     error_code: Int16 = 0
     partition: Int32 = 0
@@ -45,7 +45,7 @@ class EpochEndOffset(Message):
 
 @struct
 class OffsetForLeaderTopicResult(Message):
-    """Where epochs ended in one topic."""
+    """The end offsets of leader epochs in one topic."""
 
     topic: String = field(default="", map_key=True)
     partitions: Array[EpochEndOffset] = ()
@@ -53,7 +53,7 @@ class OffsetForLeaderTopicResult(Message):
 
 @response(OffsetForLeaderEpochRequest)
 class OffsetForLeaderEpochResponse(Message):
-    """Where the epochs ended."""
+    """The end offsets of the leader epochs."""
 
     throttle_time_ms: Int32 = field(since=2, default=0, ignorable=True)
     topics: Array[OffsetForLeaderTopicResult] = ()

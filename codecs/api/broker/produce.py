@@ -31,7 +31,7 @@ class TopicProduceData(Message):
 class ProduceRequest(Message):
     """Batches to append.
 
-    `acks`: 0 none (then nothing is answered), 1 the leader's, -1 those of all replicas in sync.
+    `acks`: 0 none (without a response), 1 the leader, -1 all in-sync replicas.
     """
 
     transactional_id: String | None = field(since=3, default=None)
@@ -50,7 +50,7 @@ class BatchIndexAndErrorMessage(Message):
 
 @struct
 class LeaderIdAndEpoch(Message):
-    """Who leads a partition; -1: not known."""
+    """The leader of a partition; -1 if unknown."""
 
     leader_id: Int32 = field(since=10, default=-1)
     leader_epoch: Int32 = field(since=10, default=-1)
@@ -58,7 +58,7 @@ class LeaderIdAndEpoch(Message):
 
 @struct
 class PartitionProduceResponse(Message):
-    """What became of a partition's batches. `base_offset` is the first one's."""
+    """The result for a partition. `base_offset` is that of the first batch."""
 
     index: Int32 = 0
     error_code: Int16 = 0
@@ -72,7 +72,7 @@ class PartitionProduceResponse(Message):
 
 @struct
 class TopicProduceResponse(Message):
-    """What became of a topic's batches."""
+    """The results for the partitions of a topic."""
 
     name: String = field(until=12, default="", ignorable=True, map_key=True)
     topic_id: Uuid = field(since=13, default=Uuid.ZERO, ignorable=True, map_key=True)
@@ -81,7 +81,7 @@ class TopicProduceResponse(Message):
 
 @struct
 class NodeEndpoint(Message):
-    """Where a broker is."""
+    """The address of a broker."""
 
     node_id: Int32 = field(since=10, default=0, map_key=True)
     host: String = field(since=10, default="")
@@ -91,7 +91,7 @@ class NodeEndpoint(Message):
 
 @response(ProduceRequest)
 class ProduceResponse(Message):
-    """What became of each partition's batches."""
+    """The result for each partition."""
 
     responses: Array[TopicProduceResponse] = ()
     throttle_time_ms: Int32 = field(since=1, default=0, ignorable=True)

@@ -23,7 +23,7 @@ class PushTelemetryRequest(Message):
 
 @response(PushTelemetryRequest)
 class PushTelemetryResponse(Message):
-    """Whether the broker took them."""
+    """Whether the broker accepted the metrics."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -17,7 +17,7 @@ class RenewDelegationTokenRequest(Message):
 
 @response(RenewDelegationTokenRequest)
 class RenewDelegationTokenResponse(Message):
-    """When the token expires."""
+    """The expiry time of the token."""
 
     error_code: Int16 = 0
     expiry_timestamp_ms: Int64 = 0

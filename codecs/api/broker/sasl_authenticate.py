@@ -7,14 +7,14 @@ from quorate.codecs.wire import Bytes, Int16, Int64, String
 
 @request(api_key=36, versions=range(0, 3), flexible_since=2)
 class SaslAuthenticateRequest(Message):
-    """What a mechanism's client says."""
+    """The bytes from the client of a SASL mechanism."""
 
     auth_bytes: Bytes = b""
 
 
 @response(SaslAuthenticateRequest)
 class SaslAuthenticateResponse(Message):
-    """What the mechanism's server says."""
+    """The bytes from the server of a SASL mechanism."""
 
     error_code: Int16 = 0
     error_message: String | None = ""

@@ -1,4 +1,4 @@
-"""SaslHandshake v0–1. KIP-43. v1 goes on with SaslAuthenticate (KIP-152)."""
+"""SaslHandshake v0–1. KIP-43. After v1 follows SaslAuthenticate (KIP-152)."""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message
@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Int16, String
 
 @request(api_key=17, versions=range(0, 2))
 class SaslHandshakeRequest(Message):
-    """Which mechanism the client wants."""
+    """The mechanism that the client selects."""
 
     mechanism: String = ""
 

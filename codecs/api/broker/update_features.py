@@ -1,6 +1,6 @@
 """UpdateFeatures v0–2.
 
-KIP-584. v1 kinds of downgrades, and only checking (KIP-778); v2 says nothing of each feature
+KIP-584. v1 downgrade types, and validation only (KIP-778); v2 has no result per feature
 (KIP-1022). All flexible.
 """
 
@@ -15,8 +15,8 @@ __all__ = ["UpdateFeaturesRequest", "UpdateFeaturesResponse"]
 class FeatureUpdateKey(Message):
     """A feature's new level.
 
-    `upgrade_type`: 1 up only, 2 down where nothing is lost, 3 down in any case; `allow_downgrade`
-    says so in version 0.
+    `upgrade_type`: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade. Version 0 has
+    `allow_downgrade` instead.
     """
 
     feature: String = field(default="", map_key=True)
@@ -27,7 +27,7 @@ class FeatureUpdateKey(Message):
 
 @request(api_key=57, versions=range(0, 3), flexible_since=0)
 class UpdateFeaturesRequest(Message):
-    """Features that are to get another level."""
+    """The features to update."""
 
     timeout_ms: Int32 = 60_000
     feature_updates: Array[FeatureUpdateKey] = ()
@@ -36,7 +36,7 @@ class UpdateFeaturesRequest(Message):
 
 @struct
 class UpdatableFeatureResult(Message):
-    """What became of one feature."""
+    """The result for one feature."""
 
     feature: String = field(default="", map_key=True, until=1)
     error_code: Int16 = field(default=0, until=1)
@@ -45,7 +45,7 @@ class UpdatableFeatureResult(Message):
 
 @response(UpdateFeaturesRequest)
 class UpdateFeaturesResponse(Message):
-    """What became of the request, and of each feature."""
+    """The result for the request, and for each feature."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
