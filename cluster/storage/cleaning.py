@@ -89,7 +89,7 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
         now_ms=now_ms, tombstone_retention_ms=log.config.delete_retention_ms, retain=lambda batch: _is_last(log, batch)
     )
     newest = (batch for segment in following for batch in _read(segment))
-    for step in cleaning.look([_Closed(one) for one in closed], newest, following[0].base_offset):
+    for step in cleaning.scan([_Closed(one) for one in closed], newest, following[0].base_offset):
         yield step
         if log.segments[0].base_offset != closed[0].base_offset:
             return

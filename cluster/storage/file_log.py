@@ -375,15 +375,15 @@ def compact(
     log must not be read meanwhile. Raises `LogError` for damage, before any change, and `OSError`.
     """
     cleaning = Cleaning(now_ms=now_ms, tombstone_retention_ms=tombstone_retention_ms)
-    for _ in cleaning.look([_Closed(path) for path in closed], batches(newest, newest_end), int(newest.stem)):
+    for _ in cleaning.scan([_Closed(path) for path in closed], batches(newest, newest_end), int(newest.stem)):
         pass
     paths = [Path(one.place) for one in cleaning.segments]
     sizes = [path.stat().st_size for path in paths]
     left = [_replace(Path(one.place), _results(cleaning.cleaned(one)), fsync) for one in cleaning.segments]
     return Compaction(
         segments=len(paths),
-        records_before=cleaning.met,
-        records_after=cleaning.kept,
+        records_before=cleaning.records_read,
+        records_after=cleaning.records_kept,
         bytes_before=sum(sizes),
         bytes_after=sum(left),
     )

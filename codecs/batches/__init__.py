@@ -1,11 +1,11 @@
-"""Kafka's record batches: magic 2 (KIP-98) and the older message formats 0 and 1, compressed or not, read and written.
+"""Read and write Kafka's record batches: magic 2 (KIP-98) and the older message formats 0 and 1.
 
     for batch in read_batches(data): ...          # Batch | BatchProblem
     for record in batch.records(): ...            # BatchRecord | BatchProblem
     encode_batch([BatchRecord(offset=0, timestamp_ms=0, key=b"k", value=b"v")], compression="zstd")
 
-What a batch's keys and values mean is the business of `quorate.codecs.records`; files and
-directories are that of `quorate.codecs.log`.
+Compressed batches are supported. `quorate.codecs.records` decodes keys and values;
+`quorate.codecs.log` reads files and directories.
 """
 
 from quorate.codecs.batches.control import control_record

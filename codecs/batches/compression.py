@@ -1,8 +1,8 @@
-"""Compression as Kafka frames it, with a bound on what comes out.
+"""Compression with Kafka's framing, and a limit on the decompressed size.
 
-gzip, snappy, lz4 and zstd come from cramjam. Here is what Kafka adds: the xerial framing around
-snappy, and lz4 frames that Kafka's reader takes (independent blocks, KIP-57) or whose header
-checksum is the wrong one of old clients (KAFKA-3160). Knows nothing about records.
+gzip, snappy, lz4 and zstd come from cramjam. This module adds Kafka's framing: the xerial header
+for snappy, lz4 frames of independent blocks, as Kafka's reader requires (KIP-57), and lz4 frames
+with the wrong header checksum of old clients (KAFKA-3160). Knows nothing about records.
 """
 
 import struct
@@ -16,11 +16,11 @@ __all__ = ["DecompressionError", "TooLargeError", "compress", "decompress"]
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest compatible version
 _XERIAL_BLOCK_BYTES = 32 * 1024
-_GZIP_BEGINNING = b"\x1f\x8b\x08"
-_GZIP_LEAST = 18
-"""Java looks for a further member only in more bytes than header and trailer of one take."""
-_GZIP_STEP, _GZIP_MOST_STEP = 128, 1 << 16
-"""Bytes that are read of a member at first, and at most, at once."""
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_GZIP_MIN_MEMBER = 18
+"""Java looks for another member only if more bytes follow than one header and trailer take."""
+_GZIP_STEP, _GZIP_MAX_STEP = 128, 1 << 16
+"""Bytes of a member that are read at once: at first, and at most."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_FLAGS = b"\x60\x40"  # frame version 1, independent blocks without checksums; blocks of at most 64 KiB
 _LZ4_BLOCK_BYTES = 64 * 1024
@@ -31,17 +31,17 @@ _UINT32_LE = struct.Struct("<I")
 
 
 class DecompressionError(QuorateError, ValueError):
-    """The bytes are not what the compression type says; the message tells what the library found."""
+    """The bytes do not decompress; the message has the error of the library."""
 
 
 class TooLargeError(QuorateError, ValueError):
-    """Decompressed, the bytes would exceed the limit."""
+    """The decompressed bytes would exceed the limit."""
 
 
 def decompress(compression: str, data: bytes, limit_bytes: int) -> bytes:
     """Decompress the payload of a batch to at most `limit_bytes`.
 
-    Raises `DecompressionError`, or `TooLargeError` as soon as the limit is passed, so a few
+    Raises `DecompressionError`, or `TooLargeError` as soon as the limit is exceeded, so that a few
     kilobytes cannot fill the memory.
     """
     match compression:
@@ -52,7 +52,7 @@ def decompress(compression: str, data: bytes, limit_bytes: int) -> bytes:
         case "lz4":
             import cramjam
 
-            return _bounded(cramjam.lz4.decompress_into, _first_lz4_frame(_mend_lz4(data)), limit_bytes)
+            return _bounded(cramjam.lz4.decompress_into, _first_lz4_frame(_fix_lz4_checksum(data)), limit_bytes)
         case "zstd":
             import cramjam
 
@@ -80,7 +80,10 @@ def compress(compression: str, data: bytes, *, magic: int = 2) -> bytes:
 
 
 def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes, limit_bytes: int) -> bytes:
-    """Decompress into a buffer that grows up to the limit: none of these formats has to say its size beforehand."""
+    """Decompress into a buffer that grows up to the limit.
+
+    None of the formats has to state its size.
+    """
     import cramjam
 
     size = min(limit_bytes, max(4096, 16 * len(data)))
@@ -99,9 +102,9 @@ def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes, li
 
 
 def _gzip(data: bytes, limit_bytes: int) -> bytes:
-    """gzip, whose members may be joined.
+    """Decompress one or more concatenated gzip members.
 
-    What follows a member and does not begin like another one is left out, as by Java's reader.
+    Trailing bytes that do not begin like a member are ignored, as in Java's reader.
     """
     import cramjam
 
@@ -115,13 +118,13 @@ def _gzip(data: bytes, limit_bytes: int) -> bytes:
 
 
 def _gzip_size(data: bytes, limit_bytes: int) -> int | None:
-    """How many bytes whole members take, up to the first that does not begin like one; `None` where one is damaged.
+    """Return the number of bytes that whole members take; `None` if one is damaged.
 
-    Raises `TooLargeError`. Takes time linear in the sizes, however many members there are.
+    Raises `TooLargeError`. The time is linear in the sizes, for any number of members.
     """
     view = memoryview(data)
     position = total = 0
-    while not position or (len(data) - position > _GZIP_LEAST and data.startswith(_GZIP_BEGINNING, position)):
+    while not position or (len(data) - position > _GZIP_MIN_MEMBER and data.startswith(_GZIP_MAGIC, position)):
         member = zlib.decompressobj(wbits=31)
         step = _GZIP_STEP
         while not member.eof:
@@ -134,26 +137,26 @@ def _gzip_size(data: bytes, limit_bytes: int) -> int | None:
                 return None
             if total > limit_bytes:
                 raise TooLargeError(f"more than {limit_bytes:,} bytes")
-            position += len(part) - len(member.unused_data)  # which is a copy: no longer than what the member took
-            step = min(2 * step, _GZIP_MOST_STEP)
+            position += len(part) - len(member.unused_data)  # a copy, at most as long as `part`
+            step = min(2 * step, _GZIP_MAX_STEP)
     return position
 
 
 def _snappy(data: bytes, limit_bytes: int) -> bytes:
-    """Snappy in xerial's framing, as Java and most clients write it, or raw, as some do; Kafka reads both."""
+    """Decompress snappy, with xerial's framing (Java and most clients) or raw; Kafka reads both."""
     if not data.startswith(_XERIAL_MAGIC):
         return _snappy_block(data, limit_bytes)
     blocks: list[bytes] = []
     total = 0
     position, end = 0, len(data)
     while position < end:
-        if data.startswith(_XERIAL_MAGIC, position):  # streams may be joined, each with its header
+        if data.startswith(_XERIAL_MAGIC, position):  # streams may be concatenated, each with its header
             position += len(_XERIAL_HEADER)
             if position > end:
                 raise DecompressionError("xerial snappy: the header is cut off")
             continue
         if end - position < 4:
-            break  # as for Java's reader, what is too short for the length of a block ends the stream
+            break  # Java's reader also ends the stream where fewer bytes than a length are left
         (size,) = _INT32.unpack_from(data, position)
         position += 4
         if not 0 <= size <= end - position:
@@ -171,10 +174,9 @@ def _snappy_block(block: bytes, limit_bytes: int, already: int = 0) -> bytes:
         size = cramjam.snappy.decompress_raw_len(block)
         if already + size > limit_bytes:
             raise TooLargeError(f"more than {limit_bytes:,} bytes")
-        if size > 64 * len(
-            block
-        ):  # snappy's best is 64 bytes from 3: no memory is taken for a claim that cannot be true
-            raise DecompressionError(f"snappy: {len(block):,} bytes cannot hold the {size:,} they claim")
+        # Snappy's best ratio is 64 bytes from 3. Allocate nothing for an impossible claim.
+        if size > 64 * len(block):
+            raise DecompressionError(f"snappy: {len(block):,} bytes cannot decompress to the claimed {size:,}")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise DecompressionError(str(error)) from None
@@ -191,7 +193,7 @@ def _xerial(data: bytes) -> bytes:
 
 
 def _lz4_header_end(data: bytes) -> int | None:
-    """Where the header checksum of an lz4 frame stands, `None` if this does not begin like a frame."""
+    """Return where the header checksum of an lz4 frame is; `None` if no frame begins here."""
     if len(data) < 7 or not data.startswith(_LZ4_MAGIC):
         return None
     flags = data[4]
@@ -205,8 +207,8 @@ def _header_checksum(descriptor: bytes) -> int:
     return (xxhash.xxh32_intdigest(descriptor) >> 8) & 0xFF
 
 
-def _mend_lz4(data: bytes) -> bytes:
-    """Replace the header checksum by the right one if it is the one of KAFKA-3160, which took the magic number into it."""
+def _fix_lz4_checksum(data: bytes) -> bytes:
+    """Correct the header checksum of KAFKA-3160, which includes the magic number."""
     end = _lz4_header_end(data)
     if end is None or data[end] == _header_checksum(data[4:end]) or data[end] != _header_checksum(data[:end]):
         return data
@@ -214,7 +216,7 @@ def _mend_lz4(data: bytes) -> bytes:
 
 
 def _first_lz4_frame(data: bytes) -> bytes:
-    """The bytes up to the end of the first frame, where Kafka's reader stops; all of them if there is no such end."""
+    """Return the first frame, which is what Kafka's reader uses; all bytes if it has no end."""
     end = _lz4_header_end(data)
     if end is None:
         return data
@@ -231,7 +233,10 @@ def _first_lz4_frame(data: bytes) -> bytes:
 
 
 def _lz4_frame(data: bytes, *, broken_checksum: bool) -> bytes:
-    """An lz4 frame of independent blocks (Kafka's reader refuses linked ones); for magic 0 with the checksum that old clients expect."""
+    """Return an lz4 frame of independent blocks: Kafka's reader rejects linked ones.
+
+    For magic 0 the header has the checksum that old clients expect.
+    """
     import cramjam
 
     header = _LZ4_MAGIC + _LZ4_FLAGS

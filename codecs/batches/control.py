@@ -1,4 +1,4 @@
-"""Control records: what the broker writes between the records of others, above all the markers that end a transaction (KIP-98)."""
+"""Control records, which the broker writes itself, mainly transaction markers (KIP-98)."""
 
 from struct import Struct
 from typing import Final
@@ -23,10 +23,9 @@ _VALUE = Struct(">hi")  # version, coordinator epoch
 
 
 def control_record(key: bytes | None, value: bytes | None) -> ControlRecord:
-    """Open key and value of a record in a control batch.
+    """Decode key and value of a record in a control batch.
 
-    Keys of later versions are read as version 0, as Kafka does; what cannot be read is left `None`
-    and is in the bytes.
+    Like Kafka, read keys of later versions as version 0. Fields that cannot be read are `None`.
     """
     type_id: int | None = None
     if key is not None and len(key) >= _KEY.size:

@@ -1,7 +1,9 @@
-"""Cutting a file of batches into frames: every format begins with an int64 offset and an int32 length.
+"""Split a file of batches into frames.
 
-Reads in blocks, so that memory depends on the largest batch and not on the file. Knows of what is
-in a frame only as much as it takes to find the next one behind damage.
+Every format begins with an int64 offset and an int32 length.
+
+Reads in blocks, so memory depends on the largest batch and not on the file. Looks inside a frame
+only to find the next one after damage.
 """
 
 import re
@@ -14,14 +16,15 @@ from quorate.codecs.batches import legacy
 from quorate.codecs.batches.model import BatchProblem, ProblemReason
 from quorate.codecs.batches.v2 import CRC_START, HEADER, HEADER_BYTES
 
-__all__ = ["MAX_BATCH_BYTES", "Frame", "begins_with_no_batch", "crcs", "frames", "least_bytes", "next_batch"]
+__all__ = ["MAX_BATCH_BYTES", "Frame", "begins_with_no_batch", "crcs", "frames", "min_batch_bytes", "next_batch"]
 
 Frame = tuple[bytes, int, int, int]
-"""A buffer, where the frame begins and ends in it, and the position of its beginning in the file."""
+"""A buffer, where the frame begins and ends in it, and where it begins in the file."""
 
 MAX_BATCH_BYTES = 128 * 1024 * 1024
-"""Default limit for one batch, compressed or not: above what a broker takes in one request (100
-MiB), and small beside a machine's memory.
+"""Default limit for one batch, compressed or not.
+
+It is above the largest request that a broker accepts (100 MiB), and fits into memory.
 """
 
 _BLOCK_BYTES = 1 << 20
@@ -31,9 +34,8 @@ _LENGTH_OFFSET = 8
 _OVERHEAD = 12
 _UP_TO_MAGIC = 17
 _MIN_LENGTH = 14  # the smallest message, of format 0
-_MAGIC_2 = re.compile(
-    rb"\x02(?=.{4}\x00)", re.DOTALL
-)  # then the CRC, then attributes, of which only the lower byte is in use
+# The CRC and the attributes follow; only the lower byte of the attributes is used.
+_MAGIC_2 = re.compile(rb"\x02(?=.{4}\x00)", re.DOTALL)
 _MAGIC_OFFSET = 16
 _GZIP = b"\x1f\x8b"
 
@@ -46,11 +48,11 @@ def frames(
     position: int = 0,
     resynchronise: bool = False,
 ) -> Iterator[Frame | BatchProblem]:
-    """The frames up to byte `size` of `file`, which stands at `position`.
+    """Yield the frames up to byte `size` of `file`, which is at `position`.
 
-    What cannot be a frame is a problem, and the last thing that comes. With `resynchronise` the
-    problem covers what lies before the next batch of magic 2 with a valid CRC, if there is one, and
-    frames go on there; if not, `rest_lost` is set. Zeros up to the end are not a problem:
+    Bytes that cannot be a frame are yielded as a problem, which comes last. With `resynchronise`
+    the problem covers the bytes before the next batch of magic 2 with a valid CRC, and frames
+    continue there. Without such a batch `rest_lost` is set. Zeros up to the end are not a problem:
     `log.preallocate` leaves them, and every broker on Windows.
     """
     buffer = b""
@@ -61,8 +63,8 @@ def frames(
     while True:
         available = len(buffer)
         need = _UP_TO_MAGIC
-        strange = base == 0 and begins_with_no_batch(buffer)
-        while available - start >= _UP_TO_MAGIC and not strange:
+        no_batch = base == 0 and begins_with_no_batch(buffer)
+        while available - start >= _UP_TO_MAGIC and not no_batch:
             (length,) = unpack_length(buffer, start + _LENGTH_OFFSET)
             end = start + _OVERHEAD + length
             if end > available or length < _MIN_LENGTH or length > most:
@@ -83,7 +85,7 @@ def frames(
             block = file.read(min(max(_BLOCK_BYTES, missing), left - available))
             buffer += block
             if len(block) < missing:
-                detail = f"the file ended {left - len(buffer):,} bytes earlier than when it was opened"
+                detail = f"the file is {left - len(buffer):,} bytes shorter than when it was opened"
                 yield BatchProblem(position=base, size_bytes=len(buffer), reason=ProblemReason.TORN_TAIL, detail=detail)
                 return
             continue
@@ -98,21 +100,21 @@ def frames(
         if not (torn or base == 0 or resynchronise):
             yield problem
             return
-        # A batch begins with zeros, its offset: at most so many that its magic byte is the first
-        # that is not.
+        # A batch may begin with zeros, those of its offset: the first byte that is not zero is
+        # its magic byte or before.
         skipped = max(0, zeros - _MAGIC_OFFSET)
         found = next_batch(bytes(zeros - skipped) + rest, base + skipped, file, size, max_batch_bytes=max_batch_bytes)
-        yield _judged(problem, header, found, resynchronise)
+        yield _classified(problem, header, found, resynchronise)
         if not resynchronise or found is None:
             return
         buffer, base = found
 
 
 def begins_with_no_batch(buffer: bytes) -> bool:
-    """Whether the bytes at the beginning of a file are no batch, although they have a length that leads to some place in `buffer`.
+    """Whether a file begins with bytes that are no batch although their length fits into `buffer`.
 
-    No offset ever gets to where its first byte is not zero. But no CRC covers it, so that what has
-    the right CRC is a batch all the same.
+    A base offset never becomes large enough to set its first byte. But the CRC does not cover it,
+    so bytes with a valid CRC are a batch nevertheless.
     """
     if len(buffer) < _UP_TO_MAGIC or not buffer[0]:
         return False
@@ -120,19 +122,19 @@ def begins_with_no_batch(buffer: bytes) -> bool:
     if not _OVERHEAD + _MIN_LENGTH <= end <= len(buffer):
         return False
     magic = buffer[_MAGIC_OFFSET]
-    if magic > 2 or end < least_bytes(magic):
+    if magic > 2 or end < min_batch_bytes(magic):
         return True
     written, computed = crcs(buffer, 0, end)
     return written != computed
 
 
-def least_bytes(magic: int) -> int:
-    """How many bytes a batch of magic 0, 1 or 2 has at least."""
+def min_batch_bytes(magic: int) -> int:
+    """Return the size of the smallest batch of magic 0, 1 or 2."""
     return HEADER_BYTES if magic == 2 else legacy.MIN_BYTES[magic]
 
 
 def crcs(buffer: bytes, start: int, end: int) -> tuple[int, int]:
-    """The CRC that a frame of magic 0, 1 or 2 says it has, and the one that it has."""
+    """Return the CRC in the header of a frame of magic 0, 1 or 2, and the computed CRC."""
     if buffer[start + _MAGIC_OFFSET] == 2:
         import google_crc32c
 
@@ -146,19 +148,19 @@ def crcs(buffer: bytes, start: int, end: int) -> tuple[int, int]:
 def next_batch(
     buffer: bytes, position: int, file: BinaryIO, size: int, *, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> tuple[bytes, int] | None:
-    """The next whole batch of magic 2 with a valid CRC behind `position`: what was read from its beginning on, and where that is.
+    """Find the next whole batch of magic 2 with a valid CRC after `position`.
 
-    `buffer` is at `position` of the file, which is read on behind it, up to byte `size`. The work
-    is bounded by a multiple of the bytes there are: no more than that is put through the CRC,
-    however many bytes pose as headers.
+    Returns the bytes read from its first byte on, and its position in the file. `buffer` is at
+    `position`; more is read from `file`, up to byte `size`. The work is bounded by a multiple of
+    the bytes to search, however many of them look like headers.
     """
     import google_crc32c
 
     allowed = 4 * (size - position) + _BLOCK_BYTES
-    least = 1  # what stands at `position` itself is known not to be one
+    min_start = 1  # no batch begins at `position` itself
     while True:
         need = 0
-        for match in _MAGIC_2.finditer(buffer, least + _MAGIC_OFFSET):
+        for match in _MAGIC_2.finditer(buffer, min_start + _MAGIC_OFFSET):
             start = match.start() - _MAGIC_OFFSET
             need = HEADER_BYTES
             if start + need <= len(buffer):
@@ -176,56 +178,61 @@ def next_batch(
             if google_crc32c.value(buffer[start + CRC_START : start + need]) == crc:
                 return buffer[start:], position + start
         else:
-            start = max(least, len(buffer) - CRC_START)
+            start = max(min_start, len(buffer) - CRC_START)
             need = 0
         buffer = buffer[start:]
         position += start
-        least = 0
+        min_start = 0
         wanted = min(max(_BLOCK_BYTES, need - len(buffer)), size - position - len(buffer))
         more = file.read(wanted) if wanted > 0 else b""
         if len(more) < wanted:
-            size = position + len(buffer) + len(more)  # it is shorter than it was
+            size = position + len(buffer) + len(more)  # the file became shorter
         if not more and not need:
             return None
         buffer += more
 
 
 def _problem(header: bytes, position: int, left: int, max_batch_bytes: int, zeros: int) -> BatchProblem:
-    """What speaks against a frame with this header, which may be cut off, with `left` bytes to the end of the file."""
+    """Return why no frame can begin with this header.
+
+    The header may be cut off. `left` is the number of bytes up to the end of the file.
+    """
     reason = ProblemReason.TORN_TAIL
     detail = f"{left:,} bytes are left at the end of the file"
     if len(header) < _UP_TO_MAGIC:
-        detail += "; that is less than a header"
+        detail += "; a batch header is longer"
     else:
         (length,) = _LENGTH.unpack_from(header, _LENGTH_OFFSET)
         need = _OVERHEAD + length
         if length < _MIN_LENGTH:
             reason = ProblemReason.BAD_LENGTH
-            detail = f"the length of the batch is {length:,}, at least {_MIN_LENGTH} is possible"
+            detail = f"the batch has length {length:,}; the minimum is {_MIN_LENGTH}"
             if length == 0:
                 detail += f"; {zeros:,} bytes here are zero, but more data follows"
         elif need > max_batch_bytes:
             reason = ProblemReason.TOO_LARGE
-            detail = f"the batch has {need:,} bytes by its header, {max_batch_bytes:,} are allowed"
+            detail = f"the header says the batch has {need:,} bytes; the limit is {max_batch_bytes:,}"
             if need > left:
-                detail += f" and only {left:,} are left in the file"
+                detail += f", and only {left:,} are left in the file"
         elif need <= left:  # `begins_with_no_batch`
             reason = ProblemReason.BAD_LENGTH
-            detail = f"the offset of the batch would be {_OFFSET.unpack_from(header)[0]:,}"
+            detail = f"the header says the base offset is {_OFFSET.unpack_from(header)[0]:,}, which is not possible"
         else:
-            detail += f"; the batch has {need:,} bytes by its header"
+            detail += f"; the header says the batch has {need:,} bytes"
     return BatchProblem(position=position, size_bytes=left, reason=reason, detail=detail)
 
 
-def _judged(problem: BatchProblem, header: bytes, found: tuple[bytes, int] | None, resynchronise: bool) -> BatchProblem:
-    """The problem in the light of the next whole batch and where it is, if there is one."""
+def _classified(
+    problem: BatchProblem, header: bytes, found: tuple[bytes, int] | None, resynchronise: bool
+) -> BatchProblem:
+    """Return the problem with its final reason, given the next whole batch, if there is one."""
     position, reason, detail, size = problem.position, problem.reason, problem.detail, problem.size_bytes
     magic = header[_MAGIC_OFFSET] if len(header) > _MAGIC_OFFSET else 0
     if found is not None:
         buffer, place = found
         first, following = _OFFSET.unpack_from(header)[0], _OFFSET.unpack_from(buffer)[0]
         if position == 0 and (magic > 2 or not 0 <= first < following):
-            # What is read as a length here is none, so nothing is said of it.
+            # These bytes are not a length, so the message does not mention it.
             reason = ProblemReason.NO_BEGINNING
             detail = "the file does not begin with a batch, its first bytes are missing or overwritten"
             detail += f"; the first whole batch begins at {place:,}, with offset {following:,}"
@@ -239,17 +246,17 @@ def _judged(problem: BatchProblem, header: bytes, found: tuple[bytes, int] | Non
     if reason is ProblemReason.TORN_TAIL and plausible:
         return problem
     if position == 0 and not (reason is ProblemReason.TOO_LARGE and plausible):
-        packed = ": it is gzip, unpack it first" if header.startswith(_GZIP) else ""
+        packed = ": it is gzip-compressed, decompress it first" if header.startswith(_GZIP) else ""
         reason = ProblemReason.NOT_A_LOG
         detail = f"this is not a log segment, or its beginning is damaged{packed}; {detail}"
     elif reason is ProblemReason.TORN_TAIL:
         reason = ProblemReason.BAD_LENGTH
-        detail += f"; its magic would be {magic}" if magic > 2 else "; no batch begins like that"
+        detail += f"; its magic would be {magic}" if magic > 2 else "; no batch begins with these bytes"
     return BatchProblem(position=position, size_bytes=size, reason=reason, detail=detail, rest_lost=True)
 
 
 def _past_zeros(buffer: bytes, file: BinaryIO, left: int) -> tuple[int, bytes]:
-    """How many of the next `left` bytes are zero before the first that is not, and what was read from that on."""
+    """Count the zeros that the next `left` bytes begin with; return also the bytes after them."""
     block = buffer[:left]
     count = 0
     while block:

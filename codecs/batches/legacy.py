@@ -1,7 +1,7 @@
-"""Message formats 0 and 1, which brokers wrote before 0.11 and some tools still do: messages, and compressed wrappers around them.
+"""Message formats 0 and 1: single messages, and compressed wrappers around them.
 
-Kafka treats each outer message as a batch, and so does this module. It does not know where its
-buffer comes from.
+Brokers wrote them before 0.11, and some tools still do. Kafka treats each outer message as a
+batch, and so does this module. It does not know where its buffer comes from.
 """
 
 import zlib
@@ -15,9 +15,7 @@ from quorate.codecs.batches.v2 import COMPRESSION_MASK, LOG_APPEND_TIME, LOG_OVE
 __all__ = ["CRC_START", "MIN_BYTES", "encode", "header_of", "records"]
 
 _MESSAGE = (Struct(">qiIbb"), Struct(">qiIbbq"))
-"""By magic: offset, length of what follows the length, CRC, magic, attributes, and in magic 1 the
-timestamp (KIP-32).
-"""
+"""Per magic: offset, length of the rest, CRC, magic, attributes; timestamp since 1 (KIP-32)."""
 _INT32 = Struct(">i")
 CRC_START = 16  # the CRC covers everything from the magic byte on
 MIN_BYTES = (26, 34)
@@ -25,7 +23,7 @@ MIN_BYTES = (26, 34)
 
 
 def header_of(buffer: bytes, start: int, position: int, crc_valid: bool) -> BatchHeader:
-    """The message at `start` of the buffer, which is at `position` of the file, as the header of a batch."""
+    """Return the header of the message at `start`; `position` is its position in the file."""
     magic = buffer[start + 16]
     offset, length, crc, _, attributes, *rest = _MESSAGE[magic].unpack_from(buffer, start)
     timestamp = rest[0] if rest else -1
@@ -57,7 +55,7 @@ def header_of(buffer: bytes, start: int, position: int, crc_valid: bool) -> Batc
 
 
 def records(buffer: bytes, start: int, end: int, limit_bytes: int) -> Iterator[BatchRecord]:
-    """The record of a plain message, or those inside a compressed wrapper, with their true offsets.
+    """Yield the record of a plain message, or the records inside a compressed wrapper.
 
     Raises `BadRecordsError`, `DecompressionError` or `TooLargeError`, in a wrapper after the
     records before the damage.
@@ -66,7 +64,7 @@ def records(buffer: bytes, start: int, end: int, limit_bytes: int) -> Iterator[B
     offset, timestamp, timestamp_type, compression, key, value, position = _message(buffer, start, end)
     if compression == 0:
         yield BatchRecord(offset=offset, timestamp_ms=timestamp, key=key, value=value)
-        if position != end:  # Kafka does not look
+        if position != end:  # Kafka does not check this
             raise BadRecordsError(f"{end - position:,} bytes are left after the value")
         return
     if compression >= len(COMPRESSIONS) or COMPRESSIONS[compression] == "zstd":  # KIP-110 brought zstd for magic 2 only
@@ -78,9 +76,9 @@ def records(buffer: bytes, start: int, end: int, limit_bytes: int) -> Iterator[B
     if magic == 0:
         yield from _inner(inside, magic, append_time)
         return
-    # Magic 1: offsets inside are relative, the wrapper has that of its last record. Kafka takes
-    # them as they are in a wrapper at offset 0.
-    found = list(_inner(inside, magic, append_time))  # without the last one the offsets of the others cannot be told
+    # Magic 1: offsets inside are relative, and the wrapper has the offset of its last record.
+    # In a wrapper at offset 0, Kafka takes them as absolute.
+    found = list(_inner(inside, magic, append_time))  # the other offsets depend on the last one
     base = 0 if offset == 0 else offset - found[-1].offset
     if base < 0:
         raise BadRecordsError(f"the last record inside is {found[-1].offset:,}, after its wrapper at {offset:,}")
@@ -91,7 +89,7 @@ def records(buffer: bytes, start: int, end: int, limit_bytes: int) -> Iterator[B
 
 
 def _inner(inside: bytes, magic: int, append_time: int | None) -> Iterator[BatchRecord]:
-    """The messages inside a wrapper, with the offsets that they themselves state."""
+    """Yield the messages inside a wrapper, with the offsets in their own headers."""
     position, end = 0, len(inside)
     while position < end:
         if end - position < MIN_BYTES[0]:
@@ -99,18 +97,18 @@ def _inner(inside: bytes, magic: int, append_time: int | None) -> Iterator[Batch
         (length,) = _INT32.unpack_from(inside, position + 8)
         stop = position + LOG_OVERHEAD + length
         inner_magic = inside[position + 16]
-        if inner_magic not in (0, magic):  # Kafka takes messages of format 0 in a wrapper of format 1
+        if inner_magic not in (0, magic):  # Kafka accepts messages of format 0 in a wrapper of format 1
             raise BadRecordsError(
                 f"the message at {position:,} inside the wrapper has magic {inner_magic}, not {magic}"
             )
         if stop - position < MIN_BYTES[inner_magic] or stop > end:
-            raise BadRecordsError(f"the message at {position:,} inside the wrapper says {length:,} bytes")
+            raise BadRecordsError(f"the message at {position:,} inside the wrapper has invalid length {length:,}")
         crc = int.from_bytes(inside[position + 12 : position + CRC_START])
         if zlib.crc32(inside[position + CRC_START : stop]) != crc:
-            raise BadRecordsError(f"the message at {position:,} inside the wrapper does not have its CRC {crc:08x}")
+            raise BadRecordsError(f"the message at {position:,} inside the wrapper does not match its CRC {crc:08x}")
         offset, timestamp, _, compression, key, value, _ = _message(inside, position, stop)
         if compression:
-            raise BadRecordsError(f"the message at {position:,} inside the wrapper is compressed itself")
+            raise BadRecordsError(f"the message at {position:,} inside the wrapper is itself compressed")
         yield BatchRecord(
             offset=offset,
             timestamp_ms=timestamp if append_time is None or inner_magic == 0 else append_time,
@@ -125,7 +123,7 @@ def _inner(inside: bytes, magic: int, append_time: int | None) -> Iterator[Batch
 def _message(
     buffer: bytes, start: int, end: int
 ) -> tuple[int, int, TimestampType, int, bytes | None, bytes | None, int]:
-    """Offset, timestamp, its type, compression id, key and value of one message, and where the value ends."""
+    """Return offset, timestamp and type, compression id, key, value, and where the value ends."""
     magic = buffer[start + 16]
     layout = _MESSAGE[magic]
     offset, _, _, _, attributes, *rest = layout.unpack_from(buffer, start)
@@ -145,16 +143,15 @@ def _nullable(buffer: bytes, position: int, end: int) -> tuple[bytes | None, int
     if size < 0:
         return None, position
     if size > end - position:
-        raise BadRecordsError(f"{size:,} bytes at {position:,}, {end - position:,} are left")
+        raise BadRecordsError(f"the length at {position - 4:,} is {size:,} bytes, but {end - position:,} are left")
     return buffer[position : position + size], position + size
 
 
 def encode(records: Iterable[BatchRecord], *, magic: int, compression: str, log_append_time_ms: int | None) -> bytes:
-    """Messages one after the other, or one compressed wrapper around them, as Kafka writes them.
+    """Encode messages one after the other, or one compressed wrapper around them, as Kafka does.
 
-    No records give no bytes.
-
-    With `log_append_time_ms` (magic 1) every message carries that timestamp and says so.
+    Without records the result is empty. With `log_append_time_ms` (magic 1) every message has that
+    timestamp and the log-append-time attribute.
     """
     records = list(records)
     if not records:

@@ -1,7 +1,6 @@
-"""What a log segment is made of, as values: batch headers, records, control records, and what is wrong with the bytes.
+"""Batch headers, records, control records and problems of a log segment, as values.
 
-These are plain facts in Kafka's terms. This module does not know how they are read or written, and
-not what keys and values mean.
+This module does not know how they are read or written, nor what keys and values mean.
 """
 
 from dataclasses import dataclass
@@ -36,57 +35,49 @@ class ProblemReason(StrEnum):
     """
 
     TORN_TAIL = "torn tail"
-    """The file ends inside a batch: a broker was writing, or stopped while it was."""
+    """The file ends inside a batch: a broker was writing it, or stopped while writing."""
     BAD_LENGTH = "impossible length"
-    """The length field cannot be that of a batch, so where the next one begins is not known."""
+    """The length field is not valid, so the start of the next batch is not known."""
     UNKNOWN_MAGIC = "unknown magic"
     """A message format that is not 0, 1 or 2."""
     CRC_MISMATCH = "CRC mismatch"
-    """The checksum over the batch differs from the one in its header."""
+    """The checksum of the batch differs from the one in its header."""
     UNKNOWN_COMPRESSION = "unknown compression"
     """A compression id that no Kafka release has."""
     BAD_COMPRESSION = "not decompressable"
     """The compressed bytes do not decompress."""
     TOO_LARGE = "larger than the limit"
-    """A batch, or what it decompresses to, is larger than the limit that the caller set."""
+    """A batch, or its decompressed records, are larger than the limit set by the caller."""
     BAD_RECORDS = "malformed records"
-    """The batch is whole but its records do not follow the format."""
+    """The batch is whole, but its records do not follow the format."""
     OFFSET_ORDER = "offsets out of order"
-    """A batch begins at or before the end of the one before it. Its records are read all the same."""
+    """A batch begins at or before the end of the previous one. Its records are still read."""
     UNREADABLE = "unreadable file"
-    """The operating system did not let the file be read: no permission, or a broker deleted it
-    meanwhile.
-    """
+    """The operating system refused access, or a broker deleted the file meanwhile."""
     CUT_OFF = "cut off segment"
-    """The file ends inside a batch although a later segment follows it: nobody was still writing
-    this one.
-    """
+    """The file ends inside a batch, but a later segment exists, so no broker was writing it."""
     NOT_A_LOG = "not a log segment"
-    """The file begins with no batch, and is neither empty nor all zeros: it is something else, or
-    damaged from its beginning.
-    """
+    """The file has no batch at its start: it is another kind of file, or its start is damaged."""
     NO_BEGINNING = "beginning missing"
-    """The file begins with no batch, but whole ones follow: its first bytes are missing or
-    overwritten.
-    """
+    """The first bytes are missing or overwritten, but whole batches follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHeader:
-    """The header of a record batch (magic 2, KIP-98), or of a v0/v1 message, which Kafka also treats as a batch.
+    """The header of a record batch (magic 2, KIP-98), or of a v0/v1 message, which is a batch too.
 
-    `position` and `size_bytes` are in bytes of the file, the size with offset and length fields.
-    `crc` is as written, `crc_valid` whether it is that of the bytes. `compression` is one of
+    `position` is that in the file. `size_bytes` includes the offset and length fields. `crc` is the
+    stored CRC; `crc_valid` says whether it matches the bytes. `compression` is one of
     `COMPRESSIONS` or `unknown(ID)`.
 
-    Magic 2: `count` is the number of records, which compaction makes less than `last_offset_delta +
-    1`, down to 0. `base_timestamp_ms` is the number that record timestamps are relative to; once
-    the cleaner has given the batch a delete horizon (KIP-534), it is that horizon, which is then
-    also in `delete_horizon_ms`.
+    Magic 2: `count` is the number of records; after compaction it may be less than
+    `last_offset_delta + 1`, down to 0. Record timestamps are relative to `base_timestamp_ms`. Once
+    the cleaner sets a delete horizon (KIP-534), that field holds the horizon, and so does
+    `delete_horizon_ms`.
 
-    Magic 0 and 1: `count` is `None` for a compressed wrapper, whose number of records only its
-    inside tells, and its `base_offset` is then the offset of the *last* record, which is all that
-    Kafka keeps. There is no leader epoch and no producer (-1).
+    Magic 0 and 1: `count` is `None` for a compressed wrapper, because only its content has the
+    number. `base_offset` is then the offset of the *last* record, which is all that Kafka stores.
+    There is no leader epoch and no producer (-1).
     """
 
     position: int
@@ -111,12 +102,12 @@ class BatchHeader:
 
     @property
     def last_offset(self) -> int:
-        """The last offset that the batch covers; its record may be gone by compaction."""
+        """The last offset of the batch; compaction may have removed its record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number at the last offset, -1 without one."""
+        """The sequence number at the last offset, -1 for batches without sequence numbers."""
         return sequence_at(self.base_sequence, self.last_offset_delta)
 
 
@@ -125,7 +116,7 @@ class BatchRecord:
     """One record of a batch.
 
     `headers` are (key, value) pairs; bytes of a key that are not UTF-8 are kept as surrogate
-    escapes. `sequence` follows from the batch's base sequence and is -1 without one; writing
+    escapes. `sequence` is derived from the base sequence of the batch, -1 without one; the encoder
     ignores it.
     """
 
@@ -144,9 +135,9 @@ _ENDS = {"COMMIT": True, "ABORT": False}
 class ControlRecord:
     """A record that the broker wrote for itself, such as a transaction marker (KIP-98).
 
-    `name` is Kafka's (`COMMIT`, `ABORT`, `LEADER_CHANGE`, …), `UNKNOWN` for a type that Kafka 4.3
-    does not have and for a key too short to hold one (`type_id` is then `None`). `version` and
-    `coordinator_epoch` are those of a transaction marker, else `None`.
+    `name` is Kafka's (`COMMIT`, `ABORT`, `LEADER_CHANGE`, …). It is `UNKNOWN` for a type that Kafka
+    4.3 does not have. A key too short for a type has `type_id` `None` and the same name. `version`
+    and `coordinator_epoch` are those of a transaction marker, else `None`.
     """
 
     type_id: int | None
@@ -158,17 +149,17 @@ class ControlRecord:
 
     @property
     def commits(self) -> bool | None:
-        """Whether it ends a transaction by a commit, or (`False`) by an abort; `None` if it ends none."""
+        """True for COMMIT, False for ABORT, `None` if this is no transaction marker."""
         return _ENDS.get(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchProblem:
-    """Bytes that are not a batch, or not all of one: where, why, and the numbers.
+    """Bytes that are not a batch, or only part of one.
 
-    `position` is where the batch begins; `size_bytes` is what the problem covers. `header` is there
-    when it could be read. `rest_lost` says that no whole batch was found behind it, though it was
-    looked for: nothing brings back what this file may have had there.
+    `position` is where the batch begins; `size_bytes` is what the problem covers. `header` is set
+    if it could be read. `rest_lost` says that a search found no whole batch after the problem, so
+    the rest of the file is lost.
     """
 
     position: int
@@ -180,5 +171,5 @@ class BatchProblem:
 
 
 def sequence_at(base_sequence: int, offset_delta: int) -> int:
-    """The sequence number of a record: they run on at 0 after 2³¹ - 1 (KIP-98); -1 stays -1."""
+    """Return the sequence number of a record: after 2³¹ - 1 follows 0 (KIP-98); -1 stays -1."""
     return -1 if base_sequence < 0 else (base_sequence + offset_delta) & 0x7FFFFFFF

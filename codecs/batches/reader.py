@@ -1,7 +1,6 @@
-"""Reading batches one by one, of all message formats: what is whole comes as a `Batch`, what is not as a `BatchProblem`.
+"""Read batches of all message formats one by one: a `Batch` if it is whole, else a `BatchProblem`.
 
-This is the plain interface, batch by batch. `quorate.codecs.log` goes over the same pieces record
-by record and knows about topics.
+`quorate.codecs.log` reads the same bytes record by record and knows about topics.
 """
 
 import io
@@ -11,7 +10,7 @@ from typing import BinaryIO
 
 from quorate.codecs.batches import legacy, v2
 from quorate.codecs.batches.compression import DecompressionError, TooLargeError, decompress
-from quorate.codecs.batches.frames import MAX_BATCH_BYTES, crcs, frames, least_bytes
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES, crcs, frames, min_batch_bytes
 from quorate.codecs.batches.model import (
     COMPRESSIONS,
     BatchHeader,
@@ -27,16 +26,16 @@ __all__ = ["Batch", "check", "header_at", "payload", "problem_of", "read_batches
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch whose frame is whole: the header, and all its bytes as they are in the log."""
+    """A whole batch: its header, and all its bytes as in the log."""
 
     header: BatchHeader
     data: bytes = field(repr=False)
     max_batch_bytes: int = field(default=MAX_BATCH_BYTES, repr=False)
 
     def records(self) -> Iterator[BatchRecord | BatchProblem]:
-        """The records in the order of the log.
+        """Yield the records in the order of the log.
 
-        Where they cannot be read on, a `BatchProblem` is the last thing that comes.
+        If one cannot be read, a `BatchProblem` is yielded last.
         """
         try:
             if self.header.magic < 2:
@@ -67,12 +66,12 @@ class Batch:
 def read_batches(
     source: bytes | BinaryIO, *, skip_corrupt: bool = False, max_batch_bytes: int = MAX_BATCH_BYTES
 ) -> Iterator[Batch | BatchProblem]:
-    """The batches of a segment, a fetch response or a produce request, given as bytes or as a seekable binary file at its beginning.
+    """Yield the batches of a segment, a fetch response or a produce request.
 
-    After a problem nothing more comes, because what follows cannot be trusted; with `skip_corrupt`
-    it goes on where the length says that the next batch begins, or if that cannot be, at the next
-    batch of magic 2 with a valid CRC. A batch larger than `max_batch_bytes`, compressed or not, is
-    a problem.
+    `source` is bytes, or a seekable binary file. Reading stops after a problem, because the bytes
+    after it cannot be trusted. With `skip_corrupt` it continues where the length says that the next
+    batch begins. If the length is not possible, it continues at the next batch of magic 2 with a
+    valid CRC. A batch larger than `max_batch_bytes`, compressed or not, is a problem.
     """
     if isinstance(source, bytes):
         source = io.BytesIO(source)
@@ -93,15 +92,15 @@ def read_batches(
 
 
 def check(buffer: bytes, start: int, end: int, position: int) -> BatchProblem | None:
-    """What is wrong with the frame at `start`, if anything: its magic, its length for that magic, its CRC, its base offset."""
+    """Check magic, length, CRC and base offset of a frame; return the problem, if any."""
     magic = buffer[start + 16]
     size = end - start
     if magic > 2:
         detail = f"the batch has magic {magic - 256 if magic > 127 else magic}; 0, 1 and 2 are known"
         return BatchProblem(position=position, size_bytes=size, reason=ProblemReason.UNKNOWN_MAGIC, detail=detail)
-    least = least_bytes(magic)
-    if size < least:
-        detail = f"the batch has {size:,} bytes by its header, magic {magic} needs {least}"
+    minimum = min_batch_bytes(magic)
+    if size < minimum:
+        detail = f"the header says the batch has {size:,} bytes; magic {magic} has at least {minimum}"
         return BatchProblem(position=position, size_bytes=size, reason=ProblemReason.BAD_LENGTH, detail=detail)
     written, computed = crcs(buffer, start, end)
     if computed != written:
@@ -122,7 +121,7 @@ def check(buffer: bytes, start: int, end: int, position: int) -> BatchProblem | 
 
 
 def header_at(buffer: bytes, start: int, position: int, crc_valid: bool) -> BatchHeader:
-    """The header of a frame of any known magic that is long enough for it."""
+    """Return the header of a frame of a known magic that is long enough for one."""
     if buffer[start + 16] == 2:
         return v2.header_of(buffer, start, position, crc_valid)
     return legacy.header_of(buffer, start, position, crc_valid)
@@ -131,9 +130,9 @@ def header_at(buffer: bytes, start: int, position: int, crc_valid: bool) -> Batc
 def payload(
     buffer: bytes, start: int, end: int, compression: str, count: int, limit_bytes: int
 ) -> tuple[bytes, int, int]:
-    """The records of a magic 2 batch, decompressed: a buffer and where they begin and end in it.
+    """Return the decompressed records of a magic 2 batch: a buffer, and where they begin and end.
 
-    A batch that compaction emptied may keep its compression without having anything to decompress.
+    A batch that compaction emptied may keep its compression without a payload.
     """
     if compression == COMPRESSIONS[0] or (count == 0 and end - start == v2.HEADER_BYTES):
         return buffer, start + v2.HEADER_BYTES, end
@@ -142,7 +141,7 @@ def payload(
 
 
 def problem_of(error: ValueError, position: int, size: int, header: BatchHeader) -> BatchProblem:
-    """The problem value for what reading the records of a batch raised."""
+    """Return the problem for an error raised while reading the records of a batch."""
     reason, what = ProblemReason.BAD_RECORDS, "the records of the batch cannot be read"
     if isinstance(error, TooLargeError):
         reason, what = (

@@ -1,7 +1,7 @@
-"""Record batches of magic 2 (KIP-98), the format that brokers have written since 0.11: reading header and records.
+"""Read record batches of magic 2 (KIP-98), which brokers have written since 0.11.
 
-Everything is in one buffer that holds the whole batch. This module does not know where the buffer
-comes from and not what keys and values mean.
+One buffer holds the whole batch. This module does not know where it comes from, nor what keys and
+values mean.
 """
 
 from collections.abc import Iterator
@@ -34,22 +34,24 @@ __all__ = [
 ]
 
 HEADER = Struct(">qiibIhiqqqhii")
-"""base offset, length of what follows the length, leader epoch, magic, CRC, attributes, last offset
-delta, base timestamp, max timestamp, producer id, producer epoch, base sequence, record count.
+"""Base offset, length of the rest, leader epoch, magic, CRC, attributes, last offset delta, base
+timestamp, max timestamp, producer id, producer epoch, base sequence, record count.
 """
 HEADER_BYTES = HEADER.size
-LOG_OVERHEAD = 12  # base offset and length, which the length does not count
-CRC_START = 21  # the CRC covers everything from the attributes on; the leader epoch before it is set by brokers without a new CRC
+LOG_OVERHEAD = 12  # base offset and length, which the length does not include
+# The CRC covers everything from the attributes on. Brokers set the leader epoch before it
+# without a new CRC.
+CRC_START = 21
 
 COMPRESSION_MASK = 0x07
 LAST_COMPRESSION = len(COMPRESSIONS) - 1
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-DELETE_HORIZON = 0x40  # KIP-534: the base timestamp is the time after which tombstones and markers may go
+DELETE_HORIZON = 0x40  # KIP-534: the base timestamp is the time after which tombstones and markers may be removed
 
 RawRecord = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
-"""timestamp delta, offset delta, key, value, headers"""
+"""Timestamp delta, offset delta, key, value, headers."""
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -57,18 +59,18 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 class BadRecordsError(QuorateError, ValueError):
     """The records of a batch break the format.
 
-    The message says what and where in the (decompressed) batch.
+    The message says what is wrong, and where in the (decompressed) batch.
     """
 
 
 def compression_of(attributes: int) -> str:
-    """The name of the compression in the attributes, `unknown(ID)` if no Kafka release has it."""
+    """Return the name of the compression in the attributes, `unknown(ID)` if Kafka has none."""
     compression = attributes & COMPRESSION_MASK
     return COMPRESSIONS[compression] if compression < len(COMPRESSIONS) else f"unknown({compression})"
 
 
 def header_of(buffer: bytes, start: int, position: int, crc_valid: bool) -> BatchHeader:
-    """The header at `start` of the buffer, which is at `position` of the file."""
+    """Return the header at `start` of the buffer; `position` is that of the batch in the file."""
     (
         base_offset,
         length,
@@ -108,10 +110,10 @@ def header_of(buffer: bytes, start: int, position: int, crc_valid: bool) -> Batc
 
 
 def records(buffer: bytes, position: int, end: int, count: int) -> Iterator[RawRecord]:
-    """The `count` records between `position` and `end` of a decompressed batch.
+    """Yield the `count` records between `position` and `end` of a decompressed batch.
 
-    Raises `BadRecordsError` after the records before the damage: when a record does not fill its
-    length, when the bytes end early, and when bytes are left over, as Kafka does.
+    Raises `BadRecordsError` after the records before the damage, in the same cases as Kafka: a
+    record does not match its length, the bytes end early, or bytes are left over.
     """
     for _ in range(check_count(count)):
         position, timestamp_delta, offset_delta, key, value, headers = read_record(buffer, position, end)
@@ -120,14 +122,14 @@ def records(buffer: bytes, position: int, end: int, count: int) -> Iterator[RawR
 
 
 def check_count(count: int) -> int:
-    """The record count of a header. Raises `BadRecordsError` if it is negative."""
+    """Return the record count of a header. Raises `BadRecordsError` if it is negative."""
     if count < 0:
-        raise BadRecordsError(f"the header counts {count:,} records")
+        raise BadRecordsError(f"the header has record count {count:,}")
     return count
 
 
 def check_end(position: int, end: int, count: int) -> None:
-    """Raises `BadRecordsError` if the last record ended at `position` and the batch does not."""
+    """Check that the batch ends with its last record. Raises `BadRecordsError` if not."""
     if position != end:
         raise BadRecordsError(f"{end - position:,} bytes are left after the last of {count:,} records")
 
@@ -135,12 +137,10 @@ def check_end(position: int, end: int, count: int) -> None:
 def read_record(
     buffer: bytes, position: int, end: int
 ) -> tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
-    """One record at `position`: where the next begins, timestamp delta, offset delta, key, value, headers.
+    """Read the record at `position`: return the next position and the record.
 
-    Raises `BadRecordsError`.
-
-    Called for every record there is, so the varints of one byte, which most are, are not left to a
-    function.
+    The record is timestamp delta, offset delta, key, value, headers. Raises `BadRecordsError`.
+    Called for every record, so varints of one byte, which most are, are read inline.
     """
     start = position
     try:
@@ -151,9 +151,9 @@ def read_record(
         record_end = position + (size >> 1)
         if record_end > end or size & 1:
             raise BadRecordsError(
-                f"the record at {start:,} says {size >> 1 ^ -(size & 1):,} bytes, {end - position:,} are left"
+                f"the record at {start:,} has length {size >> 1 ^ -(size & 1):,}, but {end - position:,} bytes are left"
             )
-        # Before these comes a byte of attributes, which no release has used.
+        # A byte of attributes comes first, which no release uses.
         timestamp_delta = buffer[position + 1]
         offset_delta = buffer[position + 2]
         key_size = buffer[position + 3]
@@ -192,7 +192,7 @@ def read_record(
     except IndexError:
         raise BadRecordsError(f"the record at {start:,} is cut off at {end:,}") from None
     if position != record_end:
-        raise BadRecordsError(f"the record at {start:,} says it ends at {record_end:,}, its fields end at {position:,}")
+        raise BadRecordsError(f"the record at {start:,} should end at {record_end:,}, its fields end at {position:,}")
     return (
         position,
         timestamp_delta >> 1 ^ -(timestamp_delta & 1),
@@ -204,12 +204,11 @@ def read_record(
 
 
 def skip_record(buffer: bytes, position: int, end: int) -> tuple[int, int, int, bool]:
-    """One record without its contents: where the next begins, timestamp delta, offset delta, whether it has a key.
+    """Skip the record at `position`.
 
-    Raises `BadRecordsError`.
-
-    Whether the record is as long as it says is not checked: brokers don't either, for compressed
-    batches that they keep as they came (`DefaultRecord.readPartiallyFrom`).
+    Returns the next position, timestamp delta, offset delta, and whether it has a key. Raises
+    `BadRecordsError`. The length of the record is not checked. Brokers do not check it
+    either in compressed batches that they store unchanged (`DefaultRecord.readPartiallyFrom`).
     """
     start = position
     try:
@@ -224,11 +223,11 @@ def skip_record(buffer: bytes, position: int, end: int) -> tuple[int, int, int, 
         value_size, position = _signed(buffer, position + max(key_size, 0))
         count, position = _signed(buffer, position + max(value_size, 0))
         if count < 0:
-            raise BadRecordsError(f"the record at {start:,} counts {count:,} headers")
+            raise BadRecordsError(f"the record at {start:,} has header count {count:,}")
         for _ in range(count):
             size, position = _signed(buffer, position)
             if size < 0:
-                raise BadRecordsError(f"a header without a key before {position:,}")
+                raise BadRecordsError(f"a header before {position:,} has no key")
             size, position = _signed(buffer, position + size)
             position += max(size, 0)
     except IndexError:
@@ -239,7 +238,7 @@ def skip_record(buffer: bytes, position: int, end: int) -> tuple[int, int, int, 
 
 
 def _varint(buffer: bytes, position: int, first: int) -> tuple[int, int]:
-    """The rest of an int32 varint whose first byte is `first`, not yet zigzag-decoded."""
+    """Read the rest of an int32 varint whose first byte is `first`; zigzag is not decoded."""
     byte = buffer[position]
     position += 1
     if byte < 0x80:
@@ -249,13 +248,13 @@ def _varint(buffer: bytes, position: int, first: int) -> tuple[int, int]:
         byte = buffer[position]
         position += 1
         if byte < 0x80:
-            return (result | byte << shift) & 0xFFFFFFFF, position  # Java's int drops what is shifted out
+            return (result | byte << shift) & 0xFFFFFFFF, position  # Java's int drops the higher bits
         result |= (byte & 0x7F) << shift
     raise BadRecordsError(f"a varint before {position:,} is longer than 5 bytes")
 
 
 def _varlong(buffer: bytes, position: int, first: int) -> tuple[int, int]:
-    """The same for an int64."""
+    """Read the rest of an int64 varint likewise."""
     result = first & 0x7F
     for shift in range(7, 64, 7):
         byte = buffer[position]
@@ -275,18 +274,18 @@ def _signed(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def _headers(buffer: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    """The headers of a record: a count, then key and value of each.
+    """Read the headers of a record: a count, then key and value of each.
 
-    Kafka takes no null key and no negative count.
+    Kafka rejects a null key and a negative count.
     """
     count, position = _signed(buffer, position)
     if count < 0:
-        raise BadRecordsError(f"a record counts {count:,} headers before {position:,}")
+        raise BadRecordsError(f"a record has header count {count:,} before {position:,}")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         size, position = _signed(buffer, position)
         if size < 0:
-            raise BadRecordsError(f"a header without a key before {position:,}")
+            raise BadRecordsError(f"a header before {position:,} has no key")
         key = buffer[position : position + size]
         position += size
         size, position = _signed(buffer, position)
@@ -299,6 +298,6 @@ def _headers(buffer: bytes, position: int, end: int) -> tuple[tuple[tuple[str, b
 
 
 def long_sum(base: int, delta: int) -> int:
-    """Base and delta added as Java's long does, which wraps around; only damaged batches make it."""
+    """Add as Java's long does, which wraps around. Only damaged batches overflow."""
     total = base + delta
     return total if _INT64_MIN <= total <= _INT64_MAX else (total - _INT64_MIN) % (1 << 64) + _INT64_MIN

@@ -1,6 +1,6 @@
-"""Writing record batches: byte for byte what Kafka writes where they are not compressed, and readable by it where they are.
+"""Write record batches, uncompressed ones with the same bytes as Kafka.
 
-Compressed bytes differ between versions of the compressing library, so nobody can promise those.
+Kafka also reads the compressed ones. Their bytes differ between versions of the libraries.
 """
 
 from collections.abc import Iterable
@@ -44,16 +44,17 @@ def encode_batch(
     max_timestamp_ms: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """One record batch of magic 2, or in magic 0 and 1 a message per record (compressed: one wrapper around them).
+    """Encode one record batch of magic 2, or a message per record in magic 0 and 1.
 
-    Offsets and timestamps are taken from the records, which must be in the order of their offsets.
-    `log_append_time_ms` marks the batch as timestamped by the broker: readers then see that time
-    for every record. What is not given is what Kafka's producer would write; `base_offset`,
-    `last_offset_delta`, the timestamps and `delete_horizon_ms` are there for batches that
-    compaction left behind, which keep their offset range, may have no records, and count timestamps
-    from the delete horizon. An empty batch needs `base_offset`.
+    In magic 0 and 1 compression puts one wrapper around the messages. Offsets and timestamps are
+    those of the records, which must be sorted by offset. `log_append_time_ms` is the broker's
+    timestamp: readers then see it for every record. Other defaults are those of Kafka's producer.
 
-    Raises `ValueError` for what the format cannot hold.
+    `base_offset`, `last_offset_delta`, the timestamps and `delete_horizon_ms` describe compacted
+    batches. These keep their offset range, may be empty, and have timestamps relative to the delete
+    horizon. An empty batch requires `base_offset`.
+
+    Raises `ValueError` for values that the format cannot hold.
     """
     if compression not in COMPRESSIONS:
         raise ValueError(f"compression {compression!r} is not known; use one of {', '.join(COMPRESSIONS)}")
@@ -65,7 +66,7 @@ def encode_batch(
         raise ValueError(f"magic {magic} is not known; use 0, 1 or 2")
     if base_timestamp_ms is None:
         base_timestamp_ms = delete_horizon_ms
-    content = bytearray()  # no list of the records: there may be millions of them in a kilobyte
+    content = bytearray()  # no list of the records: a kilobyte may decompress to millions of them
     count, offset, newest = 0, 0, -1
     for record in records:
         offset = record.offset
@@ -109,9 +110,9 @@ def encode_batch(
 
 
 def encode_record(record: BatchRecord, offset_delta: int) -> bytes:
-    """A record of the oldest time of its batch, for `assemble_batch`.
+    """Encode a record for `assemble_batch`, with the base timestamp of its batch.
 
-    Raises `ValueError` for what the format cannot hold.
+    Raises `ValueError` for values that the format cannot hold.
     """
     return _record(record, offset_delta, 0)
 
@@ -119,9 +120,10 @@ def encode_record(record: BatchRecord, offset_delta: int) -> bytes:
 def assemble_batch(
     records: bytes, count: int, *, base_offset: int, timestamp_ms: int, partition_leader_epoch: int
 ) -> bytes:
-    """The batch of records that `encode_record` encoded one by one: the bytes of `encode_batch`, which takes them at once.
+    """Assemble a batch of at least one record from the results of `encode_record`.
 
-    Each has the time `timestamp_ms`; their offsets are `base_offset` and on. There is at least one.
+    Gives the same bytes as `encode_batch`. Every record has the time `timestamp_ms`; offsets begin
+    at `base_offset` and have no gaps.
     """
     return _assemble(
         records,
@@ -131,10 +133,10 @@ def assemble_batch(
 
 
 def encode_like(header: BatchHeader, records: Iterable[BatchRecord]) -> bytes:
-    """The batch of `header` again, with these records: the same bytes for an uncompressed batch that was read and not changed.
+    """Encode these records with `header`; an unchanged, uncompressed batch gives the same bytes.
 
-    A batch with log-append time is the exception: the timestamps that its producer had given are
-    not in its records any more.
+    Batches with log-append time are an exception: their records no longer have the timestamps of
+    the producer.
     """
     if header.magic < 2:
         append_time = header.max_timestamp_ms if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
@@ -167,7 +169,10 @@ def encode_marker(
     coordinator_epoch: int = 0,
     partition_leader_epoch: int = -1,
 ) -> bytes:
-    """The control batch that ends a transaction (KIP-98): the coordinator writes it to every partition the transaction touched."""
+    """Encode the control batch that ends a transaction (KIP-98).
+
+    The coordinator writes it to every partition of the transaction.
+    """
     marker = BatchRecord(
         offset=offset,
         timestamp_ms=timestamp_ms,
@@ -195,9 +200,9 @@ def _assemble(body: bytes, before_crc: tuple[int, int, int, int], after_crc: tup
 def _check_legacy(
     records: list[BatchRecord], magic: int, compression: str, log_append_time_ms: int | None, producer: bool
 ) -> None:
-    """Refuse what messages of format 0 and 1 have no place for."""
+    """Reject what message formats 0 and 1 cannot hold. Raises `ValueError`."""
     if compression == "zstd":
-        raise ValueError(f"zstd does not occur in message format {magic} (KIP-110); use magic 2 or another compression")
+        raise ValueError(f"message format {magic} does not support zstd (KIP-110); use magic 2 or another compression")
     if any(record.headers for record in records):
         raise ValueError(f"message format {magic} has no record headers; use magic 2")
     if producer:
@@ -207,7 +212,7 @@ def _check_legacy(
 
 
 def _varint(value: int) -> bytes:
-    """An int32 or int64 as Kafka's zigzag varint."""
+    """Encode an int32 or int64 as Kafka's zigzag varint."""
     rest = value << 1 if value >= 0 else (-value << 1) - 1
     if rest < 0x80:
         return _ONE_BYTE[rest]
@@ -224,7 +229,7 @@ _NULL = b"\x01"
 
 
 def record_bytes(record: BatchRecord, *, offset_delta: int) -> int:
-    """How many bytes a record takes in a batch of magic 2 whose first record has the same time."""
+    """Return the size of a record in a batch of magic 2 with the same base timestamp."""
     return len(_record(record, offset_delta, 0))
 
 

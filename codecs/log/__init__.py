@@ -1,15 +1,14 @@
-"""A partition's log in the files of a broker: segments, partition folders, whole log directories.
+"""Read the log of a partition from a broker's files: segments, partition folders, log directories.
 
-- `read_log`, `read_segment`: record by record, and in the same stream, as values, what is not a
-  record (`entries`).
-- `columns`, `raw`: the same records as Arrow columns, or as places of keys and values. Both read a
-  segment through `block_reader`: `blocks` of whole batches, which `batch_starts` finds and `crc`
-  checks. These need NumPy.
-- `files`: which segments there are. `transactions`: how each transaction ended. `compaction`,
-  `state_records`: which records can be left out.
+- `read_log`, `read_segment`: record by record. Bytes that are not records are values in the same
+  stream (`entries`).
+- `columns`, `raw`: the same records as Arrow columns, or as positions of keys and values. Both read
+  a segment through `block_reader`, which yields `blocks` of whole batches; `batch_starts` finds the
+  batches and `crc` checks them. These require NumPy.
+- `files`: the segments that exist. `transactions`: the outcome of each transaction. `compaction`,
+  `state_records`: the records that can be left out.
 
-Nothing here knows what records mean (`quorate.codecs.records`) or how the bytes of one batch are
-laid out (`quorate.codecs.batches`).
+What records mean is in `quorate.codecs.records`, the layout of a batch in `quorate.codecs.batches`.
 """
 
 from collections.abc import Collection, Iterator
@@ -40,9 +39,9 @@ def read_segment(
     strict: bool = False,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[LogEntry | LogProblem]:
-    """The records of one segment file.
+    """Read the records of one segment file.
 
-    `read_log` explains the arguments; transactions are settled by this one file.
+    The arguments are those of `read_log`. Only this file decides how transactions ended.
     """
     if Path(path).is_dir():
         raise LogError(f"{path}: is a folder; read_log reads folders, read_segment one .log file")
@@ -78,24 +77,26 @@ def read_log(
     strict: bool = False,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[LogEntry | LogProblem]:
-    """The records of a segment file, of a partition's folder, or of all coordinator topics in a broker's log directory.
+    """Read a segment file, a partition's folder, or a broker's log directory.
 
-    Partition by partition, each in the order of its offsets. Files are read in blocks and as long
-    as they were at the call, so a broker may be writing meanwhile. Topic and partition come from
-    the folder's name. `topic` and `partition` override it; in a log directory they choose, and so
-    does `topics`. A segment outside such a folder is taken for one of `__consumer_offsets`.
+    Of a log directory, the partitions of all coordinator topics are read, each in the order of its
+    offsets. Files are read in blocks, up to their size at the call, so a broker may be writing
+    meanwhile. Topic and partition come from the folder's name. `topic` and `partition` override it;
+    for a log directory they and `topics` are filters. A segment outside such a folder is read as
+    one of `__consumer_offsets`.
 
-    `isolation_level="read_committed"` gives what a consumer with that setting gets (KIP-98): no
-    records of aborted transactions, nothing from the first open transaction on. Transaction markers
-    come as `ControlRecord`, unless read-committed; `control_records` overrides that. `start_offset`
-    (included), `end_offset` (excluded), `since_ms` (included) and `until_ms` (excluded, by the
-    records' timestamps) bound what comes.
+    `isolation_level="read_committed"` returns what a consumer with that config receives (KIP-98):
+    no records of aborted transactions, and nothing after the first open transaction begins.
+    Transaction markers are returned as `ControlRecord`, except with read_committed;
+    `control_records` overrides that. `start_offset` (inclusive), `end_offset` (exclusive),
+    `since_ms` (inclusive) and `until_ms` (exclusive, by record timestamp) limit the records.
 
-    What is not a record comes as `LogProblem`. A torn tail ends its file. After a damaged batch the
-    rest of the file is left out too, unless `skip_corrupt`: then the batch behind it is next, or if
-    its length cannot be, the next of magic 2 with a valid CRC; if there is none, the problem says
-    `rest_lost`. A batch that is whole but does not decompress, or whose records are malformed,
-    costs only itself. `max_batch_bytes` limits one batch, compressed or not.
+    Bytes that are not records are returned as `LogProblem`. A torn tail ends its file. A damaged
+    batch does so too, unless `skip_corrupt` is set: then reading continues with the batch after it.
+    If its length is not possible, reading continues with the next batch of magic 2 with a valid
+    CRC; if there is none, the problem has `rest_lost`. A whole batch that does not decompress, or
+    has malformed records, does not affect others. `max_batch_bytes` limits one batch, compressed or
+    not.
 
     Raises `LogError` if there is nothing to read, and with `strict` for the first `LogProblem`,
     `UnknownRecord` or `MalformedRecord`.
@@ -118,14 +119,14 @@ def read_log(
         max_batch_bytes=max_batch_bytes,
     )
     entries = chain.from_iterable(PartitionReader(files, selection).entries() for files in partitions)
-    return _strictly(entries) if strict else entries
+    return _strict(entries) if strict else entries
 
 
-def _strictly(entries: Iterator[LogEntry | LogProblem]) -> Iterator[LogEntry | LogProblem]:
-    """The same entries up to the first that is not a record that was understood; that one is raised."""
+def _strict(entries: Iterator[LogEntry | LogProblem]) -> Iterator[LogEntry | LogProblem]:
+    """Yield the same entries, but raise `LogError` for the first problem or undecoded record."""
     for entry in entries:
         if isinstance(entry, LogProblem):
-            raise LogError(f"{entry}; without strict=True reading goes on where it can", entry)
+            raise LogError(f"{entry}; without strict=True reading continues if possible", entry)
         if isinstance(entry.record, UnknownRecord | MalformedRecord):
             place = entry.topic if entry.partition is None else f"{entry.topic}-{entry.partition}"
             problem = entry.record.problem

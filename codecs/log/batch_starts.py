@@ -1,11 +1,10 @@
-"""Finding where the batches of a log begin, many chains at a time.
+"""Find the first byte of every batch in a block, following many chains at a time.
 
-A batch says how long it is, so batches can only be found one after the other. Going from one to the
-next in Python takes as long as all the rest of the columnar way together. So the block is cut into
-parts, a plausible beginning is looked for in each, and all parts are followed at once. A part's
-first batch is right if the part before it, followed from a beginning known to be right, arrives
-exactly there; otherwise that part is followed again from where it really begins. What is found is
-therefore never a guess.
+A batch has its own length, so batches can only be found one after the other. In Python this takes
+as long as all the rest of the columnar reader. So the block is split into parts, a plausible first
+batch is found in each, and all parts are followed at once. The first batch of a part is right if
+following the previous part ends exactly there. Otherwise that part is followed again from its real
+start. The result is therefore exact.
 """
 
 from dataclasses import dataclass
@@ -19,22 +18,19 @@ from quorate.codecs.columnar.frame import Array, Ints
 __all__ = ["batch_starts"]
 
 CHAINS = 1024
-"""Parts followed at once: enough that numpy's overhead per call does not count, few enough that
-beginnings are quickly found.
+"""Parts followed at once.
+
+Enough to make numpy's overhead per call small, few enough to find their starts quickly.
 """
 
 PART_WINDOWS = 16
-"""A part has at least as many times the bytes in which its beginning is looked for."""
+"""A part is at least this many times as large as the window that is searched for its start."""
 
 FEW = 64
-"""With this many chains left or fewer, following each in Python is faster than numpy's overhead per
-call.
-"""
+"""With this many chains left or fewer, following each in Python is faster than numpy."""
 
 LONG = 1024
-"""If batches have more bytes than this on average, finding them one after the other takes no time
-worth saving.
-"""
+"""With more bytes per batch than this on average, following them one by one is fast enough."""
 
 MAGIC_OFFSET = 16
 LENGTH_OFFSET = 8
@@ -43,27 +39,27 @@ _LENGTH = Struct(">i")
 
 
 def batch_starts(block: bytes, most_bytes: int = 0x7FFFFFFF) -> tuple[Ints, int]:
-    """Where the whole batches in `block` begin, the first at 0, and where the last one ends.
+    """Return where the whole batches in `block` begin, the first at 0, and where the last one ends.
 
-    Ends early where a length is impossible, more than `most_bytes`, or reaches beyond the block:
-    what to make of that is the caller's to say.
+    Stops early at a length that is not valid, exceeds `most_bytes`, or exceeds the block. The
+    caller handles the rest.
     """
     starts, end = _follow(block, 0, len(block), most_bytes, 64)
     if end >= len(block) or len(starts) < 64 or end / len(starts) > LONG:
         more, end = _follow(block, end, len(block), most_bytes)
         return np.array(starts + more, dtype=np.int64), end
-    chains = _followed_together(block, end, 2 * end // len(starts), most_bytes)
+    chains = _follow_parts(block, end, 2 * end // len(starts), most_bytes)
     out = [np.array(starts, dtype=np.int64)]
     number = 0
     for broken in [*np.flatnonzero(chains.end != chains.last).tolist(), len(chains.first) - 1]:
         while number <= broken:
             if end == chains.first[number]:
-                # From here to the broken one, each chain leads to where the next one begins.
+                # From this chain to the broken one, each chain ends where the next one begins.
                 out.append(chains.batches(number, broken))
                 number, end = broken, int(chains.end[broken])
             last = int(chains.last[number])
             if end < last:
-                # The beginning was none, or the chain was left or ended before.
+                # The assumed start was wrong, or the chain was stopped early.
                 repaired, end = _follow(block, end, last, most_bytes)
                 out.append(np.array(repaired, dtype=np.int64))
                 if end < last:
@@ -74,7 +70,7 @@ def batch_starts(block: bytes, most_bytes: int = 0x7FFFFFFF) -> tuple[Ints, int]
 
 @dataclass(slots=True)
 class _Chains:
-    """Where each chain begins, where it may stop, where it ends; the batches of all, and where those of each begin among them."""
+    """Start, limit and end of each chain; the batches of all, and the index of each one's first."""
 
     first: Ints
     last: Ints
@@ -83,12 +79,12 @@ class _Chains:
     borders: Ints
 
     def batches(self, number: int, upto: int) -> Ints:
-        """The batches of some chains, the last included."""
+        """Return the batches of the chains from `number` to `upto`, inclusive."""
         return self.found[self.borders[number] : self.borders[upto + 1]]
 
 
 def _follow(block: bytes, start: int, until: int, most_bytes: int, most: int | None = None) -> tuple[list[int], int]:
-    """The batches from `start` on that begin before `until`, at most `most`; and where the last of them ends."""
+    """Return at most `most` batches that begin from `start` to before `until`, and the last end."""
     unpack = _LENGTH.unpack_from
     size = len(block)
     out = []
@@ -104,16 +100,16 @@ def _follow(block: bytes, start: int, until: int, most_bytes: int, most: int | N
     return out, start
 
 
-def _followed_together(block: bytes, start: int, window: int, most_bytes: int) -> _Chains:
-    """Chains from `start` on.
+def _follow_parts(block: bytes, start: int, window: int, most_bytes: int) -> _Chains:
+    """Return the chains from `start` on.
 
-    A part's first batch is looked for in `window` bytes; where there is none, the chain before goes
-    on.
+    The first batch of a part is searched for in `window` bytes. If none is found, the previous
+    chain continues.
     """
     data = np.frombuffer(block, np.uint8)
     size = len(data)
     part = max((size - start) // CHAINS, PART_WINDOWS * window)
-    first = _beginnings(data, start, part, window)
+    first = _plausible_starts(data, start, part, window)
     last = np.append(first[1:], size)
     lengths = _lengths(data)[LENGTH_OFFSET:]
     at = first
@@ -127,15 +123,15 @@ def _followed_together(block: bytes, start: int, window: int, most_bytes: int) -
         actives.append(active)
         at = np.where(active, end, at)
         active = active & (at < last)
-    # One row for each chain, also where there was no step.
+    # One row for each chain, also without any step.
     found = np.array(actives, dtype=np.bool_).reshape(-1, len(first)).T
     places = np.array(steps, dtype=np.int64).reshape(-1, len(first)).T
     borders = np.append(0, np.cumsum(np.count_nonzero(found, axis=1)))
     return _Chains(first, last, at, places[found], borders)
 
 
-def _beginnings(data: Array, start: int, part: int, window: int) -> Ints:
-    """`start`, and in each further part the first place that looks like the beginning of a batch of magic 2."""
+def _plausible_starts(data: Array, start: int, part: int, window: int) -> Ints:
+    """Return `start`, and for each further part the first likely batch of magic 2."""
     count = (len(data) - start - window - HEADER_BYTES) // part
     if count < 2:
         return np.array([start], dtype=np.int64)
@@ -143,8 +139,8 @@ def _beginnings(data: Array, start: int, part: int, window: int) -> Ints:
     windows = np.lib.stride_tricks.as_strided(data[start + part + MAGIC_OFFSET :], shape, strides, writeable=False)
     row, column = np.divmod(np.flatnonzero(windows == 2), window)
     at = start + part * (row + 1) + column
-    # Offset and length are far from filling their bytes, and the high byte of the attributes is
-    # unused. And where the length leads, the same holds.
+    # The high bytes of offset and length are zero, and the high byte of the attributes is unused.
+    # The same holds at the next batch, to which the length leads.
     at, row = _plausible(data, at, row)
     following = at + LOG_OVERHEAD + _lengths(data)[at + LENGTH_OFFSET]
     inside = (following > at + HEADER_BYTES - 1) & (following <= len(data) - HEADER_BYTES)
@@ -157,12 +153,12 @@ def _beginnings(data: Array, start: int, part: int, window: int) -> Ints:
 
 
 def _plausible(data: Array, at: Ints, other: Ints) -> tuple[Ints, Ints]:
-    """Those of the places at which a batch of magic 2 may begin, as far as bytes tell that are zero in all real ones; and what goes with them."""
+    """Keep the positions with zeros where all real batches have them, with their `other` values."""
     zero = data[at] | data[at + 1] | data[at + LENGTH_OFFSET] | data[at + 21]
     good = zero == 0
     return at[good], other[good]
 
 
 def _lengths(data: Array) -> Array:
-    """The int32 at every place of the block."""
+    """Return the int32 at every position of the block."""
     return np.lib.stride_tricks.as_strided(np.ndarray((1,), ">i4", data.data), (len(data) - 3,), (1,), writeable=False)

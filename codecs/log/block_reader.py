@@ -1,8 +1,7 @@
-"""Reading a segment block by block: whole batches with their headers as arrays, and what is not a batch.
+"""Read a segment block by block: whole batches with their headers as arrays, and problems.
 
-Columns, raw blocks, surveys of a log and the outcome of its transactions all start here. Problems
-are those of the reader for single batches (`quorate.codecs.batches.frames`). CRCs are not checked
-here.
+Columns, raw blocks, log surveys and transaction outcomes use it. Problems are those of
+`quorate.codecs.batches.frames`. CRCs are not checked here.
 """
 
 from collections.abc import Iterator
@@ -35,10 +34,10 @@ def blocks_in(
     block_bytes: int = BLOCK_BYTES,
     resynchronise: bool,
 ) -> Iterator[tuple[Batches, int] | BatchProblem]:
-    """The batches of a segment from its `begin` to its `end`, some at a time, with the position of their block in the file.
+    """Yield the batches of a segment, with the position of their block in the file.
 
-    What cannot be a batch is a problem, and the last thing that comes; with `resynchronise`, blocks
-    continue after it, as in `frames`.
+    Bytes that cannot be a batch are yielded as a problem, which comes last. With `resynchronise`,
+    blocks continue after it, as in `frames`.
     """
     stop = segment.size_bytes if segment.end is None else segment.end
     position = segment.begin  # of the block's first byte in the file
@@ -48,15 +47,15 @@ def blocks_in(
         left = stop - position - len(block)
         more = file.read(min(_wanted(block, block_bytes), left)) if left > 0 else b""
         block += more
-        strange = position == 0 and begins_with_no_batch(block)
-        starts, end = (np.empty(0, np.int64), 0) if strange else batch_starts(block, limit_bytes)
+        no_batch = position == 0 and begins_with_no_batch(block)
+        starts, end = (np.empty(0, np.int64), 0) if no_batch else batch_starts(block, limit_bytes)
         if len(starts):
             yield headers_of(block, starts, end), position
         block = block[end:]
         position += end
         if not block and position >= stop:
             return
-        if strange or not _continues(block, stop - position, limit_bytes) or not more:
+        if no_batch or not _continues(block, stop - position, limit_bytes) or not more:
             problem = _problem_at(file, block, segment, position, limit_bytes, resynchronise)
             if problem is None:
                 return
@@ -69,14 +68,14 @@ def blocks_in(
 
 
 def _wanted(block: bytes, block_bytes: int) -> int:
-    """How many bytes to read next: a block, or all of a batch that is larger."""
+    """Return how many bytes to read next: a block, or all of a batch that is larger."""
     if len(block) < 12:
         return block_bytes
     return max(block_bytes, 12 + int.from_bytes(block[8:12], "big", signed=True) - len(block))
 
 
 def _continues(block: bytes, left: int, limit_bytes: int) -> bool:
-    """Whether the next batch is only cut off by the end of the block."""
+    """Whether the next batch is cut off only by the end of the block."""
     if len(block) < 17:
         return left > len(block)
     size = 12 + int.from_bytes(block[8:12], "big", signed=True)
@@ -86,25 +85,25 @@ def _continues(block: bytes, left: int, limit_bytes: int) -> bool:
 def _problem_at(
     file: BinaryIO, block: bytes, segment: Segment, position: int, limit_bytes: int, resynchronise: bool
 ) -> BatchProblem | None:
-    """What is wrong where no batch can begin, as the reader for single batches reports it; nothing before zeros."""
-    rest = cast(BinaryIO, _Rest(block, file))
+    """Return the problem of the single-batch reader at `position`; `None` before zeros."""
+    rest = cast(BinaryIO, _UnreadBytes(block, file))
     found = next(
         frames(rest, segment.size_bytes, max_batch_bytes=limit_bytes, position=position, resynchronise=resynchronise),
         None,
     )
-    # What could be read as a batch would have been, unless `end` is within it.
+    # A readable batch would have been read, unless `end` is within it.
     return found if isinstance(found, BatchProblem) else None
 
 
-class _Rest:
-    """What is left of a file: bytes already read, then the file."""
+class _UnreadBytes:
+    """Bytes already read from a file, then the rest of the file."""
 
     def __init__(self, block: bytes, file: BinaryIO) -> None:
         self.block = BytesIO(block)
         self.file = file
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes, fewer only at the end."""
+        """Return at most `size` bytes, fewer only at the end."""
         first = self.block.read(size)
         return first if len(first) == size else first + self.file.read(size - len(first))
 
@@ -115,7 +114,7 @@ class _Rest:
 def transactions_in(
     files: PartitionFiles, *, skip_corrupt: bool, limit_bytes: int = MAX_BATCH_BYTES, block_bytes: int = BLOCK_BYTES
 ) -> Transactions:
-    """The outcome of every transaction in a partition, by a pass over its batch headers."""
+    """Return the outcome of every transaction of a partition, from its batch headers."""
     index = TransactionIndex()
     for segment in files.segments:
         with suppress(OSError), segment.path.open("rb", buffering=0) as file:  # reported when its records are read
@@ -129,16 +128,17 @@ def transactions_in(
 
 _DATA: Final = -1
 _NONE: Final = -2
-"""In addition to the types of markers: batches with records, and batches without effect."""
+"""Kinds next to the marker types: batches with records, and batches without effect."""
 
 _KEY_AT: Final = HEADER_BYTES + 4
-"""In the only record of a marker, length, attributes, time delta and offset delta take a byte each;
-the key's length follows.
+"""Where the length of the key is in a marker's only record.
+
+The record's length, attributes, timestamp delta and offset delta take a byte each.
 """
 
 
 def index_block(index: TransactionIndex, batches: Batches, limit_bytes: int = MAX_BATCH_BYTES) -> None:
-    """Add the batches of a block, which follow those added before."""
+    """Add the batches of a block. Blocks are added in the order of the log."""
     which = np.flatnonzero(batches.plain & (batches.attributes & TRANSACTIONAL != 0))
     if not len(which):
         return
@@ -147,8 +147,7 @@ def index_block(index: TransactionIndex, batches: Batches, limit_bytes: int = MA
     if bool(control.any()):
         kinds[control] = _markers(batches, which[control], limit_bytes)
     which, kinds = which[kinds != _NONE], kinds[kinds != _NONE]
-    # Of one producer's batches in a row only the first one matters, and producers do not depend on
-    # each other.
+    # Of consecutive batches of one producer only the first matters, and producers are independent.
     order = np.argsort(batches.producer_id[which], kind="stable")
     which, kinds = which[order], kinds[order]
     producers = batches.producer_id[which]
@@ -165,7 +164,7 @@ def index_block(index: TransactionIndex, batches: Batches, limit_bytes: int = MA
 
 
 def _markers(batches: Batches, which: Ints, limit_bytes: int) -> Ints:
-    """The types of the markers in these control batches; `_NONE` for other control batches and damaged ones."""
+    """Return the marker types of control batches; `_NONE` for damaged and other batches."""
     data = np.frombuffer(batches.block, np.uint8)
     start, end = batches.start[which], batches.end[which]
     at = np.minimum(start + _KEY_AT, len(data) - 5)

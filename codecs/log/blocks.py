@@ -1,8 +1,8 @@
-"""The records of a block of batches, all batches at once: where every key and value lies, with offset and timestamp.
+"""Read the records of all batches in a block at once: positions of keys and values, offsets, times.
 
-Ordinary batches of magic 2 are read as columns, compressed ones after each was decompressed.
-Whatever is unusual (older formats, record headers, lengths that do not fit) is read batch by batch
-by `quorate.codecs.batches`, which also says what is wrong with it. One truth.
+Ordinary batches of magic 2 are read as columns, compressed ones after decompressing each. Unusual
+batches (older formats, record headers, inconsistent lengths) are read one by one with
+`quorate.codecs.batches`, which also reports their problems.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ __all__ = ["Batches", "Records", "computed_crcs", "crc_mismatches", "headers_of"
 
 @dataclass(slots=True)
 class Batches:
-    """Header facts of the batches in a block, one element per batch.
+    """Header fields of the batches in a block, one element per batch.
 
-    `plain` are those of magic 2 that are long enough for a header.
+    `plain` marks batches of magic 2 that are long enough for a header.
     """
 
     block: bytes
@@ -47,31 +47,29 @@ class Batches:
         return len(self.start)
 
     def last_offsets(self) -> Ints:
-        """The last offset of each batch by its header; where that exceeds an int64, the greatest there is."""
+        """Return the last offset of each batch by its header, at most the largest int64."""
         last = self.base_offset + self.last_offset_delta
         wrapped = (last < 0) & (self.base_offset >= 0) & (self.last_offset_delta > 0)
         return np.where(wrapped, np.iinfo(np.int64).max, last)
 
     def select(self, which: Array) -> "Batches":
-        """Some of the batches."""
+        """Return some of the batches."""
         names = [name for name in self.__slots__ if name != "block"]
         return Batches(self.block, **{name: getattr(self, name)[which] for name in names})
 
 
 def headers_of(block: bytes, start: Ints, end: int) -> Batches:
-    """The headers of the batches that begin at `start`; the last one ends at `end`."""
+    """Return the headers of the batches that begin at `start`; the last one ends at `end`."""
     data = np.frombuffer(block, np.uint8)
     ends = np.append(start[1:], end)
     plain = (data[start + 16] == 2) & (ends - start >= v2.HEADER_BYTES)
-    # A shorter frame is not plain; what is read beyond it does not matter, but must not lie beyond
-    # the block.
+    # A shorter frame is not plain. Bytes after it are ignored, but must be inside the block.
     places = np.minimum(start, max(len(block) - v2.HEADER_BYTES, 0))
     frame = Frame(Buffer(data, ends), places)
     codes = [">i8", "V9", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", "V4", ">i4"]
     base, _, crc, attributes, delta, base_timestamp, max_timestamp, producer, epoch, _, count = frame.fetch(codes)
-    if not bool(
-        plain.all()
-    ):  # older formats know nothing of what the other fields say; all but the offset is read from the single batch
+    if not bool(plain.all()):
+        # The other fields do not exist in older formats. Only the offset is used from here.
         (base,) = Frame(Buffer(data, ends), start.copy()).fetch([">i8"])
         attributes, delta = (np.where(plain, fact, 0) for fact in (attributes, delta))
         producer, epoch = (np.where(plain, fact, -1) for fact in (producer, epoch))
@@ -81,13 +79,14 @@ def headers_of(block: bytes, start: Ints, end: int) -> Batches:
 
 
 CRC_BYTES = 1 << 20
-"""Batches are checked together in groups of about this many bytes, which stay in the processor's
-cache.
-"""
+"""Bytes of batches that are checked together; they stay in the processor's cache."""
 
 
 def crc_mismatches(batches: Batches) -> Ints:
-    """Which batches are not intact: CRC, magic or length wrong, or a negative base offset, which no CRC covers."""
+    """Return the batches with a wrong CRC, magic or length, or a negative base offset.
+
+    No CRC covers the base offset.
+    """
     suspicious = ~batches.plain | (batches.base_offset < 0)
     borders = np.searchsorted(batches.start, np.arange(int(batches.start[0]), int(batches.end[-1]), CRC_BYTES)).tolist()
     for first, last in zip(borders, [*borders[1:], len(batches)], strict=True):
@@ -106,7 +105,7 @@ def crc_mismatches(batches: Batches) -> Ints:
 
 
 def computed_crcs(block: bytes, start: Ints, end: Ints) -> Array:
-    """The CRC of each batch by itself."""
+    """Return the CRC of each batch."""
     first = (start + v2.CRC_START).tolist()
     return np.array(
         [google_crc32c.value(block[a:b]) for a, b in zip(first, end.tolist(), strict=True)], dtype=np.uint32
@@ -114,14 +113,12 @@ def computed_crcs(block: bytes, start: Ints, end: Ints) -> Array:
 
 
 FEW = 32
-"""With this many batches or fewer, going from record to record in Python is faster than numpy's
-overhead per call.
-"""
+"""With this many batches or fewer, reading record by record in Python is faster than numpy."""
 
 
 @dataclass(slots=True)
 class Records:
-    """Records in the order of the log: places of keys and values, and what the batch says.
+    """Records in the order of the log: positions of keys and values, offsets and timestamps.
 
     `batch` is the index of each record's batch.
     """
@@ -136,23 +133,21 @@ class Records:
         return len(self.batch)
 
     def __getitem__(self, which: Any) -> "Records":
-        """Some of them: by their places, or not copied, by a slice."""
+        """Return some of the records, by their indexes, or by a slice without a copy."""
         return Records(
             self.keys[which], self.values[which], self.batch[which], self.offset[which], self.timestamp[which]
         )
 
 
 ARENA_BYTES = 16 << 20
-"""When the batches of a block have decompressed to this much, the rest of them is left for the next
-turn.
-"""
+"""Once the batches of a block decompress to this much, the rest is left for the next call."""
 
 
 def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[BatchProblem], int]:
-    """The records of the first intact batches, what is wrong with those that break off, and how many batches that were.
+    """Return the records of the first batches, their problems, and the number of batches used.
 
-    `limit_bytes` bounds what a batch may decompress to, `ARENA_BYTES` what all of them may before
-    the rest is left.
+    `limit_bytes` limits what one batch may decompress to, `ARENA_BYTES` what all of them may
+    before the rest is left.
     """
     used = len(batches)
     arena = _Arena(batches.block)
@@ -172,7 +167,7 @@ def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[B
                 limit_bytes,
             )
         except ValueError:
-            unusual[index] = True  # is named when it is read as a single batch
+            unusual[index] = True  # reported when it is read as a single batch
             continue
         body[index] = arena.add(inside[first:last])
         body_end[index] = body[index] + last - first
@@ -183,7 +178,7 @@ def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[B
         first_ones = np.arange(used)
         batches, body, body_end, unusual = batches.select(first_ones), body[:used], body_end[:used], unusual[:used]
     counts = np.where(unusual, 0, batches.count).astype(np.int64)
-    # A record takes at least 7 bytes; a count for which there is no room is looked at closely.
+    # A record takes at least 7 bytes; a batch with too large a count is read as a single batch.
     crowded = counts * 7 > body_end - body
     unusual |= crowded
     counts = np.where(crowded, 0, counts)
@@ -205,26 +200,26 @@ def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[B
 
 
 class _Arena:
-    """The block, and behind it what had to be decompressed or copied."""
+    """The block, followed by decompressed or copied bytes."""
 
     def __init__(self, block: bytes) -> None:
         self.parts = [block]
         self.size = len(block)
 
     def add(self, data: bytes) -> int:
-        """Where `data` now begins."""
+        """Append `data` and return where it begins."""
         place = self.size
         self.parts.append(data)
         self.size += len(data)
         return place
 
     def data(self) -> Array:
-        """All of it."""
+        """Return all bytes."""
         return np.frombuffer(self.parts[0] if len(self.parts) == 1 else b"".join(self.parts), np.uint8)
 
 
 def _record_starts(data: Array, body: Ints, body_end: Ints, counts: Ints) -> tuple[Ints, Ints]:
-    """Where each record begins, batch by batch, and where the last one of each batch ends."""
+    """Return where each record begins, and where the last one of each batch ends."""
     total = int(counts.sum())
     starts = np.zeros(total, dtype=np.int64)
     first = np.cumsum(counts) - counts
@@ -248,7 +243,7 @@ def _record_starts(data: Array, body: Ints, body_end: Ints, counts: Ints) -> tup
             frame = Frame(Buffer(data, limit), here)
             size = zigzag(frame)
             following = frame.positions() + np.clip(size, 0, len(data))
-        else:  # a size of one or two bytes, as nearly all have
+        else:  # a size of one or two bytes, as of nearly all records
             longer = two >> 7 & 1
             following = here + 1 + longer + ((two & 0x7F | (two >> 1 & 0x3F80) * longer) >> 1)
         at[places] = np.minimum(following, limit)
@@ -275,9 +270,9 @@ def _record_starts(data: Array, body: Ints, body_end: Ints, counts: Ints) -> tup
 def _fields(
     data: Array, start: Ints, owner: Ints, body_end: Ints, batches: Batches, *, alone: bool
 ) -> tuple[Records, Ints]:
-    """The fields of the records at `start`, and which of them are not what columns can settle.
+    """Return the fields of the records at `start`, and the indexes of those to read one by one.
 
-    `alone`: each is the only one of its batch.
+    `alone`: each record is the only one of its batch.
     """
 
     def of(facts: Array) -> Array:
@@ -296,8 +291,7 @@ def _fields(
     (headers,) = frame.fetch(["u1"])
     doubtful = buffer.doubtful | (headers != 0) | (frame.positions() != record_end)
     doubtful |= record_end != buffer.ends if alone else record_end > buffer.ends
-    # Java adds deltas in 64 bits; where that overflows, or offsets could, the single-batch reader
-    # is asked.
+    # Java adds deltas in 64 bits. If that may overflow, the single-batch reader is used.
     base, append = of(batches.base_timestamp), of(batches.attributes & v2.LOG_APPEND_TIME) != 0
     doubtful |= (np.abs(timestamp_delta) > 1 << 60) | (np.abs(base) > 1 << 60) | (np.abs(offset_delta) > 1 << 31)
     timestamp = base + np.where(doubtful, 0, timestamp_delta)
@@ -319,7 +313,7 @@ def _fields(
 def _with_unusual(
     sound: Records, batches: Batches, unusual: Ints, arena: _Arena, limit_bytes: int
 ) -> tuple[Records, list[BatchProblem]]:
-    """Read the unusual batches one by one and put their records in their places among the others."""
+    """Read the unusual batches one by one and insert their records among the others."""
     problems: list[BatchProblem] = []
     rows: list[tuple[int, BatchRecord]] = []
     for index in unusual.tolist():
@@ -350,7 +344,7 @@ def _with_unusual(
 
 
 def _placed(arena: _Arena, items: list[bytes | None]) -> tuple[Ints, Ints, Bools]:
-    """Copies of the items in the arena: where they begin and end, and which are null."""
+    """Copy the items to the arena; return where they begin and end, and which are null."""
     starts = np.array([arena.add(item or b"") for item in items], dtype=np.int64)
     sizes = np.array([len(item or b"") for item in items], dtype=np.int64)
     return starts, starts + sizes, np.array([item is None for item in items], dtype=np.bool_)

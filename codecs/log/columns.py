@@ -1,12 +1,13 @@
-"""`read_columns`: log segments as Arrow columns, block by block, from the bytes of the file to one RecordBatch per record type.
+"""`read_columns`: log segments as Arrow columns, one RecordBatch per record type and block.
 
     for block in read_columns("kafka-logs"):
         commits = block.batches.get("OffsetCommit")
-    tables = read_tables("kafka-logs/__consumer_offsets-17")          # all of it: name → pyarrow.Table
+    tables = read_tables("kafka-logs/__consumer_offsets-17")  # name → pyarrow.Table
 
-The columns are those of `record_schema`, with `row` replaced by what the log says: `log_partition`,
-`log_offset`, `log_timestamp_ms`, `log_producer_id` (-1 without one) and `log_transactional`. Files
-are read in blocks of bounded size, so memory does not depend on the size of a log.
+The columns are those of `record_schema`, with `row` replaced by columns of the log:
+`log_partition`, `log_offset`, `log_timestamp_ms`, `log_producer_id` (-1 without one) and
+`log_transactional`. Files are read in blocks of bounded size, so memory does not depend on the size
+of a log.
 """
 
 from collections.abc import Collection, Iterator
@@ -37,7 +38,7 @@ __all__ = [
     "FoundRecords",
     "PartitionColumns",
     "log_schema",
-    "one_ahead",
+    "prefetch",
     "read_columns",
     "read_tables",
 ]
@@ -66,16 +67,16 @@ CONTROL_SCHEMA: pa.Schema = pa.schema(
 
 
 def log_schema(schema: pa.Schema) -> pa.Schema:
-    """A record schema as `read_columns` yields it: the log's columns in place of `row`."""
+    """Return a record schema as `read_columns` yields it: the log's columns replace `row`."""
     return pa.schema([*_LOG_FIELDS, *(f for f in schema if f.name != "row")])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnBlock:
-    """The records of one block of one partition: record type name → RecordBatch, and what was not records.
+    """The records of one block of a partition: a RecordBatch per record type, and problems.
 
-    Besides the record types there may be `"problems"` (records that cannot be decoded) and
-    `"control"` (transaction markers).
+    The keys of `batches` are names of record types, `"problems"` (records that cannot be decoded)
+    and `"control"` (transaction markers).
     """
 
     topic: str
@@ -97,13 +98,12 @@ def read_columns(
     max_batch_bytes: int = MAX_BATCH_BYTES,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[ColumnBlock]:
-    """The records under `path` (a segment, a partition's folder, a broker's log directory) as columns.
+    """Read the records under `path` (a segment, a partition's folder, a log directory) as columns.
 
-    Arguments and problems are those of `read_log`, and so is what is read: CRCs are checked, a torn
-    tail or a damaged batch ends that file with a problem (`skip_corrupt` goes on behind the batch).
-    `dictionary` is that of `decode_columns`. With `use_threads`, the records of the next block are
-    looked for in a thread of its own while those of this one are decoded. Raises `LogError` if
-    there is nothing to read.
+    Arguments and problems are those of `read_log`. CRCs are checked. A torn tail or a damaged batch
+    ends its file with a problem; with `skip_corrupt`, reading continues after the batch.
+    `dictionary` is that of `decode_columns`. With `use_threads`, another thread locates the records
+    of the next block while this one is decoded. Raises `LogError` if there is nothing to read.
     """
     read_committed = check_isolation_level(isolation_level)
     partitions = find_partitions(path, topic=topic, partition=partition, topics=topics)
@@ -119,15 +119,15 @@ def read_columns(
         for files in partitions
     )
     found = ((reader, block) for reader in readers for block in reader.found())
-    for reader, block in one_ahead(found) if use_threads else found:
+    for reader, block in prefetch(found) if use_threads else found:
         yield reader.decoded(block)
 
 
 T = TypeVar("T")
 
 
-def one_ahead(items: Iterator[T]) -> Iterator[T]:
-    """The items, the next of which is always being made in another thread."""
+def prefetch(items: Iterator[T]) -> Iterator[T]:
+    """Yield the items, computing the next one in another thread."""
     end = object()
     with ThreadPoolExecutor(1, thread_name_prefix="quorate-columns") as executor:
         following: Future[Any] = executor.submit(next, items, end)
@@ -137,19 +137,17 @@ def one_ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table]:
-    """Everything under `path` as tables: record type name → `pyarrow.Table`.
+    """Read everything under `path` as tables: record type name → `pyarrow.Table`.
 
-    Takes the options of `read_columns`.
-
-    Damage raises `LogError` here, because a table has no place for it: use `read_columns`, or
-    `skip_corrupt=True` to leave it out. A torn tail, which the log of a running broker may have at
-    any time, and offsets out of order, whose records are read all the same, do not.
+    Takes the options of `read_columns`. Raises `LogError` for damage, because a table cannot hold
+    it: use `read_columns`, or `skip_corrupt=True` to leave it out. A torn tail, which is normal in
+    the log of a running broker, and offsets out of order lose no records and raise nothing.
     """
     found: dict[str, list[pa.RecordBatch]] = {}
     for block in read_columns(path, **options):
         for problem in block.problems:
             if is_damage(problem, skip_corrupt=bool(options.get("skip_corrupt"))):
-                raise LogError(f"{problem}; skip_corrupt=True reads what is whole", problem)
+                raise LogError(f"{problem}; skip_corrupt=True reads the intact batches", problem)
         for name, batch in block.batches.items():
             found.setdefault(name, []).append(batch)
     return {name: pa.Table.from_batches(batches) for name, batches in found.items()}
@@ -160,9 +158,9 @@ _RECORDS_AT_ONCE = 1 << 18
 
 @dataclass(slots=True)
 class FoundRecords:
-    """A block whose records are found: what was wrong, the batches with records, and the records of the first `used` of them.
+    """Problems of a block, its batches, and the located records of the first `used` batches.
 
-    The control batches of a block, if they are wanted, come before these, alone.
+    The control batches of a block come before these, on their own.
     """
 
     problems: list[LogProblem]
@@ -173,9 +171,9 @@ class FoundRecords:
 
 
 class PartitionColumns:
-    """One pass over the segments of a partition; two for read-committed, unless `transactions` are given.
+    """One pass over the segments of a partition; two for read-committed without `transactions`.
 
-    `next_offset`: the least offset that its first batch may have.
+    `next_offset` is the smallest valid offset of its first batch.
     """
 
     def __init__(
@@ -204,7 +202,7 @@ class PartitionColumns:
         self.next_offset = next_offset
 
     def found(self) -> Iterator["FoundRecords"]:
-        """The blocks of the partition, in the order of the log, with their records found but not decoded."""
+        """Yield the blocks of the partition in the order of the log, located but not decoded."""
         if self.files.problems:
             yield FoundRecords(list(self.files.problems))
         for segment in self.files.segments:
@@ -215,7 +213,7 @@ class PartitionColumns:
                 yield FoundRecords([self.files.unreadable(segment, error)])
 
     def found_in(self, file: BinaryIO, segment: Segment) -> Iterator["FoundRecords"]:
-        """The same of one segment, or of a part of one, from its file."""
+        """Yield the blocks of one segment, or of a part of one, from its file."""
         for found in blocks_in(
             file,
             segment,
@@ -233,7 +231,10 @@ class PartitionColumns:
                 return
 
     def _intact(self, batches: Batches, segment: Segment, position: int) -> tuple[Batches, list[LogProblem], bool]:
-        """The batches without damage, those behind damage only if it is to be skipped; the problems; whether the file may be read on."""
+        """Return the intact batches, the problems, and whether reading may continue.
+
+        Without `skip_corrupt`, batches after the first damaged one are left out.
+        """
         bad = crc_mismatches(batches)
         if not len(bad):
             return batches, [], True
@@ -266,8 +267,7 @@ class PartitionColumns:
         while len(data):
             records, broken, used = some_records_of(data, self.limit_bytes)
             found = [self.files.problem(segment, problem, shift=position) for problem in broken]
-            # A batch of a kilobyte may have millions of records: what is made of them in between is
-            # made for some at a time.
+            # A batch of a kilobyte may have millions of records, so they are decoded in parts.
             for first in range(0, max(len(records), 1), _RECORDS_AT_ONCE):
                 part = records if len(records) <= _RECORDS_AT_ONCE else records[first : first + _RECORDS_AT_ONCE]
                 yield FoundRecords(found, data, part, used)
@@ -275,7 +275,7 @@ class PartitionColumns:
             data = data.select(np.arange(used, len(data)))
 
     def decoded(self, found: "FoundRecords") -> ColumnBlock:
-        """The records of a block as columns."""
+        """Decode the records of a block to columns."""
         out = {}
         records, data = found.records, found.data
         if records is not None and data is not None:
@@ -288,7 +288,7 @@ class PartitionColumns:
         )
 
     def _committed(self, batches: Batches) -> Bools:
-        """Which batches a read-committed consumer gets."""
+        """Return which batches a read-committed consumer receives."""
         stable = self.transactions.last_stable_offset
         wanted = np.ones(len(batches), dtype=np.bool_) if stable is None else batches.base_offset < stable
         places = np.flatnonzero(batches.plain & (batches.attributes & TRANSACTIONAL != 0))
@@ -338,7 +338,7 @@ class PartitionColumns:
         return pa.array(np.full(count, self.files.partition, dtype=np.int32))
 
     def control_columns(self, batches: Batches) -> pa.RecordBatch:
-        """The control records of a block as columns."""
+        """Return the control records of a block as columns."""
         rows = []
         for index in range(len(batches)):
             start, end = int(batches.start[index]), int(batches.end[index])
@@ -364,12 +364,12 @@ class PartitionColumns:
 
 
 def _next_offset(batches: Batches, index: int) -> int:
-    """The offset that follows a batch."""
+    """Return the offset that follows a batch."""
     return int(batches.base_offset[index]) + int(batches.last_offset_delta[index]) + 1
 
 
 def _per_record(of_batches: Array, batch: Array) -> Array:
-    """A batch's fact for each of its records."""
+    """Return a field of the batches for each of their records."""
     if len(of_batches) and bool((of_batches == of_batches[0]).all()):
         return np.full(len(batch), of_batches[0])
     return of_batches[batch]

@@ -1,15 +1,15 @@
-"""Compaction of closed segments: the rule by which the cleaner of Kafka's brokers keeps the last record of each key, at its offset.
+"""Compaction of closed segments: keep the last record of each key, as Kafka's log cleaner.
 
-- Records of aborted transactions go. Nothing is touched from the segment on in which the first open
-  transaction begins: how it ends is not known (KIP-98).
-- A tombstone stays for the pass that first meets it, which writes a delete horizon into its batch
-  (KIP-534), and goes with the first pass at or after that time. So does a transaction's marker once
-  no record of the transaction is left; before, it is needed.
-- Whoever replaces segments does it one by one, oldest first: after a crash in between, what a
-  tombstone has deleted is gone before the tombstone is.
+- Records of aborted transactions are removed. Compaction stops before the segment in which the
+  first open transaction begins, because its outcome is not known (KIP-98).
+- The pass that first meets a tombstone keeps it and writes a delete horizon into its batch
+  (KIP-534). The first pass at or after that time removes it. A transaction marker is treated
+  likewise once no record of its transaction is left; until then it is kept.
+- The caller replaces segments one by one, oldest first. After a crash in between, the records that
+  a tombstone deletes are removed before the tombstone is.
 
-Segments are not joined. Memory: the keys, and one batch. Where segments are, and how they are
-replaced, is not known here.
+Segments are not merged. Memory holds the keys, and one batch. Where segments are stored and how
+they are replaced is not known here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,29 +27,28 @@ __all__ = ["BatchWork", "Cleaning", "ClosedSegment"]
 T = TypeVar("T")
 
 _MANY_RECORDS = 2_000
-"""More than a few milliseconds' worth; 300,000 take a second."""
+"""More than a few milliseconds of work; 300,000 take a second."""
 
 
 class ClosedSegment(Protocol):
-    """A segment that nobody writes to any more."""
+    """A segment that is no longer written to."""
 
     @property
     def base_offset(self) -> int:
-        """Where it begins."""
+        """The offset at which it begins."""
 
     @property
     def place(self) -> str:
-        """Its file, or whatever leads to it."""
+        """Its file, or another text that identifies it in messages."""
 
     def batches(self) -> Iterator[Batch]:
-        """Its batches, in their order."""
+        """Return its batches in order."""
 
 
 class BatchWork(Generic[T]):
-    """What a pass does with one batch.
+    """The work of a pass on one batch.
 
-    `run` may be called in another thread while the pass waits, which is for one that is `large`, as
-    far as its header says.
+    If `large` (judged by the header), `run` may be called in another thread while the pass waits.
     """
 
     __slots__ = ("_error", "_function", "_result", "large")
@@ -61,7 +60,7 @@ class BatchWork(Generic[T]):
         self._error: Exception | None = None
 
     def run(self) -> None:
-        """Do it, once."""
+        """Do the work, once."""
         function, self._function = self._function, None
         if function is None:
             return
@@ -71,7 +70,7 @@ class BatchWork(Generic[T]):
             self._error = error
 
     def result(self) -> T | None:
-        """What it gave; it is done now if it was not. Raises `LogError`."""
+        """Return the result, after doing the work if necessary. Raises `LogError`."""
         self.run()
         if self._error is not None:
             raise self._error
@@ -79,17 +78,17 @@ class BatchWork(Generic[T]):
 
 
 class Cleaning:
-    """One pass: first look at everything, batch by batch, then clean each of `segments`, in the order of the log.
+    """One pass: `scan` all batches first, then clean each of `segments`, in the order of the log.
 
-    `retain`: of which batches the header stays even if no record does, so that it is known what
-    their producer wrote last. `met`, `kept`: records.
+    `retain` selects batches whose header stays even without records, because it has the last
+    sequence number of their producer. `records_read` and `records_kept` count records.
     """
 
     def __init__(
         self, *, now_ms: int, tombstone_retention_ms: int, retain: Callable[[Batch], bool] = lambda batch: False
     ) -> None:
         self.segments: Sequence[ClosedSegment] = ()
-        self.met = self.kept = 0
+        self.records_read = self.records_kept = 0
         self._now_ms = now_ms
         self._horizon_ms = now_ms + tombstone_retention_ms
         self._retain = retain
@@ -97,12 +96,13 @@ class Cleaning:
         self._last: dict[bytes, int] = {}
         self._with_records: set[int] = set()
 
-    def look(
+    def scan(
         self, closed: Sequence[ClosedSegment], newest: Iterable[Batch], newest_base: int
     ) -> Iterator[BatchWork[None] | None]:
-        """Find out which records count, a step for each batch.
+        """Find the records to keep, yielding once per batch.
 
-        `newest`: what follows the closed segments, from an offset on. Raises `LogError`.
+        `newest` has the batches after the closed segments, from `newest_base` on. Raises
+        `LogError`.
         """
         index = TransactionIndex()
         for batch in chain(chain.from_iterable(segment.batches() for segment in closed), newest):
@@ -114,18 +114,18 @@ class Cleaning:
         self.segments = [one for one, end in zip(closed, ends, strict=True) if first_open is None or end <= first_open]
         for segment in self.segments:
             for batch in segment.batches():
-                work = BatchWork(batch.header, partial(self._look, segment, batch))
+                work = BatchWork(batch.header, partial(self._scan, segment, batch))
                 yield work
                 work.result()
 
-    def _look(self, segment: ClosedSegment, batch: Batch) -> None:
+    def _scan(self, segment: ClosedSegment, batch: Batch) -> None:
         records = _records(segment, batch)
-        self.met += len(records)
+        self.records_read += len(records)
         if not batch.header.control and not self._aborted(batch):
             self._last.update((record.key, record.offset) for record in records if record.key is not None)
 
     def cleaned(self, segment: ClosedSegment) -> Iterator[BatchWork[bytes | None]]:
-        """What gives the batches that stay, one after the other; nothing for others."""
+        """Yield the work that returns each cleaned batch, or `None` if it is removed."""
         for batch in segment.batches():
             retain = not batch.header.control and self._retain(batch)
             yield BatchWork(batch.header, partial(self._cleaned, segment, batch, retain))
@@ -137,21 +137,21 @@ class Cleaning:
             kept = batch.header.delete_horizon_ms, []
         if kept is None:
             return None
-        self.kept += len(kept[1])
+        self.records_kept += len(kept[1])
         return _encoded(batch, len(records), *kept)
 
     def _data(self, batch: Batch, records: list[BatchRecord]) -> tuple[int | None, list[BatchRecord]] | None:
-        """The delete horizon and the records that stay; nothing if none does."""
+        """Return the delete horizon and the records to keep; `None` if there are none."""
         if self._aborted(batch):
             return None
         horizon = batch.header.delete_horizon_ms
-        over = horizon is not None and horizon <= self._now_ms
+        expired = horizon is not None and horizon <= self._now_ms
         kept = [
             record
             for record in records
             if record.key is not None
             and self._last[record.key] == record.offset
-            and not (record.value is None and over)
+            and not (record.value is None and expired)
         ]
         if not kept:
             return None
@@ -162,7 +162,7 @@ class Cleaning:
         return horizon, kept
 
     def _marker(self, batch: Batch, records: list[BatchRecord]) -> tuple[int | None, list[BatchRecord]] | None:
-        """The same for a control batch; what is no marker stays."""
+        """Return the same for a control batch; one that is not a marker is kept."""
         header = batch.header
         horizon = header.delete_horizon_ms
         if not header.transactional or header.producer_id in self._with_records:
@@ -178,7 +178,7 @@ class Cleaning:
 
 
 def _encoded(batch: Batch, count: int, horizon_ms: int | None, kept: list[BatchRecord]) -> bytes:
-    """The batch with what stays, in the offsets it had; its own bytes if nothing changes."""
+    """Encode the batch with the kept records; an unchanged batch keeps its bytes."""
     header = batch.header
     if len(kept) == count and horizon_ms == header.delete_horizon_ms:
         return batch.data

@@ -1,8 +1,8 @@
-"""From the segments of one partition to `LogEntry` and `LogProblem` values: the loop over batches and records.
+"""Read the segments of one partition to `LogEntry` and `LogProblem` values.
 
-Every record of every log goes through here, so the common case (an intact batch of magic 2) is
-spelled out in one function; all others go through `quorate.codecs.batches`, which also says what is
-wrong with a batch. Which files there are is not decided here.
+Every record of every log passes through here, so the common case (an intact batch of magic 2) is
+written out in one function. Other batches go through `quorate.codecs.batches`, which also reports
+problems. Which files exist is not decided here.
 """
 
 from collections.abc import Iterator
@@ -41,13 +41,13 @@ __all__ = ["PartitionReader", "Selection"]
 
 _LAST: Final = (1 << 63) - 1
 _FIRST: Final = -(1 << 63)
-_NO_END: Final = 1 << 63  # ends are excluded, and there may be a record at the last offset or time there is
+_NO_END: Final = 1 << 63  # ends are exclusive, and a record may have the largest int64 as offset or time
 _Open: Final = open_twin(LogEntry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What of a partition is wanted; `quorate.codecs.log.read_log` explains the fields."""
+    """The parts of a partition to read; `quorate.codecs.log.read_log` explains the fields."""
 
     read_committed: bool
     control_records: bool
@@ -74,7 +74,7 @@ class PartitionReader:
         self.complete = False  # the end offset was reached
 
     def entries(self) -> Iterator[LogEntry | LogProblem]:
-        """Everything that was selected, in the order of the log."""
+        """Yield the selected entries in the order of the log."""
         yield from self.files.problems
         transactions = self.transactions() if self.selection.read_committed else Transactions()
         segments = self.files.segments
@@ -90,7 +90,7 @@ class PartitionReader:
                 return
 
     def transactions(self) -> Transactions:
-        """The outcome of every transaction in the partition, by a pass over its batch headers."""
+        """Return the outcome of every transaction, by one pass over the batch headers."""
         return scan(self._all_frames(), self.selection.max_batch_bytes)
 
     def _all_frames(self) -> Iterator[Frame | BatchProblem]:
@@ -201,7 +201,7 @@ class PartitionReader:
                     entry.timestamp_type = timestamp_type
                     entry.producer_id = producer_id
                     entry.producer_epoch = producer_epoch
-                    # Sequence numbers run on at 0 after 2³¹ - 1.
+                    # Sequence numbers wrap to 0 after 2³¹ - 1.
                     entry.sequence = -1 if base_sequence < 0 else (base_sequence + offset_delta) & 0x7FFFFFFF
                     entry.transactional = transactional
                     entry.partition_leader_epoch = leader_epoch
@@ -218,7 +218,7 @@ class PartitionReader:
                 yield self.files.problem(segment, problem_of(error, position, end - start, header))
 
     def _legacy(self, segment: Segment, frame: Frame, stable: int) -> Iterator[LogEntry | LogProblem]:
-        """The entries of an intact frame of magic 0 or 1."""
+        """Yield the entries of an intact frame of magic 0 or 1."""
         buffer, start, end, position = frame
         header = header_at(buffer, start, position, True)
         compressed = header.compression != COMPRESSIONS[0]

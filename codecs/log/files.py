@@ -1,6 +1,6 @@
-"""Finding the segments of coordinator topics: a segment file, a partition's folder, or a broker's whole log directory.
+"""Find segments of coordinator topics: a segment file, a partition's folder, or a log directory.
 
-Knows how Kafka names folders and files, and nothing about what is in them.
+Knows how Kafka names folders and files, and nothing about their content.
 """
 
 import re
@@ -18,16 +18,15 @@ from quorate.codecs.messages import RECORD_TYPES
 __all__ = ["PartitionFiles", "Segment", "find_partitions", "partition_of", "segment_path", "segments_in"]
 
 _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
-_SEGMENT_FILE = re.compile(
-    r"\d{1,20}\.log"
-)  # what the cleaner and deletion leave is called .log.cleaned, .log.swap, .log.deleted
+# Files of the cleaner and of deletion end with .log.cleaned, .log.swap and .log.deleted.
+_SEGMENT_FILE = re.compile(r"\d{1,20}\.log")
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment file as it was when it was found: a broker may go on writing.
+    """A segment file with its size when it was found; a broker may still be writing.
 
-    Of its columns only those of the batches from byte `begin` to `end` are meant.
+    Columns are read only of the batches from byte `begin` to `end`.
     """
 
     path: Path
@@ -40,17 +39,17 @@ class Segment:
 class PartitionFiles:
     """The segments of one partition in the order of their base offsets.
 
-    `partition` is `None` if nothing tells it.
+    `partition` is `None` if it is not known.
     """
 
     topic: str
     partition: int | None
     segments: tuple[Segment, ...]
     problems: tuple[LogProblem, ...] = ()
-    """What kept segments from being found; comes before the records."""
+    """Problems while finding segments; reported before the records."""
 
     def problem(self, segment: Segment, found: BatchProblem, *, shift: int = 0) -> LogProblem:
-        """What is wrong with a batch of a segment; `shift` is added to its position."""
+        """Return the problem of a batch as that of a segment; `shift` is added to its position."""
         base_offset = None if found.header is None else found.header.base_offset
         reason, detail = found.reason, found.detail
         if reason is ProblemReason.TORN_TAIL and segment != self.segments[-1]:
@@ -62,12 +61,12 @@ class PartitionFiles:
     def out_of_order(
         self, segment: Segment, position: int, size_bytes: int, base_offset: int, next_offset: int
     ) -> LogProblem:
-        """A batch that begins at `base_offset` although `next_offset` is the least that could follow."""
+        """Return the problem of a batch that begins before the smallest valid offset."""
         detail = f"the batch begins at offset {base_offset:,}, the one before it ended at {next_offset - 1:,}"
         return self._problem(segment, position, size_bytes, ProblemReason.OFFSET_ORDER, detail, base_offset)
 
     def unreadable(self, segment: Segment, error: OSError) -> LogProblem:
-        """A segment, or a folder of them, that the operating system does not let us read."""
+        """Return the problem of a segment or folder that the operating system cannot read."""
         what = "file" if segment.path.suffix == ".log" else "folder"
         detail = f"the {what} cannot be read: {error.strerror or error}"
         return self._problem(segment, 0, segment.size_bytes, ProblemReason.UNREADABLE, detail, None)
@@ -102,12 +101,12 @@ def find_partitions(
     partition: int | None = None,
     topics: Collection[str] | None = None,
 ) -> list[PartitionFiles]:
-    """The partitions under `path`, ordered by topic and number.
+    """Return the partitions under `path`, ordered by topic and number.
 
-    Of a segment or a partition's folder, the folder's name tells topic and number; `topic` and
-    `partition` override that. A segment outside such a folder is taken for one of
-    `__consumer_offsets`, its partition is not known. In a log directory `topic` or `topics`, and
-    `partition`, choose; by default it is everything of the three coordinator topics.
+    For a segment or a partition's folder, topic and number come from the folder's name; `topic` and
+    `partition` override that. A segment outside such a folder is read as one of
+    `__consumer_offsets`, with an unknown partition. In a log directory `topic` or `topics`, and
+    `partition`, are filters; by default all three coordinator topics are read.
 
     Raises `LogError` if there are no segments, or if they are of another topic.
     """
@@ -125,11 +124,11 @@ def find_partitions(
         wanted = [topic] if topic is not None else list(topics or RECORD_TYPES)
         return _in_log_directory(path, wanted, partition)
     if path.exists():
-        # A pipe, mostly: a log is read at any place and more than once.
-        raise LogError(f"{path}: is neither a file nor a folder; write what it gives to a file, and read that")
+        # Mostly a pipe. A log is read at any position and more than once.
+        raise LogError(f"{path}: is neither a file nor a folder; write its content to a file, and read that")
     if path.is_symlink():
-        raise LogError(f"{path}: is a link to {path.readlink()}, which is not there")
-    raise LogError(f"{path}: there is no such file or folder")
+        raise LogError(f"{path}: is a link to {path.readlink()}, which does not exist")
+    raise LogError(f"{path}: no such file or folder")
 
 
 def _check_topics(topics: Collection[str]) -> None:
@@ -139,18 +138,18 @@ def _check_topics(topics: Collection[str]) -> None:
 
 
 def partition_of(folder: PurePath) -> tuple[str, int] | None:
-    """Topic and number by a folder's name, if that is a partition's."""
+    """Return topic and number from the name of a partition's folder; `None` for other names."""
     match = _PARTITION_FOLDER.fullmatch(folder.name)
     return (match["topic"], int(match["partition"])) if match else None
 
 
 def segment_path(folder: Path, base_offset: int) -> Path:
-    """The file of the segment that begins at this offset."""
+    """Return the file of the segment that begins at this offset."""
     return folder / f"{base_offset:020}.log"
 
 
 def segments_in(folder: Path) -> list[Path]:
-    """The segments in a folder, oldest first."""
+    """Return the segments in a folder, oldest first."""
     found = [file for file in folder.iterdir() if _SEGMENT_FILE.fullmatch(file.name) and file.is_file()]
     return sorted(found, key=lambda file: int(file.stem))
 
@@ -165,7 +164,10 @@ def _sized(files: Iterable[Path]) -> tuple[Segment, ...]:
 
 
 def _one_partition(folder: Path, segments: list[Path], topic: str | None, partition: int | None) -> PartitionFiles:
-    """Segments that lie in `folder`, whose name counts if it is of the topic that is wanted, or of any if `topic` overrides it."""
+    """Return the partition of segments in `folder`.
+
+    The folder's name counts if it is that of a coordinator topic, or if `topic` overrides it.
+    """
     name, number = partition_of(folder) or (None, None)
     if topic is None and name not in RECORD_TYPES:
         name, number = CONSUMER_OFFSETS, None
@@ -175,7 +177,10 @@ def _one_partition(folder: Path, segments: list[Path], topic: str | None, partit
 
 
 def _check_folder(path: Path, topic: str | None) -> None:
-    """Refuse the partition of another topic, if the folder is surely one: elsewhere a name such as backup-2024 means nothing."""
+    """Reject a broker's folder of another topic.
+
+    Elsewhere a name such as backup-2024 means nothing.
+    """
     absolute = path.absolute()
     named = partition_of(absolute)
     if topic is None and named and named[0] not in RECORD_TYPES and _looks_like_a_broker(absolute.parent):
@@ -189,8 +194,8 @@ def _in_log_directory(path: Path, topics: Collection[str], partition: int | None
     folders = [(name, folder) for folder in path.iterdir() if (name := partition_of(folder)) and folder.is_dir()]
     found = sorted((name, folder) for name, folder in folders if name[0] in topics and partition in (None, name[1]))
     if not found:
-        there = sorted(folder.name for folder in path.iterdir())
-        listed = f"it has {', '.join(there[:5])}{' …' if len(there) > 5 else ''}" if there else "it is empty"
+        names = sorted(folder.name for folder in path.iterdir())
+        listed = f"it has {', '.join(names[:5])}{' …' if len(names) > 5 else ''}" if names else "it is empty"
         folder = f"{next(iter(topics))}-{0 if partition is None else partition}"
         raise LogError(
             f"{path}: no segments; expected 00000000000000000000.log or the like, "
@@ -200,7 +205,7 @@ def _in_log_directory(path: Path, topics: Collection[str], partition: int | None
 
 
 def _in_folder(topic: str, number: int, folder: Path) -> PartitionFiles:
-    """One partition of several: a folder that cannot be read is a problem, so that the others are."""
+    """Return one partition of several; an unreadable folder is a problem, not an error."""
     try:
         return PartitionFiles(topic, number, _sized(segments_in(folder)))
     except OSError as error:
@@ -210,5 +215,5 @@ def _in_folder(topic: str, number: int, folder: Path) -> PartitionFiles:
 
 
 def _looks_like_a_broker(folder: Path) -> bool:
-    """Whether this is a broker's log directory, where every folder's name says the topic."""
+    """Whether this is a broker's log directory, where every folder is named for a partition."""
     return (folder / "meta.properties").is_file()

@@ -1,6 +1,6 @@
-"""What reading a log yields: entries, and problems where the bytes are not entries.
+"""The values of a log: entries, and problems for bytes that are not entries.
 
-Plain facts; knows nothing about files or sockets.
+Knows nothing about files or sockets.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One record of a log, with what its batch says about it.
+    """One record of a log, with the fields of its batch.
 
-    `timestamp_ms` is milliseconds since 1970, -1 without one. `partition` is `None` if the file's
-    place does not tell it. `producer_id`, `producer_epoch` and `sequence` are -1 for records
-    without a producer id; they and `transactional` are `None` where a consumer's client hides them
+    `timestamp_ms` is milliseconds since 1970, -1 without one. `partition` is `None` if the path of
+    the file does not contain it. `producer_id`, `producer_epoch` and `sequence` are -1 for records
+    without a producer id. They and `transactional` are `None` if the consumer's client hides them
     (`read_live`).
     """
 
@@ -44,11 +44,11 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogProblem:
-    """Bytes of a segment that are not records: in which file, where, why, and the numbers.
+    """Bytes of a segment that are not records: the file, the position and the reason.
 
     `position` is the byte at which the batch begins, `size_bytes` what the problem covers,
-    `base_offset` the first offset of the batch if its header could be read. `rest_lost` says that
-    no whole batch was found behind it, though it was looked for.
+    `base_offset` the first offset of the batch if its header could be read. `rest_lost` says that a
+    search found no whole batch after the problem.
     """
 
     path: Path
@@ -67,23 +67,23 @@ class LogProblem:
 
 
 _HARMLESS = (ProblemReason.TORN_TAIL, ProblemReason.OFFSET_ORDER)
-"""A torn tail is normal in a log that a broker is writing, and offsets out of order lose nothing."""
+"""A torn tail is normal while a broker is writing, and offsets out of order lose no records."""
 
 _FINAL = (ProblemReason.UNREADABLE, ProblemReason.NOT_A_LOG, ProblemReason.CUT_OFF)
-"""What cannot be skipped: there is nothing to go on with."""
+"""Problems after which reading cannot continue."""
 
 
 def is_damage(problem: LogProblem, *, skip_corrupt: bool = False) -> bool:
-    """Whether records were lost to it; with `skip_corrupt`, other than those that were meant to be skipped."""
+    """Whether records were lost. With `skip_corrupt`, batches that were skipped do not count."""
     if skip_corrupt:
         return problem.rest_lost or problem.reason in _FINAL
     return problem.reason not in _HARMLESS
 
 
 class LogError(QuorateError, ValueError):
-    """A log cannot be read, or not as strictly as asked.
+    """A log cannot be read, or has a problem in strict mode.
 
-    `problem` has the facts if they are about bytes of a segment.
+    `problem` is set if bytes of a segment are the cause.
     """
 
     def __init__(self, message: str, problem: LogProblem | None = None) -> None:
@@ -92,7 +92,7 @@ class LogError(QuorateError, ValueError):
 
 
 def check_isolation_level(isolation_level: str, error: type[Exception] = LogError) -> bool:
-    """Whether it is "read_committed". Raises `error` if it is neither of the two that Kafka has."""
+    """Return whether the level is "read_committed". Raises `error` if Kafka has no such level."""
     if isolation_level not in ("read_uncommitted", "read_committed"):
         raise error(f"isolation level {isolation_level!r} is not known; use read_uncommitted or read_committed")
     return isolation_level == "read_committed"

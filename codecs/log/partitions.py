@@ -1,4 +1,4 @@
-"""The logs under several paths, as one sequence of entries: which partitions there are, chosen by topic and number, and how far reading is."""
+"""Read the logs under several paths as one sequence of entries, filtered by topic and partition."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -14,19 +14,18 @@ from quorate.codecs.messages import RECORD_TYPES
 __all__ = ["BATCH_OVERHEAD_BYTES", "LogPartitions"]
 
 BATCH_OVERHEAD_BYTES = 70
-"""Roughly what a record takes in a log besides its key and value, in a batch of its own."""
+"""Approximate size of a record in a batch of its own, without key and value."""
 
 PROGRESS_EVERY = 500
-"""Records between two reports."""
+"""Records between two progress reports."""
 
 
 class LogPartitions:
     """The partitions under some paths, found before anything is read.
 
-    Raises `InputError` if there is nothing to read.
-
-    `topics` and `partitions` choose among partitions whose folder tells what they are; to a file
-    that does not tell, a single one is told by them.
+    `topics` and `partitions` filter partitions whose folder's name is that of a partition. For a
+    file elsewhere, a single one of each is used as its topic or partition. Raises `InputError` if
+    there is nothing to read.
     """
 
     def __init__(self, paths: Sequence[str], *, topics: Collection[str] = (), partitions: Collection[int] = ()) -> None:
@@ -38,7 +37,7 @@ class LogPartitions:
 
     @property
     def partitions(self) -> list[PartitionFiles]:
-        """What was found, in the order in which it is read."""
+        """The partitions in the order in which they are read."""
         return [files for _, files in self._partitions]
 
     def entries(
@@ -50,11 +49,11 @@ class LogPartitions:
         skip_corrupt: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[LogEntry | LogProblem]:
-        """All entries, partition by partition.
+        """Yield all entries, partition by partition.
 
-        `progress` is told how many bytes of the files are behind, roughly.
+        `progress` is called with the approximate number of bytes read so far.
         """
-        behind = 0
+        bytes_read = 0
         for path, files in self._partitions:
             if not files.segments:
                 yield from files.problems
@@ -71,9 +70,9 @@ class LogPartitions:
             if progress is None:
                 yield from entries
                 continue
-            yield from _reporting(entries, behind, behind + _size(files), progress)
-            behind += _size(files)
-            progress(behind)
+            yield from _with_progress(entries, bytes_read, bytes_read + _size(files), progress)
+            bytes_read += _size(files)
+            progress(bytes_read)
 
 
 def _partitions(path: str, topics: Collection[str], partitions: Collection[int]) -> list[PartitionFiles]:
@@ -81,33 +80,33 @@ def _partitions(path: str, topics: Collection[str], partitions: Collection[int])
         raise InputError("a SOURCE is empty", "give a segment file, a log directory, or . for the current folder")
     only = next(iter(topics)) if len(topics) == 1 else None
     try:
-        if _tells_its_topic(path):
+        if _is_partition_path(path):
             found = find_partitions(path)
         else:
             found = find_partitions(path, topic=only, topics=topics or None)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     if partitions:
-        found = [_told(files, partitions) for files in found]
+        found = [_with_partition(files, partitions) for files in found]
     chosen = [files for files in found if (files.segments or files.problems) and _is_one_of(files, topics, partitions)]
     if not chosen:
-        asked = [*topics] + [f"partition {number}" for number in partitions]
-        there = ", ".join(_name(files) for files in found[:10])
-        raise InputError(f"{path}: has no segments of {', '.join(asked) or 'a coordinator topic'}", f"there is {there}")
+        wanted = [*topics] + [f"partition {number}" for number in partitions]
+        names = ", ".join(_name(files) for files in found[:10])
+        raise InputError(f"{path}: has no segments of {', '.join(wanted) or 'a coordinator topic'}", f"it has {names}")
     return chosen
 
 
 def _refuse_repeated(sources: Sequence[tuple[str, Sequence[PartitionFiles]]]) -> None:
-    """Nothing is to be counted twice, however its path is written. Raises `InputError`."""
+    """Reject a segment that is given twice, by any path. Raises `InputError`."""
     seen: dict[Path, str] = {}
     for path, found in sources:
         segments = {segment.path.resolve() for files in found for segment in files.segments}
         for segment in sorted(segments & seen.keys()):
-            raise InputError(f"{segment}: is part of {seen[segment]}, and again of {path}", "give it once")
+            raise InputError(f"{segment}: is part of both {seen[segment]} and {path}", "give it once")
         seen |= dict.fromkeys(segments, path)
 
 
-def _tells_its_topic(path: str) -> bool:
+def _is_partition_path(path: str) -> bool:
     """Whether this is the folder of a coordinator topic's partition, or a file in one."""
     place = Path(path).absolute()
     named = re.fullmatch(r"(.+)-\d+", place.parent.name if place.is_file() else place.name)
@@ -123,7 +122,7 @@ def _name(files: PartitionFiles) -> str:
     return f"{files.topic}-{number}" if files.segments else f"{files.topic}-{number} without segments"
 
 
-def _told(files: PartitionFiles, partitions: Collection[int]) -> PartitionFiles:
+def _with_partition(files: PartitionFiles, partitions: Collection[int]) -> PartitionFiles:
     return (
         replace(files, partition=next(iter(partitions))) if files.partition is None and len(partitions) == 1 else files
     )
@@ -133,16 +132,16 @@ def _size(files: PartitionFiles) -> int:
     return sum(segment.size_bytes for segment in files.segments)
 
 
-def _reporting(
+def _with_progress(
     entries: Iterable[LogEntry | LogProblem], start: int, end: int, progress: Callable[[int], None]
 ) -> Iterator[LogEntry | LogProblem]:
-    """The same entries. Where their bytes lie is not known from here, but how many they are."""
-    behind = start
+    """Yield the same entries; progress is estimated from their sizes."""
+    bytes_read = start
     for count, entry in enumerate(entries, 1):
         yield entry
         if isinstance(entry, LogEntry):
-            behind += BATCH_OVERHEAD_BYTES + len(entry.key_bytes or b"") + len(entry.value_bytes or b"")
+            bytes_read += BATCH_OVERHEAD_BYTES + len(entry.key_bytes or b"") + len(entry.value_bytes or b"")
         else:
-            behind += entry.size_bytes
+            bytes_read += entry.size_bytes
         if count % PROGRESS_EVERY == 0:
-            progress(min(behind, end))
+            progress(min(bytes_read, end))

@@ -1,9 +1,7 @@
-"""`read_raw`: log segments as places of keys and values, in the order of the log, with the markers of transactions where they stand.
+"""`read_raw`: log segments as positions of keys and values, with transaction markers, not decoded.
 
-Nothing is decoded.
-
-For whoever needs of most records only their keys, and of few their values, such as a coordinator
-that loads committed offsets.
+For callers that need the keys of most records and few values, such as a coordinator that loads
+committed offsets.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +17,7 @@ from quorate.codecs.columnar.frame import Bools, Ints
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.log.block_reader import BLOCK_BYTES
 from quorate.codecs.log.blocks import Batches, Records, some_records_of
-from quorate.codecs.log.columns import FoundRecords, PartitionColumns, one_ahead
+from quorate.codecs.log.columns import FoundRecords, PartitionColumns, prefetch
 from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS
@@ -27,9 +25,7 @@ from quorate.codecs.message import CONSUMER_OFFSETS
 __all__ = ["Markers", "RawBlock", "read_raw"]
 
 RAW_BLOCK_BYTES = BLOCK_BYTES // 2
-"""Arrays of as many records stay in the processor's cache from step to step; fewer would cost more
-calls.
-"""
+"""Arrays of this size stay in the processor's cache between steps; smaller ones need more calls."""
 
 
 def _no_ints() -> Ints:
@@ -38,7 +34,10 @@ def _no_ints() -> Ints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markers:
-    """Ends of transactions: before which row of the block each stands (0 to the number of rows, ascending), and whether it commits."""
+    """Transaction markers: the row before which each stands, ascending, and whether it commits.
+
+    Rows are those of the block; the number of rows stands for its end.
+    """
 
     row: Ints = field(default_factory=_no_ints)
     offset: Ints = field(default_factory=_no_ints)
@@ -63,7 +62,7 @@ class Markers:
 class RawBlock:
     """Records of one partition, one row each, and the markers among them.
 
-    `producer_id`: of the transaction that a record belongs to, -1 outside of one.
+    `producer_id` is that of the transaction of each record, -1 outside of one.
     """
 
     keys: Slots
@@ -81,7 +80,7 @@ class RawBlock:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all keys and values."""
+        """The size of all keys and values."""
         return sum(int((slots.end - slots.start).sum()) for slots in (self.keys, self.values))
 
     @classmethod
@@ -95,9 +94,10 @@ class RawBlock:
         producer_id: Any = None,
         markers: Markers | None = None,
     ) -> "RawBlock":
-        """From two binary Arrow arrays of equal length (null: a tombstone), with integers for the rest; by default -1 for each row.
+        """Create a block from two binary Arrow arrays of equal length; a null value is a tombstone.
 
-        Raises `ValueError` where lengths differ.
+        The other columns are integers, by default -1 in each row. Raises `ValueError` if lengths
+        differ.
         """
         facts = [
             np.full(len(keys), -1, np.int64) if given is None else np.asarray(given, np.int64)
@@ -115,7 +115,10 @@ class RawBlock:
         )
 
     def upto(self, *, offset: int | None = None, timestamp_ms: int | None = None) -> tuple["RawBlock", bool]:
-        """What stands before the first record or marker that is behind `offset`, or later than `timestamp_ms`; and whether there was one."""
+        """Return the part before the first record or marker after `offset` or `timestamp_ms`.
+
+        The second value says whether there was such a record or marker.
+        """
         row, marker = len(self), len(self.markers)
         for given, of_rows, of_markers in (
             (offset, self.offset, self.markers.offset),
@@ -149,9 +152,9 @@ def read_raw(
     max_batch_bytes: int = MAX_BATCH_BYTES,
     block_bytes: int = RAW_BLOCK_BYTES,
 ) -> Iterator[RawBlock]:
-    """The records of a partition, block by block; what is read, and what is damage, is as in `read_log`.
+    """Read the records of a partition block by block, with the rules of `read_log` for damage.
 
-    With `use_threads` a block is read ahead.
+    With `use_threads` the next block is read in advance.
     """
     reader = PartitionColumns(
         files,
@@ -162,11 +165,11 @@ def read_raw(
         block_bytes=block_bytes,
     )
     blocks = (replace(block, topic=files.topic, partition=files.partition) for block in _blocks(reader.found()))
-    return one_ahead(blocks) if use_threads else blocks
+    return prefetch(blocks) if use_threads else blocks
 
 
 def _blocks(found: Iterable[FoundRecords]) -> Iterator[RawBlock]:
-    """With the markers in their places: they come before all other records of their block of the file."""
+    """Yield blocks with their markers; in `found` the markers of a file block come first."""
     waiting: Batches | None = None
     for part in found:
         if part.records is None or part.data is None:
@@ -209,7 +212,7 @@ def _block(part: FoundRecords, control: Batches | None) -> RawBlock:
 
 
 def _markers(control: Batches, starts: Ints, batch: Ints) -> Markers:
-    """The markers in these control batches, among records of batches that begin at `starts`."""
+    """Return the markers of control batches, among records of batches that begin at `starts`."""
     found: list[tuple[int, int, int, int, bool]] = []
     while len(control):
         records, _, used = some_records_of(control, MAX_BATCH_BYTES)
@@ -217,7 +220,7 @@ def _markers(control: Batches, starts: Ints, batch: Ints) -> Markers:
         rows = np.searchsorted(starts[batch], control.start)
         for place, of in enumerate(records.batch.tolist()):
             marker = control_record(records.keys.bytes_at(place), records.values.bytes_at(place)).commits
-            if marker is not None:  # leaders leave other control records, too
+            if marker is not None:  # leaders also write other control records
                 at = int(records.offset[place]), int(records.timestamp[place])
                 found.append((int(rows[of]), *at, int(producers[of]), marker))
         control = control.select(np.arange(used, len(control)))
@@ -228,6 +231,6 @@ def _markers(control: Batches, starts: Ints, batch: Ints) -> Markers:
 
 
 def _first(which: Bools) -> int:
-    """Where the first of them is; behind the end if there is none."""
+    """Return the index of the first true element, or the length if there is none."""
     place = int(which.argmax()) if len(which) else 0
     return place if len(which) and which[place] else len(which)

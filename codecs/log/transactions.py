@@ -1,8 +1,8 @@
-"""How the transactions of a partition ended (KIP-98), from its batches: the one place with that rule.
+"""The outcome of the transactions of a partition (KIP-98), from its batches.
 
 A broker reports to a consumer which transactions were aborted and how far it may read. In a log
-file the markers say the same. The index is fed by `scan` (batch by batch), `blocks.index_block` (a
-block of batches at once) and compaction.
+file the markers have the same information. The index is filled by `scan` (batch by batch),
+`block_reader.index_block` (a block of batches at once) and compaction.
 """
 
 from bisect import bisect_right
@@ -36,15 +36,15 @@ class Transactions:
     """The outcome of every transaction in a partition.
 
     `aborted` has, by producer id, the offsets of the first record and of the marker of each aborted
-    transaction, in order. `last_stable_offset` is where the first transaction begins that has no
-    marker yet, `None` if there is no such.
+    transaction, in order. `last_stable_offset` is the first offset of the first transaction without
+    a marker, `None` if there is none.
     """
 
     aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     last_stable_offset: int | None = None
 
     def is_aborted(self, producer_id: int, offset: int) -> bool:
-        """Whether a transactional batch of this producer at this offset belongs to an aborted transaction."""
+        """Whether a transactional batch at this offset belongs to an aborted transaction."""
         spans = self.aborted.get(producer_id)
         if not spans:
             return False
@@ -55,9 +55,9 @@ class Transactions:
 class TransactionIndex:
     """The transactions of a partition, from its transactional batches in the order of the log.
 
-    A producer's first batch with records opens a transaction, the next COMMIT or ABORT marker ends
-    it. A batch that compaction emptied opens none: its marker may be gone already. A marker that
-    cannot be read ends none, so the transaction stays open.
+    A producer's first batch with records opens a transaction; the next COMMIT or ABORT marker ends
+    it. A batch that compaction emptied opens none, because its marker may be removed already. An
+    unreadable marker ends none, so the transaction stays open.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class TransactionIndex:
         self.add_marker(header.producer_id, header.base_offset, outcome)
 
     def settled(self) -> Transactions:
-        """Return what is known so far."""
+        """Return the outcomes so far."""
         return Transactions(dict(self._aborted), min(self._open.values(), default=None))
 
 
@@ -114,14 +114,14 @@ def scan(frames: Iterable[Frame | BatchProblem], max_batch_bytes: int = MAX_BATC
 
 
 def commits(buffer: bytes, start: int, end: int, compression: str, count: int, limit_bytes: int) -> bool | None:
-    """Whether a control batch ends its transaction by a commit (else an abort), by its first record.
+    """Whether a control batch commits its transaction (else aborts it), by its first record.
 
-    `None` if it is no marker, or cannot be read.
+    `None` if it is not a marker, or cannot be read.
     """
     try:
         body, first, last = payload(buffer, start, end, compression, count, limit_bytes)
         for _, _, key, value, _ in records(body, first, last, count):
             return control_record(key, value).commits
     except (BadRecordsError, DecompressionError, TooLargeError):
-        return None  # the main pass reports it
+        return None  # reported when the records are read
     return None

@@ -330,10 +330,10 @@ def test_offsets_inside_wrappers(data, offsets):
         (wrapper(1, 2, b""), "without records"),
         (wrapper(1, 2, None), "null value"),
         (wrapper(0, 2, inner(1, 0)), "has magic 1, not 0"),
-        (wrapper(1, 2, wrapper(1, 2, inner(1, 0))), "is compressed itself"),
-        (wrapper(1, 2, inner(1, 0)[:-1]), "says 24 bytes"),
+        (wrapper(1, 2, wrapper(1, 2, inner(1, 0))), "is itself compressed"),
+        (wrapper(1, 2, inner(1, 0)[:-1]), "has invalid length 24"),
         (wrapper(1, 2, inner(1, 0)[:20]), "is cut off"),
-        (wrapper(1, 2, inner(1, 0)[:-1] + b"\x00"), "does not have its CRC"),
+        (wrapper(1, 2, inner(1, 0)[:-1] + b"\x00"), "does not match its CRC"),
     ],
 )
 def test_wrappers_that_break_the_format(data, message):
@@ -364,9 +364,9 @@ def flipped(data: bytes, position: int, mask: int = 0x01) -> bytes:
             "base offset of the batch is -9,223,372,036,854,775,798",
             True,
         ),
-        (struct.pack(">qiib", 0, 20, 0, 2) + bytes(15), ProblemReason.BAD_LENGTH, "magic 2 needs 61", True),
-        (struct.pack(">qii", 0, 13, 0), ProblemReason.BAD_LENGTH, "is 13, at least 14 is possible", False),
-        (struct.pack(">qii", 0, -5, 0), ProblemReason.BAD_LENGTH, "is -5, at least 14 is possible", False),
+        (struct.pack(">qiib", 0, 20, 0, 2) + bytes(15), ProblemReason.BAD_LENGTH, "magic 2 has at least 61", True),
+        (struct.pack(">qii", 0, 13, 0), ProblemReason.BAD_LENGTH, "has length 13; the minimum is 14", False),
+        (struct.pack(">qii", 0, -5, 0), ProblemReason.BAD_LENGTH, "has length -5; the minimum is 14", False),
         (bytes(50), ProblemReason.BAD_LENGTH, "zero, but more data follows", False),
     ],
 )
@@ -413,7 +413,7 @@ def test_records_before_the_damage_are_given():
     *records, problem = batch.records()
     assert records == RECORDS[:2]
     assert problem.reason is ProblemReason.BAD_RECORDS
-    assert problem_in(repacked(WHOLE, body, count=-1)).detail.endswith("counts -1 records")
+    assert problem_in(repacked(WHOLE, body, count=-1)).detail.endswith("has record count -1")
     *records, problem = only(repacked(WHOLE, body + b"\x00")).records()
     assert records == RECORDS
     assert "1 bytes are left" in problem.detail

@@ -224,7 +224,7 @@ def test_a_torn_tail_at_the_end_of_a_partition(write):
         position=len(whole),
         size_bytes=100,
         reason=ProblemReason.TORN_TAIL,
-        detail=f"100 bytes are left at the end of the file; the batch has {len(batch(1, 2, 3))} bytes by its header",
+        detail=f"100 bytes are left at the end of the file; the header says the batch has {len(batch(1, 2, 3))} bytes",
         base_offset=None,
     )
     assert str(problem) == f"{folder / SEGMENT}, position {len(whole)}: {problem.detail}"

@@ -46,7 +46,7 @@ def test_a_length_over_the_limit_is_no_torn_tail_though_the_file_ends_before_it(
     assert offsets == [0]
     assert problem.reason is ProblemReason.TOO_LARGE
     assert problem.detail == (
-        f"the batch has 500,000,012 bytes by its header, 134,217,728 are allowed and only {len(batch(1))} are left in the file"
+        f"the header says the batch has 500,000,012 bytes; the limit is 134,217,728, and only {len(batch(1))} are left in the file"
     )
 
 
@@ -86,7 +86,7 @@ def test_another_file_is_called_so(read, kind):
     offsets, (problem,) = read(OTHERS[kind])
     assert (offsets, problem.reason, problem.position) == ([], ProblemReason.NOT_A_LOG, 0)
     assert problem.detail.startswith("this is not a log segment, or its beginning is damaged")
-    assert ("it is gzip, unpack it first" in problem.detail) == (kind == "gzip")
+    assert ("it is gzip-compressed, decompress it first" in problem.detail) == (kind == "gzip")
     _, problems = read(OTHERS[kind], skip_corrupt=True)
     assert problems[0].reason is ProblemReason.NOT_A_LOG
 

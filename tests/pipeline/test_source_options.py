@@ -145,7 +145,7 @@ def test_paths_are_files_folders_log_directories_and_patterns(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("path", "error", "said"),
     [
-        ("nowhere", LogError, "nowhere: there is no such file or folder"),
+        ("nowhere", LogError, "nowhere: no such file or folder"),
         ("no*", LogError, "no file or folder has such a name"),
         ("*.index", LogError, "none of the 1 files is a segment"),
         (
@@ -229,4 +229,4 @@ def test_spark_leaves_tracebacks_out_where_it_is_told_to(spark: SparkSession, tm
     finally:
         spark.conf.unset(setting)
     (told,) = [line for line in str(error.value).splitlines() if "SQLSTATE" not in line]
-    assert told.endswith(f"LogError: {tmp_path}/nowhere: there is no such file or folder")
+    assert told.endswith(f"LogError: {tmp_path}/nowhere: no such file or folder")

@@ -39,7 +39,7 @@ def test_a_source_given_twice_is_an_error(quorate, upgrade, again):
     ended = quorate("decode", upgrade, upgrade / again)
     assert (ended.status, ended.out) == (1, "")
     first, second = ended.err.splitlines()
-    assert f"is part of {upgrade}, and again of {upgrade / again}" in first
+    assert f"is part of both {upgrade} and {upgrade / again}" in first
     assert second == "       give it once"
 
 
@@ -122,7 +122,7 @@ def test_records_before_a_bad_line_are_shown(quorate):
     ("arguments", "complaint", "remedy"),
     [
         ([], "nothing to read", "--help"),
-        (["no/such/place"], "no/such/place: there is no such file or folder", ""),
+        (["no/such/place"], "no/such/place: no such file or folder", ""),
         (["-b", "localhost:1", "x"], "give either -b or a SOURCE", "--help"),
         (["x", "-"], "- cannot be read together with other sources", "--help"),
         (["x", "--follow"], "--follow needs a live cluster", "--help"),
@@ -161,11 +161,11 @@ def test_pipes_and_broken_links_are_errors(quorate, tmp_path):
     assert (pipe.status, pipe.out) == (1, "")
     assert (
         pipe.err
-        == f"error: {tmp_path}/pipe: is neither a file nor a folder; write what it gives to a file, and read that\n"
+        == f"error: {tmp_path}/pipe: is neither a file nor a folder; write its content to a file, and read that\n"
     )
     (tmp_path / "link.log").symlink_to("gone.log")
     link = quorate("decode", tmp_path / "link.log")
-    assert (link.status, link.err) == (1, f"error: {tmp_path}/link.log: is a link to gone.log, which is not there\n")
+    assert (link.status, link.err) == (1, f"error: {tmp_path}/link.log: is a link to gone.log, which does not exist\n")
 
 
 def test_empty_segments_print_a_note(quorate, tmp_path, upgrade):
