@@ -1,6 +1,5 @@
-"""Records as columns.
+"""Decode records as columns.
 
-`quorate.codecs` has the public names; what gives Arrow tables needs `pip install quorate[arrow]`.
-
-Nothing is imported here: the broker reads records with the modules that need NumPy only.
+`quorate.codecs` has the public names. Arrow tables require `pip install quorate[arrow]`. Nothing is
+imported here: the embedded broker uses the modules that require only NumPy.
 """

@@ -1,4 +1,4 @@
-"""Columns to Arrow arrays: here, and only here, bytes are copied out of the buffer."""
+"""Convert columns to Arrow arrays. Only this module copies bytes out of the buffer."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ def _nulls(valid: Bools | None) -> int:
 
 
 def to_arrow(column: Column, kind: pa.DataType, data: Array) -> pa.Array:
-    """The column as an Arrow array of type `kind`.
+    """Return the column as an Arrow array of type `kind`.
 
-    `data` is the buffer that its slices point into.
+    `data` is the buffer that its slices refer to.
     """
     match column:
         case Fixed(values, valid):
@@ -45,7 +45,7 @@ def to_arrow(column: Column, kind: pa.DataType, data: Array) -> pa.Array:
 
 
 def _binary(column: Slices, data: Array) -> pa.Array:
-    """A binary array with copies of the slices."""
+    """Return a binary array with copies of the slices."""
     count = len(column.start)
     if not count or not column.length.any():
         offsets = np.zeros(count + 1, dtype=np.int32)
@@ -64,15 +64,14 @@ def _binary(column: Slices, data: Array) -> pa.Array:
 
 
 def _gathered(column: Slices, data: Array, count: int) -> pa.Array:
-    # Arrow's own copying is the fastest there is for slices of any length. It is given an array in
-    # which every second element is a slice that we want, and told to take those; the elements
-    # between them are never looked at, nor are their lengths.
+    # Arrow's `take` is the fastest copy for slices of any length. Every second element of the array
+    # passed to it is a slice to copy. The elements between them, and their lengths, are never read.
     wide = len(data) > 0x7FFFFFFF
     ends = np.empty(2 * count + 2, dtype=np.int64 if wide else np.int32)
     start = column.start
     length = column.length
     outside = start + length > len(data)
-    if bool(outside.any()):  # of a message that is looked at closely; nothing is taken from here
+    if bool(outside.any()):  # in a message that is decoded again on its own; these values are not used
         start = np.where(outside, 0, start)
         length = np.where(outside, 0, length)
     ends[0] = 0
@@ -88,7 +87,7 @@ def _gathered(column: Slices, data: Array, count: int) -> pa.Array:
 
 
 def _text(column: Slices, data: Array) -> pa.Array:
-    """A string array. Bytes that are not UTF-8 become U+FFFD, as in Java."""
+    """Return a string array. Bytes that are not UTF-8 become U+FFFD, as in Java."""
     array = _binary(column, data)
     validity, offsets, content = array.buffers()
     if content is None or not (np.frombuffer(content, np.uint8) & 0x80).any():
@@ -105,9 +104,9 @@ def _text(column: Slices, data: Array) -> pa.Array:
 
 
 def positions_of(array: pa.Array) -> tuple[Array, Ints, Ints]:
-    """The bytes of a binary array, and where each element starts and ends in them.
+    """Return the bytes of a binary array, and the start and end of each element in them.
 
-    Nulls have some start and end, too.
+    Nulls also have a start and an end.
     """
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     offsets = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32, count=len(array) + 1 + array.offset)[

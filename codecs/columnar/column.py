@@ -1,4 +1,4 @@
-"""Columns before Arrow: values of fixed width as numpy arrays, text and bytes as places in the buffer, lists as counts and their elements in a row."""
+"""Columns before conversion to Arrow: numpy arrays, slices of the buffer, lists and structs."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ __all__ = ["Column", "Fixed", "Lists", "Slices", "Structs", "default_column", "e
 
 @dataclass(slots=True)
 class Fixed:
-    """Values of fixed width; `valid` is `None` if none is null."""
+    """Values of fixed width; `valid` is `None` without nulls."""
 
     values: Array
     valid: Bools | None = None
@@ -35,7 +35,7 @@ class Slices:
 
 @dataclass(slots=True)
 class Lists:
-    """Lists with `counts` elements each; `child` has the elements of all lists in a row."""
+    """Lists with `counts` elements each; `child` has the elements of all lists."""
 
     counts: Ints
     child: "Column"
@@ -55,7 +55,7 @@ Column: TypeAlias = Fixed | Slices | Lists | Structs
 
 
 def default_column(wire: WireType, default: Any, count: int) -> Column:
-    """A field with its default in every place."""
+    """Return a column of `count` defaults of a field."""
     absent = np.zeros(count, dtype=np.bool_) if default is None else None
     nothing = np.zeros(count, dtype=np.int64)
     match wire:
@@ -77,7 +77,7 @@ def default_column(wire: WireType, default: Any, count: int) -> Column:
 
 
 def expand(column: Column, places: Ints, count: int) -> Column:
-    """The column with its values at `places` of `count`, and null elsewhere."""
+    """Return a column of `count` values: those of `column` at `places`, and null elsewhere."""
     valid = np.zeros(count, dtype=np.bool_)
     valid[places] = True if column.valid is None else column.valid
     match column:
@@ -100,7 +100,7 @@ def expand(column: Column, places: Ints, count: int) -> Column:
 
 
 def with_default(column: Column, field: FieldSpec, present: Bools) -> Column:
-    """Put the field's default where it is not present (so far: null)."""
+    """Replace nulls by the field's default where the field is not present."""
     if field.default is None:
         return column
     valid = column.valid
@@ -123,8 +123,7 @@ def with_default(column: Column, field: FieldSpec, present: Bools) -> Column:
                     f.release,
                 )
                 fields[f.name] = with_default(fields[f.name], inner, present)
-    # Text, bytes, uuids and lists: what stands there, nothing, is the default of all that Kafka
-    # declares.
+    # Text, bytes, uuids and lists are empty there, which is the default of all of Kafka's fields.
     if bool(valid.all()):
         column.valid = None
     return column

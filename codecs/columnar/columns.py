@@ -3,9 +3,9 @@
     batches = decode_columns(table["key"], table["value"])
     batches["OffsetCommit"].to_pandas()
 
-Rows are sorted by record type and value version, and each such set is decoded field by field. What
-the columns cannot settle (damage, bytes left over, an unknown version, text that is not UTF-8 in a
-place where it matters) is decoded record by record, by the same code as `decode_record`: one truth.
+Rows are grouped by record type and value version, and each group is decoded field by field. Other
+rows (damage, trailing bytes, an unknown version, some text that is not UTF-8) are decoded one by
+one with `decode_record`.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from quorate.codecs.columnar.assemble import to_arrow
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.columnar.rows import columns_of, problem_row
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
-from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, moved_together, read_slots, values_in
+from quorate.codecs.columnar.slots import Slots, binary_array, gathered, int16_at, read_slots, values_in
 from quorate.codecs.columnar.values import decode_version, decode_versions, is_flat, joined
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.message import CONSUMER_OFFSETS, RecordType
@@ -30,55 +30,55 @@ from quorate.codecs.records import CoordinatorRecord, as_kafka_reads, decode_rec
 __all__ = ["decode_columns", "decode_slots", "distinct_keys"]
 
 SAMPLE = 1 << 15
-"""As many keys are looked at to find out whether keys repeat."""
+"""Number of keys that are checked for repetition."""
 
 JOINED_BYTES = 1 << 30
-"""Chunks are put together up to this size; Arrow's binary arrays hold less than 2 GiB."""
+"""Chunks are joined up to this size; Arrow's binary arrays hold less than 2 GiB."""
 
 _LARGEST_BYTES = 31 << 20
 
 
 @cache
 def _expect_large_arrays() -> None:
-    """Have glibc keep up to some 60 MB of freed memory for the next arrays of this process, from the first decoding on.
+    """Make glibc keep up to some 60 MB of freed memory for the next arrays of this process.
 
-    Else it hands memory of large arrays back to the system when they are freed, and the system
-    clears it page by page when it hands it out again: decoding 400,000 commits over and over takes
-    1.9 times as long (52 ms, not 28). Its threshold rises to the size of a large array that was
-    freed, so one is; no page of it is touched.
+    Otherwise it returns the memory of large arrays to the system, which clears it page by page on
+    the next allocation: decoding 400,000 commits repeatedly takes 1.9 times as long (52 ms, not
+    28). The threshold of glibc rises to the size of a freed array, so a large one is freed here; no
+    page of it is touched.
     """
     np.empty(_LARGEST_BYTES, dtype=np.uint8)
 
 
 class _Collector:
-    """Gathers what the pieces of one call yield: Arrow arrays per record type, and the rows that need a closer look."""
+    """Collects the results of one call: Arrow arrays per record type, and rows to decode singly."""
 
     def __init__(self, topic: str, dictionary: bool) -> None:
         self.topic = topic
         self.dictionary = dictionary
         self.pieces: dict[int, list[tuple[Ints, list[pa.Array]]]] = {}
         self.problems: list[dict[str, Any]] = []
-        # Of the part that is being decoded: its first row, rows to look at closely, and where the
-        # bytes begin that rows have left over.
+        # Of the current part: its first row, the rows to decode singly, and the start of trailing
+        # bytes per row.
         self.first = 0
-        self.closer: list[Ints] = []
-        self.leftover: dict[int, tuple[str, int]] = {}
+        self.doubtful: list[Ints] = []
+        self.trailing: dict[int, tuple[str, int]] = {}
 
     def add(self, type_id: int, rows: Ints, columns: list[pa.Array]) -> None:
-        """Columns behind `row` for some rows of the part."""
+        """Add the columns of some rows of the part, without `row`."""
         rows = rows + self.first
         self.pieces.setdefault(type_id, []).append((rows, [pa.array(rows), *columns]))
 
-    def left_over(self, rows: Ints, where: str, positions: Ints) -> None:
-        """Rows with bytes behind their key or value, and where these begin.
+    def add_trailing(self, rows: Ints, where: str, positions: Ints) -> None:
+        """Add rows with trailing bytes in their key or value, and where these begin.
 
-        What is said of the key counts.
+        Those of the key take precedence.
         """
         for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
-            self.leftover.setdefault(row, (where, position))
+            self.trailing.setdefault(row, (where, position))
 
     def batches(self) -> Iterator[tuple[RecordType, pa.RecordBatch]]:
-        """One batch per record type, its rows in their order."""
+        """Yield one batch per record type, with its rows in order."""
         for type_id in sorted(self.pieces):
             record_type = RECORD_TYPES[self.topic][type_id]
             schema = record_schema(record_type, dictionary=self.dictionary)
@@ -98,15 +98,17 @@ class _Collector:
 def decode_columns(
     keys: Any, values: Any, *, topic: str = CONSUMER_OFFSETS, dictionary: bool = False
 ) -> dict[str, pa.RecordBatch]:
-    """Decode records given as two Arrow arrays of equal length: `{"OffsetCommit": RecordBatch, …}`, only what occurs.
+    """Decode records in two Arrow arrays of equal length to one RecordBatch per record type.
 
-    `keys` and `values` are binary arrays (or chunked, large, dictionary ones, or columns of a
-    pandas table); a null value is a tombstone. The columns are those of `record_schema`; `row` is
-    the place in `keys`. `dictionary=True` leaves the keys' text dictionary-encoded (categories in
-    pandas), which is faster and smaller. What cannot be decoded is in the batch `"problems"` with
-    reason, position and bytes. A record with trailing bytes, or with damage that Kafka ignores, is
-    there and is decoded as well. Raises `ValueError` for arrays of different lengths, `KeyError`
-    for a topic without records.
+    The result is `{"OffsetCommit": RecordBatch, …}`, with the record types that occur. `keys` and
+    `values` are binary arrays (or chunked, large or dictionary ones, or columns of a pandas table);
+    a null value is a tombstone. The columns are those of `record_schema`; `row` is the index in
+    `keys`. With `dictionary=True` the text of keys stays dictionary-encoded (categories in pandas),
+    which is faster and smaller.
+
+    Records that cannot be decoded are in the batch `"problems"` with reason, position and bytes.
+    Those with trailing bytes, or damage that Kafka ignores, are in both batches. Raises
+    `ValueError` for arrays of different lengths, `KeyError` for a topic without records.
     """
     keys, values = (
         a if isinstance(a, pa.Array | pa.ChunkedArray) else pa.array(a, pa.binary()) for a in (keys, values)
@@ -122,7 +124,10 @@ def decode_columns(
 
 
 def _parts(keys: Any, values: Any) -> Iterator[tuple[int, int]]:
-    """Ranges of rows that can be put into one array each: all rows, or, where that would be too large for Arrow's offsets, those between borders of chunks."""
+    """Yield ranges of rows that fit into one array each.
+
+    This is all rows, or those between chunk borders if they are too large for Arrow's offsets.
+    """
     total = len(keys)
     if keys.nbytes < JOINED_BYTES and values.nbytes < JOINED_BYTES:
         borders = {total}
@@ -154,18 +159,18 @@ def decode_slots(
     dictionary: bool = False,
     keys_array: pa.Array | None = None,
 ) -> dict[str, pa.RecordBatch]:
-    """`decode_columns` for records that lie somewhere in a buffer."""
+    """Decode like `decode_columns`, for records at given positions in a buffer."""
     out = _Collector(topic, dictionary)
-    _decode_part(keys, moved_together(values), keys_array, out)
+    _decode_part(keys, gathered(values), keys_array, out)
     return _finished(out)
 
 
 def _decode_part(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _Collector) -> None:
-    out.closer, out.leftover = [], {}
+    out.doubtful, out.trailing = [], {}
     if len(keys):
         _decode_all(keys, values, keys_array, out)
-        _report_leftover(keys, values, out)
-        _look_closer(keys, values, out)
+        _report_trailing(keys, values, out)
+        _decode_doubtful(keys, values, out)
 
 
 def _finished(out: _Collector) -> dict[str, pa.RecordBatch]:
@@ -177,15 +182,15 @@ def _finished(out: _Collector) -> dict[str, pa.RecordBatch]:
 
 
 def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _Collector) -> None:
-    """Keys first, each different one once; then, type by type, the values."""
+    """Decode each distinct key once, then the values type by type."""
     distinct, code = distinct_keys(keys, keys_array)
     type_ids = int16_at(distinct)
     types = RECORD_TYPES[out.topic]
     present = values_in(type_ids)
     known = [type_id for type_id in present if type_id in types]
     if len(known) < len(present):  # `NO_INT16` among them: shorter than two bytes, or null
-        strange = ~np.isin(type_ids, known)
-        out.closer.append(np.flatnonzero(strange if code is None else strange[code]))
+        unknown = ~np.isin(type_ids, known)
+        out.doubtful.append(np.flatnonzero(unknown if code is None else unknown[code]))
     for type_id in known:
         which = None if len(present) == 1 else np.flatnonzero(type_ids == type_id)
         slots = distinct if which is None else distinct[which]
@@ -193,14 +198,14 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
         rows, entry = _rows_with(which, code, len(distinct), len(keys))
         if not bool(sound.all()):
             good = sound if entry is None else sound[entry]
-            out.closer.append(rows[~good])
+            out.doubtful.append(rows[~good])
             rows = rows[good]
             entry = np.flatnonzero(good) if entry is None else entry[good]
         longer = ends < slots.end
         if bool(longer.any()):
             of = np.arange(len(rows)) if entry is None else entry
             has = np.flatnonzero(longer[of])
-            out.left_over(rows[has], "key", (ends - slots.start)[of[has]])
+            out.add_trailing(rows[has], "key", (ends - slots.start)[of[has]])
         if len(rows):
             schema = message_schema(types[type_id].key)
             arrays = [to_arrow(columns.fields[field.name], field.type, distinct.data) for field in schema]
@@ -214,7 +219,10 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
 
 
 def _rows_with(which: Ints | None, code: Ints | None, distinct: int, count: int) -> tuple[Ints, Ints | None]:
-    """The rows whose key is one of `which` of the distinct keys, and the place in `which` for each; `None` if that is the row itself."""
+    """Return the rows with one of the distinct keys in `which`, and the index of each in `which`.
+
+    The indexes are `None` if they are those of the rows.
+    """
     if which is None:
         return np.arange(count, dtype=np.int64), code
     if code is None:
@@ -227,7 +235,7 @@ def _rows_with(which: Ints | None, code: Ints | None, distinct: int, count: int)
 
 
 class _Keys:
-    """Decoded keys, and which of them each row has; `None` if row i has key i."""
+    """Decoded keys, and the index of each row's key; `None` if row i has key i."""
 
     __slots__ = ("arrays", "dictionary", "entry")
 
@@ -237,7 +245,7 @@ class _Keys:
         self.dictionary = dictionary
 
     def at(self, places: Ints | None) -> list[pa.Array]:
-        """One array per key field, for some of the rows, or for all."""
+        """Return one array per key field, for some of the rows, or for all."""
         entry = self.entry if places is None else (places if self.entry is None else self.entry[places])
         return [self._column(array, entry) for array in self.arrays]
 
@@ -251,10 +259,11 @@ class _Keys:
 
 
 def distinct_keys(keys: Slots, array: pa.Array | None, *, try_first: bool = True) -> tuple[Slots, Ints | None]:
-    """The keys without repetition, and for each row which of them it has; all keys and `None` if repetition is too rare to be worth it.
+    """Return the distinct keys, and the index of each row's key.
 
-    In real logs few keys are written again and again. Finding that out costs a fifth of decoding
-    them; it is taken for granted without `try_first`.
+    If keys rarely repeat, all keys and `None` are returned. Real logs repeat few keys many times.
+    The check costs a fifth of decoding; without `try_first` it is skipped and keys are expected to
+    repeat.
     """
     _expect_large_arrays()
     if array is None:
@@ -269,7 +278,7 @@ def distinct_keys(keys: Slots, array: pa.Array | None, *, try_first: bool = True
 
 
 def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slots, out: _Collector) -> None:
-    """Decode the values of the rows of one record type, those of each version together."""
+    """Decode the values of the rows of one record type, grouped by version."""
     places: Ints | None = None
     null = values.null if values.null is not None and bool(values.null.any()) else None
     flat = is_flat(record_type.value)
@@ -294,25 +303,25 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
         elif version in record_type.versions:
             decoded = decode_version(record_type.value, version, slots)
         else:
-            out.closer.append(rows if here is None else rows[here])
+            out.doubtful.append(rows if here is None else rows[here])
             continue
         if decoded.good is not None:
             bad = np.ones(len(slots), dtype=np.bool_)
             bad[decoded.good] = False
-            out.closer.append((rows if here is None else rows[here])[bad])
+            out.doubtful.append((rows if here is None else rows[here])[bad])
             here, slots = _within(here, decoded.good), slots[decoded.good]
             if not len(decoded.good):
                 continue
         of = rows if here is None else rows[here]
         longer = decoded.ends < slots.end
         if bool(longer.any()):
-            out.left_over(of[longer], "value", (decoded.ends - slots.start)[longer])
+            out.add_trailing(of[longer], "value", (decoded.ends - slots.start)[longer])
         versions_here = pa.array(decoded.versions, mask=slots.null)
         _emit(record_type, keys.at(here), of, slots.null, versions_here, decoded.columns, decoded.unknown, out)
 
 
 def _within(outer: Ints | None, inner: Ints | None) -> Ints | None:
-    """Places among places; `None` stands for all."""
+    """Return `outer[inner]`; `None` means all."""
     if inner is None or outer is None:
         return outer if inner is None else inner
     return outer[inner]
@@ -328,19 +337,19 @@ def _emit(
     unknown: Array,
     out: _Collector,
 ) -> None:
-    """Hand on the columns of some rows, of which those that are `dead` are tombstones (`None`: none is)."""
+    """Add the columns of some rows; `dead` marks tombstones, `None` means none."""
     tombstone = pa.array(np.zeros(len(rows), dtype=np.bool_) if dead is None else dead)
     out.add(record_type.type_id, rows, [*keys, tombstone, versions, *values, pa.array(unknown)])
 
 
-# ---- rows that are not, or not only, what columns can settle
+# ---- rows that columns cannot decode, or not fully
 
 
-def _report_leftover(keys: Slots, values: Slots, out: _Collector) -> None:
-    """Say which rows have bytes left over, unless they are looked at closely anyway."""
-    closer = set(np.concatenate(out.closer).tolist()) if out.closer else set()
-    for row, (where, position) in out.leftover.items():
-        if row in closer:
+def _report_trailing(keys: Slots, values: Slots, out: _Collector) -> None:
+    """Report rows with trailing bytes, except those that are decoded singly."""
+    doubtful = set(np.concatenate(out.doubtful).tolist()) if out.doubtful else set()
+    for row, (where, position) in out.trailing.items():
+        if row in doubtful:
             continue
         key, value = keys.bytes_at(row), values.bytes_at(row)
         found = key if where == "key" else value
@@ -351,17 +360,21 @@ def _report_leftover(keys: Slots, values: Slots, out: _Collector) -> None:
         out.problems.append(problem_row(problem, type_id, row + out.first, key, value))
 
 
-def _look_closer(keys: Slots, values: Slots, out: _Collector) -> None:
-    """Decode doubtful rows one by one: into their type's columns if Kafka reads them, into problems if it does not, or ignores damage."""
-    understood: dict[int, list[tuple[int, CoordinatorRecord]]] = {}
-    for row in np.sort(np.concatenate(out.closer)).tolist() if out.closer else []:
+def _decode_doubtful(keys: Slots, values: Slots, out: _Collector) -> None:
+    """Decode doubtful rows one by one.
+
+    Rows that Kafka reads become columns of their type. All damaged rows become problems, also if
+    Kafka ignores the damage.
+    """
+    decoded: dict[int, list[tuple[int, CoordinatorRecord]]] = {}
+    for row in np.sort(np.concatenate(out.doubtful)).tolist() if out.doubtful else []:
         key, value = keys.bytes_at(row), values.bytes_at(row)
         record = decode_record(key, value, topic=out.topic)
         readable = as_kafka_reads(record)
         if readable is not None:
-            understood.setdefault(readable.type_id, []).append((row, readable))
+            decoded.setdefault(readable.type_id, []).append((row, readable))
         if record.problem is not None:
             out.problems.append(problem_row(record.problem, record.type_id, row + out.first, key, value))
-    for type_id, found in understood.items():
+    for type_id, found in decoded.items():
         columns = columns_of([record for _, record in found], dictionary=out.dictionary)
         out.add(type_id, np.array([row for row, _ in found]), columns)

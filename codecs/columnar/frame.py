@@ -1,15 +1,14 @@
-"""Reading the same field of many messages at once: positions in one buffer that move forward together.
+"""Read the same field of many messages at once, at positions that advance together.
 
-A `Frame` is a set of places in the buffer, one per message (or per element of a nested list).
-Fetching returns one numpy array for all places and moves them on. While the places are evenly
-spaced, which they are for as long as all lengths are equal, fetching is a strided view and costs
-next to nothing; otherwise it is one gather per run of fixed fields.
+A `Frame` is a set of positions in a buffer, one per message (or per element of a nested list).
+Fetching returns one numpy array for all positions and advances them. While they are evenly spaced,
+that is while all lengths are equal, fetching is a strided view and costs almost nothing. Otherwise
+it is one gather per run of fixed fields.
 
-Nothing here raises on data. A place that leaves the buffer, or meets something that only a closer
-look can judge, marks its message as `doubtful`; the caller has such messages looked at one by one.
-That a message ends exactly where it should is also the caller's to check, and proves that nothing
-inside it was read past its end: positions only grow. (That of a doubtful message may be anywhere;
-it has no room for elements any more.)
+Data never raises here. A position outside the buffer, or bytes that need the exact decoder, mark
+their message as `doubtful`; the caller decodes such messages one by one. The caller also checks
+that each message ends exactly where it should. Positions only grow, so this proves that nothing was
+read past its end. (The position of a doubtful message is arbitrary; no elements are read there.)
 """
 
 from collections.abc import Sequence
@@ -26,9 +25,9 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 def bounds(numbers: Ints) -> tuple[int, int]:
-    """The least and the greatest of at least one number.
+    """Return the least and the greatest of at least one number.
 
-    Costs nothing where `uniform` found them equal.
+    This is free if `uniform` found them equal.
     """
     if numbers.strides == (0,) and len(numbers):
         return int(numbers[0]), int(numbers[0])
@@ -36,14 +35,17 @@ def bounds(numbers: Ints) -> tuple[int, int]:
 
 
 def uniform(numbers: Array) -> Ints:
-    """The numbers as 64-bit integers; where all are equal, as one number that only looks like many."""
+    """Return the numbers as 64-bit integers; equal ones as a broadcast of one number."""
     if len(numbers) and bool((numbers == numbers[0]).all()):
         return np.broadcast_to(np.int64(numbers[0]), len(numbers))
     return numbers.astype(np.int64)
 
 
 class Buffer:
-    """The bytes that frames read, where each message ends, and what was found out about it: whether it is `doubtful`, how many unknown tags it has."""
+    """The bytes that frames read, with the end of each message.
+
+    Frames set whether a message is `doubtful`, and its number of unknown tags.
+    """
 
     def __init__(self, data: npt.NDArray[np.uint8], ends: Ints) -> None:
         self.data = data
@@ -54,7 +56,7 @@ class Buffer:
         self._windows: dict[int, Array] = {}
 
     def window(self, width: int) -> Array:
-        """All byte strings of this width in the buffer, overlapping, as one array."""
+        """Return all overlapping byte strings of this width in the buffer as one array."""
         found = self._windows.get(width)
         if found is None:
             found = np.lib.stride_tricks.as_strided(
@@ -68,11 +70,10 @@ class Buffer:
 
 
 class Frame:
-    """Places in a buffer.
+    """Positions in a buffer.
 
-    `owner` is the message that each belongs to; `None` means place i belongs to message i.
-
-    Either `at` holds the positions, or they are `first + i * step`.
+    `owner` is the message of each position; `None` means position i is in message i. Either `at`
+    holds the positions, or they are `first + i * step`.
     """
 
     __slots__ = ("at", "buffer", "count", "first", "owner", "step")
@@ -95,52 +96,58 @@ class Frame:
         self.step = step
 
     def positions(self) -> Ints:
-        """The positions, not to be written to."""
+        """Return the positions, which must not be modified."""
         return self.first + self.step * np.arange(self.count, dtype=np.int64) if self.at is None else self.at
 
     def own_positions(self) -> Ints:
-        """The positions as the frame keeps them from now on: writing to them moves the frame."""
+        """Return the frame's own array of positions: modifying it moves the frame."""
         if self.at is None:
             self.at = self.positions()
         return self.at
 
     def fork(self) -> "Frame":
-        """A frame at the same places, to be moved on its own."""
+        """Return an independent frame at the same positions."""
         at = None if self.at is None else self.at.copy()
         return Frame(self.buffer, at, self.owner, count=self.count, first=self.first, step=self.step)
 
     def moved_since(self, earlier: "Frame") -> int | Ints:
-        """How far each place has moved since the frame was forked: one number if all moved alike."""
+        """Return how far each position has moved since the fork: one number if all are equal."""
         if self.at is None and earlier.at is None:
             return self.first - earlier.first
         return self.positions() - earlier.positions()
 
     def owners(self) -> Ints:
-        """The message of each place."""
+        """Return the message of each position."""
         return np.arange(self.count, dtype=np.int64) if self.owner is None else self.owner
 
     def doubt(self, places: Bools) -> None:
-        """Have the messages of these places looked at closely."""
+        """Mark the messages at these positions as doubtful."""
         if self.owner is None:
             self.buffer.doubtful |= places
         else:
             self.buffer.doubtful[self.owner[places]] = True
 
     def ends(self) -> Ints:
-        """Where each place's message ends."""
+        """Return the end of the message at each position."""
         return self.buffer.ends if self.owner is None else self.buffer.ends[self.owner]
 
-    def room(self) -> Ints:
-        """How many bytes each place's message still has: none if it is doubtful, so that damage is not followed any further."""
+    def bytes_left(self) -> Ints:
+        """Return the number of bytes left in each message.
+
+        It is 0 for doubtful messages, so that damage is not followed any further.
+        """
         doubtful = self.buffer.doubtful if self.owner is None else self.buffer.doubtful[self.owner]
         return np.where(doubtful, 0, self.ends() - self.positions())
 
     def select(self, places: Ints) -> "Frame":
-        """A frame of some of the places."""
+        """Return a frame of some of the positions."""
         return Frame(self.buffer, self.positions()[places], places if self.owner is None else self.owner[places])
 
     def fetch(self, codes: Sequence[str]) -> list[Array]:
-        """The fixed-width values at each place, one array per numpy code, in native byte order; moves on behind them."""
+        """Read the fixed-width values at each position, and advance past them.
+
+        Returns one array per numpy code, in native byte order.
+        """
         widths = [np.dtype(code).itemsize for code in codes]
         total = sum(widths)
         if not self.count:
@@ -165,7 +172,7 @@ class Frame:
         return out
 
     def _gather(self, width: int) -> Array:
-        """The bytes at each place, one after the other."""
+        """Return the bytes at each position, concatenated."""
         at = self.own_positions()
         if self.buffer.size < width:
             self.doubt(np.ones(self.count, dtype=np.bool_))
@@ -181,7 +188,7 @@ class Frame:
         return found.view(np.uint8)
 
     def advance(self, by: int | Ints) -> None:
-        """Move every place on, by one number or by one for each. Numbers must not be negative."""
+        """Advance all positions by one number, or each by its own; none may be negative."""
         if isinstance(by, int):
             if self.at is None:
                 self.first += by
@@ -196,12 +203,15 @@ class Frame:
         self.at = self.positions() + by
 
     def varint(self) -> Ints:
-        """An unsigned varint of at most 5 bytes at each place, as a signed 32-bit number; moves on behind it."""
+        """Read an unsigned varint of at most 5 bytes at each position, and advance past it.
+
+        The result is a signed 32-bit number, as in Java.
+        """
         (low,) = self.fetch(["u1"])
         return self.finish_varint(low)
 
     def finish_varint(self, low: Array) -> Ints:
-        """The varint whose first byte was fetched."""
+        """Read the rest of a varint whose first byte was fetched."""
         value = uniform(low)
         if not self.count or bounds(value)[1] <= 127:
             return value
@@ -223,7 +233,7 @@ class Frame:
         return value.astype(np.int32).astype(np.int64)
 
     def length(self, flexible: bool, low: Array) -> Ints:
-        """A length or count whose first fixed part was fetched: -1 or less for null."""
+        """Read the rest of a length or count; a negative result is null."""
         if flexible:
             coded = self.finish_varint(low)
             return np.broadcast_to(coded[0] - 1, self.count) if self.count and coded.strides == (0,) else coded - 1

@@ -1,7 +1,7 @@
-"""What a column decoder has to do for a message version, as a list of steps derived from the declaration.
+"""The steps of a column decoder for a message version, derived from the declaration.
 
-Neighbouring fields of fixed width form one run, together with the length of the variable field that
-follows them: a run is fetched for all rows at once.
+Adjacent fields of fixed width, and the length of the variable field after them, form one run. A run
+is fetched for all rows at once.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ UUID_CODE = "V16"
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """Bytes or text behind a length."""
+    """Bytes or text after a length."""
 
     text: bool
     nullable: bool
@@ -26,7 +26,7 @@ class Sized:
 
 @dataclass(frozen=True, slots=True)
 class StructPlan:
-    """A struct; `nullable` ones have a mark in front."""
+    """A struct; `nullable` ones begin with a marker."""
 
     plan: "ReadPlan"
     nullable: bool
@@ -35,7 +35,7 @@ class StructPlan:
 
 @dataclass(frozen=True, slots=True)
 class ListPlan:
-    """A count, then elements. Those of fixed width (`code`) need no walking."""
+    """A count, then elements; `code` is set for elements of fixed width, which are not walked."""
 
     element: "Item"
     nullable: bool
@@ -43,7 +43,7 @@ class ListPlan:
 
 @dataclass(frozen=True, slots=True)
 class TagPlan:
-    """The tagged section, with the fields that are known."""
+    """The tagged section, with the known fields."""
 
     known: tuple[tuple[int, FieldSpec, "Item"], ...]
 
@@ -55,7 +55,7 @@ Item: TypeAlias = str | Tail
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadStep:
-    """Fixed fields (name and code) that are fetched together, then at most one field of variable width."""
+    """Fixed fields (name and code) fetched together, then at most one variable field."""
 
     fixed: tuple[tuple[str, str], ...]
     name: str = ""
@@ -64,7 +64,7 @@ class ReadStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadPlan:
-    """All steps of a struct or message, and the fields that this version lacks."""
+    """All steps of a struct or message, and the fields that this version does not have."""
 
     spec: MessageSpec
     version: int
@@ -95,7 +95,7 @@ def _item(wire: WireType, version: int, flexible: bool, nullable: bool, in_tag: 
 
 @cache
 def plan_of(spec: MessageSpec, version: int, flexible: bool) -> ReadPlan:
-    """The steps for one struct or message in one version."""
+    """Return the steps for one struct or message in one version."""
     carried = [f for f in spec.fields if version in f.versions]
     steps: list[ReadStep] = []
     fixed: list[tuple[str, str]] = []

@@ -1,6 +1,6 @@
-"""From frames to columns: follows a plan and collects, for every field, where its values are.
+"""Read frames to columns: follow a plan and collect the positions of the values of every field.
 
-Text and bytes are kept as places and lengths until the end, when Arrow copies them.
+Text and bytes stay positions and lengths until Arrow copies them at the end.
 """
 
 import numpy as np
@@ -8,13 +8,13 @@ import numpy as np
 from quorate.codecs.columnar.column import Column, Fixed, Lists, Slices, Structs, default_column, expand, with_default
 from quorate.codecs.columnar.frame import Array, Bools, Frame, Ints, bounds
 from quorate.codecs.columnar.plan import Item, ListPlan, ReadPlan, Sized, StructPlan, TagPlan
-from quorate.codecs.columnar.walk import clamped, hop_tags, nulls, plausible, prefix_code, walk
+from quorate.codecs.columnar.walk import clamped, nulls, plausible, prefix_code, skip_tags, walk
 
 __all__ = ["read_message"]
 
 
 def read_message(frame: Frame, plan: ReadPlan) -> Structs:
-    """The columns of the messages at the frame's places; moves on behind them."""
+    """Read the columns of the messages at the frame's positions, and advance past them."""
     fields: dict[str, Column] = {}
     for step in plan.steps:
         codes = [code for _, code in step.fixed]
@@ -33,7 +33,7 @@ def read_message(frame: Frame, plan: ReadPlan) -> Structs:
 
 
 def _read_item(frame: Frame, item: Item, flexible: bool) -> Column:
-    """A single item, not preceded by a run."""
+    """Read a single item without a run before it."""
     if isinstance(item, str):
         return Fixed(frame.fetch([item])[0])
     prefix = prefix_code(item, flexible)
@@ -50,7 +50,7 @@ def _read_tail(frame: Frame, tail: Item, flexible: bool, low: Array | None) -> C
             if frame.at is None:
                 start = frame.first + frame.step * np.arange(frame.count, dtype=np.int64)
             else:
-                start = frame.at.copy()  # the frame's own array moves on
+                start = frame.at.copy()  # the frame advances its own array
             first, step = frame.first, frame.step
             even = frame.at is None
             frame.advance(lengths)
@@ -75,7 +75,7 @@ def _read_tail(frame: Frame, tail: Item, flexible: bool, low: Array | None) -> C
 
 
 def _read_present(frame: Frame, plan: ReadPlan, present: Bools) -> Structs:
-    """A struct that only some places have."""
+    """Read a struct that is null at some positions."""
     places = np.flatnonzero(present)
     if not len(places):
         nothing = {f.name: default_column(f.type, f.default, frame.count) for f in plan.spec.fields}
@@ -92,7 +92,7 @@ def _read_present(frame: Frame, plan: ReadPlan, present: Bools) -> Structs:
 
 
 def _read_elements(frame: Frame, counts: Ints, element: Item, flexible: bool) -> Column:
-    """The elements of the lists whose counts were fetched."""
+    """Read the elements of lists whose counts were fetched."""
     total = int(counts.sum())
     if isinstance(element, str):
         width = np.dtype(element).itemsize
@@ -108,7 +108,7 @@ def _read_elements(frame: Frame, counts: Ints, element: Item, flexible: bool) ->
 
 
 def _element_starts(at: Ints, counts: Ints, width: int, total: int) -> Ints:
-    """Where each element of lists of fixed-width elements starts."""
+    """Return the start of each element of lists with elements of fixed width."""
     first = np.cumsum(counts) - counts
     return np.repeat(at - first * width, counts) + np.arange(total, dtype=np.int64) * width
 
@@ -131,7 +131,7 @@ def _read_tags(frame: Frame, tags: TagPlan, plan: ReadPlan, fields: dict[str, Co
         tag: (np.full(frame.count, -1, dtype=np.int64), np.zeros(frame.count, dtype=np.int64))
         for tag, _, _ in tags.known
     }
-    hop_tags(frame, counts, found)
+    skip_tags(frame, counts, found)
     for tag, field, item in tags.known:
         starts, sizes = found[tag]
         places = np.flatnonzero(starts >= 0)
@@ -147,9 +147,9 @@ def _read_tags(frame: Frame, tags: TagPlan, plan: ReadPlan, fields: dict[str, Co
 
 
 def _read_common_tag(frame: Frame, tags: TagPlan, plan: ReadPlan, fields: dict[str, Column]) -> bool:
-    """The most frequent case: every message has one tagged field, the same one.
+    """Read the tagged section if every message has one tagged field, the same one.
 
-    Returns whether it was read.
+    This is the most frequent case. Returns whether it was read.
     """
     ahead = frame.fork()
     found = ahead.varint()
@@ -167,9 +167,9 @@ def _read_common_tag(frame: Frame, tags: TagPlan, plan: ReadPlan, fields: dict[s
 
 
 def _check_size(frame: Frame, read: int | Ints, sizes: Ints) -> None:
-    """Kafka ignores the size of a tagged field that it knows.
+    """Mark messages with a wrong size of a known tagged field as doubtful.
 
-    Where it is wrong, only a closer look can follow Kafka.
+    Kafka ignores the size, which only the decoder for single records can do.
     """
     if isinstance(read, int) and bounds(sizes) == (read, read):
         return

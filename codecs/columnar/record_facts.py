@@ -1,8 +1,8 @@
-"""What the records of one decompressed batch say of themselves, as columns: a broker has to look at every record that it takes.
+"""Deltas and keys of the records in one decompressed batch, as columns.
 
-Reads only records as Kafka's own producer writes them. The first that is written in any other way
-ends the columns; the caller reads on from there (`quorate.codecs.batches.v2`). Knows nothing of
-batch headers and compression.
+A broker checks every record that it appends. This module reads records as Kafka's own producer
+writes them. The first record in another form ends the columns; the caller continues there with
+`quorate.codecs.batches.v2`. Knows nothing about batch headers and compression.
 """
 
 from collections.abc import Iterator
@@ -16,26 +16,22 @@ from quorate.codecs.columnar.varints import deltas, zigzag
 __all__ = ["RecordFacts", "record_facts"]
 
 _ALIKE = 16
-"""After so many records of one size, the next ones are expected to have it, too, and are compared
-together.
-"""
+"""After this many records of one size, the sizes of the next ones are compared at once."""
 _SINGLES = 64
-"""So many records are gone through one by one before their sizes are looked at."""
+"""Number of records that are read one by one before their sizes are compared."""
 _MANY = 4096
-"""So many evenly spaced records are worth columns of their own."""
+"""Number of evenly spaced records from which on separate columns are faster."""
 _FEW = 12
-"""With so many records or fewer that have further headers, reading each in Python is faster than
-numpy's overhead per call.
-"""
+"""With this many records with further headers or fewer, reading each in Python is faster."""
 _INT32 = 1 << 31
 _MOST_DELTA = 1 << 60
 
 
 @dataclass(slots=True)
 class RecordFacts:
-    """Facts of the first records of a batch, one element for each.
+    """Fields of the first records of a batch, one element for each.
 
-    `end`: the position after the last of them.
+    `end` is the position after the last one.
     """
 
     timestamp_delta: Ints
@@ -48,9 +44,10 @@ class RecordFacts:
 
 
 def record_facts(body: bytes, position: int, end: int, count: int) -> RecordFacts:
-    """The facts of at most `count` records between two positions: up to the first that is cut off, contradicts itself, or is not encoded as Kafka's producer does.
+    """Return the facts of at most `count` records between two positions.
 
-    That is: every varint as short as possible, null as -1, no attributes, header keys in ASCII.
+    Stops before the first record that is cut off, inconsistent, or not encoded like those of
+    Kafka's producer: shortest varints, null as -1, no attributes, header keys in ASCII.
     """
     data = np.frombuffer(body, np.uint8)
     found: list[RecordFacts] = []
@@ -73,7 +70,7 @@ def record_facts(body: bytes, position: int, end: int, count: int) -> RecordFact
 
 @dataclass(slots=True)
 class _Spaced:
-    """Places that are evenly spaced."""
+    """Evenly spaced positions."""
 
     first: int
     step: int
@@ -81,7 +78,10 @@ class _Spaced:
 
 
 def _facts(data: Array, places: Ints | _Spaced, position: int, end: int) -> tuple[RecordFacts, bool]:
-    """The facts of the records at some places, the first of which is `position`; and whether those are all."""
+    """Return the facts of the records at `places`, and whether all were read.
+
+    `position` is the first of the places.
+    """
     if isinstance(places, _Spaced):
         count = places.count
         buffer = Buffer(data, np.full(count, end, dtype=np.int64))
@@ -114,15 +114,15 @@ def _facts(data: Array, places: Ints | _Spaced, position: int, end: int) -> tupl
 
 
 def _bounded(sizes: Ints, most: int) -> Ints:
-    """Sizes of bytes to skip, from 0 to `most`.
+    """Return the sizes limited to 0 to `most`.
 
-    Not `np.clip`, which takes ten times as long for few numbers.
+    `np.clip` takes ten times as long for few numbers.
     """
     return np.minimum(np.maximum(sizes, 0), most)
 
 
 def _places(body: bytes, data: Array, position: int, end: int, count: int) -> Iterator[Ints | _Spaced]:
-    """Where at most `count` records begin, as far as their sizes lead on inside of the bytes."""
+    """Yield where at most `count` records begin, while their sizes are inside the bytes."""
     parts: list[Ints] = []
     while count > 0 and position < end:
         singles: list[int] = []
@@ -162,7 +162,10 @@ def _places(body: bytes, data: Array, position: int, end: int, count: int) -> It
 
 
 def _alike(data: Array, position: int, width: int, step: int, most: int) -> int:
-    """How many records after the one at `position` have the same size, which takes `width` bytes; at most `most`."""
+    """Return how many records after the one at `position`, at most `most`, have the same size.
+
+    The size takes `width` bytes.
+    """
     size = data[position : position + width]
     found, look = 0, _SINGLES
     while found < most:
@@ -178,9 +181,9 @@ def _alike(data: Array, position: int, width: int, step: int, most: int) -> int:
 
 
 def _skip_headers(frame: Frame, counts: Ints) -> None:
-    """Move the frame, with one place per record, past so many headers.
+    """Advance the frame, with one position per record, past the headers.
 
-    A record whose headers are not as they are usually written becomes doubtful.
+    A record whose headers are not in the usual form becomes doubtful.
     """
     data, doubtful = frame.buffer.data, frame.buffer.doubtful
     at = frame.own_positions()
@@ -198,7 +201,7 @@ def _skip_headers(frame: Frame, counts: Ints) -> None:
         wrong |= (key_size >= _INT32) | (value_size >= _INT32)
         doubtful[places[wrong]] = True
         sound = ~doubtful[places]
-        _doubt_no_ascii(frame.buffer, key_start[sound], key_size[sound], places[sound])
+        _mark_non_ascii(frame.buffer, key_start[sound], key_size[sound], places[sound])
         number += 1
         places = places[sound & (counts[places] > number)]
     view, end = data.data, int(frame.buffer.ends[0])
@@ -207,8 +210,8 @@ def _skip_headers(frame: Frame, counts: Ints) -> None:
         doubtful[place] |= at[place] < 0
 
 
-def _doubt_no_ascii(buffer: Buffer, start: Ints, size: Ints, owner: Ints) -> None:
-    """Mark the records some of whose header keys are no ASCII: whether they are UTF-8 is left to a closer look."""
+def _mark_non_ascii(buffer: Buffer, start: Ints, size: Ints, owner: Ints) -> None:
+    """Mark records with header keys that are not ASCII as doubtful, as they may not be UTF-8."""
     total = int(size.sum())
     if not total:
         return
@@ -220,7 +223,7 @@ def _doubt_no_ascii(buffer: Buffer, start: Ints, size: Ints, owner: Ints) -> Non
 
 
 def _after_headers(view: memoryview, position: int, end: int, count: int) -> int:
-    """The position after `count` headers; -1 if they are not as they are usually written."""
+    """Return the position after `count` headers; -1 if they are not in the usual form."""
     try:
         for _ in range(count):
             size = view[position]
@@ -246,9 +249,9 @@ def _after_headers(view: memoryview, position: int, end: int, count: int) -> int
 
 
 def _two_bytes(view: memoryview, position: int, first: int) -> tuple[int, int]:
-    """A varint of two or three bytes, and the position after it.
+    """Read the rest of a varint of two or three bytes, and return the position after it.
 
-    Raises `ValueError` for another.
+    Raises `ValueError` for other lengths.
     """
     second = view[position]
     if second < 0x80:

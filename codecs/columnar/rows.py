@@ -1,4 +1,4 @@
-"""Single records in the shape of columns: what the columnar decoder falls back to, and what it is compared with."""
+"""Convert single records to columns, as the fallback of the columnar decoder and for its tests."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ __all__ = ["as_python", "columns_of", "count_unknown_tags", "facts_of", "problem
 
 
 def columns_of(records: list[CoordinatorRecord], *, dictionary: bool) -> list[pa.Array]:
-    """Records of one type as the columns behind `row`."""
+    """Return records of one type as columns, without `row`."""
     schema = record_schema(records[0].type, dictionary=dictionary)
     rows = [facts_of(record) for record in records]
     return [pa.array([row.get(field.name) for row in rows], field.type) for field in schema if field.name != "row"]
 
 
 def facts_of(record: CoordinatorRecord) -> dict[str, Any]:
-    """A record's columns by name, without `row` and without those of the value if it is a tombstone."""
+    """Return a record's columns by name, without `row`, and for tombstones without the value."""
     unknown = 0 if record.value is None else count_unknown_tags(record.value)
     facts: dict[str, Any] = as_python(record.key)
     facts |= {"tombstone": record.value is None, "value_version": record.version, "unknown_tags": unknown}
@@ -31,7 +31,7 @@ def facts_of(record: CoordinatorRecord) -> dict[str, Any]:
 
 
 def as_python(message: Message) -> dict[str, Any]:
-    """A message as Arrow's `to_pylist` shows it: dicts and lists, text with U+FFFD for what is not UTF-8."""
+    """Return a message as from Arrow's `to_pylist`, with U+FFFD for bytes that are not UTF-8."""
     return {f.name: _plain(getattr(message, f.name)) for f in message.spec.fields}
 
 
@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:
 
 
 def count_unknown_tags(message: Message) -> int:
-    """How many tagged fields, anywhere in the message, its declarations do not know."""
+    """Return the number of unknown tagged fields in the message and its structs."""
     total = len(message.unknown_tags)
     for f in message.spec.fields:
         value = getattr(message, f.name)
@@ -61,7 +61,7 @@ def count_unknown_tags(message: Message) -> int:
 def problem_row(
     problem: DecodeError, type_id: int | None, row: int, key: bytes | None, value: bytes | None
 ) -> dict[str, Any]:
-    """A record that is not understood, or not quite, as a row of the batch of problems."""
+    """Return a record with a problem as a row of the batch of problems."""
     return {
         "row": row,
         "type_id": type_id,

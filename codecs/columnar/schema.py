@@ -1,8 +1,8 @@
 """Arrow schemas of record types, derived from the declarations.
 
-Key and value fields stand side by side: no key shares a field name with its value, and the columns
-that quorate adds cannot be mistaken for either. Every value field is nullable, because a tombstone
-has none. Text is `string`, bytes `binary`, a uuid `fixed_size_binary[16]`.
+Key and value fields are columns of the same table. No key has a field with the name of a value
+field, nor with that of a column added by quorate. Every value field is nullable, because a
+tombstone has none. Text is `string`, bytes `binary`, a uuid `fixed_size_binary[16]`.
 """
 
 from functools import cache
@@ -16,7 +16,7 @@ from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, Str
 __all__ = ["PROBLEMS", "PROBLEMS_SCHEMA", "arrow_type", "message_schema", "record_schema"]
 
 PROBLEMS = "problems"
-"""The name of the batch of rows that could not be decoded, or only with something left over."""
+"""The name of the batch of rows that cannot be decoded, or have trailing bytes."""
 
 PROBLEMS_SCHEMA: pa.Schema = pa.schema(
     [
@@ -36,7 +36,7 @@ _FIXED = {"b": pa.int8(), "h": pa.int16(), "H": pa.uint16(), "i": pa.int32(), "q
 
 
 def arrow_type(wire: WireType) -> pa.DataType:
-    """The Arrow type that holds a wire type."""
+    """Return the Arrow type of a wire type."""
     match wire:
         case FixedType(code=code):
             return _FIXED[code]
@@ -64,20 +64,19 @@ def _key_field(f: FieldSpec, dictionary: bool) -> Any:
 
 @cache
 def message_schema(spec: MessageSpec) -> pa.Schema:
-    """One column per field, as a message that stands alone has them."""
+    """Return one column per field of a message."""
     return pa.schema([_field(f) for f in spec.fields])
 
 
 @cache
 def record_schema(record_type: RecordType, *, dictionary: bool = False) -> pa.Schema:
-    """The columns of a record type.
+    """Return the columns of a record type.
 
-    * `row`: which of the records handed in it was;
+    * `row`: the index of the record in the input;
     * the fields of the key; with `dictionary`, their text is dictionary-encoded;
-    * `tombstone`, and `value_version`, which is null then;
+    * `tombstone`, and `value_version`, which is null for a tombstone;
     * the fields of the value, null for a tombstone;
-    * `unknown_tags`: how many tagged fields the record has, anywhere in its value, that its
-      declaration does not know.
+    * `unknown_tags`: the number of unknown tagged fields in the value and its structs.
     """
     return pa.schema(
         [

@@ -1,4 +1,4 @@
-"""Keys and values as places in a buffer, and reading one message version at all of them."""
+"""Keys and values as positions in a buffer, and decoding one message version at all of them."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from quorate.codecs.columnar.plan import plan_of
 from quorate.codecs.columnar.read import read_message
 from quorate.codecs.message import MessageSpec
 
-__all__ = ["NO_INT16", "Slots", "binary_array", "int16_at", "moved_together", "read_slots", "values_in"]
+__all__ = ["NO_INT16", "Slots", "binary_array", "gathered", "int16_at", "read_slots", "values_in"]
 
 
 class Slots:
-    """Places of keys or values in a buffer. `null` marks those that are absent."""
+    """Positions of keys or values in a buffer. `null` marks null ones."""
 
     __slots__ = ("data", "end", "null", "start")
 
@@ -33,14 +33,14 @@ class Slots:
         return Slots(self.data, self.start[rows], self.end[rows], None if self.null is None else self.null[rows])
 
     def bytes_at(self, row: int) -> bytes | None:
-        """One key or value."""
+        """Return one key or value."""
         if self.null is not None and self.null[row]:
             return None
         return self.data[int(self.start[row]) : int(self.end[row])].tobytes()
 
     @staticmethod
     def of(array: pa.Array) -> "Slots":
-        """The elements of a binary (or string) array, not copied."""
+        """Return the elements of a binary (or string) array, without a copy."""
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if not (pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)):
@@ -51,11 +51,11 @@ class Slots:
 
 
 NO_INT16 = 1 << 15
-"""In place of a record type or version where there are not even two bytes."""
+"""Replaces a record type or version if there are fewer than two bytes."""
 
 
 def int16_at(slots: Slots) -> Ints:
-    """The int16 in front of each slot."""
+    """Return the int16 at the start of each slot."""
     short = slots.end - slots.start < 2
     if slots.null is not None:
         short |= slots.null
@@ -69,7 +69,7 @@ def int16_at(slots: Slots) -> Ints:
 
 
 def values_in(numbers: Ints) -> list[int]:
-    """The different numbers that occur, of what `int16_at` gives."""
+    """Return the distinct numbers in a result of `int16_at`."""
     if not len(numbers):
         return []
     low, high = int(numbers.min()), int(numbers.max())
@@ -78,19 +78,20 @@ def values_in(numbers: Ints) -> list[int]:
 
 
 def binary_array(slots: Slots) -> pa.Array:
-    """Copies of the slots' bytes."""
+    """Return a binary array with copies of the slots."""
     valid = None if slots.null is None else ~slots.null
     return to_arrow(Slices(slots.start, slots.end - slots.start, valid), pa.binary(), slots.data)
 
 
 SPARSE = 3
-"""From this many bytes for each byte in a slot, copying the slots costs less than fetching what
-lies between them into the processor's cache again and again.
+"""With more bytes than this per byte in a slot, copying the slots is faster.
+
+Otherwise the bytes between them are loaded into the processor's cache many times.
 """
 
 
-def moved_together(slots: Slots) -> Slots:
-    """The slots, copied if they lie far apart, as where each batch has one record."""
+def gathered(slots: Slots) -> Slots:
+    """Return the slots, copied if they are far apart, as with one record per batch."""
     if not len(slots):
         return slots
     size = int((slots.end - slots.start).sum())
@@ -98,9 +99,10 @@ def moved_together(slots: Slots) -> Slots:
 
 
 def read_slots(spec: MessageSpec, version: int, slots: Slots) -> tuple[Structs, Bools, Ints, Array]:
-    """Decode one message version behind the int16 of each slot: columns, which rows are sound, where each message ends, its number of unknown tagged fields.
+    """Decode one message version after the int16 of each slot.
 
-    A message that ends before its slot does is sound: Kafka does not look at what follows.
+    Returns the columns, which rows are sound, and per message its end and its number of unknown
+    tagged fields. A message that ends before its slot is sound: Kafka ignores the bytes after it.
     """
     buffer = Buffer(slots.data, slots.end)
     frame = _frame(buffer, slots, 2)
@@ -111,7 +113,7 @@ def read_slots(spec: MessageSpec, version: int, slots: Slots) -> tuple[Structs, 
 
 
 def _frame(buffer: Buffer, slots: Slots, offset: int) -> Frame:
-    """The places `offset` bytes into each slot; as a regular pattern if they are one."""
+    """Return a frame `offset` bytes after the start of each slot, evenly spaced if possible."""
     count = len(slots)
     if count > 2:
         step = int(slots.start[1] - slots.start[0])

@@ -1,4 +1,4 @@
-"""Decoding the values of one record type, chunk by chunk: those of one version, or, where values have no lists, those of all versions together."""
+"""Decode the values of one record type in chunks: one version, or all versions of flat values."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,11 +26,12 @@ __all__ = [
 ]
 
 CHUNK = 1 << 16
-"""Records decoded at once: few enough that the intermediate arrays stay in the processor's cache."""
+"""Records decoded at once, so that intermediate arrays stay in the processor's cache."""
 
 CHUNK_BYTES = 4 << 20
-"""Long records are decoded in smaller chunks, because each is gone over many times, but not in so
-small ones that numpy's overhead per call counts.
+"""The smallest chunk, of long records.
+
+Each chunk is read many times, so it must stay in the cache, but numpy has an overhead per call.
 """
 
 SMALLEST_CHUNK = 1 << 12
@@ -38,7 +39,7 @@ SMALLEST_CHUNK = 1 << 12
 
 @dataclass(slots=True)
 class Decoded:
-    """Values: which of the slots are sound (`None`: all), and of those the versions, the columns, the numbers of unknown tagged fields, and where they end."""
+    """Decoded values of the sound slots: `good` has their indexes, `None` for all."""
 
     good: Ints | None
     versions: Array
@@ -48,7 +49,7 @@ class Decoded:
 
 
 def joined(arrays: list[pa.Array]) -> pa.Array:
-    """One array; `ValueError` if it would be too large for Arrow."""
+    """Return one array. Raises `ValueError` if it is too large for Arrow."""
     try:
         return pa.concat_arrays(arrays)
     except pa.ArrowInvalid as error:
@@ -58,13 +59,13 @@ def joined(arrays: list[pa.Array]) -> pa.Array:
 
 
 def _chunk(slots: Slots) -> int:
-    """How many of the slots are decoded at once."""
+    """Return how many of the slots to decode at once."""
     size = int((slots.end - slots.start).sum())
     return min(CHUNK, max(CHUNK_BYTES * len(slots) // max(size, 1), SMALLEST_CHUNK))
 
 
 def decode_version(spec: MessageSpec, version: int, slots: Slots) -> Decoded:
-    """The value fields of slots with this version, chunk by chunk."""
+    """Decode the value fields of slots with one version, in chunks."""
     schema = message_schema(spec)
     pieces, unknowns, ends, goods = [], [], [], []
     whole = True
@@ -74,8 +75,8 @@ def decode_version(spec: MessageSpec, version: int, slots: Slots) -> Decoded:
         places = np.arange(first, first + len(part))
         columns, sound, end, unknown = read_slots(spec, version, part)
         if not bool(sound.all()):
-            # Decoding the sound ones again, alone, is simpler than cutting the others out of nested
-            # columns, and damage is rare.
+            # Decoding the sound ones again is simpler than removing the others from nested columns,
+            # and damage is rare.
             whole = False
             part, places = part[sound], places[sound]
             columns, _, end, unknown = read_slots(spec, version, part)
@@ -90,20 +91,18 @@ def decode_version(spec: MessageSpec, version: int, slots: Slots) -> Decoded:
 
 
 def is_flat(spec: MessageSpec) -> bool:
-    """Whether a message consists of numbers, text and bytes alone."""
+    """Whether a message has only numbers, text and bytes."""
     return not any(isinstance(field.type, ArrayType | StructType) for field in spec.fields)
 
 
 def decode_versions(record_type: RecordType, versions: Ints, slots: Slots) -> Decoded:
-    """The value fields of slots of several versions, in their order.
+    """Decode the value fields of slots with several versions, in their order.
 
     Values must be flat; those of other versions are not sound.
 
-    Decoding each version by itself, and sorting the rows afterwards, takes 11 to 23 % more CPU
-    where half of 400,000 commits have another version (2026-11).
-
-    Slots that are null, tombstones, are sound, and all their fields null: here they get their
-    places among the others, so that no rows have to be sorted later.
+    Decoding each version separately and sorting the rows takes 11 to 23 % more CPU if half of
+    400,000 commits have another version (2026-11). Null slots (tombstones) are sound, and all their
+    fields are null. They get their places here, so no rows have to be sorted later.
     """
     spec = record_type.value
     schema = message_schema(spec)
@@ -145,7 +144,7 @@ def decode_versions(record_type: RecordType, versions: Ints, slots: Slots) -> De
 
 
 def _scatter(columns: Structs, places: Ints, count: int, fields: dict[str, Column]) -> None:
-    """Put the values of some places where they belong among `count`."""
+    """Return a column of `count` values with these at their places."""
     for name, column in columns.fields.items():
         assert isinstance(column, Fixed | Slices)
         whole = fields.get(name)
@@ -167,13 +166,13 @@ def _scatter(columns: Structs, places: Ints, count: int, fields: dict[str, Colum
 
 
 def _have_nothing(columns: Iterable[Column], null: Bools) -> None:
-    """Make some places of flat columns null."""
+    """Set some values of flat columns to null."""
     for column in columns:
         column.valid = ~null if column.valid is None else column.valid & ~null
 
 
 def _chosen(column: Column, keep: Ints) -> Column:
-    """A flat column with some of its places."""
+    """Return some values of a flat column."""
     valid = None if column.valid is None else column.valid[keep]
     match column:
         case Fixed(values):

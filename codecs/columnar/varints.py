@@ -1,6 +1,6 @@
-"""The zigzag varints of records, read at many places at once.
+"""Read the zigzag varints of records at many positions at once.
 
-Needs NumPy only: the broker reads what producers send with it.
+Requires NumPy only: the embedded broker checks the records of producers with it.
 """
 
 import numpy as np
@@ -11,14 +11,14 @@ __all__ = ["deltas", "zigzag"]
 
 
 def zigzag(frame: Frame) -> Ints:
-    """A zigzag varint (or varlong) at each place; moves the places past it.
+    """Read a zigzag varint (or varlong) at each position, and advance past it.
 
-    One that takes more bytes than it needs is doubtful.
+    One that has more bytes than necessary is doubtful.
     """
     (byte,) = frame.fetch(["u1"])
     value = byte.astype(np.int64)
     shift = 0
-    while frame.count and int(byte.min()) > 127 and shift < 63:  # all continue, as evenly spaced places do
+    while frame.count and int(byte.min()) > 127 and shift < 63:  # all continue, as with evenly spaced positions
         (byte,) = frame.fetch(["u1"])
         value &= (1 << shift + 7) - 1
         shift += 7
@@ -41,7 +41,10 @@ def zigzag(frame: Frame) -> Ints:
 
 
 def deltas(frame: Frame) -> tuple[Array, Ints, Ints, Ints]:
-    """The attributes, which no release has used, and after them timestamp delta, offset delta and key length, nearly always of one byte each."""
+    """Read the attributes, timestamp delta, offset delta and key length of records.
+
+    No release uses the attributes. Nearly always, each takes one byte.
+    """
     ahead = frame.fork()
     attributes, *short = ahead.fetch(["u1", "u1", "u1", "u1"])
     if frame.count and max(int(values.max()) for values in short) < 0x80:
@@ -55,6 +58,6 @@ def deltas(frame: Frame) -> tuple[Array, Ints, Ints, Ints]:
 
 
 def _doubt_padded(frame: Frame, last: Array) -> None:
-    """Doubt varints whose last byte adds nothing."""
+    """Mark varints with a superfluous last byte as doubtful."""
     if not int(last.min()):
         frame.doubt(last == 0)

@@ -1,9 +1,9 @@
-"""Going over fields without reading them: to where the elements of nested lists begin, or past tagged fields.
+"""Skip fields without reading them, to find the elements of nested lists or pass tagged fields.
 
-Nested lists are walked element by element, all messages at once: the first elements of all lists,
-then the second ones, and so on; once only a few long lists are left, those are walked one by one.
-Reading them instead, and dropping what was read, takes 25 to 52 % longer for target and current
-assignments (2026-11).
+Nested lists are walked element by element, for all messages at once: the first elements of all
+lists, then the second ones, and so on. The last few long lists are walked one by one. Reading and
+discarding the elements instead takes 25 to 52 % longer for target and current assignments
+(2026-11).
 """
 
 from typing import Any
@@ -14,20 +14,18 @@ from quorate.codecs.columnar.frame import Bools, Frame, Ints, bounds
 from quorate.codecs.columnar.plan import Item, ListPlan, ReadPlan, Sized, StructPlan
 from quorate.codecs.generate import Inexact, read_uvarint
 
-__all__ = ["clamped", "hop_tags", "nulls", "plausible", "prefix_code", "walk"]
+__all__ = ["clamped", "nulls", "plausible", "prefix_code", "skip_tags", "walk"]
 
 FEW = 12
-"""With this many lists left or fewer, walking them one by one is faster than numpy's overhead per
-call.
-"""
+"""With this many lists left or fewer, walking them one by one in Python is faster than numpy."""
 
 
 MANY_TAGS = 64
-"""No message has as many tagged fields."""
+"""More tagged fields than any message has."""
 
 
 def prefix_code(tail: Item | None, flexible: bool) -> str:
-    """The fixed part in front of a variable field that can be fetched with the run before it."""
+    """Return the code of the fixed part of a variable field, which is fetched with its run."""
     match tail:
         case Sized(text=True):
             return "u1" if flexible else ">i2"
@@ -39,7 +37,10 @@ def prefix_code(tail: Item | None, flexible: bool) -> str:
 
 
 def nulls(frame: Frame, lengths: Ints, nullable: bool) -> Bools | None:
-    """Which are not null, `None` if all are; a null where none may be is doubtful, and so is a length below that of null."""
+    """Return which values are not null, `None` if all are.
+
+    A null in a field that is not nullable is doubtful, and so is a length below -1.
+    """
     if not frame.count or bounds(lengths)[0] >= 0:
         return None
     valid = lengths >= 0
@@ -51,7 +52,7 @@ def nulls(frame: Frame, lengths: Ints, nullable: bool) -> Bools | None:
 
 
 def clamped(frame: Frame, lengths: Ints, limit: int) -> Ints:
-    """Lengths from 0 to `limit`; greater ones are doubtful."""
+    """Return the lengths limited to 0 to `limit`; greater ones are doubtful."""
     if not frame.count:
         return lengths
     low, high = bounds(lengths)
@@ -61,14 +62,14 @@ def clamped(frame: Frame, lengths: Ints, limit: int) -> Ints:
 
 
 def plausible(frame: Frame, counts: Ints, element: Item) -> Ints:
-    """Counts of elements for which the message has room; others are doubtful, and 0.
+    """Return the counts of elements that fit into the message; others are doubtful, and become 0.
 
-    As in Kafka, so that damage reserves no memory.
+    As in Kafka, damage then allocates no memory.
     """
     if not frame.count or bounds(counts) == (0, 0):
         return counts
     width = np.dtype(element).itemsize if isinstance(element, str) else 1
-    impossible = counts * width > frame.room()
+    impossible = counts * width > frame.bytes_left()
     if bool(impossible.any()):
         frame.doubt(impossible)
         counts = np.where(impossible, 0, counts)
@@ -76,12 +77,12 @@ def plausible(frame: Frame, counts: Ints, element: Item) -> Ints:
 
 
 def walk(frame: Frame, counts: Ints, element: Item, flexible: bool, starts: Ints) -> None:
-    """Find where every element starts, and move the frame behind its lists."""
+    """Find the start of every element, and advance the frame past its lists."""
     at = frame.positions().copy()
     first = np.cumsum(counts) - counts
     places = np.flatnonzero(counts > 0)
     ends, owners = frame.ends(), frame.owners()
-    starts[:] = 0  # where the elements of a message are read that turns out to be damaged; nothing comes of them
+    starts[:] = 0  # read for damaged messages, and not used
     number = 0
     while len(places) > FEW:
         starts[first[places] + number] = at[places]
@@ -90,8 +91,8 @@ def walk(frame: Frame, counts: Ints, element: Item, flexible: bool, starts: Ints
         at[places] = step.positions()
         number += 1
         places = places[counts[places] > number]
-        # An element takes at least a byte, so a message whose bytes are used up can have no further
-        # ones. Without this, what is behind a damaged message would be followed.
+        # An element takes at least a byte, so a message without bytes left has no further ones.
+        # Without this check, bytes after a damaged message would be followed.
         spent = (at[places] >= ends[places]) | frame.buffer.doubtful[owners[places]]
         if bool(spent.any()):
             frame.buffer.doubtful[owners[places[spent]]] = True
@@ -110,7 +111,7 @@ def walk(frame: Frame, counts: Ints, element: Item, flexible: bool, starts: Ints
 
 
 def _skip(frame: Frame, item: Item, flexible: bool) -> None:
-    """Move the frame behind one item at each place."""
+    """Advance the frame past one item at each position."""
     match item:
         case str():
             frame.advance(np.dtype(item).itemsize)
@@ -148,13 +149,13 @@ def _skip_message(frame: Frame, plan: ReadPlan) -> None:
     if plan.tags is not None:
         counts = frame.varint()
         if frame.count and bounds(counts)[1] > 0:
-            hop_tags(frame, counts, None)
+            skip_tags(frame, counts, None)
 
 
 def _skip_one(data: Any, position: int, end: int, item: Item, flexible: bool) -> int:
-    """Where one item ends that starts at `position`, in a message that ends at `end`.
+    """Return the end of an item that starts at `position`, in a message that ends at `end`.
 
-    Raises `IndexError`, `ValueError` or `Inexact` where it cannot.
+    Raises `IndexError`, `ValueError` or `Inexact` for damaged bytes.
     """
     match item:
         case str():
@@ -199,8 +200,11 @@ def _skip_one(data: Any, position: int, end: int, item: Item, flexible: bool) ->
     raise TypeError(item)
 
 
-def hop_tags(frame: Frame, counts: Ints, found: dict[int, tuple[Ints, Ints]] | None) -> None:
-    """Go from tagged field to tagged field; note where the known ones are (`found`), count the others unless only skipping."""
+def skip_tags(frame: Frame, counts: Ints, found: dict[int, tuple[Ints, Ints]] | None) -> None:
+    """Pass the tagged fields; note the positions of known ones (`found`) and count the others.
+
+    When only skipping, they are not counted.
+    """
     number = 0
     places = np.flatnonzero(counts > 0)
     while len(places):
@@ -216,8 +220,8 @@ def hop_tags(frame: Frame, counts: Ints, found: dict[int, tuple[Ints, Ints]] | N
             for tag, (starts, lengths) in found.items():
                 here = tags == tag
                 if bool(here.any()):
-                    # Kafka reads each of several by its type, whatever its size says; only the last
-                    # one's size is compared.
+                    # Kafka reads each duplicate by its type and ignores its size. Only the size of
+                    # the last one is compared.
                     again = here & (starts[places] >= 0)
                     if bool(again.any()):
                         step.doubt(again)
@@ -232,5 +236,5 @@ def hop_tags(frame: Frame, counts: Ints, found: dict[int, tuple[Ints, Ints]] | N
         number += 1
         places = places[counts[places] > number]
         if len(places) and number > MANY_TAGS:
-            frame.doubt(counts > number)  # let the exact reader judge
+            frame.doubt(counts > number)  # left to the exact decoder
             return
