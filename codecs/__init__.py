@@ -1,15 +1,15 @@
-"""Bytes and values of Kafka's coordinator topics: records, the consumer protocol, record batches, log segments.
+"""Decode and encode Kafka's coordinator topics: records, consumer protocol, batches, log segments.
 
-    for entry in read_log("kafka-logs/__consumer_offsets-17"):       # a segment, a partition's folder, a broker's log directory
-        print(entry)                                                 # LogEntry, or LogProblem where bytes are no records
-    record = decode_record(key, value)                               # CoordinatorRecord | UnknownRecord | MalformedRecord
-    key, value = encode_record(record)                               # byte for byte what Kafka writes
-    batches = decode_columns(keys, values)                           # Arrow in, one RecordBatch per record type out
+    for entry in read_log("kafka-logs/__consumer_offsets-17"):  # or a segment, or a log directory
+        print(entry)                                # LogEntry, or LogProblem for damaged bytes
+    record = decode_record(key, value)  # CoordinatorRecord | UnknownRecord | MalformedRecord
+    key, value = encode_record(record)              # the same bytes as Kafka writes
+    batches = decode_columns(keys, values)          # Arrow: one RecordBatch per record type
 
 Messages are declared once, in `quorate.codecs.messages`, as frozen dataclasses; layouts, JSON,
-columns and schemas are derived from that. Bytes that are not understood are values that say what
-and where. Nothing here opens a socket except `read_live`. NumPy, pyarrow, construct and
-kafka-python are imported only when a function needs them.
+columns and schemas are derived from them. Bytes that cannot be decoded are values with the reason
+and the position. Only `read_live` opens a socket. NumPy, pyarrow, construct and kafka-python are
+imported only when a function needs them.
 """
 
 from importlib import import_module
@@ -55,7 +55,7 @@ _LAZY = {
     "read_tables": "log.columns",
     "record_schema": "columnar.schema",
 }
-"""Names whose modules are imported when they are first asked for."""
+"""Names whose modules are imported on first use."""
 
 __all__ = [
     "CONSUMER_OFFSETS",
@@ -100,7 +100,7 @@ _MISSING = next((package for package in ("numpy", "pyarrow") if find_spec(packag
 
 _COLUMNAR = frozenset(name for name, module in _LAZY.items() if module.startswith(("columnar.", "log.columns")))
 
-if _MISSING is not None:  # `from quorate.codecs import *` shall work all the same
+if _MISSING is not None:  # `from quorate.codecs import *` must still work
     __all__[:] = [name for name in __all__ if name not in _COLUMNAR]
 
 
@@ -109,8 +109,8 @@ def __getattr__(name: str) -> Any:
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _MISSING is not None and name in _COLUMNAR:
-        # Not an AttributeError: for one, `from quorate.codecs import …` has a message of its own
-        # that does not say what to install.
+        # Not an AttributeError: `from quorate.codecs import …` would replace its message, which
+        # says what to install.
         raise ImportError(f"{name} needs {_MISSING}: pip install 'quorate[arrow]'", name=__name__)
     found = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = found

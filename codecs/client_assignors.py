@@ -1,4 +1,4 @@
-"""What KIP-848's client-side assignors add to Kafka's messages: tagged fields of quorate's own, which no release of Kafka has.
+"""Tagged fields of quorate for KIP-848's client-side assignors; no release of Kafka has them.
 
 | fields | in |
 |---|---|
@@ -32,12 +32,11 @@ __all__ = [
 
 @struct
 class ClientAssignor(Message):
-    """A client-side assignor that a member can run.
+    """A client-side assignor that a member supports.
 
-    `minimum_version` to `maximum_version`: of the metadata that it understands.
-
-    `reason`: why the metadata changed, in the assignor's own numbers; `metadata_version`,
-    `metadata`: what the assignor has to know of the member.
+    `minimum_version` and `maximum_version` are those of the metadata that it understands. `reason`
+    says why the metadata changed, as a code of the assignor. `metadata_version` and `metadata` are
+    the member's input for the assignor.
     """
 
     name: String = ""
@@ -50,9 +49,9 @@ class ClientAssignor(Message):
 
 @message(versions=range(1), flexible_since=0)
 class AnnouncedAssignors(Message):
-    """The assignors that a member can run, the one that it prefers first.
+    """The client-side assignors that a member supports, in order of preference.
 
-    In a request, `None` means "as before", and an empty list none any more.
+    In a request, `None` means "unchanged" and an empty list means "none".
     """
 
     client_assignors: Array[ClientAssignor] | None = tagged(OWN_TAG, default=None)
@@ -60,16 +59,16 @@ class AnnouncedAssignors(Message):
 
 @message(versions=range(1), flexible_since=0)
 class ComputeAssignment(Message):
-    """Whether it is this member's turn to run the group's client-side assignor."""
+    """Whether this member must run the group's client-side assignor now."""
 
     should_compute_assignment: Bool = tagged(OWN_TAG, default=False)
 
 
 @struct
 class AssignedMetadata(Message):
-    """What a client-side assignor gives a member in addition to its partitions.
+    """The metadata that a client-side assignor assigns to a member, next to its partitions.
 
-    `error`: the assignor's own number of what it could not do; 0 for no error.
+    `error` is an error code of the assignor, 0 for no error.
     """
 
     assignor: String = ""
@@ -80,14 +79,14 @@ class AssignedMetadata(Message):
 
 @message(versions=range(1), flexible_since=0)
 class AssignmentDetails(Message):
-    """Metadata of the target assignment that the member has reached, if a client-side assignor computed it."""
+    """Metadata of the target assignment reached by the member, if a client computed it."""
 
     metadata: AssignedMetadata | None = tagged(OWN_TAG, default=None)
 
 
 @struct
 class TargetMetadata(Message):
-    """What a client-side assignor gives a member in addition to its partitions."""
+    """The metadata that a client-side assignor assigns to a member, next to its partitions."""
 
     version: Int16 = 0
     data: Bytes = b""
@@ -102,10 +101,10 @@ class TargetDetails(Message):
 
 @struct
 class ComputedBy(Message):
-    """Who computed a target assignment: the assignor, and the member that ran it.
+    """The assignor that computed a target assignment, and the member that ran it.
 
-    `error`: the assignor's own number of what it could not do; the partitions are then those of the
-    target before. 0 for no error.
+    `error` is an error code of the assignor, 0 for no error. With an error, the partitions are
+    those of the previous target assignment.
     """
 
     assignor: String = ""
@@ -115,13 +114,13 @@ class ComputedBy(Message):
 
 @message(versions=range(1), flexible_since=0)
 class TargetOrigin(Message):
-    """Who computed the target assignment; `None` for the coordinator."""
+    """The origin of the target assignment; `None` for the coordinator."""
 
     computed_by: ComputedBy | None = tagged(OWN_TAG, default=None)
 
 
 @message(versions=range(1), flexible_since=0)
 class ComputingMember(Message):
-    """The member that is running the group's client-side assignor at the moment."""
+    """The member that currently runs the group's client-side assignor."""
 
     computing_member_id: String | None = tagged(OWN_TAG, default=None)

@@ -1,8 +1,8 @@
-"""Configs of brokers, topics, groups and client metrics in each release of Kafka: types, defaults, valid values, and who may change them while brokers run (KIP-226).
+"""Configs of brokers, topics, groups and client metrics in each release of Kafka.
 
-The facts are in `configs.tsv`, which scripts/make_configs.py writes from Kafka's own classes.
-Values are texts, as in a properties file. Which configs mean something here, and which values go
-together, is not known here.
+This covers types, defaults, valid values and update modes (KIP-226). `configs.tsv` is written by
+scripts/make_configs.py from Kafka's own classes. Values are texts, as in a properties file. Which
+configs have an effect in quorate, and which values exclude each other, is not known here.
 """
 
 import re
@@ -35,13 +35,14 @@ THROTTLES = frozenset(
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 )
-"""Known to brokers only while they run: no value that they are given at the start is checked.
-Before 4.3 no table of Kafka's has them.
+"""Dynamic configs of brokers: values given at startup are not validated.
+
+Before 4.3 no table of Kafka has them.
 """
 
 
 class ConfigResourceType(IntEnum):
-    """What has configs, by Kafka's numbers (ConfigResource.Type)."""
+    """Types of resources with configs, by Kafka's numbers (ConfigResource.Type)."""
 
     TOPIC = 2
     BROKER = 4
@@ -66,28 +67,30 @@ class ConfigType(IntEnum):
 
 
 class UpdateMode(StrEnum):
-    """Who may get another value of a broker's config while brokers run."""
+    """How a config of brokers can be changed at run time (KIP-226)."""
 
     READ_ONLY = "read-only"
     CLUSTER_WIDE = "cluster-wide"
-    """All brokers, or one."""
+    """For all brokers, or for one."""
     PER_BROKER = "per-broker"
-    """One broker only."""
+    """For one broker only."""
     LISTENER = "listener"
-    """One of a broker's listeners only."""
+    """For one listener of a broker only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigKey:
-    """A config. `default`: `None` where there is none; `update_mode`: of brokers' configs only.
+    """The definition of a config.
 
-    `synonyms`: brokers' configs that count where this one is not given, the next best first, each
-    with how many of this one's units are one of theirs. `least`, `most`: bounds of a number,
-    `also`: another number that it may be. `values`: of a text, or of a list's elements, where
-    `any_case` says in any case; `pattern`: of a text that is none of them, or of a whole list.
-    `not_empty`: a text or list has to have something in it; `whole_elements`: a list has no empty
-    elements. `internal`: listed only where it was given. `custom`: Kafka does not know it, and
-    keeps it for plugins.
+    `default` is `None` without one; `update_mode` is set for configs of brokers only. `synonyms`
+    are configs of brokers that apply if this one is not set, in order of precedence, each with the
+    number of units of this config in one of its units. `least` and `most` are the bounds of a
+    number, `also` a further valid number.
+
+    `values` are the valid texts, or list elements; `any_case` ignores their case. `pattern` matches
+    further texts, or a whole list. `not_empty`: a text or list must not be empty; `whole_elements`:
+    a list must not have empty elements. `internal`: listed only if it was set. `custom`: unknown to
+    Kafka, which keeps it for plugins.
     """
 
     name: str
@@ -108,11 +111,11 @@ class ConfigKey:
 
     @property
     def sensitive(self) -> bool:
-        """Whether values are hidden: of passwords, and of what may be one since nobody knows it."""
+        """Whether values are hidden: passwords, and unknown configs, which may be passwords."""
         return self.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
     def parsed(self, value: str) -> str:
-        """A valid value as Kafka has it after reading it."""
+        """Return a valid value in the form that Kafka has after parsing it."""
         match self.type:
             case ConfigType.BOOLEAN:
                 return value.strip().lower()
@@ -124,7 +127,7 @@ class ConfigKey:
                 return value.strip()
 
     def problem(self, value: str) -> str | None:
-        """Why Kafka refuses a value, in its words (ConfigDef), or `None`."""
+        """Return why Kafka rejects a value, in the words of ConfigDef; `None` if it is valid."""
         text = value.strip()
         match self.type:
             case ConfigType.LIST:
@@ -189,23 +192,22 @@ class ConfigKey:
 
 
 def as_text(value: object) -> str:
-    """A value as a properties file has it: lists with commas."""
+    """Return a value as in a properties file; lists have commas."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def elements(text: str) -> list[str]:
-    """The elements of a list, as Kafka splits them."""
+    """Return the elements of a list, split as Kafka does."""
     stripped = text.strip()
     return [part.strip() for part in stripped.split(",")] if stripped else []
 
 
 @cache
 def config_keys(resource: int, version: KafkaVersion) -> Mapping[str, ConfigKey]:
-    """The configs of a type of resource in a release, by name: none of loggers, nor of groups before 4.0.
+    """Return the configs of a resource type in a release, by name.
 
-    A release newer than the table is like its newest.
-
-    Internal configs of topics are left out: Kafka's own tests set them.
+    Loggers have none, nor have groups before 4.0. A release newer than the table has the configs of
+    its newest release. Internal configs of topics are left out: Kafka's own tests set them.
     """
     found = {}
     for of, name, type_, update, default, valid, synonyms, internal, since, until in _rows():
@@ -229,7 +231,10 @@ def config_keys(resource: int, version: KafkaVersion) -> Mapping[str, ConfigKey]
 
 
 def broker_config_key(version: KafkaVersion, name: str) -> ConfigKey:
-    """A config of brokers, that of a listener (`listener.name.client.ssl.keystore.location`), or one that Kafka does not know."""
+    """Return a config of brokers or listeners, or a definition for one that is unknown to Kafka.
+
+    An example of a listener's is `listener.name.client.ssl.keystore.location`.
+    """
     known = config_keys(ConfigResourceType.BROKER, version)
     if name in known:
         return known[name]
@@ -246,7 +251,10 @@ def _rows() -> tuple[list[str], ...]:
 
 
 def _validity(kind: ConfigType, valid: str) -> dict[str, Any]:
-    """From `1..9|-1` (bounds, and one number more), `delete|compact`, or the words and signs that the head of the table explains."""
+    """Parse `1..9|-1` (bounds, and another valid number), `delete|compact`, or a named rule.
+
+    The head of the table explains the rules.
+    """
     if valid == _REPLICAS:
         return {"pattern": _REPLICAS_PATTERN}
     if ".." not in valid:
@@ -281,12 +289,12 @@ def _whole(text: str, bits: int) -> int:
 
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 _NAMES: Mapping[int, str] = {one: one.name.lower().replace("_", "-") for one in ConfigResourceType}
-"""In the first column of the table."""
+"""Resource type → its name in the first column of the table."""
 _LISTENER_PREFIX = "listener.name."
 
 _REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 _REPLICAS_PATTERN = r"\*|(\d+:\d+(,\d+:\d+)*,*)?"
-"""Partitions and brokers (KIP-73), or all."""
+"""Partitions and brokers (KIP-73), or `*` for all."""
 _BY_DURATION = "by_duration:PnDTnHnMn.nS"
 _BY_DURATION_PATTERN = r"by_duration:(?i:P(?=\d|T\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?)"
-"""From so long ago on, as ISO 8601 says durations (KIP-1106)."""
+"""An ISO 8601 duration before now (KIP-1106)."""

@@ -1,9 +1,9 @@
-"""The consumer embedded protocol: version-prefixed subscriptions and assignments inside other messages' bytes fields.
+"""The consumer embedded protocol: versioned subscriptions and assignments inside bytes fields.
 
-Reading follows `ConsumerProtocol` of Kafka's clients: a version newer than 3 is read as version 3,
-because newer ones may only append; a negative one is an error; bytes that follow are ignored. Group
-coordinators treat these bytes as opaque, so they may also be another protocol's (Connect, Streams)
-or damaged.
+Decoding follows `ConsumerProtocol` of Kafka's clients. A version newer than 3 is read as version 3,
+because newer ones may only append. A negative version is an error; trailing bytes are ignored.
+Group coordinators treat these bytes as opaque, so they may also be of another protocol (Connect,
+Streams) or damaged.
 """
 
 from dataclasses import dataclass, replace
@@ -34,23 +34,21 @@ ProtocolMessage: TypeAlias = ConsumerProtocolSubscription | ConsumerProtocolAssi
 M = TypeVar("M", bound=Message)
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type under which a group's member metadata and assignments are messages of this
-module.
-"""
+"""The protocol type of groups whose metadata and assignments are messages of this module."""
 
 NESTED: dict[tuple[type[Message], str], type[ProtocolMessage]] = {
     (MemberMetadata, "subscription"): ConsumerProtocolSubscription,
     (MemberMetadata, "assignment"): ConsumerProtocolAssignment,
     (ClassicProtocol, "metadata"): ConsumerProtocolSubscription,
 }
-"""Which bytes fields hold a protocol message."""
+"""The bytes fields that hold a protocol message, with its type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded:
-    """A protocol message as found in bytes.
+    """A decoded protocol message.
 
-    `version` is as written, `trailing` is what follows the newest version that we know.
+    `version` is the one in the bytes; `trailing` are the bytes after the newest known version.
     """
 
     version: int
@@ -59,18 +57,18 @@ class Embedded:
 
 
 class OpenedBytes(bytes):
-    """The bytes of a field together with the message that was found in them.
+    """The bytes of a field, with the message that was decoded from them.
 
-    Encodes as what it is: the same bytes.
+    It encodes to the same bytes.
     """
 
     opened: Embedded
 
     def __new__(cls, data: bytes, opened: Embedded) -> "OpenedBytes":
-        """Take the field's bytes and what was found in them."""
-        made = super().__new__(cls, data)
-        made.opened = opened
-        return made
+        """Create it from the bytes of the field and the decoded message."""
+        created = super().__new__(cls, data)
+        created.opened = opened
+        return created
 
     def __reduce__(self) -> tuple[type["OpenedBytes"], tuple[bytes, Embedded]]:
         return OpenedBytes, (bytes(self), self.opened)
@@ -80,7 +78,7 @@ class OpenedBytes(bytes):
 
 
 def _decode(cls: type[ProtocolMessage], data: bytes, where: str) -> Embedded:
-    data = bytes(data)  # a view would hand out views
+    data = bytes(data)  # slices of a view would be views
     if len(data) < 2:
         raise DecodeError(Reason.TOO_SHORT, where=where, position=0, detail=data.hex())
     version = int.from_bytes(data[:2], "big", signed=True)
@@ -90,18 +88,21 @@ def _decode(cls: type[ProtocolMessage], data: bytes, where: str) -> Embedded:
     read_as = min(version, cls.spec.versions[-1])
     try:
         return Embedded(version=version, message=message_decoder(cls.spec, read_as, lenient=True)(data, 2))  # type: ignore[arg-type]
-    except Exception:  # noqa: BLE001  # whatever the fast path stumbled over: longer, damaged, or not UTF-8
+    except Exception:  # noqa: BLE001  # any failure of the fast path: trailing bytes, damage, not UTF-8
         message, end = decode_exactly(cls.spec, read_as, data, 2, where, as_kafka_reads=True)
     return Embedded(version=version, message=message, trailing=data[end:])  # type: ignore[arg-type]
 
 
 def decode_subscription(data: bytes) -> Embedded:
-    """What a classic member sent as its metadata. Raises `DecodeError` (Kafka: SchemaException)."""
+    """Decode the metadata that a classic member sent.
+
+    Raises `DecodeError` (Kafka: SchemaException).
+    """
     return _decode(ConsumerProtocolSubscription, data, "subscription")
 
 
 def decode_assignment(data: bytes) -> Embedded:
-    """What a leader sent as a member's assignment.
+    """Decode a member's assignment that the leader sent.
 
     Raises `DecodeError` (Kafka: SchemaException).
     """
@@ -109,29 +110,29 @@ def decode_assignment(data: bytes) -> Embedded:
 
 
 def encode_protocol(message: ProtocolMessage, version: int = 3) -> bytes:
-    """Int16 version and message, as Kafka's generated classes write it. Raises `EncodeError`.
+    """Encode an int16 version and the message, as Kafka's generated classes. Raises `EncodeError`.
 
-    Kafka's *clients* also sort a subscription's topics and owned partitions before they write it;
-    that is the caller's business.
+    Kafka's *clients* also sort a subscription's topics and owned partitions before; the caller has
+    to do that.
     """
     return version.to_bytes(2, "big") + encode_message(message, version)
 
 
 def _open(data: bytes, cls: type[ProtocolMessage]) -> bytes:
-    """The same bytes, opened if they are a message of `cls`."""
+    """Return the same bytes, as `OpenedBytes` if they are a message of `cls`."""
     try:
         return OpenedBytes(data, _decode(cls, data, "nested"))
     except DecodeError:
-        return data  # another system's or damaged: the bytes themselves are the value
+        return data  # another protocol, or damaged
 
 
 def open_nested(value: M) -> M:
-    """The same value with its nested consumer protocol bytes opened in place (`OpenedBytes`).
+    """Return the same value with nested consumer protocol bytes decoded (`OpenedBytes`).
 
-    Members of a classic group are opened if its protocol type is "consumer"; bytes that cannot be
-    read stay as they are. Other messages are returned as they are.
+    Members of a classic group are decoded if its protocol type is "consumer". Bytes that cannot be
+    decoded are left as they are, and so are other messages.
     """
-    # The casts: mypy does not take `value`, narrowed to a class, for an M any more.
+    # The casts: mypy no longer accepts `value`, narrowed to a class, as an M.
     message: Message = value
     match message:
         case GroupMetadataValue(protocol_type=str(protocol_type), members=members) if (

@@ -1,4 +1,4 @@
-"""What can be wrong with bytes, and the exceptions that say so."""
+"""Exceptions of quorate, and the reasons for which bytes cannot be read."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -12,9 +12,9 @@ class QuorateError(Exception):
 
 
 class InputError(QuorateError, ValueError):
-    """A user's input cannot be used.
+    """An input of the user is not valid.
 
-    `message` says what and where; each line of `remedy` says what to do about it.
+    `message` says what is wrong and where; each line of `remedy` says how to fix it.
     """
 
     def __init__(self, message: str, *remedy: str) -> None:
@@ -24,7 +24,7 @@ class InputError(QuorateError, ValueError):
 
 
 class Reason(StrEnum):
-    """Why bytes could not be read. The value is the wording that users see and may filter by."""
+    """Why bytes could not be read. Users see these values and may filter by them."""
 
     NULL_KEY = "null key"
     TOO_SHORT = "shorter than the int16 in front"
@@ -41,9 +41,9 @@ class Reason(StrEnum):
 
 
 class DecodeError(QuorateError, ValueError):
-    """Bytes that could not be read.
+    """Bytes could not be read.
 
-    `where` is "key", "value" or a name of the input; `position` counts bytes from its start.
+    `where` is "key", "value" or the name of the input; `position` is the byte offset in it.
     """
 
     def __init__(self, reason: Reason, *, where: str, position: int, field: str = "", detail: str = "") -> None:
@@ -65,11 +65,11 @@ class DecodeError(QuorateError, ValueError):
         return hash(self._facts())
 
     def __reduce__(self) -> tuple[Callable[[], "DecodeError"], tuple[()]]:
-        made = partial(
+        again = partial(
             DecodeError, self.reason, where=self.where, position=self.position, field=self.field, detail=self.detail
         )
-        return made, ()
+        return again, ()
 
 
 class EncodeError(QuorateError, ValueError):
-    """A value that the message version cannot carry. The message names the field."""
+    """A message version cannot hold a value. The error message names the field."""

@@ -1,6 +1,6 @@
-"""Finds out what is wrong with bytes or values that the fast path refused, and reads what Kafka would still read.
+"""Decode and encode what the fast path rejects, and name the field that is wrong.
 
-It works through the construct layout, which is imported only then: undamaged logs never come here.
+Uses the construct layout, which is imported only then: undamaged logs never need it.
 """
 
 from io import BytesIO
@@ -14,12 +14,11 @@ __all__ = ["decode_exactly", "encode_exactly"]
 def decode_exactly(
     spec: MessageSpec, version: int, data: bytes, position: int, where: str, *, as_kafka_reads: bool = False
 ) -> tuple[Message, int]:
-    """The message that starts at `position`, and where it ends.
+    """Decode the message at `position`; return it and the position after it.
 
-    Bytes that follow are ignored, as in Kafka.
-
-    Raises `DecodeError`, with `as_kafka_reads` only where Kafka's generated classes throw: they
-    ignore wrong sizes of tagged fields that they know, and take every negative length for null.
+    Trailing bytes are ignored, as in Kafka. Raises `DecodeError`. With `as_kafka_reads` it raises
+    only where Kafka's generated classes throw: they ignore wrong sizes of known tagged fields, and
+    read every negative length as null.
     """
     from quorate.codecs.layout import LayoutError, layout
 
@@ -35,9 +34,9 @@ def decode_exactly(
 
 
 def encode_exactly(message: Message, version: int) -> bytes:
-    """The bytes of `message` in `version`, also where its text is not UTF-8.
+    """Encode `message` in `version`, also if its text is not UTF-8.
 
-    Raises `EncodeError` naming the field that cannot be written.
+    Raises `EncodeError` with the name of the field that cannot be written.
     """
     from quorate.codecs.layout import ConstructError, layout
 

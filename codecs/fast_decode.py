@@ -1,11 +1,10 @@
-"""Generates the per-record decoder of a message version from its declaration.
+"""Generate the per-record decoder of a message version from its declaration.
 
-A decoder reads the bytes that Kafka writes; a lenient one also others that Kafka's generated
-classes read. It knows only one outcome besides success: it raises, and `quorate.codecs.exact` then
-finds out what is wrong and where. Neighbouring fields of fixed width, and the length that follows
-them, are read by one `struct` call. The objects it builds are frozen. They are filled as instances
-of a twin class with the same slots and then get their real class, because going through the
-`__init__` of a frozen dataclass takes five times as long.
+A decoder reads the bytes that Kafka writes; a lenient one also reads others that Kafka's generated
+classes accept. On any error it raises, and `quorate.codecs.exact` then finds the reason and the
+position. Adjacent fields of fixed width, and the length after them, are read by one `struct` call.
+The frozen objects are filled as instances of a twin class with the same slots and then get their
+real class. The `__init__` of a frozen dataclass takes five times as long.
 """
 
 import struct
@@ -31,8 +30,8 @@ __all__ = ["Decoder", "message_decoder"]
 Decoder = Callable[[bytes, int], Message]
 
 
-class _Reading:
-    """Emits the statements that read one struct or message in one version."""
+class _DecoderSource:
+    """Generates the statements that read one struct or message in one version."""
 
     def __init__(self, spec: MessageSpec, version: int, flexible: bool, lenient: bool) -> None:
         self.spec = spec
@@ -51,7 +50,7 @@ class _Reading:
         self.pending.append((variable, code))
 
     def flush(self) -> None:
-        """Read the pending fixed fields by one call."""
+        """Read the pending fixed fields with one call."""
         if not self.pending:
             return
         layout = struct.Struct(">" + "".join(code for _, code in self.pending))
@@ -63,7 +62,7 @@ class _Reading:
     # ---- lengths
 
     def length(self, fixed_code: str, compact_limit: int | None = None) -> str:
-        """Read a length or count, with -1 for null; return the variable."""
+        """Read a length or count, with -1 for null; return the variable that holds it."""
         n = self.source.fresh("n")
         if self.flexible:
             self.fixed(n, "B")
@@ -77,18 +76,18 @@ class _Reading:
         return n
 
     def null_or(self, variable: str, nullable: bool, n: str) -> None:
-        """`variable` becomes null if the length is negative; what is to be done otherwise follows."""
+        """Set `variable` to null if the length is negative; the code for other lengths follows."""
         if nullable and not self.lenient:
             self.source.add(f"if {n} < -1: raise Inexact")
         elif nullable and self.flexible:
             self.source.add(f"if {n} < -0x80000000: raise Inexact")  # Java's int wraps around
         self.source.add(f"if {n} < 0: {f'{variable} = None' if nullable else 'raise Inexact'}", "else:")
 
-    def sized(self, variable: str, nullable: bool, n: str, expression: str) -> None:
-        """`variable` becomes null or the value of `expression`, whose end is `q`."""
+    def sized(self, variable: str, nullable: bool, n: str, code: str) -> None:
+        """Set `variable` to null, or to the value of `code`, which ends at `q`."""
         self.null_or(variable, nullable, n)
         self.source.depth += 1
-        self.source.add(f"q = p + {n}", f"{variable} = {expression}", "p = q")
+        self.source.add(f"q = p + {n}", f"{variable} = {code}", "p = q")
         self.source.depth -= 1
 
     # ---- values
@@ -125,8 +124,8 @@ class _Reading:
                 f"p += {n} * {element.size}",
             )
         else:
-            # An element takes at least a byte: without this, a damaged count would loop for long
-            # before it fails.
+            # An element takes at least a byte. Without this check, a damaged count would loop for
+            # a long time before it fails.
             items, item = source.fresh("items"), source.fresh("item")
             source.add(f"if {n} > len(b) - p: raise Inexact", f"{items} = []", f"for _ in range({n}):")
             source.depth += 1
@@ -162,7 +161,7 @@ class _Reading:
     # ---- the message
 
     def body(self) -> None:
-        """All fields, then the object `o`."""
+        """Read all fields, then create the object `o`."""
         source = self.source
         carried = [f for f in self.spec.fields if self.version in f.versions]
         for f in carried:
@@ -210,7 +209,7 @@ class _Reading:
                 source.add("q_ = p + z")
             self.read(f.type, f"f_{f.name}", f.nullable_in(self.version), in_tag=True)
             self.flush()
-            # Kafka does not compare the size of a tagged field that it knows with what it reads.
+            # Kafka does not check the size of a known tagged field.
             if not self.lenient:
                 source.add("if p != q_: raise Inexact")
                 source.add(f"if f_{f.name} == {source.bind('d', f.default)}: raise Inexact")
@@ -230,10 +229,10 @@ class _Reading:
 def _struct_reader(
     spec: MessageSpec, version: int, flexible: bool, lenient: bool
 ) -> Callable[[bytes, int], tuple[Message, int]]:
-    reading = _Reading(spec, version, flexible, lenient)
-    reading.body()
-    reading.source.add("return o, p")
-    reader: Callable[[bytes, int], tuple[Message, int]] = reading.source.function(
+    builder = _DecoderSource(spec, version, flexible, lenient)
+    builder.body()
+    builder.source.add("return o, p")
+    reader: Callable[[bytes, int], tuple[Message, int]] = builder.source.function(
         f"read_{spec.name}_v{version}", "b, p"
     )
     return reader
@@ -241,16 +240,16 @@ def _struct_reader(
 
 @cache
 def message_decoder(spec: MessageSpec, version: int, *, lenient: bool = False) -> Decoder:
-    """A function `(data, position) -> message` for one version.
+    """Return a function `(data, position) -> message` for one version.
 
     It raises some exception (`Inexact`, `IndexError`, `struct.error`, `UnicodeDecodeError`, ...)
-    unless the bytes from `position` on are exactly one message in UTF-8, written as Kafka writes
-    it. `lenient`: written in any way that Kafka reads, for where bytes need not be written again.
+    unless the bytes from `position` on are exactly one message in UTF-8, as Kafka writes it. With
+    `lenient` it accepts all forms that Kafka reads, for bytes that need not be written again.
     """
-    reading = _Reading(spec, version, spec.is_flexible(version), lenient)
-    reading.body()
-    # Slices past the end are silently short: that the end is met exactly also proves that no slice
+    builder = _DecoderSource(spec, version, spec.is_flexible(version), lenient)
+    builder.body()
+    # Slices past the end are shorter without an error. Reaching the end exactly proves that none
     # was.
-    reading.source.add("if p != len(b): raise Inexact", "return o")
-    decoder: Decoder = reading.source.function(f"decode_{spec.name}_v{version}", "b, p")
+    builder.source.add("if p != len(b): raise Inexact", "return o")
+    decoder: Decoder = builder.source.function(f"decode_{spec.name}_v{version}", "b, p")
     return decoder

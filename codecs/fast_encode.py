@@ -1,8 +1,8 @@
-"""Generates the per-record encoder of a message version from its declaration.
+"""Generate the per-record encoder of a message version from its declaration.
 
-It writes byte for byte what Kafka's generated classes write, an OffsetCommitValue in 0.4 µs of CPU,
-which `construct` takes 107 µs for (2026-11). A message that the version cannot carry makes it
-raise, and `quorate.codecs.exact` then names the field.
+It writes the same bytes as Kafka's generated classes. An OffsetCommitValue takes 0.4 µs of CPU,
+with `construct` 107 µs (2026-11). If the version cannot carry a message the encoder raises, and
+`quorate.codecs.exact` then names the field.
 """
 
 import struct
@@ -25,10 +25,9 @@ LONGEST_TEXT = 0x7FFF
 
 
 class _Lengths(dict[int, bytes]):
-    """How a length is written.
+    """Length → its encoding.
 
-    Looking that up takes a third of the time of writing it; those of long lists and bytes are not
-    kept.
+    A lookup takes a third of the time of encoding. Lengths of long lists and bytes are not cached.
     """
 
     def __init__(self, write: Callable[[int], bytes], *, text: bool) -> None:
@@ -57,7 +56,7 @@ _SIZES = _Lengths(uvarint, text=False)
 
 
 class _Rows(dict[int, Callable[..., bytes]]):
-    """Number of integers → what writes them. Those of long lists are not kept."""
+    """Number of integers → the function that packs them; not cached for long lists."""
 
     def __init__(self, code: str) -> None:
         super().__init__()
@@ -74,43 +73,46 @@ _ROWS = {code: _Rows(code) for code in "bhHiq"}
 
 
 def _tag_section(fields: list[tuple[int, bytes]]) -> bytes:
-    """The tagged fields of a message, by tag and payload."""
+    """Encode the tagged fields of a message, given by tag and payload."""
     parts = [uvarint(len(fields))]
     for tag, data in fields:
         parts += uvarint(tag), uvarint(len(data)), data
     return b"".join(parts)
 
 
-class _Writing:
-    """Emits the statements that write one struct or message in one version, and collects the expressions whose bytes, one after the other, are what it is."""
+class _EncoderSource:
+    """Generates the statements that encode one struct or message in one version.
+
+    `pieces` has the source code of values whose bytes, joined, are the message.
+    """
 
     def __init__(self, spec: MessageSpec, version: int, flexible: bool, *, parts: bool = False) -> None:
         self.spec = spec
         self.version = version
         self.flexible = flexible
         self.parts = parts
-        """Whether what was written so far may be appended to the list `parts`."""
+        """Whether the pieces so far may be appended to the list `parts`."""
         self.source = Source()
         self.source.names.update(Inexact=Inexact, join=b"".join, encode=str.encode)
         self.pieces: list[str] = []
         self.pending: list[tuple[str, str]] = []
 
-    def fixed(self, expression: str, code: str) -> None:
-        self.pending.append((expression, code))
+    def fixed(self, value: str, code: str) -> None:
+        self.pending.append((value, code))
 
     def flush(self) -> None:
         if not self.pending:
             return
         packer = self.source.bind("s", struct.Struct(">" + "".join(code for _, code in self.pending)).pack)
-        self.pieces.append(f"{packer}({', '.join(expression for expression, _ in self.pending)})")
+        self.pieces.append(f"{packer}({', '.join(value for value, _ in self.pending)})")
         self.pending.clear()
 
-    def length(self, expression: str, code: str) -> None:
+    def length(self, value: str, code: str) -> None:
         if self.pending and not self.flexible:
-            self.fixed(expression, code)  # what is too long for the code makes `pack` raise
+            self.fixed(value, code)  # `pack` raises for a length that does not fit
         else:
             self.flush()
-            self.pieces.append(f"{self.length_alone(code)}[{expression}]")
+            self.pieces.append(f"{self.length_alone(code)}[{value}]")
 
     def length_alone(self, code: str) -> str:
         name = f"length_{code}"
@@ -120,41 +122,40 @@ class _Writing:
     def null(self, code: str) -> bytes:
         return b"\x00" if self.flexible else struct.pack(">" + code, -1)
 
-    def local(self, prefix: str, expression: str) -> str:
-        """Bind a name of its own to the expression."""
+    def local(self, prefix: str, value: str) -> str:
+        """Assign the value to a new variable."""
         name = self.source.fresh(prefix)
-        self.source.add(f"{name} = {expression}")
+        self.source.add(f"{name} = {value}")
         return name
 
-    def apart(self, wire: WireType, expression: str, *, in_tag: bool = False, nullable: bool = False) -> list[str]:
-        """Write a field, and take back the expressions for its bytes."""
+    def separately(self, wire: WireType, value: str, *, in_tag: bool = False, nullable: bool = False) -> list[str]:
+        """Encode a field and return its pieces instead of adding them."""
         outer = self.pieces, self.pending, self.parts
         self.pieces, self.pending, self.parts = [], [], False
-        self.write(wire, expression, nullable, in_tag=in_tag)
+        self.write(wire, value, nullable, in_tag=in_tag)
         self.flush()
         found = self.pieces
         self.pieces, self.pending, self.parts = outer
         return found
 
     def append_parts(self) -> None:
-        """Append what was written so far to the list `parts`."""
+        """Generate code that appends the pieces so far to the list `parts`."""
         self.flush()
         if self.pieces:
             self.source.add(f"parts += {', '.join(self.pieces)},")
             self.pieces.clear()
 
-    def write(self, wire: WireType, expression: str, nullable: bool, *, in_tag: bool = False) -> None:
+    def write(self, wire: WireType, value: str, nullable: bool, *, in_tag: bool = False) -> None:
         match wire:
             case FixedType(code="?"):
-                x = self.local("x", expression)
-                self.source.add(
-                    f"if {x}.__class__ is not bool: raise Inexact"
-                )  # `pack` would take anything for true or false
+                x = self.local("x", value)
+                # `pack` would accept any object as a bool.
+                self.source.add(f"if {x}.__class__ is not bool: raise Inexact")
                 self.fixed(x, wire.code)
             case FixedType():
-                self.fixed(expression, wire.code)
+                self.fixed(value, wire.code)
             case UuidType():
-                x = self.local("x", expression)
+                x = self.local("x", value)
                 self.source.add(f"if len({x}) != 16: raise Inexact")
                 self.flush()
                 self.pieces.append(x)
@@ -162,52 +163,52 @@ class _Writing:
                 self.flush()
                 writer = self.source.bind("r", _encoder(spec, self.version, self.flexible))
                 if nullable:
-                    x = self.local("x", expression)
+                    x = self.local("x", value)
                     null, present = (b"\x00", b"\x01") if in_tag else (b"\xff", b"\x01")
                     self.pieces.append(f"({null!r} if {x} is None else {present!r} + {writer}({x}))")
                 else:
-                    self.pieces.append(f"{writer}({expression})")
+                    self.pieces.append(f"{writer}({value})")
             case _ if nullable:
-                self.nullable(wire, self.local("x", expression))
+                self.nullable(wire, self.local("x", value))
             case StringType():
-                x = self.local("x", f"{expression}.encode()")
+                x = self.local("x", f"{value}.encode()")
                 self.length(f"len({x})", "h")
                 self.flush()
                 self.pieces.append(x)
             case BytesType():
-                x = self.local("x", expression)
+                x = self.local("x", value)
                 self.length(f"len({x})", "i")
                 self.flush()
                 self.pieces.append(x)
             case ArrayType(StructType(spec)) if self.parts and _has_records(spec):
-                x = self.local("x", expression)
+                x = self.local("x", value)
                 self.length(f"len({x})", "i")
                 self.append_parts()
                 writer = self.source.bind("r", _parts_encoder(spec, self.version, self.flexible))
                 self.source.add(f"for item in {x}: {writer}(item, parts)")
             case ArrayType(element):
-                x = self.local("x", expression)
-                if isinstance(element, StringType):  # text would be an array of its letters
+                x = self.local("x", value)
+                if isinstance(element, StringType):  # a text would be an array of its characters
                     self.source.add(f"if {x}.__class__ is str: raise Inexact")
                 self.length(f"len({x})", "i")
                 self.flush()
                 self.pieces.append(self.elements(element, x))
 
     def nullable(self, wire: WireType, x: str) -> None:
-        """Text, bytes or a list that may be null: its length, or that of null, and the rest, or nothing."""
+        """Encode text, bytes or a list that may be null, as its length and the rest."""
         source = self.source
         self.flush()
         length, rest = source.fresh("n"), source.fresh("p")
         null = self.null("h" if isinstance(wire, StringType) else "i")
         source.add(f"if {x} is None: {length} = {null!r}; {rest} = b''", "else:")
         source.depth += 1
-        first, second = self.apart(wire, x)
+        first, second = self.separately(wire, x)
         source.add(f"{length} = {first}; {rest} = {second}")
         source.depth -= 1
         self.pieces += [length, rest]
 
     def elements(self, element: WireType, x: str) -> str:
-        """An expression for the elements of a list, without their number."""
+        """Return the source code of the elements of a list, without their count."""
         source = self.source
         match element:
             case FixedType(code=code) if code != "?":
@@ -216,13 +217,13 @@ class _Writing:
             case StructType(spec):
                 writer = source.bind("r", _encoder(spec, self.version, self.flexible))
                 return f"join([{writer}(item) for item in {x}])"
-            case StringType():  # of which a subscription may have 100,000
+            case StringType():  # a subscription may have 100,000
                 name = self.length_alone("h")
                 return f"join([{name}[len(item)] + item for item in map(encode, {x})])"
         parts, item = self.local("l", "[]"), source.fresh("item")
         source.add(f"for {item} in {x}:")
         source.depth += 1
-        source.add(f"{parts} += {', '.join(self.apart(element, item))},")
+        source.add(f"{parts} += {', '.join(self.separately(element, item))},")
         source.depth -= 1
         return f"join({parts})"
 
@@ -243,9 +244,9 @@ class _Writing:
             self.source.add("if o.unknown_tags: raise Inexact")
 
     def tags(self, known: list[FieldSpec]) -> None:
-        """The tagged section.
+        """Encode the tagged section.
 
-        No payload is empty, so that stands for a field that has its default.
+        No payload is empty, so an empty one means that the field has its default.
         """
         source = self.source
         source.names.update(merge=merge_tags, known=frozenset(f.tag for f in known), section=_tag_section)
@@ -255,9 +256,8 @@ class _Writing:
             payloads.append((f.tag or 0, data))
             source.add(f"if o.{f.name} != {source.bind('d', f.default)}:")
             source.depth += 1
-            source.add(
-                f"{data} = {_together(self.apart(f.type, f'o.{f.name}', nullable=f.nullable_in(self.version), in_tag=True))}"
-            )
+            payload = self.separately(f.type, f"o.{f.name}", nullable=f.nullable_in(self.version), in_tag=True)
+            source.add(f"{data} = {_joined(payload)}")
             source.depth -= 1
         given = "".join(f"({tag}, {data}), " for tag, data in payloads)
         given = f"[field for field in ({given}) if field[1]]"
@@ -273,7 +273,7 @@ class _Writing:
         self.pieces.append("tags")
 
 
-def _together(pieces: list[str]) -> str:
+def _joined(pieces: list[str]) -> str:
     return pieces[0] if len(pieces) == 1 else f"join(({', '.join(pieces)}))"
 
 
@@ -295,29 +295,29 @@ def _of_records(wire: WireType) -> bool:
 def _parts_encoder(spec: MessageSpec, version: int, flexible: bool) -> PartsEncoder:
     """Return a function that appends the bytes of a message to a list.
 
-    Arrays of structs that have record batches are not joined, so that the batches are not copied
-    once for each level.
+    Arrays of structs with record batches are not joined, so that the batches are not copied once
+    per level.
     """
-    writing = _Writing(spec, version, flexible, parts=True)
-    writing.body()
-    writing.append_parts()
-    encoder: PartsEncoder = writing.source.function(f"write_parts_of_{spec.name}_v{version}", "o, parts")
+    builder = _EncoderSource(spec, version, flexible, parts=True)
+    builder.body()
+    builder.append_parts()
+    encoder: PartsEncoder = builder.source.function(f"write_parts_of_{spec.name}_v{version}", "o, parts")
     return encoder
 
 
 @cache
 def _encoder(spec: MessageSpec, version: int, flexible: bool, prefix: int | None = None) -> Encoder:
-    writing = _Writing(spec, version, flexible)
+    builder = _EncoderSource(spec, version, flexible)
     if prefix is not None:
-        writing.fixed(str(prefix), "h")
-    writing.body()
-    writing.source.add(f"return {_together(writing.pieces)}")
-    encoder: Encoder = writing.source.function(f"write_{spec.name}_v{version}", "o")
+        builder.fixed(str(prefix), "h")
+    builder.body()
+    builder.source.add(f"return {_joined(builder.pieces)}")
+    encoder: Encoder = builder.source.function(f"write_{spec.name}_v{version}", "o")
     return encoder
 
 
 def message_encoder(spec: MessageSpec, version: int, prefix: int | None = None) -> Encoder:
-    """A function from a message to its bytes, with an int16 in front if `prefix` is given.
+    """Return a function that encodes a message, after an int16 if `prefix` is given.
 
     It raises some exception if the version cannot carry the message; `quorate.codecs.exact` then
     names the field.
@@ -326,7 +326,7 @@ def message_encoder(spec: MessageSpec, version: int, prefix: int | None = None) 
 
 
 def encode_message(message: Message, version: int) -> bytes:
-    """The bytes of a message in one version, without the int16 in front.
+    """Encode a message in one version, without an int16 before it.
 
     Raises `EncodeError` if the version cannot carry it.
     """
@@ -335,12 +335,12 @@ def encode_message(message: Message, version: int) -> bytes:
         raise EncodeError(f"{spec.name} has no version {version}; it has {span(spec.versions)}")
     try:
         return message_encoder(spec, version)(message)
-    except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
+    except Exception:  # noqa: BLE001  # `encode_exactly` encodes it, or names the field
         return encode_exactly(message, version)
 
 
 def encode_parts(message: Message, version: int) -> list[bytes]:
-    """Return the bytes of a message in pieces; each field of record batches is one, and not copied.
+    """Encode a message in pieces; each field of record batches is one, and is not copied.
 
     Raises `EncodeError` if the version cannot carry it.
     """
@@ -350,13 +350,13 @@ def encode_parts(message: Message, version: int) -> list[bytes]:
     parts: list[bytes] = []
     try:
         _parts_encoder(spec, version, spec.is_flexible(version))(message, parts)
-    except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
+    except Exception:  # noqa: BLE001  # `encode_exactly` encodes it, or names the field
         return [encode_exactly(message, version)]
     return parts
 
 
 def span(versions: range | None) -> str:
-    """The versions that a message has, in words."""
+    """Return the versions of a message as text."""
     if versions is None:
-        return "none of its own: it is a struct inside messages"
+        return "none of its own, as a struct inside messages"
     return str(versions[0]) if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"

@@ -1,4 +1,4 @@
-"""What the generated decoders and encoders of messages share: source code under construction, varints, and objects that are filled before they freeze."""
+"""Shared parts of generated decoders and encoders: source code, varints, objects to fill."""
 
 from typing import Any
 
@@ -18,19 +18,19 @@ __all__ = [
 
 
 class Inexact(QuorateError):
-    """The bytes are not exactly one message: too long, or not what the declaration says."""
+    """The bytes are not exactly one message: too long, or different from the declaration."""
 
 
 _TWINS: dict[type, Any] = {}
 
 
 def open_twin(cls: type) -> Any:
-    """A class with the slots of `cls` whose instances may be written to and then turned into instances of `cls`.
+    """Return a class with the slots of `cls` whose instances are writable.
 
-    Assigning `__class__` is for speed alone. With the setters of the slots in its place, reading a
-    segment record by record (`read_log`) takes 11 to 26 % more CPU, and loading commits of new keys
-    (`load_state`) 15 to 20 %: the logs of `python bench/coordinator_load.py`, three paired rounds,
-    2026-11.
+    They become instances of `cls` by assigning `__class__`, which is done for speed only. With
+    setters of the slots instead, reading a segment record by record (`read_log`) takes 11 to 26 %
+    more CPU, and loading commits of new keys (`load_state`) 15 to 20 %
+    (`python bench/coordinator_load.py`, three paired rounds, 2026-11).
     """
     if cls not in _TWINS:
         own = tuple(cls.__dict__["__slots__"])
@@ -40,18 +40,18 @@ def open_twin(cls: type) -> Any:
 
 
 def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """An unsigned varint, and where it ends.
+    """Read an unsigned varint; return it and the position after it.
 
-    Raises `IndexError` for bytes that end within it, and `Inexact` for one of more than five.
+    Raises `IndexError` if the bytes end inside it, and `Inexact` if it has more than five.
     """
     first = data[position]
     return (first, position + 1) if first < 0x80 else uvarint_rest(data, position + 1, first)
 
 
 def uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """Finish an unsigned varint whose first byte had more to come.
+    """Read the rest of an unsigned varint whose first byte is `first`.
 
-    Like Java's, the result is a signed 32-bit number.
+    The result is a signed 32-bit number, as in Java.
     """
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
@@ -65,9 +65,9 @@ def uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
 
 
 def shortest_uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """`uvarint_rest` for a varint as it is written.
+    """Do the same as `uvarint_rest`, for a varint in its shortest form.
 
-    Raises `Inexact` for one with more bytes or bits than its number needs.
+    Raises `Inexact` for a varint with more bytes or bits than its number needs.
     """
     value, end = uvarint_rest(data, position, first)
     if data[end - 1] == 0 or (end - position == 4 and data[end - 1] > 0x0F):
@@ -76,9 +76,9 @@ def shortest_uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, 
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint of 32 bits.
+    """Encode an unsigned varint of 32 bits.
 
-    A negative number, which Java reads from five full bytes, is written as those again.
+    A negative number, which Java reads from five full bytes, is encoded to these again.
     """
     value &= 0xFFFFFFFF
     if value < 0x80:
@@ -94,30 +94,30 @@ def uvarint(value: int) -> bytes:
 def merge_tags(
     written: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...], known: frozenset[int]
 ) -> list[tuple[int, bytes]]:
-    """Tagged fields in the order in which Kafka writes them: each unknown one before the first known one with a greater tag.
+    """Merge tagged fields in the order in which Kafka writes them.
 
-    A negative tag is what Java reads from a varint of 2**31 or more. Raises `Inexact`, which says
-    why.
+    Each unknown field precedes the first known one with a greater tag. A negative tag is what Java
+    reads from a varint of 2**31 or more. Raises `Inexact` with the reason.
     """
     out: list[tuple[int, bytes]] = []
-    waiting = [(extra.tag, extra.data) for extra in reversed(unknown)]
-    for tag, _ in waiting:
+    pending = [(extra.tag, extra.data) for extra in reversed(unknown)]
+    for tag, _ in pending:
         if tag in known:
-            raise Inexact("a tag that the declaration knows is among the unknown ones")
+            raise Inexact("a tag of the declaration is among the unknown ones")
         if not -0x80000000 <= tag <= 0xFFFFFFFF:
             raise Inexact(f"tag {tag} does not fit 32 bits")
     for tag, data in written:
-        while waiting and waiting[-1][0] < tag:
-            out.append(waiting.pop())
+        while pending and pending[-1][0] < tag:
+            out.append(pending.pop())
         out.append((tag, data))
-    return out + waiting[::-1]
+    return out + pending[::-1]
 
 
 _ONE_BYTE = [bytes([n]) for n in range(0x80)]
 
 
 class Source:
-    """Python source under construction, with the objects that it refers to."""
+    """The source code of a function to generate, with the objects that it refers to."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -126,22 +126,22 @@ class Source:
         self._count = 0
 
     def add(self, *lines: str) -> None:
-        """Append statements at the present depth."""
+        """Append statements at the current depth."""
         self.lines += ["    " * self.depth + line for line in lines]
 
     def fresh(self, prefix: str) -> str:
-        """A name that is not in use."""
+        """Return an unused name."""
         self._count += 1
         return f"{prefix}{self._count}"
 
     def bind(self, prefix: str, thing: Any) -> str:
-        """A name under which the code finds `thing`."""
+        """Return a name for `thing` in the generated code."""
         name = self.fresh(prefix)
         self.names[name] = thing
         return name
 
     def function(self, name: str, arguments: str) -> Any:
-        """The finished function."""
+        """Compile the function and return it."""
         # Helpers are bound as default arguments: a local is looked up faster than a global.
         bound = ", ".join(f"{n}={n}" for n in self.names)
         text = f"def {name}({arguments}, {bound}):\n" + "\n".join(self.lines) + "\n"

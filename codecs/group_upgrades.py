@@ -1,8 +1,8 @@
-"""What an upgrade did to the groups of the consumer protocol, found in their records.
+"""Effects of a broker upgrade on consumer groups, found in their records.
 
-Before 4.1 a group keeps the partitions of its topics in a record of type 4. A newer coordinator
-deletes that and keeps a hash beside the group's epoch instead (KIP-1101); an older one that takes
-over again writes it anew. Nothing here is printed, and no capture is known.
+Before 4.1 a group stores the partition counts of its topics in a record of type 4. A newer
+coordinator deletes it and stores a hash with the group epoch (KIP-1101). An older coordinator that
+takes over again writes the record again. Nothing is printed here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,15 +19,17 @@ from quorate.codecs.messages.consumer_group import (
 )
 from quorate.codecs.records import CoordinatorRecord
 
-__all__ = ["Story", "Takeover", "stories"]
+__all__ = ["GroupUpgrade", "Takeover", "group_upgrades"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takeover:
-    """A coordinator of another release takes a group over: one batch, in which the group's epoch goes up.
+    """The batch with which a coordinator of another release takes over a group.
 
-    `partition_metadata` is the record of type 4 in it, a tombstone on the way up; `group` the one
-    of type 3. `reassigned`: whether that batch also gave members other partitions to aim for.
+    It increments the group epoch.
+
+    `partition_metadata` is the record of type 4 in the batch, a tombstone for an upgrade; `group`
+    the one of type 3. `reassigned`: whether the batch also changed target assignments.
     """
 
     partition_metadata: LogEntry
@@ -37,18 +39,18 @@ class Takeover:
 
     @property
     def epoch(self) -> int:
-        """The group's epoch from then on."""
+        """The group epoch after the takeover."""
         return _group_value(self.group).epoch
 
     @property
     def metadata_hash(self) -> int:
-        """The hash of the group's topics, 0 for none."""
+        """The hash of the group's topics, 0 without one."""
         return _group_value(self.group).metadata_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
-    """One group: the last type 4 record before it moved up, the move, and the move back if there was one."""
+class GroupUpgrade:
+    """A group's last type 4 record before its upgrade, the upgrade, and the downgrade if any."""
 
     group_id: str
     before: LogEntry
@@ -56,20 +58,20 @@ class Story:
     down: Takeover | None
 
 
-def stories(entries: Iterable[LogEntry]) -> Iterator[Story]:
-    """One for each group that was moved up, in the order of their first records."""
+def group_upgrades(entries: Iterable[LogEntry]) -> Iterator[GroupUpgrade]:
+    """Yield one for each upgraded group, in the order of their first records."""
     groups: dict[str, list[LogEntry]] = {}
     for entry in entries:
         group_id = group_of(entry)
         if group_id is not None and isinstance(entry.record, CoordinatorRecord):
             groups.setdefault(group_id, []).append(entry)
     for group_id, records in groups.items():
-        story = _story(group_id, records)
-        if story is not None:
-            yield story
+        upgrade = _upgrade_of(group_id, records)
+        if upgrade is not None:
+            yield upgrade
 
 
-def _story(group_id: str, records: Sequence[LogEntry]) -> Story | None:
+def _upgrade_of(group_id: str, records: Sequence[LogEntry]) -> GroupUpgrade | None:
     before: LogEntry | None = None
     up: Takeover | None = None
     for entry in records:
@@ -79,14 +81,16 @@ def _story(group_id: str, records: Sequence[LogEntry]) -> Story | None:
         if up is None and written:
             before = entry
         elif up is None and before is not None:
-            up = _move(entry, records)
+            up = _takeover(entry, records)
         elif up is not None and before is not None and written:
-            return Story(group_id=group_id, before=before, up=up, down=_move(entry, records))
-    return Story(group_id=group_id, before=before, up=up, down=None) if before is not None and up is not None else None
+            return GroupUpgrade(group_id=group_id, before=before, up=up, down=_takeover(entry, records))
+    if before is None or up is None:
+        return None
+    return GroupUpgrade(group_id=group_id, before=before, up=up, down=None)
 
 
-def _move(partition_metadata: LogEntry, records: Sequence[LogEntry]) -> Takeover | None:
-    """The move that a type 4 record belongs to; its neighbours are what was written in the same millisecond."""
+def _takeover(partition_metadata: LogEntry, records: Sequence[LogEntry]) -> Takeover | None:
+    """Return the takeover with a type 4 record; its records have the same millisecond."""
     epochs = [entry for entry in records if isinstance(_record(entry).value, ConsumerGroupMetadataValue)]
     together = [entry for entry in epochs if entry.timestamp_ms == partition_metadata.timestamp_ms]
     earlier = [entry for entry in epochs if together and entry.offset < together[0].offset]

@@ -1,10 +1,10 @@
 """Messages as JSON, in two forms.
 
-*Kafka's form* is that of Kafka's generated JSON converters, as its console formatters print it:
-camelCase, tagged fields left out if they have their default. *Our form* has the names of the Python
-attributes and Arrow columns, leaves nothing out that the version carries, and shows opened nested
-bytes and unknown tagged fields. In both, bytes are base64 and uuids are Kafka's base64url.
-`from_json` reads either.
+*Kafka's form* is that of Kafka's generated JSON converters, used by its console formatters:
+camelCase, without tagged fields that have their default. *Our form* uses the names of the Python
+attributes and Arrow columns, contains every field of the version, and shows decoded nested bytes
+and unknown tagged fields. In both, bytes are base64 and uuids are Kafka's base64url. `from_json`
+reads both.
 """
 
 import base64
@@ -114,18 +114,17 @@ def _writer(spec: MessageSpec, version: int, kafka: bool) -> Callable[[Message],
 
 
 def to_kafka_json(message: Message, version: int) -> dict[str, Json]:
-    """Kafka's form of `message` in `version`.
+    """Return `message` in `version` in Kafka's form.
 
-    Unknown tagged fields have no place in it. Raises `EncodeError` for a field that may not be
-    dropped.
+    Unknown tagged fields are left out. Raises `EncodeError` for a field that must not be dropped.
     """
     return _writer(message.spec, version, kafka=True)(message)
 
 
 def to_json(message: Message, version: int) -> dict[str, Json]:
-    """Our form of `message` in `version`.
+    """Return `message` in `version` in our form.
 
-    Bytes opened by `open_nested` are shown as objects. Raises `EncodeError` for a field that may
+    Bytes decoded by `open_nested` are shown as objects. Raises `EncodeError` for a field that must
     not be dropped.
     """
     return _writer(message.spec, version, kafka=False)(message)
@@ -135,18 +134,17 @@ def to_json(message: Message, version: int) -> dict[str, Json]:
 
 
 def from_json(cls: type[M], data: Mapping[str, Json], version: int) -> M:
-    """The message in `data`, in either form. Fields that are left out get Kafka's default.
+    """Return the message in `data`, in either form. Missing fields get Kafka's default.
 
-    Raises `EncodeError` naming the field for names that the message does not have and for values
-    that do not fit. A field that only other versions carry is read, and dropped when the message is
-    written if Kafka may drop it.
+    A field of other versions only is read; encoding drops it if Kafka may. Raises `EncodeError`
+    with the name of the field for an unknown name or an invalid value.
     """
     return cast(M, _read_struct(cls.spec, data, version, cls.spec.name))
 
 
 def _read_struct(spec: MessageSpec, data: Json, version: int, path: str) -> Message:
     if not isinstance(data, Mapping):
-        raise EncodeError(f"{path}: an object is expected, not {_kind(data)}")
+        raise EncodeError(f"{path}: expected an object, not {_kind(data)}")
     names = _names(spec)
     values: dict[str, Any] = {}
     for name, item in data.items():
@@ -205,7 +203,7 @@ def _read_tags(spec: MessageSpec, item: Json, version: int, path: str) -> tuple[
     if not isinstance(item, list | tuple) or not all(
         isinstance(entry, Mapping) and entry.keys() == {"tag", "data"} for entry in item
     ):
-        raise EncodeError(f'{path}: a list of {{"tag": number, "data": base64}} is expected')
+        raise EncodeError(f'{path}: expected a list of {{"tag": number, "data": base64}}')
     names = {f.tag: f.name for f in spec.fields if f.tag is not None and version in f.versions}
     found = []
     for index, entry in enumerate(item):
@@ -215,7 +213,7 @@ def _read_tags(spec: MessageSpec, item: Json, version: int, path: str) -> tuple[
             raise EncodeError(f"{at}.tag: a tag is a whole number from 0 to 4294967295, not {tag!r}")
         if tag in names:
             raise EncodeError(f"{at}.tag: {tag} is not unknown, it is the field {names[tag]}; set that")
-        # As it is decoded: Java reads 2**31 and more as negative, and so they may also be given.
+        # Java reads 2**31 and more as negative, so decoded tags may be negative too.
         signed = tag - 0x100000000 if tag >= 0x80000000 else tag
         found.append(TaggedField(signed, _read_bytes(entry["data"], f"{at}.data")))
     return tuple(found)
@@ -223,7 +221,7 @@ def _read_tags(spec: MessageSpec, item: Json, version: int, path: str) -> tuple[
 
 def _read_bytes(item: Json, path: str) -> bytes:
     if not isinstance(item, str):
-        raise EncodeError(f"{path}: base64 text is expected, not {_kind(item)}")
+        raise EncodeError(f"{path}: expected base64 text, not {_kind(item)}")
     try:
         return base64.b64decode(item, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -238,26 +236,26 @@ def _read(wire: WireType, item: Json, version: int, path: str, nullable: bool) -
     match wire:
         case FixedType(code="?"):
             if not isinstance(item, bool):
-                raise EncodeError(f"{path}: true or false is expected, not {_kind(item)}")
+                raise EncodeError(f"{path}: expected true or false, not {_kind(item)}")
             return item
         case FixedType(code="d"):
             if not isinstance(item, int | float) or isinstance(item, bool):
-                raise EncodeError(f"{path}: a number is expected, not {_kind(item)}")
+                raise EncodeError(f"{path}: expected a number, not {_kind(item)}")
             return float(item)
         case FixedType():
             if not isinstance(item, int) or isinstance(item, bool):
-                raise EncodeError(f"{path}: a whole number is expected, not {item!r}")
+                raise EncodeError(f"{path}: expected a whole number, not {item!r}")
             low, high = wire.bounds
             if not low <= item <= high:
                 raise EncodeError(f"{path}: {item} does not fit {wire.name} ({low} to {high})")
             return item
         case StringType():
             if not isinstance(item, str):
-                raise EncodeError(f"{path}: a string is expected, not {_kind(item)}")
+                raise EncodeError(f"{path}: expected a string, not {_kind(item)}")
             return item
         case UuidType():
             if not isinstance(item, str):
-                raise EncodeError(f"{path}: a base64url uuid is expected, not {_kind(item)}")
+                raise EncodeError(f"{path}: expected a base64url uuid, not {_kind(item)}")
             try:
                 return Uuid.parse(item)
             except ValueError as error:
@@ -266,7 +264,7 @@ def _read(wire: WireType, item: Json, version: int, path: str, nullable: bool) -
             return _read_bytes(item, path)
         case ArrayType(element):
             if not isinstance(item, list | tuple):
-                raise EncodeError(f"{path}: an array is expected, not {_kind(item)}")
+                raise EncodeError(f"{path}: expected an array, not {_kind(item)}")
             return tuple(
                 _read(element, one, version, f"{path}[{index}]", nullable=False) for index, one in enumerate(item)
             )

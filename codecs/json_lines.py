@@ -1,14 +1,14 @@
-"""Entries of logs as lines of JSON: with everything that is known about them, or as Kafka's console formatters print them.
+"""Write log entries as lines of JSON: complete, or as Kafka's console formatters print them.
 
-`JsonLines` leaves nothing out: what was not understood has `error` with the reason and the bytes,
-and `quorate.codecs.json_records` turns every record back into its bytes. Names and forms of keys
+`JsonLines` keeps everything. What could not be decoded has `error` with the reason and the bytes,
+and `quorate.codecs.json_records` converts every record back to its bytes. Names and forms of keys
 and values are those of `quorate.codecs.json_form`.
 
-`KafkaLines` is character by character what OffsetsMessageFormatter, GroupMetadataMessageFormatter,
-ShareGroupMessageFormatter, ShareGroupStateMessageFormatter and TransactionLogMessageFormatter
-print, which all have one shape; record types that none of them prints get the same. A record that
-they leave out (unknown type, null key) or fail at (unknown value version, malformed) has no such
-line, and neither have transaction markers.
+`KafkaLines` gives exactly the output of OffsetsMessageFormatter, GroupMetadataMessageFormatter,
+ShareGroupMessageFormatter, ShareGroupStateMessageFormatter and TransactionLogMessageFormatter,
+which all have the same form. Record types that none of them prints have that form too. Transaction
+markers have no such line. Neither have records that the formatters leave out (unknown type, null
+key) or fail at (unknown value version, malformed).
 """
 
 import json
@@ -46,7 +46,7 @@ _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HexEntry:
-    """A record that stood on a line of its own. What a log would say about it is `None`."""
+    """A record from a line of hex. The fields that only a log has are `None`."""
 
     topic: str
     line: int
@@ -67,16 +67,16 @@ Entry: TypeAlias = LogEntry | HexEntry | LogProblem
 
 
 def group_of(entry: RecordEntry) -> str | None:
-    """The group that a record is about; `None` if its key has none or could not be read."""
+    """Return the group of a record; `None` if its key has none or could not be read."""
     key = getattr(entry.record, "key", None)
     group: str | None = getattr(key, "group_id", None)  # `group` in the two oldest types
     return group if group is not None else getattr(key, "group", None)
 
 
 class JsonLines:
-    """Entries to lines without their line ends.
+    """Converts entries to lines without line ends.
 
-    Keys repeat a lot in coordinator topics, so their text is kept.
+    Keys repeat often in coordinator topics, so their text is cached.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class JsonLines:
         self._keys: dict[tuple[str, bytes | None], tuple[str, str]] = {}
 
     def line(self, entry: Entry) -> str:
-        """The object of one entry."""
+        """Return the object of one entry as text."""
         if isinstance(entry, LogProblem):
             return _encode(_problem_object(entry))
         record = entry.record
@@ -105,7 +105,7 @@ class JsonLines:
         return line + "}"
 
     def _start(self, entry: RecordEntry) -> str:
-        """Where and when, without the closing brace."""
+        """Return the start of the object, with position and time, without the closing brace."""
         place = self._places.get((entry.topic, entry.partition))
         if place is None:
             place = _encode({"topic": entry.topic, "partition": entry.partition})[:-1]
@@ -118,7 +118,7 @@ class JsonLines:
         return start
 
     def _key_texts(self, entry: RecordEntry, record: CoordinatorRecord) -> tuple[str, str]:
-        """What stands before the version and behind it."""
+        """Return the text before the version and the text after it."""
         texts = (
             f',"type":{record.type_id},"name":"{record.name}","version":',
             f',"key":{_encode(to_json(record.key, 0))}',
@@ -130,8 +130,8 @@ class JsonLines:
 
 
 def _value_text(value: Message, version: int) -> str:
-    quickly = _flat_writer(value.spec, version)
-    text = None if quickly is None else quickly(value)
+    write = _flat_writer(value.spec, version)
+    text = None if write is None else write(value)
     return _encode(to_json(open_nested(value), version)) if text is None else text
 
 
@@ -142,9 +142,10 @@ def _uuid_text(uuid: Uuid) -> str:
 
 @cache
 def _flat_writer(spec: MessageSpec, version: int) -> Callable[[Message], str | None] | None:
-    """Values without lists and structs, which most records have, straight to text: half of the time that a dictionary in between would take.
+    """Return a function that writes values without lists and structs directly to text.
 
-    `None` for others. The function gives `None` for a value that has to go the long way after all.
+    Most records have such values, and this takes half the time of a dictionary. Returns `None` for
+    other messages. The function returns `None` for a value that needs the dictionary after all.
     """
     fields = [field for field in spec.fields if version in field.versions]
     if len(fields) < 2 or not all(
@@ -167,7 +168,7 @@ def _flat_writer(spec: MessageSpec, version: int) -> Callable[[Message], str | N
         items = list(values(message))
         for index in strings:
             if not items[index].isascii():
-                return None  # it may hold bytes that were not UTF-8
+                return None  # may contain bytes that are not UTF-8
             items[index] = encode_basestring(items[index])
         for index in uuids:
             items[index] = _uuid_text(items[index])
@@ -177,7 +178,7 @@ def _flat_writer(spec: MessageSpec, version: int) -> Callable[[Message], str | N
 
 
 def _odd_object(entry: RecordEntry, record: UnknownRecord | MalformedRecord | ControlRecord) -> dict[str, Any]:
-    """Everything but where and when, for what is not a record that was understood."""
+    """Return the object of an undecoded or control record, without position and time."""
     if isinstance(record, ControlRecord):
         facts = {
             "type": record.name,
@@ -207,7 +208,7 @@ def _error(problem: DecodeError | None, entry: RecordEntry) -> dict[str, Any]:
 
 
 def _bytes(entry: RecordEntry) -> dict[str, str | None]:
-    """The bytes as they are in the log; `quorate encode` gives them back."""
+    """Return key and value bytes; `quorate encode` writes them back."""
     return {
         "key_hex": None if entry.key_bytes is None else entry.key_bytes.hex(),
         "value_hex": None if entry.value_bytes is None else entry.value_bytes.hex(),
@@ -227,13 +228,13 @@ def _problem_object(problem: LogProblem) -> dict[str, Any]:
 
 
 class KafkaLines:
-    """Entries to lines without their line ends; `None` for what Kafka's formatters have no line for."""
+    """Converts entries to lines without line ends; `None` if Kafka's formatters print no line."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[str, bytes | None], str] = {}
 
     def line(self, entry: Entry) -> str | None:
-        """The object of one record."""
+        """Return the object of one record as text."""
         record = None if isinstance(entry, LogProblem) else as_kafka_reads(entry.record)
         if isinstance(entry, LogProblem) or record is None:
             return None
@@ -258,9 +259,9 @@ class KafkaLines:
 
 
 def hex_entries(lines: Iterable[str], topic: str, name: str) -> Iterator[HexEntry]:
-    """Records from lines of `key-hex value-hex`; `null`, `-` or nothing stands for null.
+    """Read records from lines of `key-hex value-hex`; `null`, `-` or nothing stands for null.
 
-    Raises `InputError` naming the line of `name`.
+    Raises `InputError` with the line number in `name`.
     """
     for number, text in enumerate(lines, 1):
         words = text.split()
@@ -269,7 +270,7 @@ def hex_entries(lines: Iterable[str], topic: str, name: str) -> Iterator[HexEntr
         if len(words) > 2:
             raise InputError(
                 f"{name}, line {number}: {len(words)} words",
-                "a line is the key and the value in hex, or the key alone for a tombstone",
+                "a line has the key and the value in hex, or only the key for a tombstone",
             )
         key = _unhex(words[0], f"{name}, line {number}: the key")
         value = _unhex(words[1], f"{name}, line {number}: the value") if len(words) == 2 else None

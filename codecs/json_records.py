@@ -1,6 +1,6 @@
-"""JSON to the bytes of records: lines of `JsonLines` and of Kafka's formatters, and objects written by hand.
+"""Read records from JSON: lines of `JsonLines`, of Kafka's formatters, and objects written by hand.
 
-Knows the shapes around keys and values; these themselves are read by `quorate.codecs.json_form`.
+`quorate.codecs.json_form` reads the keys and values inside.
 """
 
 import difflib
@@ -19,10 +19,10 @@ __all__ = ["close_types", "is_no_record", "json_documents", "record_bytes", "rec
 
 Json = Any
 
-MOST_BYTES = 64 << 20
-"""Of a text that is read as a whole: a record has a megabyte unless brokers are told otherwise."""
+MAX_TEXT_BYTES = 64 << 20
+"""Limit for a text that is read as a whole; a record has at most 1 MiB by default."""
 
-_OURS = {
+_KNOWN = {
     "topic",
     "partition",
     "offset",
@@ -37,20 +37,19 @@ _OURS = {
     "value_hex",
     "error",
 }
-"""Members of an object of `quorate decode`."""
+"""Fields of an object of `quorate decode`."""
 
 
 def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json]]:
-    """The objects in `text`, with the place where each stands: one a line, or as many as there are in any layout.
+    """Yield the objects in `text` with their places: one per line, or any number in any layout.
 
-    Raises `InputError`.
-
-    Lines are not held back, so a pipe may go on for ever. Arrays count as their elements.
+    Lines are yielded at once, so a pipe may be endless. An array yields its elements. Raises
+    `InputError`.
     """
     lines = ((number, line) for number, line in enumerate(text, 1) if line.strip())
     first_number, first_line = next(lines, (0, ""))
     if not first_line:
-        raise InputError(f"{source}: holds no JSON", "`quorate records OffsetCommit` shows an example")
+        raise InputError(f"{source}: contains no JSON", "`quorate records OffsetCommit` shows an example")
     try:
         with _within_limits(f"{source}, line {first_number}"):
             first = json.loads(first_line)
@@ -69,18 +68,15 @@ def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json
 
 
 def _whole(first_line: str, rest: Iterator[str], source: str) -> str:
-    """A text of objects in any layout.
-
-    Raises `InputError` for one that is too large to be read as a whole.
-    """
+    """Return a text of objects in any layout. Raises `InputError` if it is too large."""
     lines, size = [first_line], len(first_line)
     for line in rest:
         lines.append(line)
         size += len(line)
-        if size > MOST_BYTES:
+        if size > MAX_TEXT_BYTES:
             raise InputError(
-                f"{source}: more than {MOST_BYTES >> 20} MiB that are not an object a line",
-                "put each object on a line: jq -c . does",
+                f"{source}: more than {MAX_TEXT_BYTES >> 20} MiB without one object per line",
+                "put each object on a line, for example with jq -c .",
             )
     return "".join(lines)
 
@@ -103,7 +99,7 @@ def _one_text(text: str, first_line: int, source: str) -> Iterator[tuple[str, Js
 
 @contextmanager
 def _within_limits(place: str) -> Iterator[None]:
-    """Python reads JSON to a certain depth, and numbers to a certain length."""
+    """Convert Python's errors for deeply nested JSON and very long numbers to `InputError`."""
     try:
         yield
     except json.JSONDecodeError:
@@ -112,7 +108,7 @@ def _within_limits(place: str) -> Iterator[None]:
         raise InputError(f"{place}: nested too deeply for a record") from None
     except ValueError:
         raise InputError(
-            f"{place}: a number has more than {sys.get_int_max_str_digits():,} digits; no field holds one"
+            f"{place}: a number has more than {sys.get_int_max_str_digits():,} digits, which no field can hold"
         ) from None
 
 
@@ -124,15 +120,15 @@ def _elements(document: Json, place: str) -> Iterator[tuple[str, Json]]:
 
 
 def is_no_record(document: Json) -> bool:
-    """Whether it is what `quorate decode` shows of something that is no record: a transaction marker, damaged bytes of a log."""
+    """Whether `quorate decode` wrote this for a transaction marker or for damaged bytes."""
     return isinstance(document, Mapping) and ("control" in document or ("path" in document and "error" in document))
 
 
 def record_bytes(document: Json, place: str, topic: str) -> tuple[bytes | None, bytes | None]:
-    """Key and value bytes of one object. Raises `InputError` saying where and what."""
+    """Return key and value bytes of one object. Raises `InputError` with place and reason."""
     try:
         if not isinstance(document, Mapping):
-            raise EncodeError('an object is expected, such as {"type": "OffsetCommit", "key": {…}, "value": {…}}')
+            raise EncodeError('expected an object such as {"type": "OffsetCommit", "key": {…}, "value": {…}}')
         error = document.get("error")
         if isinstance(error, Mapping) and "key_hex" in error:
             return _bytes(error, "key_hex", "error."), _bytes(error, "value_hex", "error.")
@@ -145,12 +141,12 @@ def record_bytes(document: Json, place: str, topic: str) -> tuple[bytes | None, 
 
 def _bytes(document: Mapping[str, Json], name: str, path: str = "") -> bytes | None:
     if name not in document:
-        raise EncodeError(f"{path}{name}: missing; null stands for no bytes")
+        raise EncodeError(f"{path}{name}: missing; use null for no bytes")
     text = document[name]
     try:
         return None if text is None else bytes.fromhex(text)
     except (ValueError, TypeError):
-        raise EncodeError(f"{path}{name}: hex is expected, not {text!r}") from None
+        raise EncodeError(f"{path}{name}: expected hex, not {text!r}") from None
 
 
 def _record(document: Mapping[str, Json], default_topic: str) -> CoordinatorRecord:
@@ -158,16 +154,16 @@ def _record(document: Mapping[str, Json], default_topic: str) -> CoordinatorReco
     topic = document.get("topic", default_topic)
     if topic not in RECORD_TYPES:
         raise EncodeError(f"topic: {topic!r} is not one of {', '.join(RECORD_TYPES)}")
-    if "type" in document or "name" in document:  # which fields are missing is of no use where the type is wrong
+    if "type" in document or "name" in document:  # report a wrong type before missing fields
         record_type_in(document, topic, default="topic" not in document)
     if key is None:
-        raise EncodeError("key: an object is expected")
+        raise EncodeError("key: expected an object")
     if "value" not in document:
         raise EncodeError('value: missing; "value": null makes a tombstone')
     if isinstance(key, Mapping) and set(key) in ({"type", "data"}, {"version", "data"}):
         record_type, version, key, value = _kafkas_form(document, topic)
     else:
-        _refuse_others(document)
+        _reject_unknown(document)
         record_type = record_type_in(document, topic, default="topic" not in document)
         version = document.get("version")
     if value is None:
@@ -177,7 +173,7 @@ def _record(document: Mapping[str, Json], default_topic: str) -> CoordinatorReco
     elif version not in record_type.versions or isinstance(version, bool):
         versions = record_type.versions
         has = f"versions {versions[0]} to {versions[-1]}" if len(versions) > 1 else f"version {versions[0]}"
-        raise EncodeError(f"version: {version!r} is not one that {record_type.value.name} has; it has {has}")
+        raise EncodeError(f"version: {record_type.value.name} has no version {version!r}; it has {has}")
     return CoordinatorRecord(
         topic=record_type.topic,
         key=from_json(record_type.key.cls, key, 0),
@@ -188,13 +184,14 @@ def _record(document: Mapping[str, Json], default_topic: str) -> CoordinatorReco
 
 
 def _kafkas_form(document: Mapping[str, Json], topic: str) -> tuple[RecordType, Json, Json, Json]:
-    """Type, version, key and value of `{"key": {"type": 1, "data": {…}}, "value": {"version": 4, "data": {…}}}`.
+    """Return type, version, key and value of a record in the form of Kafka's formatters.
 
-    Before 4.0 the formatters called the type of the key its version.
+    This is `{"key": {"type": 1, "data": {…}}, "value": {"version": 4, "data": {…}}}`. Before 4.0
+    the formatters called the key's type its version.
     """
     key, value = document["key"], document.get("value")
     if value is not None and not (isinstance(value, Mapping) and set(value) == {"version", "data"}):
-        raise EncodeError('value: {"version": number, "data": {…}} or null is expected, as the key is in Kafka\'s form')
+        raise EncodeError('value: expected {"version": number, "data": {…}} or null, as the key is in Kafka\'s form')
     others = sorted(set(document) - {"key", "value", "topic"})
     if others:
         raise EncodeError(f"{others[0]}: Kafka's form has key and value only")
@@ -203,19 +200,17 @@ def _kafkas_form(document: Mapping[str, Json], topic: str) -> tuple[RecordType, 
     return record_type_in(wanted, topic, default="topic" not in document, where="key.type"), version, key["data"], data
 
 
-def _refuse_others(document: Mapping[str, Json]) -> None:
-    others = sorted(set(document) - _OURS)
+def _reject_unknown(document: Mapping[str, Json]) -> None:
+    others = sorted(set(document) - _KNOWN)
     if others:
-        raise EncodeError(
-            f"{others[0]}: not known here; a record has type, key, value, and if need be version and topic"
-        )
+        raise EncodeError(f"{others[0]}: unknown; a record has type, key, value, and optionally version and topic")
 
 
 def record_type_in(document: Mapping[str, Json], topic: str, *, default: bool, where: str = "type") -> RecordType:
-    """The record type that `type` means.
+    """Return the record type for `type`, a number or a name.
 
-    A name may also be found in another topic than the default one. Raises `EncodeError` or
-    `InputError`.
+    With `default`, a name may also be that of a record type of another topic. Raises `EncodeError`
+    or `InputError`.
     """
     wanted = document.get("type", document.get("name"))
     topics = (
@@ -232,7 +227,7 @@ def record_type_in(document: Mapping[str, Json], topic: str, *, default: bool, w
             name = document.get("name", record_type.name)
             if name != record_type.name and isinstance(wanted, int):
                 raise EncodeError(
-                    f"name: {name!r}, but type {wanted} of {topic} is {record_type.name}; leave one of them out"
+                    f"name: {name!r}, but type {wanted} of {topic} is {record_type.name}; remove one of the two"
                 )
             return record_type
     if wanted is None:
@@ -241,7 +236,7 @@ def record_type_in(document: Mapping[str, Json], topic: str, *, default: bool, w
 
 
 def close_types(name: str) -> list[str]:
-    """What to do about a record type that does not exist."""
+    """Return suggestions for the name of a record type that does not exist."""
     names = {t.name.lower(): t.name for types in RECORD_TYPES.values() for t in types.values()}
     close = [names[match] for match in difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)]
     close += [full for lower, full in names.items() if name.lower() in lower and full not in close][: 5 - len(close)]

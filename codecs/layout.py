@@ -1,14 +1,14 @@
-"""The `construct` layout of a message: readable, exact, and to be embedded in layouts of your own.
+"""The `construct` layout of a message, which can be embedded in other layouts.
 
-    envelope = construct.Struct("sent_ms" / construct.Int64ub, "value" / layout(OffsetCommitValue, version=4))
+    value = layout(OffsetCommitValue, version=4)
+    envelope = construct.Struct("sent_ms" / construct.Int64ub, "value" / value)
 
-A layout parses to and builds from `Message` objects, and says where bytes go wrong, which is why
-the fast path falls back to it. It is the slow of the "two speeds": one truth, the declaration, is
-behind both.
+A layout parses and builds `Message` objects and reports the position of errors, so the fast path
+falls back to it. It is slower. Both are derived from the declaration.
 
-Kafka's generated classes also read some bytes that contradict themselves: a tagged field whose size
-is not that of its content, a length below -1. A layout refuses them, unless `as_kafka_reads=True`
-is passed to `parse`.
+Kafka's generated classes also read some inconsistent bytes: a tagged field whose size does not
+match its content, a length below -1. A layout rejects them, unless `as_kafka_reads=True` is passed
+to `parse`.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ __all__ = ["ConstructError", "LayoutError", "layout", "record_key_layout", "reco
 
 
 class LayoutError(QuorateError, ConstructError):  # type: ignore[misc]  # construct has no types
-    """Bytes or a value that do not fit.
+    """Invalid bytes, or a value that does not fit.
 
     `field` is the path inside the message, `position` the stream position where that field starts
     (-1 when building).
@@ -63,7 +63,7 @@ class LayoutError(QuorateError, ConstructError):  # type: ignore[misc]  # constr
         self.field = field
 
     def inside(self, name: str, position: int) -> "LayoutError":
-        """The same error seen from the struct or array around: a longer path; the innermost position stays."""
+        """Return the error for the enclosing struct or array: a longer path, the same position."""
         joint = "" if not self.field or self.field.startswith("[") else "."
         return LayoutError(
             self.reason, self.detail, position if self.position < 0 else self.position, f"{name}{joint}{self.field}"
@@ -71,12 +71,12 @@ class LayoutError(QuorateError, ConstructError):  # type: ignore[misc]  # constr
 
 
 def _lenient(context: Any) -> bool:
-    """Whether to read all that Kafka reads."""
+    """Whether to accept everything that Kafka reads."""
     return bool(context._params.get("as_kafka_reads", False))
 
 
 class _Located(Subconstruct):  # type: ignore[misc]
-    """Says in which field, and where, its subconstruct failed."""
+    """Adds the field and the position to errors of its subconstruct."""
 
     def __init__(self, name: str, subcon: Construct) -> None:
         super().__init__(subcon)
@@ -121,7 +121,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]
 
 def _truth(flag: bool) -> bool:
     if not isinstance(flag, bool):
-        raise TypeError(flag)  # Flag would take anything for true or false
+        raise TypeError(flag)  # Flag would accept any object
     return flag
 
 
@@ -160,7 +160,7 @@ class _Length(Construct):  # type: ignore[misc]
 
 
 class _Sized(Construct):  # type: ignore[misc]
-    """What all types with a length in front share: null, and the rules for it."""
+    """Base of types with a length prefix: null, and the rules for lengths."""
 
     code = "i"
     limit = 0x7FFFFFFF
@@ -179,7 +179,7 @@ class _Sized(Construct):  # type: ignore[misc]
                 raise LayoutError(Reason.BAD_LENGTH, f"{n}; null is -1")
             return None
         if n > self.limit:
-            raise LayoutError(Reason.BAD_LENGTH, f"{n}, at most {self.limit} is possible")
+            raise LayoutError(Reason.BAD_LENGTH, f"{n}; the maximum is {self.limit}")
         return self._parse_content(n, stream, context, path)
 
     def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:
@@ -199,22 +199,22 @@ class _Sized(Construct):  # type: ignore[misc]
 
 
 class KafkaBytes(_Sized):
-    """Bytes behind their length."""
+    """Bytes after their length."""
 
     def _parse_content(self, n: int, stream: Any, context: Any, path: Any) -> Any:
         return stream_read(stream, n, path)
 
     def _build_content(self, obj: Any, stream: Any, context: Any, path: Any) -> None:
         if len(obj) > self.limit:
-            raise LayoutError(Reason.BAD_LENGTH, f"{len(obj)} bytes, at most {self.limit} are possible")
+            raise LayoutError(Reason.BAD_LENGTH, f"{len(obj)} bytes; the maximum is {self.limit}")
         self.length._build(len(obj), stream, context, path)
         stream_write(stream, obj, len(obj), path)
 
 
 class KafkaString(KafkaBytes):
-    """UTF-8 behind its length.
+    """UTF-8 text after its length.
 
-    Bytes that are not UTF-8 become lone surrogates, so that they can be written again unchanged.
+    Bytes that are not UTF-8 become lone surrogates, so that encoding restores them.
     """
 
     code = "h"
@@ -228,14 +228,14 @@ class KafkaString(KafkaBytes):
 
 
 class KafkaArray(_Sized):
-    """Elements behind their count."""
+    """Elements after their count."""
 
     def __init__(self, element: Construct, flexible: bool, nullable: bool) -> None:
         super().__init__(flexible, nullable)
         self.element = element
 
     def _parse_content(self, n: int, stream: Any, context: Any, path: Any) -> Any:
-        if n > (left := stream_size(stream) - stream_tell(stream, path)):  # as Kafka does: no element is without a byte
+        if n > (left := stream_size(stream) - stream_tell(stream, path)):  # as Kafka: an element has at least a byte
             raise LayoutError(Reason.TRUNCATED, f"{n} elements, {left} bytes are left")
         return tuple(_Located(f"[{index}]", self.element)._parse(stream, context, path) for index in range(n))
 
@@ -258,7 +258,7 @@ class NullableStruct(Subconstruct):  # type: ignore[misc]
         mark = (_UVARINT if self.in_tag else construct.Int8sb)._parsereport(stream, context, path)
         present = mark > 0 if self.in_tag else mark >= 0
         if mark not in (0 if self.in_tag else -1, 1) and not _lenient(context):
-            raise LayoutError(Reason.BAD_VALUE, f"{mark} as the mark of a struct; present is 1")
+            raise LayoutError(Reason.BAD_VALUE, f"{mark} as the marker of a struct; 1 means present")
         return self.subcon._parsereport(stream, context, path) if present else None
 
     def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:
@@ -271,7 +271,7 @@ class NullableStruct(Subconstruct):  # type: ignore[misc]
 
 
 class TaggedFields(Construct):  # type: ignore[misc]
-    """The tagged section at the end of a flexible struct: a dict of known fields by name, unknown ones under `unknown_tags`."""
+    """The tagged section of a flexible struct: known fields by name, and `unknown_tags`."""
 
     def __init__(self, fields: dict[int, tuple[FieldSpec, Construct]]) -> None:
         super().__init__()
@@ -291,7 +291,7 @@ class TaggedFields(Construct):  # type: ignore[misc]
                 field, subcon = self.fields[tag]
                 content = stream_tell(stream, path)
                 value = _Located(field.name, subcon)._parse(stream, context, path)
-                # Kafka does not compare the size of a field that it knows with what it reads.
+                # Kafka does not check the size of a known tagged field.
                 found = stream_tell(stream, path) - content
                 if size != found and not lenient:
                     raise LayoutError(
@@ -324,7 +324,7 @@ class TaggedFields(Construct):  # type: ignore[misc]
 
 
 class _NoTags(Construct):  # type: ignore[misc]
-    """What stands in place of the tagged section in a version without one."""
+    """Replaces the tagged section in versions without one."""
 
     def _parse(self, stream: Any, context: Any, path: Any) -> dict[str, Any]:
         return {"unknown_tags": ()}
@@ -336,7 +336,7 @@ class _NoTags(Construct):  # type: ignore[misc]
 
 
 class _ToMessage(Adapter):  # type: ignore[misc]
-    """Between the container that `construct` works with and our message."""
+    """Converts between the container of `construct` and a `Message`."""
 
     def __init__(self, subcon: Construct, spec: MessageSpec, version: int) -> None:
         super().__init__(subcon)
@@ -350,7 +350,7 @@ class _ToMessage(Adapter):  # type: ignore[misc]
 
     def _encode(self, obj: Any, context: Any, path: Any) -> dict[str, Any]:
         if not isinstance(obj, self.spec.cls):
-            raise LayoutError(Reason.BAD_LENGTH, f"{type(obj).__name__} where {self.spec.name} is expected")
+            raise LayoutError(Reason.BAD_LENGTH, f"expected {self.spec.name}, not {type(obj).__name__}")
         for f in self.spec.fields:
             if self.version not in f.versions and not f.ignorable and getattr(obj, f.name) != f.default:
                 raise LayoutError(Reason.UNKNOWN_VERSION, f"version {self.version} has no such field", -1, f.name)
@@ -360,7 +360,7 @@ class _ToMessage(Adapter):  # type: ignore[misc]
 
 def _plain(uuid: bytes) -> bytes:
     if not isinstance(uuid, bytes):
-        raise TypeError(uuid)  # bytes() would make something of numbers
+        raise TypeError(uuid)  # bytes() would accept numbers
     return bytes(uuid)
 
 
@@ -399,7 +399,7 @@ def _struct_layout(spec: MessageSpec, version: int, flexible: bool) -> Construct
 
 
 def layout(message: type[Message], version: int) -> Construct:
-    """The layout of a message in one version, without the int16 in front.
+    """Return the layout of a message in one version, without the int16 prefix.
 
     Raises `ValueError` for a version that was not declared.
     """
@@ -410,7 +410,7 @@ def layout(message: type[Message], version: int) -> Construct:
 
 
 class _Prefixed(Construct):  # type: ignore[misc]
-    """An int16 that chooses the layout that follows."""
+    """An int16 that selects the layout after it."""
 
     def __init__(self, choose: Callable[[int], Construct], prefix_of: Callable[[Any], int]) -> None:
         super().__init__()
@@ -427,9 +427,9 @@ class _Prefixed(Construct):  # type: ignore[misc]
 
 
 def record_value_layout(message: type[Message], *, write_version: int | None = None) -> Construct:
-    """A record value: the int16 version, then the message.
+    """Return the layout of a record value: the int16 version, then the message.
 
-    Builds `write_version`, by default the newest. Parsing raises `ValueError` for an unknown
+    Building uses `write_version`, by default the newest. Parsing raises `ValueError` for an unknown
     version.
     """
     versions = message.spec.versions
@@ -440,7 +440,7 @@ def record_value_layout(message: type[Message], *, write_version: int | None = N
 
 
 def record_key_layout(topic: str = CONSUMER_OFFSETS) -> Construct:
-    """A record key of `topic`: the int16 record type, then the key message.
+    """Return the layout of a record key of `topic`: the int16 record type, then the key message.
 
     Parsing raises `ValueError` for an unknown type.
     """

@@ -1,16 +1,15 @@
-"""Declaring Kafka messages: one frozen dataclass per message, its wire facts beside its fields.
+"""Declarations of Kafka messages: one frozen dataclass per message, with wire types per field.
 
     @value(ConsumerGroupMetadataKey, versions=range(0, 1), flexible_since=0)
     class ConsumerGroupMetadataValue(Message):
         epoch: Int32
         metadata_hash: Int64 = tagged(0, default=0, release="4.1")
 
-A field's default may be given as such (`epoch: Int32 = 0`); `field` and `tagged` are for those with
-more to say.
+A plain default (`epoch: Int32 = 0`) is enough for most fields; `field` and `tagged` have further
+parameters.
 
-A declaration yields a `MessageSpec`, from which the construct layout, the generated fast path, the
-column decoder, the JSON forms and the Arrow schema are derived. This module knows nothing about
-bytes.
+The construct layout, the generated fast path, the column decoder, the JSON forms and the Arrow
+schema are derived from the `MessageSpec` of a declaration. This module knows nothing about bytes.
 """
 
 import dataclasses
@@ -58,13 +57,13 @@ C = TypeVar("C")
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def _declared(cls: type[C]) -> type[C]:
-    """Has type checkers see `unknown_tags` as a field of every message."""
+    """Make `unknown_tags` a field of every message for type checkers."""
     return cls
 
 
 @_declared
 class Message:
-    """A Kafka message or a struct inside one: immutable, comparable by value, no behaviour."""
+    """A Kafka message or a struct inside one: immutable, and compared by value."""
 
     __slots__ = ("unknown_tags",)
     spec: ClassVar["MessageSpec"]
@@ -75,7 +74,7 @@ class Message:
     declared_api_key: ClassVar[int]
     """Of requests only."""
     api: ClassVar[Any]
-    """Of requests and responses only: the `quorate.codecs.api.Api` that they belong to."""
+    """Of requests and responses only: their `quorate.codecs.api.Api`."""
     if TYPE_CHECKING:
         unknown_tags: tuple[TaggedField, ...] = ()
 
@@ -91,13 +90,11 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """The wire facts of one field.
+    """The wire type and versions of one field.
 
-    `versions` are the message versions that carry it; `release` is the Kafka release that brought
-    it later than its message.
-
-    `nullable`: it may be null, in versions from `nullable_since` on. `map_key`: Kafka's classes
-    find the elements of the array around it by this field.
+    `versions` are the message versions with this field; `release` is the Kafka release that added
+    it, if later than its message. `nullable`: it may be null in versions from `nullable_since` on.
+    `map_key`: Kafka's classes look up the elements of the enclosing array by this field.
     """
 
     name: str
@@ -113,13 +110,13 @@ class FieldSpec:
     map_key: bool = False
 
     def nullable_in(self, version: int) -> bool:
-        """Whether `version` has a null for it."""
+        """Whether the field may be null in `version`."""
         return self.nullable and version >= self.nullable_since
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageSpec:
-    """What is declared about a message.
+    """The declaration of a message.
 
     A struct inside a message has no versions of its own: `versions` is then `None`.
     """
@@ -137,10 +134,10 @@ class MessageSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordType:
-    """A record type of one coordinator topic: the int16 at the start of its keys, and the messages that follow.
+    """A record type of a coordinator topic: the int16 that its keys start with, and its messages.
 
-    `since` is the first Kafka release that writes it; `written` the value version that Kafka 4.3
-    writes (`None`: none any more).
+    `since` is the first Kafka release that writes it. `written` is the value version that Kafka 4.3
+    writes, `None` if it no longer writes it.
     """
 
     topic: str
@@ -154,14 +151,14 @@ class RecordType:
 
     @property
     def versions(self) -> range:
-        """The value versions that can be read."""
+        """The value versions that can be decoded."""
         assert self.value.versions is not None
         return self.value.versions
 
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """What `field` and `tagged` hand to the class decorator."""
+    """The arguments of `field` and `tagged` for the class decorator."""
 
     since: int
     until: int | None
@@ -186,19 +183,19 @@ def field(
     nullable_since: int = 0,
     map_key: bool = False,
 ) -> Any:
-    """A field with more to say than its type and default: carried by versions `since` to `until`, both included.
+    """Declare a field of the versions `since` to `until`, both inclusive.
 
-    `ignorable`: dropped silently when a version that lacks it is written; otherwise writing a value
-    other than the default raises. `nullable_since`: the first version in which a field annotated
-    with `| None` may be null.
+    `ignorable`: a version without the field drops its value; otherwise encoding a value other than
+    the default raises. `nullable_since`: the first version in which a field annotated with `| None`
+    may be null.
     """
     return _Declared(since, until, None, default, ignorable, release, nullable_since, map_key)
 
 
 def tagged(tag: int, *, default: Any, since: int = 0, ignorable: bool = False, release: str | None = None) -> Any:
-    """A tagged field (KIP-482): left out of the bytes if it equals `default`.
+    """Declare a tagged field (KIP-482), which is not encoded if it equals `default`.
 
-    KIP-915 makes these the only way records evolve.
+    Since KIP-915 records are extended with tagged fields only.
     """
     return _Declared(since, None, tag, default, ignorable, release)
 
@@ -209,7 +206,7 @@ def _camel(name: str) -> str:
 
 
 def _wire_type(annotation: Any) -> tuple[WireType, bool]:
-    """The wire type of an annotation, and whether it may be null (`| None`)."""
+    """Return the wire type of an annotation, and whether it may be null (`| None`)."""
     if get_origin(annotation) in (Union, types.UnionType):
         inner = [arg for arg in get_args(annotation) if arg is not type(None)]
         if len(inner) != 1:
@@ -261,8 +258,8 @@ def _declare(cls: type[M], versions: range | None, flexible_since: int | None) -
         explicit = cls.__dict__.get(spec.name, _MISSING)
         if explicit is not _MISSING and not (isinstance(explicit, _Declared) and explicit.default is _MISSING):
             namespace[spec.name] = spec.default
-    # The slot of `unknown_tags` is the base's; only its default is added here, so every message can
-    # be built without naming it.
+    # The slot of `unknown_tags` is in the base class. Only its default is added, so messages can be
+    # created without it.
     namespace["__annotations__"] = {**cls.__annotations__, "unknown_tags": tuple[TaggedField, ...]}
     namespace["unknown_tags"] = ()
     plain = type(cls.__name__, (Message,), namespace)
@@ -273,7 +270,7 @@ def _declare(cls: type[M], versions: range | None, flexible_since: int | None) -
 
 
 _ANY_VERSION = 0x7FFF
-"""Structs are declared without versions; their fields last as long as the message around them."""
+"""Structs are declared without versions; their fields exist in all versions of the message."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
@@ -284,7 +281,7 @@ def struct(cls: type[M]) -> type[M]:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
 def message(*, versions: range, flexible_since: int | None = None) -> Callable[[type[M]], type[M]]:
-    """Declare a message that stands alone, such as a consumer protocol message."""
+    """Declare a message that is not part of a record, such as a consumer protocol message."""
     return lambda cls: _declare(cls, versions, flexible_since)
 
 
@@ -300,7 +297,7 @@ class _KeyFacts:
 def key(type_id: int, *, since: str, topic: str = CONSUMER_OFFSETS, note: str = "") -> Callable[[type[M]], type[M]]:
     """Declare the key of a record type.
 
-    Keys have one version, which is not flexible (reference of the format: KAFKA-18301).
+    Keys have one version, which is not flexible (KAFKA-18301).
     """
 
     def declare(cls: type[M]) -> type[M]:
@@ -315,7 +312,7 @@ def key(type_id: int, *, since: str, topic: str = CONSUMER_OFFSETS, note: str = 
 def value(
     key: type[Message], *, versions: range, flexible_since: int | None = None, written: int | None = -1
 ) -> Callable[[type[M]], type[M]]:
-    """Declare the value that belongs to `key`, which completes the record type.
+    """Declare the value for `key`, which completes the record type.
 
     `written` defaults to the newest version.
     """

@@ -1,6 +1,6 @@
-"""What a declaration says, as JSON: the facts of record types, messages and fields, and an example of each.
+"""Declarations as JSON: record types, messages and fields, with an example of each.
 
-An example has something in every field that is Kafka's; `quorate.codecs.json_records` and
+An example has a value in every field of Kafka; `quorate.codecs.json_records` and
 `quorate.codecs.json_form` read it.
 """
 
@@ -13,7 +13,7 @@ from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, Str
 
 __all__ = ["message_example", "message_facts", "record_example", "type_facts"]
 
-_WORDS = {
+_EXAMPLE_TEXTS = {
     "group": "my-group",
     "group_id": "my-group",
     "topic": "orders",
@@ -28,14 +28,14 @@ _WORDS = {
     "subscribed_topic_regex": "orders.*",
     "metadata": "",
 }
-"""Words for fields where the field's own name would be a strange one."""
+"""Example texts for fields for which the field's name is not a good one."""
 
 _A_TIME_MS = 1_700_000_000_000
 _TOPIC_ID = "Wvjv6DftQdG4PLIeBz7Ftg"
 
 
 def type_facts(record_type: RecordType) -> dict[str, Any]:
-    """A record type as JSON has it, without its fields."""
+    """Return a record type as JSON, without its fields."""
     return {
         "topic": record_type.topic,
         "type": record_type.type_id,
@@ -48,7 +48,7 @@ def type_facts(record_type: RecordType) -> dict[str, Any]:
 
 
 def message_facts(spec: MessageSpec) -> dict[str, Any]:
-    """A message with its fields, those of structs nested."""
+    """Return a message as JSON, with its fields and those of its structs."""
     assert spec.versions is not None
     return {
         "name": spec.name,
@@ -89,7 +89,7 @@ def _json_default(field: FieldSpec) -> Any:
 
 
 def record_example(record_type: RecordType) -> dict[str, Any]:
-    """A whole record, in the version that Kafka writes."""
+    """Return an example record in the version that Kafka writes."""
     version = record_type.versions[-1] if record_type.written is None else record_type.written
     return {
         "topic": record_type.topic,
@@ -102,7 +102,7 @@ def record_example(record_type: RecordType) -> dict[str, Any]:
 
 
 def message_example(message: type[Message]) -> dict[str, Any]:
-    """A message that stands alone, in its newest version, which the object says."""
+    """Return an example of a message in its newest version, which is part of the object."""
     assert message.spec.versions is not None
     newest = message.spec.versions[-1]
     return {"version": newest, **_struct(message.spec, newest)}
@@ -122,7 +122,7 @@ def _value(wire: WireType, name: str, version: int) -> Any:
         case FixedType():
             return _A_TIME_MS if "timestamp" in name else 0 if wire.size < 4 or name == "partition" else 1
         case StringType():
-            return _WORDS.get(name, name.replace("_", "-"))
+            return _EXAMPLE_TEXTS.get(name, name.replace("_", "-"))
         case BytesType():
             return ""
         case ArrayType(FixedType()):

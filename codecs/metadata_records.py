@@ -1,8 +1,8 @@
-"""Records of `__cluster_metadata` (KIP-631): what there is in a cluster, as KRaft's controllers write it, as far as quorate writes and reads it.
+"""Records of `__cluster_metadata` (KIP-631): those of KRaft's controllers that quorate supports.
 
-A record has no key; its value begins with a frame version, the record's type and its version, as
-unsigned varints. A type or version that is not declared here comes back as an `UnknownMetadata`
-with its bytes.
+A record has no key. Its value begins with a frame version, the record's type and its version, as
+unsigned varints. A record with another type or version is decoded to `UnknownMetadata` with its
+bytes.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ _FRAME_VERSION = 1
 
 @struct
 class BrokerEndpoint(Message):
-    """Where a broker listens.
+    """A listener of a broker.
 
     `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
     """
@@ -62,7 +62,7 @@ class BrokerEndpoint(Message):
 
 @struct
 class BrokerFeature(Message):
-    """A feature with the levels that a broker knows."""
+    """A feature with the versions that a broker supports."""
 
     name: String = field(map_key=True)
     min_supported_version: Int16
@@ -71,9 +71,9 @@ class BrokerFeature(Message):
 
 @message(versions=range(0, 5), flexible_since=0)
 class RegisterBrokerRecord(Message):
-    """A broker has come (anew).
+    """A broker is registered, for the first time or again.
 
-    Version 3 has log directories (KIP-858), 4 those that are cordoned (4.3).
+    Version 3 has log directories (KIP-858), 4 cordoned ones (4.3).
     """
 
     broker_id: Int32
@@ -91,7 +91,7 @@ class RegisterBrokerRecord(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class UnregisterBrokerRecord(Message):
-    """A broker is not part of the cluster any more."""
+    """A broker is unregistered."""
 
     broker_id: Int32
     broker_epoch: Int64
@@ -99,7 +99,7 @@ class UnregisterBrokerRecord(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class TopicRecord(Message):
-    """A topic has come."""
+    """A topic is created."""
 
     name: String
     topic_id: Uuid
@@ -107,7 +107,7 @@ class TopicRecord(Message):
 
 @message(versions=range(0, 3), flexible_since=0)
 class PartitionRecord(Message):
-    """A partition has come.
+    """A partition is created.
 
     Version 1 has log directories (KIP-858), 2 eligible leader replicas (KIP-966).
     """
@@ -129,7 +129,7 @@ class PartitionRecord(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class ConfigRecord(Message):
-    """A config has another value; null: it is taken back.
+    """A config is set; a null value deletes it.
 
     `resource_type`: 2 topic, 4 broker, 16 client metrics, 32 group.
     """
@@ -142,9 +142,9 @@ class ConfigRecord(Message):
 
 @message(versions=range(0, 3), flexible_since=0)
 class PartitionChangeRecord(Message):
-    """What has changed of a partition.
+    """A change of a partition.
 
-    A new leader raises the leader's epoch by one, and everything the partition's.
+    A new leader increments the leader epoch, and every change the partition epoch.
     """
 
     partition_id: Int32 = field(default=-1)
@@ -162,14 +162,14 @@ class PartitionChangeRecord(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class RemoveTopicRecord(Message):
-    """A topic has gone, with its partitions and configs."""
+    """A topic is deleted, with its partitions and configs."""
 
     topic_id: Uuid
 
 
 @message(versions=range(0, 1), flexible_since=0)
 class UserScramCredentialRecord(Message):
-    """What a user logs in by with SCRAM. `mechanism`: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
+    """A user's credential for SCRAM. `mechanism`: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
 
     name: String
     mechanism: Int8
@@ -181,7 +181,7 @@ class UserScramCredentialRecord(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class FeatureLevelRecord(Message):
-    """The level of a feature, such as `metadata.version`, that the cluster is at."""
+    """The finalized level of a feature, such as `metadata.version`."""
 
     name: String
     feature_level: Int16
@@ -189,7 +189,7 @@ class FeatureLevelRecord(Message):
 
 @struct
 class EntityData(Message):
-    """Whom a quota is for. `entity_name`: `None` is the default of the type."""
+    """An entity of a quota. `entity_name`: `None` is the default entity of the type."""
 
     entity_type: String
     entity_name: String | None
@@ -197,7 +197,7 @@ class EntityData(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class ClientQuotaRecord(Message):
-    """Somebody has another quota, or, with `remove`, not any more."""
+    """A quota of an entity is set or, with `remove`, deleted."""
 
     entity: Array[EntityData]
     key: String
@@ -207,7 +207,7 @@ class ClientQuotaRecord(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class ProducerIdsRecord(Message):
-    """A block of producer ids is given to a broker; `next_producer_id` is the first one behind it."""
+    """A broker gets a block of producer ids; `next_producer_id` is the first one after it."""
 
     broker_id: Int32
     broker_epoch: Int64 = field(default=-1)
@@ -216,7 +216,7 @@ class ProducerIdsRecord(Message):
 
 @message(versions=range(0, 4), flexible_since=0)
 class BrokerRegistrationChangeRecord(Message):
-    """A broker is fenced (1), or not any more (-1)."""
+    """A broker is fenced (1) or unfenced (-1)."""
 
     broker_id: Int32
     broker_epoch: Int64
@@ -228,7 +228,7 @@ class BrokerRegistrationChangeRecord(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class AccessControlEntryRecord(Message):
-    """An ACL has come (KIP-801).
+    """An ACL is created (KIP-801).
 
     The numbers are those of ResourceType, PatternType, AclOperation and AclPermissionType.
     """
@@ -245,14 +245,14 @@ class AccessControlEntryRecord(Message):
 
 @message(versions=range(0, 1), flexible_since=0)
 class RemoveAccessControlEntryRecord(Message):
-    """An ACL has gone."""
+    """An ACL is deleted."""
 
     id: Uuid
 
 
 @message(versions=range(0, 1), flexible_since=0)
 class RemoveUserScramCredentialRecord(Message):
-    """A user does not log in by a mechanism any more."""
+    """A user's credential for a SCRAM mechanism is deleted."""
 
     name: String
     mechanism: Int8
@@ -277,13 +277,13 @@ METADATA_TYPES: Mapping[int, type[Message]] = MappingProxyType(
         22: RemoveUserScramCredentialRecord,
     }
 )
-"""Type of record → its message; all are flexible from version 0 on."""
+"""Record type → its message; all are flexible from version 0 on."""
 _TYPE_OF: Mapping[type[Message], int] = MappingProxyType({one: number for number, one in METADATA_TYPES.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownMetadata:
-    """A record of a type or version that is not declared here."""
+    """A record with a type or version that is not declared here."""
 
     type_id: int
     version: int
@@ -291,22 +291,22 @@ class UnknownMetadata:
 
 
 def encode_metadata(record: Message, version: int) -> bytes:
-    """The value of a record, in one version.
+    """Encode the value of a record in one version.
 
-    Raises `EncodeError` for what the version cannot carry.
+    Raises `EncodeError` if the version cannot carry a field.
     """
     return bytes((_FRAME_VERSION, _TYPE_OF[type(record)], version)) + encode_message(record, version)
 
 
 def decode_metadata(data: bytes) -> Message | UnknownMetadata:
-    """The record of a value. Raises `DecodeError` for bytes that are none."""
+    """Decode the value of a record. Raises `DecodeError` if the bytes are not a record."""
     try:
         frame, position = read_uvarint(data, 0)
         type_id, position = read_uvarint(data, position)
         version, position = read_uvarint(data, position)
     except (IndexError, Inexact):
         raise DecodeError(
-            Reason.TRUNCATED, where="frame", position=len(data), detail="the record ends in its head"
+            Reason.TRUNCATED, where="frame", position=len(data), detail="the record ends inside its header"
         ) from None
     if frame != _FRAME_VERSION:
         raise DecodeError(Reason.UNKNOWN_VERSION, where="frame version", position=0, detail=f"{frame} is not 1")
@@ -315,7 +315,7 @@ def decode_metadata(data: bytes) -> Message | UnknownMetadata:
         return UnknownMetadata(type_id, version, data)
     try:
         found: Any = message_decoder(cls.spec, version, lenient=True)(data, position)
-    except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `decode_exactly` names it or reads it
+    except Exception:  # noqa: BLE001  # any failure of the fast path: `decode_exactly` decodes or explains
         found, _ = decode_exactly(cls.spec, version, data, position, cls.spec.name, as_kafka_reads=True)
     assert isinstance(found, Message)
     return found

@@ -1,6 +1,6 @@
-"""Text for logs, messages and tables: names of unknown origin without control characters and not too long, times, hashes, numbers.
+"""Text for logs, messages and tables: printable and short names, times, hashes, numbers.
 
-Knows no records.
+Knows nothing about records.
 """
 
 import re
@@ -25,7 +25,7 @@ _BASE64 = re.compile(r"[0-9A-Za-z_+/-]{22}")
 
 
 def printable(text: str) -> str:
-    """The text with whatever a terminal might act upon shown as an escape."""
+    """Return the text with unprintable characters, such as control characters, escaped."""
     return (
         text
         if text.isprintable()
@@ -34,37 +34,37 @@ def printable(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, or as much of it as is allowed, with a mark.
+    """Return at most `most` characters of the text; a longer text ends with an ellipsis.
 
-    Kafka takes names of up to 32,767 bytes.
+    Kafka accepts names of up to 32,767 bytes.
     """
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def brief(text: str, most: int = 200) -> str:
-    """The text for a log line: at most `most` characters of it, printable ones."""
+    """Return at most `most` printable characters of the text, for a log line."""
     return cut(printable(cut(text, most)), most)
 
 
 def some_of(names: Sequence[str], most: int = 3) -> str:
-    """The first names of a list, and how many others there are."""
+    """Return the first names of a list, and the number of the others."""
     shown = ", ".join(brief(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} others"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """The first names of a list, and how many there are in all: for an error that says what there is."""
+    """Return the first names of a list and the total, for an error that lists valid names."""
     more = f", … ({len(names):,} in all)" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things: 1 member, 2,000 members."""
+    """Return a number with a noun: 1 member, 2,000 members."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def time_text(timestamp_ms: int) -> str:
-    """2026-11-21 10:17:12.345, in UTC; the number itself if it is no time that a calendar has."""
+    """Return a time as 2026-11-21 10:17:12.345, in UTC; the number itself if it is out of range."""
     try:
         return (
             datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.")
@@ -75,7 +75,7 @@ def time_text(timestamp_ms: int) -> str:
 
 
 def spans(items: Iterable[int]) -> str:
-    """Partitions as spans: 0-2 5."""
+    """Return partitions as ranges: 0-2 5."""
     spans: list[list[int]] = []
     for item in sorted(items):
         if spans and item == spans[-1][1] + 1:
@@ -86,10 +86,10 @@ def spans(items: Iterable[int]) -> str:
 
 
 def brief_id(text: str) -> str:
-    """A member id without what is behind the first eight characters of its random part; any other text as it is.
+    """Return a member id with its random part shortened to eight characters; other texts unchanged.
 
-    Members of the newer protocols make up 16 bytes in base64, coordinators of classic groups append
-    a UUID to the client's name (KIP-394).
+    Members of the newer protocols generate 16 bytes in base64; coordinators of classic groups
+    append a UUID to the client id (KIP-394).
     """
     random = _UUID.search(text)
     if random is not None:
@@ -98,5 +98,5 @@ def brief_id(text: str) -> str:
 
 
 def hash_text(value: int) -> str:
-    """A metadata hash, as 64 bits in hex."""
+    """Return a metadata hash as 64 bits in hex."""
     return f"0x{value & (1 << 64) - 1:016x}"

@@ -1,7 +1,6 @@
-"""Records to key and value bytes.
+"""Encode records to key and value bytes.
 
-The encoders are generated when a class is first written in a version; what they refuse is named by
-`exact`.
+Encoders are generated when a class is first written in a version. `exact` explains their errors.
 """
 
 from typing import Final
@@ -16,7 +15,7 @@ __all__ = ["encode_record"]
 
 
 class _ValueEncoders(dict[int | None, Encoder]):
-    """Version of a value → its encoder, which writes the version, too; for one record type."""
+    """Version of a value → its encoder, which also writes the version; for one record type."""
 
     def __init__(self, record_type: RecordType) -> None:
         super().__init__()
@@ -31,7 +30,7 @@ class _ValueEncoders(dict[int | None, Encoder]):
 
 
 class _Encoders(dict[type[Message], tuple[str, Encoder, type[Message], _ValueEncoders]]):
-    """Class of a key → its topic, its encoder, which writes the record type, too, the class of its values, and their encoders."""
+    """Key class → topic, key encoder (which also writes the type), value class, value encoders."""
 
     def __missing__(self, cls: type[Message]) -> tuple[str, Encoder, type[Message], _ValueEncoders]:
         record_type = record_type_of(cls)
@@ -50,12 +49,10 @@ _ENCODERS: Final = _Encoders()
 
 
 def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
-    """Key and value bytes, as Kafka writes them.
+    """Encode key and value, with the same bytes as Kafka.
 
-    Records that were not understood give back their bytes.
-
-    Raises `EncodeError` for what the version cannot carry, and if key, value and topic do not
-    belong together.
+    An undecoded record returns its bytes. Raises `EncodeError` if the version cannot carry a field,
+    or if key, value and topic do not match.
     """
     if not isinstance(record, CoordinatorRecord):
         return record.key_bytes, record.value_bytes
@@ -68,7 +65,7 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
         raise EncodeError(f"{type(key).__name__} is a key of {topic}, but the record's topic is {record.topic}")
     try:
         key_bytes = encode_key(key)
-    except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
+    except Exception:  # noqa: BLE001  # `encode_exactly` encodes it, or names the field
         key_bytes = record.type_id.to_bytes(2, "big") + encode_exactly(key, 0)
     if record.key_trailing:
         key_bytes += record.key_trailing
@@ -81,7 +78,7 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
         return key_bytes, record.value_as_read + record.value_trailing
     try:
         value_bytes = encode_value(value)
-    except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
+    except Exception:  # noqa: BLE001  # `encode_exactly` encodes it, or names the field
         assert record.version is not None
         value_bytes = record.version.to_bytes(2, "big") + encode_exactly(value, record.version)
     if record.value_trailing:
@@ -90,7 +87,7 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
 
 
 def _means(data: bytes, version: int | None, value: Message) -> bool:
-    """Whether these bytes are `value`, in this version, in a form in which Kafka would not write it."""
+    """Whether these bytes decode to `value`, in a form that may differ from Kafka's."""
     assert version is not None
     if int.from_bytes(data[:2], "big", signed=True) != version:
         return False

@@ -1,6 +1,6 @@
-"""Records as values: understood, of an unknown type or version, malformed.
+"""Records as values: decoded, of an unknown type or version, or malformed.
 
-Plain facts; knows nothing about reading or writing them.
+Knows nothing about decoding and encoding.
 """
 
 from dataclasses import dataclass, field
@@ -16,12 +16,11 @@ __all__ = ["CoordinatorRecord", "MalformedRecord", "Record", "UnknownRecord", "a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorRecord:
-    """A record that was understood. `value` and `version` are `None` for a tombstone.
+    """A decoded record. `value` and `version` are `None` for a tombstone.
 
-    Bytes behind the message are kept in `key_trailing` and `value_trailing`: Kafka ignores them,
-    and so can you. `value_as_read` has the bytes of a value that Kafka reads, but would write in
-    other bytes, such as a varint with leading zeros. They are written again while they mean
-    `value`.
+    `key_trailing` and `value_trailing` are the bytes after the messages, which Kafka ignores.
+    `value_as_read` has the bytes of a value that Kafka can read but would encode differently, such
+    as a varint with leading zeros. Encoding returns these bytes while they decode to `value`.
     """
 
     key: Message
@@ -34,7 +33,7 @@ class CoordinatorRecord:
 
     @property
     def type(self) -> RecordType:
-        """The record type, by which the key is known."""
+        """The record type of the key."""
         return _TYPE_OF_KEY[type(self.key)]
 
     @property
@@ -49,12 +48,12 @@ class CoordinatorRecord:
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether the record deletes what its key names."""
+        """Whether the record is a tombstone."""
         return self.value is None
 
     @property
     def problem(self) -> DecodeError | None:
-        """What is odd about the bytes, if Kafka ignores it: trailing bytes."""
+        """A problem of the bytes that Kafka ignores: trailing bytes."""
         if self.key_trailing:
             return DecodeError(
                 Reason.TRAILING,
@@ -74,9 +73,9 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownRecord:
-    """A record of a type, or with a value version, that is not declared.
+    """A record with a type or a value version that is not declared.
 
-    `key` is `None` if its type is unknown.
+    `key` is `None` if the type is unknown.
     """
 
     topic: str
@@ -89,12 +88,12 @@ class UnknownRecord:
 
     @property
     def name(self) -> str | None:
-        """Kafka's name of the record type, such as "OffsetCommit"; `None` if the type is not known."""
+        """Kafka's name of the record type, such as "OffsetCommit"; `None` for an unknown type."""
         return _name_of(self.topic, self.type_id)
 
     @property
     def problem(self) -> DecodeError:
-        """The same facts as the exception that `strict=True` raises."""
+        """The exception that `strict=True` raises."""
         if self.reason is Reason.UNKNOWN_TYPE:
             return DecodeError(self.reason, where="key", position=0, detail=str(self.type_id))
         return DecodeError(self.reason, where="value", position=0, detail=f"{self.version} of {self.name}")
@@ -102,11 +101,10 @@ class UnknownRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MalformedRecord:
-    """A record whose key or value is damaged or foreign. `key` is set if the fault is in the value.
+    """A record with a damaged or foreign key or value. `key` is set if the value is the cause.
 
-    `value` and `version` are set if Kafka reads the value in spite of the fault: its generated
-    classes ignore the size of a tagged field that they know, and take each negative length for
-    null.
+    `value` and `version` are set if Kafka reads the value nevertheless: its generated classes
+    ignore the size of a known tagged field, and read every negative length as null.
     """
 
     topic: str
@@ -120,27 +118,27 @@ class MalformedRecord:
 
     @property
     def name(self) -> str | None:
-        """Kafka's name of the record type, such as "OffsetCommit"; `None` if the type is not known."""
+        """Kafka's name of the record type, such as "OffsetCommit"; `None` for an unknown type."""
         return _name_of(self.topic, self.type_id)
 
     @property
     def reason(self) -> Reason:
-        """What is wrong."""
+        """Why it cannot be decoded."""
         return self.problem.reason
 
     @property
     def where(self) -> str:
-        """Which of the two it is: "key" or "value"."""
+        """The part that cannot be decoded: "key" or "value"."""
         return self.problem.where
 
     @property
     def position(self) -> int:
-        """Byte offset in the key or value where the field starts that could not be read."""
+        """Byte offset in the key or value of the field that cannot be decoded."""
         return self.problem.position
 
     @property
     def field(self) -> str:
-        """Path of that field, such as "topics[2].partitions"; empty if it lies before the first field."""
+        """Path of that field, such as "topics[2].partitions"; empty before the first field."""
         return self.problem.field
 
 
@@ -149,7 +147,10 @@ Record: TypeAlias = CoordinatorRecord | UnknownRecord | MalformedRecord
 
 
 def as_kafka_reads(record: object) -> CoordinatorRecord | None:
-    """The record that Kafka's loader replays: `record` itself, or the value that it reads from damaged bytes; `None` if it reads none."""
+    """Return the record that Kafka's loader replays; `None` if it cannot read the value.
+
+    Kafka reads some damaged values. Other records are returned unchanged.
+    """
     if isinstance(record, CoordinatorRecord):
         return record
     if isinstance(record, MalformedRecord) and record.key is not None and record.value is not None:
@@ -166,7 +167,7 @@ _TYPE_OF_VALUE: Final = {
 
 
 def record_type_of(message: type[Message]) -> RecordType:
-    """The record type that a key or value class belongs to.
+    """Return the record type of a key or value class.
 
     Raises `KeyError` for other messages.
     """

@@ -1,7 +1,7 @@
-"""A record in a few readable words, for tables: who, and what changed.
+"""Records as short text for tables.
 
-Names of topics are learnt on the way, because many records only have topic ids. Nothing here cuts
-text or knows about terminals.
+Topic names are collected from the records, because many records have only topic ids. Text is not
+shortened here, and terminals are not known.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -48,7 +48,7 @@ from quorate.codecs.wire import Uuid
 __all__ = ["METADATA", "RecordText", "learn_names"]
 
 MEMBER_STATES = {0: "stable", 1: "unrevoked", 2: "unreleased"}
-"""Of a member's current assignment, in consumer and streams groups."""
+"""States of a member's current assignment, in consumer and streams groups."""
 TRANSACTION_STATES = (
     "empty",
     "ongoing",
@@ -61,7 +61,7 @@ TRANSACTION_STATES = (
 )
 
 METADATA = ', metadata "'
-"""Between a committed offset and the note that the client left with it."""
+"""Separates a committed offset and the client's metadata."""
 
 
 def _list(parts: Iterable[str | None]) -> str:
@@ -69,7 +69,7 @@ def _list(parts: Iterable[str | None]) -> str:
 
 
 def learn_names(names: dict[Uuid, str], record: object) -> None:
-    """Add the names of topics that a record tells together with their ids."""
+    """Add the topic names of a record that has both names and ids."""
     readable = as_kafka_reads(record)
     if readable is None:
         return
@@ -85,10 +85,10 @@ def learn_names(names: dict[Uuid, str], record: object) -> None:
 
 
 class RecordText:
-    """Describes records one after the other, remembering the topic names among them.
+    """Describes records one after the other, and remembers the topic names in them.
 
-    `brief`: for narrow places. Ids that were generated at random are told apart by their first
-    characters, and words that go without saying are left out.
+    `brief` is for narrow columns: random ids are shortened to their first characters, and obvious
+    words are left out.
     """
 
     def __init__(self, *, brief: bool = False) -> None:
@@ -97,7 +97,7 @@ class RecordText:
         self._topics: dict[Uuid, str] = {}
 
     def what(self, record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord) -> str:
-        """What the record says, without its group. Not yet `printable`."""
+        """Return the content of a record as text, without its group. It may not be `printable`."""
         if isinstance(record, ControlRecord):
             epoch = "" if record.coordinator_epoch is None else f" (coordinator epoch {record.coordinator_epoch})"
             return f"{record.name}{epoch}"
@@ -112,28 +112,28 @@ class RecordText:
         if value is None:
             return f"{key}: tombstone" if key else "tombstone"
         self.learn(record)
-        said = _VALUES[type(value)](self, open_nested(value))
-        words = (f"{key} {said}" if said.startswith("→") else f"{key}: {said}") if key else said
+        text = _VALUES[type(value)](self, open_nested(value))
+        words = (f"{key} {text}" if text.startswith("→") else f"{key}: {text}") if key else text
         return f"{words} · {record.problem}" if record.key_trailing or record.value_trailing else words
 
     def topic(self, topic_id: Uuid) -> str:
-        """The name that the topic had last, or its id."""
+        """Return the latest name of the topic, or its id."""
         return self._topics.get(topic_id) or str(topic_id)
 
     def learn(self, record: object) -> None:
-        """Remember the names of topics that the record tells, if it does."""
+        """Remember the names of topics in a record."""
         learn_names(self._topics, record)
 
     def _key(self, key: Any) -> str:
-        """What the key says besides the group."""
+        """Return the content of the key other than the group."""
         if key is None:
             return ""
         if isinstance(key, ShareSnapshotKey | ShareUpdateKey):
             return f"{self.topic(key.topic_id)}-{key.partition}"
         for name in ("member_id", "regular_expression"):
             if hasattr(key, name):
-                said: str = getattr(key, name)
-                return self._member(said) if name == "member_id" else said
+                text: str = getattr(key, name)
+                return self._member(text) if name == "member_id" else text
         return f"{key.topic}-{key.partition}" if hasattr(key, "topic") else ""
 
     # ---- one function per value
@@ -223,7 +223,7 @@ class RecordText:
         ]
 
     def _target(self, value: Any) -> str:
-        """The target assignment's metadata of consumer, share and streams groups: they have the same fields."""
+        """Describe the target assignment metadata of consumer, share and streams groups."""
         computed = f"computed {time_text(value.assignment_timestamp)}" if value.assignment_timestamp else None
         return _list([f"assignment epoch {value.assignment_epoch}", computed])
 
@@ -263,11 +263,12 @@ class RecordText:
         )
 
     def _partitions(self, topics: Sequence[Any]) -> str:
-        """Lists of partitions by topic id, with the epochs at which they were assigned if these are known."""
+        """List partitions by topic, with the epochs at which they were assigned if known."""
         return _list(f"{self.topic(t.topic_id)} {_with_epochs(t)}" for t in topics) or "nothing"
 
     def _regex(self, value: ConsumerGroupRegularExpressionValue) -> str:
-        return f"matches {_list(value.topics) or 'nothing'} (metadata version {value.version}, {time_text(value.timestamp)})"
+        resolved = f"metadata version {value.version}, {time_text(value.timestamp)}"
+        return f"matches {_list(value.topics) or 'nothing'} ({resolved})"
 
     def _share_state_topics(self, value: ShareGroupStatePartitionMetadataValue) -> str:
         def topics(infos: Sequence[Any]) -> str:
@@ -376,4 +377,4 @@ _VALUES: dict[type[Message], Callable[[RecordText, Any], str]] = {
     ShareUpdateValue: RecordText._share_update,
     TransactionLogValue: RecordText._transaction,
 }
-"""A test holds this against the registry: each value has its words."""
+"""A test checks that every value type is listed."""

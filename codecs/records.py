@@ -1,8 +1,8 @@
-"""Coordinator records: the key and value bytes of `__consumer_offsets` and its two siblings, to values (`record_encode`: and back).
+"""Decode key and value bytes of coordinator topics to records; `record_encode` encodes them.
 
-Bytes that are not understood are values too (`UnknownRecord`, `MalformedRecord`); they keep the
-bytes and encode to them again. What Kafka's loader does with each is Kafka's business (an unknown
-type is skipped, an unknown value version fails the partition): here nothing is skipped.
+Bytes that cannot be decoded are values too (`UnknownRecord`, `MalformedRecord`), which keep the
+bytes and encode to them again. Nothing is skipped here. Kafka's loader skips an unknown type and
+fails the partition for an unknown value version.
 """
 
 from collections.abc import Callable
@@ -69,10 +69,10 @@ class _ValueDecoders(dict[bytes, tuple[int, Callable[[bytes, int], Message]]]):
 
 
 class _Keys(dict[bytes, tuple[Message, _ValueDecoders]]):
-    """Key bytes → decoded key and decoders of the values under it, for one topic.
+    """Key bytes → decoded key and the decoders of its values, for one topic.
 
-    In logs few keys are written again and again, and decoded keys are immutable, so each is decoded
-    once; `LIMIT` bounds the memory. A `KeyError` means a type that is not declared.
+    Logs repeat few keys many times, and decoded keys are immutable, so each is decoded once.
+    `LIMIT` bounds the memory. A `KeyError` means a type that is not declared.
     """
 
     LIMIT = 1 << 14
@@ -84,7 +84,7 @@ class _Keys(dict[bytes, tuple[Message, _ValueDecoders]]):
 
     def __missing__(self, key: bytes) -> tuple[Message, _ValueDecoders]:
         if type(key) is not bytes:
-            raise TypeError  # a view would be kept here, and with it what it looks at
+            raise TypeError  # a cached view would keep its buffer alive
         type_id = _INT16.unpack_from(key)[0]
         codec = self.codecs.get(type_id)
         if codec is None:
@@ -104,17 +104,15 @@ _Open: Final = open_twin(CoordinatorRecord)
 def decode_record(
     key: bytes | None, value: bytes | None, *, topic: str = CONSUMER_OFFSETS, strict: bool = False
 ) -> Record:
-    """The record with these key and value bytes; `value=None` is a tombstone.
+    """Decode a record from its key and value bytes; `value=None` is a tombstone.
 
-    A bytearray or memoryview is copied.
-
-    Never raises on data, unless `strict`: then whatever is not a `CoordinatorRecord` without
-    trailing bytes raises `DecodeError`. Raises `KeyError` for a topic that is not one of the three
-    coordinator topics, and `TypeError` for a key or value that is not bytes.
+    A bytearray or memoryview is copied. Data never raises, unless `strict`: then every result other
+    than a `CoordinatorRecord` without trailing bytes raises `DecodeError`. Raises `KeyError` for a
+    topic that is not a coordinator topic, and `TypeError` for a key or value that is not bytes.
     """
     try:
         record = _Open()
-        record.key, values = _KEYS[topic][key]  # type: ignore[index]  # a null key is found out below
+        record.key, values = _KEYS[topic][key]  # type: ignore[index]  # a null key is handled below
         if value is None:
             record.value = record.version = None
         else:
@@ -124,8 +122,8 @@ def decode_record(
         record.key_trailing = record.value_trailing = b""
         record.value_as_read = None
         record.__class__ = CoordinatorRecord
-        return record  # type: ignore[no-any-return]  # it has just become one
-    except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `_decode_slowly` names it or reads it
+        return record  # type: ignore[no-any-return]  # its class was set in the line above
+    except Exception:  # noqa: BLE001  # any failure of the fast path: `_decode_slowly` decodes or explains
         found = _decode_slowly(_as_bytes(key, "key"), _as_bytes(value, "value"), topic)
     if strict and found.problem is not None:
         raise found.problem
@@ -133,7 +131,7 @@ def decode_record(
 
 
 def _as_bytes(data: object, argument: str) -> bytes | None:
-    """Bytes that nobody else can change."""
+    """Return an immutable copy."""
     if data is None:
         return None
     if not isinstance(data, bytes | bytearray | memoryview):
@@ -230,7 +228,7 @@ def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record
 
 
 def _is_redpanda_envelope(value: bytes) -> bool:
-    """Redpanda's serde envelope: version, compatible version, then the little-endian size of exactly what follows."""
+    """Whether this is Redpanda's serde envelope: two versions, and the size of the rest."""
     return (
         len(value) >= 6
         and value[1] <= value[0]

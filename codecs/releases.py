@@ -1,12 +1,13 @@
-"""Releases of Kafka: which there are, and what brokers of each report to clients (ApiVersions): the last version of each API, and the levels of features.
+"""Releases of Kafka, and what their brokers report in ApiVersions: API versions and features.
 
 ```python
 KafkaVersion.parse("4.0.2") < KafkaVersion.NEWEST
 ```
 
-The tables are facts of the schemas in each release's kafka-clients jar (`listeners`,
-`latestVersionUnstable`), seen to be what running brokers of 3.9.2, 4.0.2 and 4.3.1 report. First
-versions are not in them: up to 3.9 they are 0, from 4.0 on those of the declarations here.
+The tables are from the schemas in each release's kafka-clients jar (`listeners`,
+`latestVersionUnstable`), and match the responses of running brokers of 3.9.2, 4.0.2 and 4.3.1. They
+have the last version of each API. First versions are 0 up to 3.9, and those of the declarations
+here from 4.0 on.
 """
 
 import re
@@ -22,8 +23,8 @@ __all__ = ["NAMES", "RELEASES", "Features", "KafkaVersion", "features_of", "last
 class KafkaVersion:
     """A release, such as 4.3.1; ordered.
 
-    Anything that takes one takes `KafkaVersion.NEWEST`, the release that the tests compare with, by
-    default.
+    Functions with a release as parameter default to `KafkaVersion.NEWEST`, the release that the
+    tests compare with.
     """
 
     major: int
@@ -34,7 +35,7 @@ class KafkaVersion:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read "4.3.1"; "4.3" is 4.3.0. Raises `ValueError`."""
+        """Parse "4.3.1"; "4.3" is 4.3.0. Raises `ValueError`."""
         found = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", text.strip(), re.ASCII)
         if found is None:
             raise ValueError(f"{text!r} is not a version of Kafka: write it as {cls.NEWEST}")
@@ -43,15 +44,15 @@ class KafkaVersion:
 
     @property
     def line(self) -> "KafkaVersion":
-        """The first release of the same line: 4.3.0 of 4.3.1.
+        """The first release of the same line: 4.3.0 for 4.3.1.
 
-        Patches of a line differ in fixes only.
+        Patch releases contain fixes only.
         """
         return KafkaVersion(self.major, self.minor)
 
     @property
     def short(self) -> str:
-        """Without the patch: "4.3"."""
+        """The release without the patch: "4.3"."""
         return f"{self.major}.{self.minor}"
 
     def __str__(self) -> str:
@@ -63,13 +64,13 @@ KafkaVersion.NEWEST = KafkaVersion(4, 3, 1)
 _3_9, _4_0, _4_1, _4_2, _4_3 = (KafkaVersion(*numbers) for numbers in ((3, 9), (4, 0), (4, 1), (4, 2), (4, 3)))
 
 RELEASES: Final[tuple[KafkaVersion, ...]] = (_3_9, _4_0, _4_1, _4_2, _4_3)
-"""The lines of releases that the tables know, oldest first."""
+"""The release lines in the tables, oldest first."""
 
 _NONE = -1
 """In a row below: brokers of that release do not report the API."""
 
-# API key: its name, and the last version in 3.9, 4.0, 4.1, 4.2, 4.3. Rows of one number are the
-# same in all of them.
+# API key: its name, and the last version in 3.9, 4.0, 4.1, 4.2, 4.3. A single number is that of all
+# releases.
 _LAST: Final[Mapping[int, tuple[str, *tuple[int, ...]]]] = {
     0: ("Produce", 11, 12, 13, 13, 13),  # 12 transactions of KIP-890, 13 topic ids
     1: ("Fetch", 17, 17, 18, 18, 18),
@@ -89,7 +90,7 @@ _LAST: Final[Mapping[int, tuple[str, *tuple[int, ...]]]] = {
     19: ("CreateTopics", 7),
     20: ("DeleteTopics", 6),
     21: ("DeleteRecords", 2),
-    22: ("InitProducerId", 5),  # 6, two-phase commit (KIP-939), is not stable in any
+    22: ("InitProducerId", 5),  # 6, two-phase commit (KIP-939), is stable in none
     23: ("OffsetForLeaderEpoch", 4),
     24: ("AddPartitionsToTxn", 5),
     25: ("AddOffsetsToTxn", 4),
@@ -126,9 +127,9 @@ _LAST: Final[Mapping[int, tuple[str, *tuple[int, ...]]]] = {
     64: ("UnregisterBroker", 0),
     65: ("DescribeTransactions", 0),
     66: ("ListTransactions", 1, 1, 2, 2, 2),
-    68: ("ConsumerGroupHeartbeat", 0, 1, 1, 1, 1),  # 1 expressions
+    68: ("ConsumerGroupHeartbeat", 0, 1, 1, 1, 1),  # 1 regex subscriptions
     69: ("ConsumerGroupDescribe", 0, 1, 1, 1, 1),
-    # Brokers answer both, and tell of them only where a plugin takes what clients push (KIP-714).
+    # Brokers handle both, but report them only with a plugin that receives the metrics (KIP-714).
     71: ("GetTelemetrySubscriptions", _NONE),
     72: ("PushTelemetry", _NONE),
     74: ("ListConfigResources", 0, 0, 1, 1, 1),
@@ -162,9 +163,7 @@ NAMES: Final[Mapping[int, str]] = {key: name for key, (name, *_) in _LAST.items(
 """API key → Kafka's name of the API."""
 
 Features = Mapping[str, tuple[int, int, int]]
-"""Name → the lowest level that brokers support, the highest, and the one that a new cluster has
-agreed on (0: none).
-"""
+"""Name → the lowest and the highest supported level, and the level of a new cluster (0: none)."""
 
 _FEATURES: Final[Mapping[KafkaVersion, Features]] = {
     _3_9: {"kraft.version": (0, 1, 0), "metadata.version": (1, 21, 21)},
@@ -202,24 +201,26 @@ _FEATURES: Final[Mapping[KafkaVersion, Features]] = {
         "eligible.leader.replicas.version": (0, 1, 1),
     },
 }
-"""The features of each release (KIP-584, KIP-1022). `kraft.version` is agreed on elsewhere, where
-voters are fixed as in `controller.quorum.voters` it is 0.
+"""The features of each release (KIP-584, KIP-1022).
+
+The finalized `kraft.version` is not set here; with static voters (`controller.quorum.voters`) it
+is 0.
 """
 
 
 def features_of(version: KafkaVersion) -> Features:
-    """The features that brokers of a release support.
+    """Return the features that brokers of a release support.
 
-    Raises `KeyError` for a release of a line that is not in `RELEASES`.
+    Raises `KeyError` for a release line that is not in `RELEASES`.
     """
     return _FEATURES[version.line]
 
 
 @lru_cache(maxsize=16)
 def last_versions(version: KafkaVersion) -> Mapping[int, int]:
-    """API key → the last version that brokers of a release report, for all APIs that they report to clients.
+    """Return API key → last version, for the APIs that brokers of a release report to clients.
 
-    Raises `KeyError` as `features_of` does.
+    Raises `KeyError` like `features_of`.
     """
     if version.line not in RELEASES:
         raise KeyError(version)

@@ -1,7 +1,7 @@
 """User data of Kafka's two sticky assignors: the bytes inside a subscription's `user_data`.
 
-Neither carries a version. Readers of `sticky` try the newer layout first and then the older one, as
-Kafka's `StickyAssignor` does.
+Neither contains a version. For `sticky`, the newer layout is tried first and then the older one, as
+in Kafka's `StickyAssignor`.
 """
 
 from quorate.codecs.errors import DecodeError
@@ -19,14 +19,14 @@ __all__ = [
 
 
 def decode_sticky_user_data(data: bytes | None) -> StickyAssignorUserData:
-    """What a member of a `sticky` group says it owned.
+    """Decode the partitions that a member of a `sticky` group owned.
 
-    Null, empty and unreadable data mean: nothing, at no generation (-1). Never raises.
+    Null, empty and unreadable data mean none, at no generation (-1). Never raises.
     """
     data = bytes(data or b"")
     try:
         return message_decoder(StickyAssignorUserData.spec, 1)(data, 0)  # type: ignore[return-value]
-    except Exception:  # noqa: BLE001, S110  # whatever the fast path stumbled over: longer, older, damaged, or not UTF-8
+    except Exception:  # noqa: BLE001, S110  # any failure of the fast path: older, damaged, or not UTF-8
         pass
     for version in (1, 0):
         try:
@@ -39,13 +39,14 @@ def decode_sticky_user_data(data: bytes | None) -> StickyAssignorUserData:
 
 
 def encode_sticky_user_data(message: StickyAssignorUserData, version: int = 1) -> bytes:
-    """The bytes of `message`. Kafka orders topics by its hash map; the order given here is kept."""
+    """Encode `message`. Topics keep their order; Kafka uses the order of its hash map."""
     return encode_message(message, version)
 
 
 def decode_cooperative_sticky_user_data(data: bytes | None) -> CooperativeStickyAssignorUserData | None:
-    """The generation in a `cooperative-sticky` member's user data: `None` if there is none, -1 if it cannot be read, as in Kafka.
+    """Decode the generation of a `cooperative-sticky` member.
 
+    Returns `None` without user data. As in Kafka, the generation is -1 if the data cannot be read.
     Never raises.
     """
     if data is None:
@@ -59,5 +60,5 @@ def decode_cooperative_sticky_user_data(data: bytes | None) -> CooperativeSticky
 
 
 def encode_cooperative_sticky_user_data(message: CooperativeStickyAssignorUserData) -> bytes:
-    """The bytes of `message`."""
+    """Encode `message`."""
     return encode_message(message, 0)

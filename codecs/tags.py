@@ -1,12 +1,12 @@
-"""Tagged fields of a plug-in, inside messages that are Kafka's (KIP-482).
+"""Tagged fields of a plug-in inside Kafka's messages (KIP-482).
 
-A plug-in declares its fields in a message that has nothing else:
+A plug-in declares its fields in a message of their own:
 
     @message(versions=range(1), flexible_since=0)
     class Note(Message):
         note: String = tagged(OWN_TAG, default="")
 
-To Kafka's message they are unknown tags, which whoever lacks the plug-in skips.
+In Kafka's message they are unknown tags, which readers without the plug-in skip.
 """
 
 from functools import lru_cache
@@ -28,9 +28,7 @@ Tags: TypeAlias = tuple[TaggedField, ...]
 """Tagged fields as bytes: the `unknown_tags` of a message."""
 
 OWN_TAG = 20_848
-"""The first tag for plug-ins. Kafka counts tags from 0, message by message, so it is far from
-there.
-"""
+"""The first tag for plug-ins, far from Kafka's tags, which start at 0 in each message."""
 
 
 @message(versions=range(1), flexible_since=0)
@@ -39,12 +37,12 @@ class _Section(Message):
 
 
 def written_tags(fields: Message) -> Tags:
-    """The tagged fields of a plug-in's declaration as bytes; those that have their default are left out."""
+    """Encode the tagged fields of a plug-in, without those that have their default."""
     return message_decoder(_Section.spec, 0)(encode_message(fields, 0), 0).unknown_tags
 
 
 def with_tags(tags: Tags, fields: Message) -> Tags:
-    """The tags, with those of a plug-in's declaration in place of the ones with the same numbers."""
+    """Return the tags with those of a plug-in's declaration added or replaced."""
     own = {field.tag for field in fields.spec.fields}
     others = (tag for tag in tags if tag.tag not in own)
     return tuple(sorted((*others, *written_tags(fields)), key=attrgetter("tag")))
@@ -52,10 +50,10 @@ def with_tags(tags: Tags, fields: Message) -> Tags:
 
 @lru_cache(maxsize=4096)
 def read_tags(fields: type[M], tags: Tags, *, strict: bool = True) -> M:
-    """The tags that a plug-in declared in `fields`; a field without a tag has its default.
+    """Decode the tags that a plug-in declared in `fields`; a missing tag gives the default.
 
-    Raises `DecodeError` for bytes that are something else. Without `strict`, all fields then have
-    their defaults.
+    Raises `DecodeError` for bytes that do not match. Without `strict`, all fields then have their
+    defaults.
     """
     own = {field.tag for field in fields.spec.fields}
     section = _Section(unknown_tags=tuple(tag for tag in tags if tag.tag in own))

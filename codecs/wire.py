@@ -1,10 +1,9 @@
 """Wire types of Kafka's message format, as values and as annotations for message declarations.
 
-`Int32`, `String`, `Array[...]` and the others are what the fields of a `Message` are annotated
-with. They are plain Python types to a type checker and carry a `WireType` for everything that is
-derived from a declaration. How a type is written depends on whether the message version is
-"flexible" (KIP-482): compact lengths and tagged fields. This module knows names and sizes, not how
-to read or write them.
+The fields of a `Message` are annotated with `Int32`, `String`, `Array[...]` and others. To a type
+checker these are plain Python types; they carry a `WireType` for everything that is derived from a
+declaration. The encoding depends on whether the message version is "flexible" (KIP-482): compact
+lengths and tagged fields. This module knows names and sizes, not how to encode and decode.
 """
 
 import base64
@@ -41,25 +40,25 @@ __all__ = [
 
 
 class Uuid(bytes):
-    """A Kafka topic id: 16 bytes, shown as Kafka shows it (URL-safe base64 without padding).
+    """A Kafka topic id: 16 bytes, printed as in Kafka (URL-safe base64 without padding).
 
-    Raises `ValueError` if it is not given exactly 16 bytes.
+    Raises `ValueError` for any other number of bytes.
     """
 
     __slots__ = ()
     ZERO: ClassVar["Uuid"]
 
     def __new__(cls, value: bytes) -> Self:
-        """Take the 16 bytes, most significant first."""
+        """Create it from 16 bytes, most significant first."""
         if len(value) != 16:
             raise ValueError(f"a uuid has 16 bytes, not {len(value)}")
         return super().__new__(cls, value)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Kafka's form.
+        """Parse Kafka's form.
 
-        Unused low bits of the last character are ignored, as Java's decoder does. Raises
+        Unused low bits of the last character are ignored, as in Java's decoder. Raises
         `ValueError`.
         """
         if len(text) != 22:
@@ -81,7 +80,7 @@ Uuid.ZERO = Uuid(bytes(16))
 
 @dataclass(frozen=True, slots=True)
 class FixedType:
-    """A number of fixed width, big-endian, or a truth value in one byte.
+    """A big-endian number of fixed width, or a bool in one byte.
 
     `code` is its `struct` format character.
     """
@@ -92,7 +91,7 @@ class FixedType:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Least and greatest value of a whole number, both included."""
+        """The least and the greatest value of a whole number."""
         bits = 8 * self.size
         return (0, (1 << bits) - 1) if self.code.isupper() else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
@@ -120,7 +119,10 @@ class UuidType:
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """A count (int32, or an unsigned varint of count + 1 in flexible versions), then the elements."""
+    """A count, then the elements.
+
+    The count is an int32, or an unsigned varint of count + 1 in flexible versions.
+    """
 
     element: "WireType"
 
@@ -132,7 +134,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """A nested message; its version is that of the message around it."""
+    """A nested message; its version is that of the enclosing message."""
 
     spec: "MessageSpec"
 
@@ -169,7 +171,7 @@ Array: TypeAlias = tuple[T, ...]
 
 @dataclass(frozen=True, slots=True)
 class TaggedField:
-    """A tagged field that the declaration does not know: kept, and written again in its place."""
+    """A tagged field that is not declared: it is kept and encoded again at its place."""
 
     tag: int
     data: bytes
@@ -179,7 +181,10 @@ _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def readable(text: str) -> str:
-    """Text as Java has it that read the same bytes: U+FFFD for what is not UTF-8, and for an encoded surrogate only one, where Python puts three."""
+    """Return the text that Java decodes from the same bytes.
+
+    Bytes that are not UTF-8 become U+FFFD. For an encoded surrogate Java has one, Python three.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -189,7 +194,10 @@ def readable(text: str) -> str:
 
 
 def default_of(wire: WireType) -> Any:
-    """Kafka's default for a field whose schema names none: 0, false, "", no bytes, no elements, the zero uuid, a struct of defaults."""
+    """Return Kafka's default for a field whose schema has none.
+
+    These are 0, false, "", no bytes, no elements, the zero uuid, and a struct of defaults.
+    """
     match wire:
         case FixedType(code="?"):
             return False

@@ -16,7 +16,7 @@ from quorate.cli.demo.recording import command_name, comparison, decode, package
 from quorate.cli.errors import UserError
 from quorate.cli.output import echo_lines, next_steps
 from quorate.cli.subcommands import Commands
-from quorate.codecs.takeovers import stories
+from quorate.codecs.group_upgrades import group_upgrades
 
 if TYPE_CHECKING:
     from quorate.integration.play import Play
@@ -110,7 +110,7 @@ def _upgrade(number: int) -> Iterator[str]:
     yield click.style(
         f"{number}. What an upgrade does to groups: Kafka {' → '.join(releases)}, recorded on real brokers", bold=True
     )
-    found = list(stories(entries))
+    found = list(group_upgrades(entries))
     for line in comparison(found, before, after):
         yield f"   {line}"
     moved = [

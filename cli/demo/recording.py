@@ -16,13 +16,13 @@ import click
 from quorate.cli.decode.table import TableLines
 from quorate.cli.errors import UserError
 from quorate.cli.output import echo_lines, next_steps, stdout_has_colour, table_lines, terminal_width
+from quorate.codecs.group_upgrades import GroupUpgrade, group_upgrades
 from quorate.codecs.json_lines import group_of
 from quorate.codecs.log.model import LogEntry
 from quorate.codecs.log.partitions import LogPartitions
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.printable import hash_text
 from quorate.codecs.records import CoordinatorRecord
-from quorate.codecs.takeovers import Story, stories
 
 __all__ = ["DATA", "command_name", "comparison", "decode", "packaged"]
 
@@ -46,7 +46,7 @@ running. The output shows the records of one group, with remarks.
 def decode(group_id: str | None, width: int | None) -> None:
     """Read the packaged log and print the records of a group, with remarks."""
     about, entries = packaged()
-    found = {story.group_id: story for story in stories(entries)}
+    found = {story.group_id: story for story in group_upgrades(entries)}
     story = found.get(group_id) if group_id is not None else next(iter(found.values()))
     if story is None:
         exists = group_id in {group_of(entry) for entry in entries}
@@ -96,7 +96,7 @@ def _echo_wrapped(text: str, width: int | None) -> None:
 
 
 def _group_lines(
-    entries: Sequence[LogEntry], story: Story, width: int | None, before: str, after: str
+    entries: Sequence[LogEntry], story: GroupUpgrade, width: int | None, before: str, after: str
 ) -> Iterator[str]:
     """Return the group's records as a table, with consecutive commits in one line, and remarks."""
     table = TableLines(width=width, colour=stdout_has_colour(), one_group=True)
@@ -139,7 +139,7 @@ def _commits(offsets: Sequence[int]) -> Iterator[str]:
         yield click.style(f"{'':8}… {len(offsets)} committed offsets, from offset {offsets[0]} on", dim=True)
 
 
-def _remarks(story: Story, before: str, after: str) -> dict[int, str]:
+def _remarks(story: GroupUpgrade, before: str, after: str) -> dict[int, str]:
     """Return offset → remark on the record at this offset."""
     up, down = story.up, story.down
     targets = "members got other partitions" if up.reassigned else "no partition was reassigned"
@@ -162,7 +162,7 @@ def _remarks(story: Story, before: str, after: str) -> dict[int, str]:
     return said
 
 
-def comparison(found: Sequence[Story], before: str, after: str) -> Iterator[str]:
+def comparison(found: Sequence[GroupUpgrade], before: str, after: str) -> Iterator[str]:
     """Return a table of how the upgrade affected each group."""
     rows = [("group", f"epoch {before} → {after}", "metadata hash", "and back", "reassigned")]
     for story in found:

@@ -107,11 +107,11 @@ def test_raw_bytes(start):
     ("document", "complaint"),
     [
         ("{", "INPUT, line 1: not JSON: "),
-        ("[1]", "INPUT, line 1, element 0: an object is expected"),
-        ("{}", "INPUT, line 1: key: an object is expected"),
+        ("[1]", "INPUT, line 1, element 0: expected an object"),
+        ("{}", "INPUT, line 1: key: expected an object"),
         (OFFSET | {"type": "OffsetComit"}, "INPUT, line 1: type: __consumer_offsets has no record type 'OffsetComit'"),
         ({"type": "Nope"}, "INPUT, line 1: type: __consumer_offsets has no record type 'Nope'"),
-        ({"type": "OffsetCommit"}, "INPUT, line 1: key: an object is expected"),
+        ({"type": "OffsetCommit"}, "INPUT, line 1: key: expected an object"),
         (OFFSET | {"type": None}, "INPUT, line 1: type: missing"),
         (OFFSET | {"type": True}, "INPUT, line 1: type: __consumer_offsets has no record type True"),
         (
@@ -121,17 +121,17 @@ def test_raw_bytes(start):
         (OFFSET | {"topic": "orders"}, "INPUT, line 1: topic: 'orders' is not one of __consumer_offsets"),
         (
             OFFSET | {"version": 5},
-            "INPUT, line 1: version: 5 is not one that OffsetCommitValue has; it has versions 0 to 4",
+            "INPUT, line 1: version: OffsetCommitValue has no version 5; it has versions 0 to 4",
         ),
         (OFFSET | {"version": "4"}, "INPUT, line 1: version: '4' is not one"),
-        (OFFSET | {"vlaue": None}, "INPUT, line 1: vlaue: not known here"),
+        (OFFSET | {"vlaue": None}, "INPUT, line 1: vlaue: unknown"),
         (
             OFFSET | {"key": {"group": "g", "topc": "t"}},
             "INPUT, line 1: OffsetCommitKey has no field 'topc'; did you mean 'topic'?",
         ),
         (OFFSET | {"value": {"offset": 2**63}}, "INPUT, line 1: OffsetCommitValue.offset: "),
-        (OFFSET | {"value": {"offset": "7"}}, "INPUT, line 1: OffsetCommitValue.offset: a whole number is expected"),
-        (OFFSET | {"key": None}, "INPUT, line 1: key: an object is expected"),
+        (OFFSET | {"value": {"offset": "7"}}, "INPUT, line 1: OffsetCommitValue.offset: expected a whole number"),
+        (OFFSET | {"key": None}, "INPUT, line 1: key: expected an object"),
         (
             {"type": "GroupMetadata", "key": {"group": "g"}},
             'INPUT, line 1: value: missing; "value": null makes a tombstone',
@@ -147,7 +147,7 @@ def test_raw_bytes(start):
             {"key": {"type": 1, "data": {}}, "value": None, "x": 1},
             "INPUT, line 1: x: Kafka's form has key and value only",
         ),
-        ({"key": {}, "type": 1, "error": {"key_hex": "zz"}}, "INPUT, line 1: error.key_hex: hex is expected"),
+        ({"key": {}, "type": 1, "error": {"key_hex": "zz"}}, "INPUT, line 1: error.key_hex: expected hex"),
     ],
 )
 def test_errors_in_the_input_name_line_and_field(quorate, document, complaint):
@@ -187,7 +187,7 @@ def test_errors_name_the_line_of_a_pipe(quorate):
     assert "standard input, line 12: " in ended.err
     assert "standard input, line 2: not JSON" in quorate("encode", stdin=f"{good}\nnonsense\n").err
     assert "standard input, line 1: not UTF-8 text" in quorate("encode", stdin=b"\xff\xfe").err
-    assert "standard input: holds no JSON" in quorate("encode", stdin="\n").err
+    assert "standard input: contains no JSON" in quorate("encode", stdin="\n").err
 
 
 @pytest.mark.parametrize(

@@ -316,7 +316,7 @@ def member(**changes: Any) -> CoordinatorRecord:
     [
         (commit(offset=1 << 63), "OffsetCommitValue version 4: value of the wrong type or size: 9223372036854775808 in offset"),
         (commit(metadata=None), "OffsetCommitValue version 4: null in a field that may not be null in metadata"),
-        (commit(metadata="x" * 32768), "32768 bytes, at most 32767 are possible in metadata"),
+        (commit(metadata="x" * 32768), "32768 bytes; the maximum is 32767 in metadata"),
         (commit(metadata=5), "value of the wrong type or size: 5 in metadata"),
         (commit(topic_id=b"short"), r"b'short' in tagged fields.topic_id"),
         (commit(version=5), "OffsetCommitValue has no version 5; it has 0 to 4"),

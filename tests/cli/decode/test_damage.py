@@ -220,4 +220,4 @@ def test_encode_keeps_the_bytes_of_a_value_until_it_is_changed(quorate):
     found["value"]["epoch"] = 5
     assert quorate("encode", stdin=json.dumps(found)).out.split() == ["0003000167", "00000000000500"]
     found["value_hex"] = "0"
-    assert "value_hex: hex is expected, not '0'" in quorate("encode", stdin=json.dumps(found)).err
+    assert "value_hex: expected hex, not '0'" in quorate("encode", stdin=json.dumps(found)).err

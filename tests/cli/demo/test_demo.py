@@ -8,14 +8,14 @@ import pytest
 
 from quorate.cli.demo import recording as demo_module
 from quorate.codecs.batches import read_batches
+from quorate.codecs.group_upgrades import group_upgrades
 from quorate.codecs.log import read_log
-from quorate.codecs.takeovers import stories
 from tests.codecs.captures import CAPTURES
 
 
 @pytest.fixture
 def takeovers(upgrade):
-    return {story.group_id: story for story in stories(read_log(upgrade))}
+    return {story.group_id: story for story in group_upgrades(read_log(upgrade))}
 
 
 def test_epochs_of_each_consumer_group_are_found(takeovers):
@@ -37,8 +37,8 @@ def test_epochs_of_each_consumer_group_are_found(takeovers):
 
 
 def test_a_log_without_an_upgrade_has_no_takeovers():
-    assert list(stories(read_log(CAPTURES / "consumer-4.3"))) == []
-    assert list(stories(read_log(CAPTURES / "classic-3.9"))) == []
+    assert list(group_upgrades(read_log(CAPTURES / "consumer-4.3"))) == []
+    assert list(group_upgrades(read_log(CAPTURES / "classic-3.9"))) == []
 
 
 def test_the_packaged_log_is_that_of_the_capture(upgrade):
