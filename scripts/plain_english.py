@@ -20,7 +20,6 @@ NOT_YET = (
     "README.md",
     "bench/",
     "cluster/",
-    "codecs/",
     "coordinator/",
     "docs/",
     "pipeline/",
