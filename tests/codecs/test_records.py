@@ -322,7 +322,7 @@ def member(**changes: Any) -> CoordinatorRecord:
         (commit(version=5), "OffsetCommitValue has no version 5; it has 0 to 4"),
         (commit(version=None), "OffsetCommitValue has no version None"),
         (commit(version=3, unknown_tags=(TaggedField(9, b""),)), "this version has no tagged fields"),
-        (commit(unknown_tags=(TaggedField(0, b""),)), "a tag that the declaration knows is among the unknown ones"),
+        (commit(unknown_tags=(TaggedField(0, b""),)), "a tag of the declaration is among the unknown ones"),
         (commit(topic_id="x" * 16), "value of the wrong type or size: 'xxxxxxxxxxxxxxxx' in tagged fields.topic_id"),
         (commit(topic_id=16), "value of the wrong type or size: 16 in tagged fields.topic_id"),
         (commit(unknown_tags=(TaggedField(1 << 32, b""),)), "tag 4294967296 does not fit 32 bits"),
