@@ -7,7 +7,7 @@ import pytest
 from quorate.cli import text_input
 from quorate.cli.encode import PROTOCOL_MESSAGES
 from quorate.codecs import RECORD_TYPES, decode_assignment, decode_subscription
-from quorate.codecs import json_records as encode_input
+from quorate.codecs import json_records
 from quorate.codecs.sticky_user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
 
 OFFSET = {"type": "OffsetCommit", "key": {"group": "g", "topic": "t", "partition": 1}, "value": {"offset": 7}}
@@ -160,13 +160,13 @@ def test_errors_in_the_input_name_line_and_field(quorate, document, complaint):
     ("source", "complaint"),
     [
         ("/dev/zero", "a line is longer than"),
-        ("objects", "are not an object a line"),
+        ("objects", "without one object per line"),
     ],
 )
 def test_unlimited_input_is_refused(quorate, monkeypatch, tmp_path, source, complaint):
     """Issue 14: `quorate encode < /dev/zero` used all memory."""
     monkeypatch.setattr(text_input, "MAX_LINE_BYTES", 1_000)
-    monkeypatch.setattr(encode_input, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(json_records, "MAX_TEXT_BYTES", 1_000)
     if source == "objects":
         source = tmp_path / source
         source.write_text("{\n" * 2_000)
