@@ -188,7 +188,7 @@ def test_classic_protocols_of_a_migrated_member_are_opened() -> None:
         (OffsetCommitValue, {"topicId": "?"}, 4, "OffsetCommitValue.topicId: a uuid has 22"),
         (OffsetCommitValue, {"topicId": 5}, 4, "expected a base64url uuid, not a number"),
         (OffsetCommitValue, {"metadata": []}, 4, "expected a string, not an array"),
-        (ConsumerGroupCurrentMemberAssignmentValue, {"assignedPartitions": [{"partitions": [1, "x"]}]}, 0, r"assignedPartitions\[0\].partitions\[1\]: a whole number"),
+        (ConsumerGroupCurrentMemberAssignmentValue, {"assignedPartitions": [{"partitions": [1, "x"]}]}, 0, r"assignedPartitions\[0\].partitions\[1\]: expected a whole number"),
         (ConsumerGroupCurrentMemberAssignmentValue, {"assignedPartitions": 5}, 0, "expected an array"),
         (GroupMetadataValue, {"members": [{"assignment": "***"}]}, 3, "not base64"),
         (GroupMetadataValue, {"members": [{"assignment": 5}]}, 3, "expected base64 text"),
