@@ -129,7 +129,7 @@ def names_of(cls):
 
 
 @pytest.mark.parametrize(
-    ("client", "setup", "told"),
+    ("client", "setup", "message"),
     [
         (
             "kafka_python",
