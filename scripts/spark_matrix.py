@@ -187,7 +187,7 @@ def _sentence(connected: Outcome) -> str:
     found = ET.parse(CONNECTORS).getroot()
     spark, delta, iceberg = (one.text for one in found.find("{*}properties") or ())
     return (
-        f"On Spark {connected.versions[0]}, `tests/pipeline/connectors.py` also ran beside Spark's own Kafka source {spark}, Delta {delta} and Iceberg {iceberg} "
+        f"On Spark {connected.versions[0]}, `tests/pipeline/connectors.py` also ran with Spark's own Kafka source {spark}, Delta {delta} and Iceberg {iceberg} "
         f"({connected.day}): {_became(connected)}."
     )
 

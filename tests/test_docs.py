@@ -1,6 +1,7 @@
 """Runs what README.md and docs/ show.
 
 - ```python blocks are executed, those of a page in one namespace; with `>>>` they are doctests.
+- ```python blocks that begin with `# NAME.py` are saved as that file instead, for the commands below them.
 - ```console blocks: each `$ command` is run, and what is shown below it must be what it prints
   (stdout, then stderr; `...` stands for anything). Nothing shown means that only the exit status
   counts. A command may fail only where the page shows its `error:`.
@@ -26,6 +27,7 @@ from typing import Any
 
 import pytest
 from sybil import Example, Sybil
+from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,9 +76,31 @@ def _same(wanted: str, printed: str) -> bool:
     return doctest.OutputChecker().check_output(tidy(wanted), tidy(printed), doctest.ELLIPSIS)
 
 
+class FileOrCode:
+    """Evaluates a block of Python, or saves it as the file that its first line names."""
+
+    def __init__(self) -> None:
+        self.run = PythonEvaluator()
+
+    def __call__(self, example: Example) -> str | None:
+        named = re.match(r"# (\w+\.py)\n", example.parsed)
+        if named is None:
+            return self.run(example)
+        Path(named[1]).write_text(example.parsed)
+        return None
+
+
+class PythonBlockParser(PythonCodeBlockParser):
+    """Finds blocks of Python, and doctests in them."""
+
+    def __init__(self, doctest_optionflags: int) -> None:
+        super().__init__(doctest_optionflags=doctest_optionflags)
+        self.codeblock_parser = CodeBlockParser("python", FileOrCode())
+
+
 SNIPPETS = Sybil(
     parsers=[
-        PythonCodeBlockParser(doctest_optionflags=doctest.ELLIPSIS),
+        PythonBlockParser(doctest_optionflags=doctest.ELLIPSIS),
         CodeBlockParser(language="console", evaluator=run_console),
     ]
 )
