@@ -73,7 +73,7 @@ def embedded_apis() -> str:
         [
             *_table(["API", "key", "versions", "what it lacks"], rows),
             "",
-            f"Brokers of {KafkaVersion.NEWEST.short} also tell of these, which are not answered: {', '.join(missing)}.",
+            f"Brokers of {KafkaVersion.NEWEST.short} also have these APIs, which embedded clusters do not support: {', '.join(missing)}.",
         ]
     )
 
