@@ -9,6 +9,7 @@ PYTEST_ARGS ?=
 WORKERS ?= 4
 MUTANTS ?=
 RELEASES ?=
+PYTHONS ?=
 BENCH_ARGS ?=
 
 # tests/sharing_out.py says who does what.
@@ -26,7 +27,7 @@ test test-quick: export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-quick test-spark-matrix fuzz coverage mutate lint format bench bench-diff docs picture constraints setup java containers clean
+.PHONY: help demo test test-quick test-spark-matrix fuzz coverage mutate lint format bench bench-diff docs dist dist-check picture constraints setup java containers clean
 
 help: ## This list
 	@echo "make targets:"
@@ -80,6 +81,12 @@ docs: .venv/.docs ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -P -m mkdocs build --strict
 	@echo "open site/index.html"
 
+dist: .venv/.release ## The source distribution and the wheel of the last commit in dist/: built twice to the same bytes, and checked by twine
+	.venv/bin/python -P scripts/make_dist.py
+
+dist-check: dist ## Then the wheel in an empty environment for each Python that is found and each extra (PYTHONS='python3.12'; some minutes)
+	.venv/bin/python -P scripts/check_dist.py $(PYTHONS)
+
 picture: .venv/.core ## Make docs/images/demo.svg, the picture in README.md, anew
 	.venv/bin/python -P scripts/make_picture.py
 
@@ -112,6 +119,11 @@ clean: ## Remove what was built, but not .venv
 	@$(PIP) install --quiet --constraint constraints.txt setuptools
 	@$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[$(DEV_EXTRAS)]"
 	@touch .venv/.core $@
+
+.venv/.release: pyproject.toml constraints.txt | .venv/.dev
+	@echo "installing what a release needs into .venv"
+	@$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[$(DEV_EXTRAS),release]"
+	@touch .venv/.core .venv/.dev $@
 
 .venv/.docs: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "installing what the documentation needs into .venv"
