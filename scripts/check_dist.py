@@ -40,13 +40,16 @@ batches = decode_columns(pa.array(keys, pa.binary()), pa.array(values, pa.binary
 assert batches["ConsumerGroupMetadata"]["epoch"].to_pylist() == [7]
 """,
     "metrics": """
+from urllib.request import urlopen
 from quorate.cluster import EmbeddedCluster
-from quorate.integration.metrics import MetricsServer
+from quorate.integration.metrics import serving_http
+with EmbeddedCluster() as cluster, serving_http(cluster, "127.0.0.1", 0) as port:
+    assert b"quorate_broker_up" in urlopen(f"http://127.0.0.1:{port}/metrics").read()
 """,
     "secure": """
-from quorate.cluster import EmbeddedCluster, Security
-with EmbeddedCluster(security=Security(users={"alice": "secret"})) as cluster:
-    assert cluster.client_config["security_protocol"].startswith("SASL")
+from quorate.cluster import EmbeddedCluster
+with EmbeddedCluster(security="SASL_SSL") as cluster:
+    cluster.create_topic("orders", partitions=1)
 """,
     "spark": """
 from pyspark.sql import SparkSession
