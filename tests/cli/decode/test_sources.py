@@ -202,7 +202,7 @@ def test_a_missing_partition_is_an_error_with_the_existing_ones(quorate, upgrade
     assert ended.status == 1
     assert ended.err.splitlines() == [
         f"error: {upgrade}: has no segments of partition 7",
-        "       there is __consumer_offsets-0, __consumer_offsets-1, __consumer_offsets-2, __consumer_offsets-3",
+        "       it has __consumer_offsets-0, __consumer_offsets-1, __consumer_offsets-2, __consumer_offsets-3",
     ]
     elsewhere = quorate("decode", upgrade / "__consumer_offsets-1", "--topic", TRANSACTION_STATE)
-    assert elsewhere.err.splitlines()[1] == "       there is __consumer_offsets-1"
+    assert elsewhere.err.splitlines()[1] == "       it has __consumer_offsets-1"
