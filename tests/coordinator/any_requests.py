@@ -1,4 +1,4 @@
-"""Requests of every group API at every version, drawn from the schemas: what a sensible member would send, then some fields replaced by anything that the schema allows.
+"""Requests of every group API and version, generated from the schemas.
 
     requests = AnyRequests(Random(7), duel)
     requests.send()
@@ -99,13 +99,13 @@ class AnyRequests(AnyValues):
         for name, made_up in self.duel.ids.items():
             text = text.replace(made_up, name)
         client = self.rng.choice(["client", "client", "c", "ünï-client", ""])
-        answer = self._op("request", api=api, version=version, clientId=client, body=json.loads(text), **names)
-        if api == "TxnOffsetCommit" and answer.get("response"):
+        response = self._op("request", api=api, version=version, clientId=client, body=json.loads(text), **names)
+        if api == "TxnOffsetCommit" and response.get("response"):
             self.producers[body.get("producerId", 0)] = body.get("producerEpoch", 0)
         member = body.get("memberId")
         if member and member not in self.seen_members:
             self.seen_members.append(member)
-        return answer
+        return response
 
     # What a sensible member would send
 
@@ -289,14 +289,14 @@ class AnyRequests(AnyValues):
             }
             for one in self._topics(version >= 10, lambda: rng.randrange(4))
         ]
-        asked = None if rng.random() < 0.4 and version >= 2 else topics
+        operation = None if rng.random() < 0.4 and version >= 2 else topics
         stable = {"requireStable": rng.random() < 0.5} if version >= 7 else {}
         if version < 8:
-            return {"groupId": self._group(), "topics": asked, **stable}
+            return {"groupId": self._group(), "topics": operation, **stable}
         groups = []
         for _ in range(rng.choice([1, 1, 2])):
             group = self._group()
-            one: Answer = {"groupId": group, "topics": asked}
+            one: Answer = {"groupId": group, "topics": operation}
             if version >= 9 and rng.random() < 0.6:
                 member, _, epoch = self._identity(group)
                 one |= {"memberId": member, "memberEpoch": self._epoch(epoch)}

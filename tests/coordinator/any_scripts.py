@@ -1,4 +1,4 @@
-"""Random histories of any requests to groups of any kind (any_requests.py), between extreme configs, changing metadata, open transactions and time that passes.
+"""Random histories of arbitrary requests to groups of all types (any_requests.py).
 
     AnyHistory(Random(7), NamedDuel(oracle)).run(60)
 
@@ -112,7 +112,7 @@ class AnyHistory:
         self.duel.op("advance", ms=self.rng.choice(TIMES))
 
     def change_image(self, most: float = 0.25) -> None:
-        """Topics come, go, grow, are created anew under their names, and have no partitions; brokers change their racks."""
+        """Create, delete, grow and recreate topics; change the racks of brokers."""
         rng, known = self.rng, self.requests.topics
         if rng.random() < 0.1:
             self.requests.gone_topics += known.values()
@@ -139,7 +139,11 @@ class AnyHistory:
         self.duel.op("image", topics=topics, **({"brokers": brokers} if most == 1.0 or rng.random() < 0.3 else {}))
 
     def new_id(self) -> str:
-        """An id in a bucket of its own: a HashSet of deleted ids iterates a bucket in the order of the metadata log, which the oracle makes up."""
+        """Return an id in its own hash bucket.
+
+        A HashSet of deleted ids iterates a bucket in the order of the oracle's generated metadata
+        log.
+        """
         taken = {_bucket(Uuid.parse(one)) for one in self.requests.topics.values()}
         while _bucket(drawn := Uuid(self.rng.randbytes(16))) in taken:
             pass
@@ -161,9 +165,9 @@ class AnyHistory:
         if kind < 0.3:
             self.older_log = self.duel.op("log")["records"]
         elif kind < 0.6 and self.older_log:
-            answer = self.duel.op("load", records=self.older_log)
+            response = self.duel.op("load", records=self.older_log)
             self.requests.producers.clear()
-            self.failed = answer["state"] == "FAILED"
+            self.failed = response["state"] == "FAILED"
         else:
             # A share group in the place of a forgotten consumer group contradicts the log, which
             # has no tombstones of that one.

@@ -1,4 +1,4 @@
-"""What the fields of a request may hold: ids that exist, existed or never did, epochs next to the right one, boundaries, null, empty and repeated elements.
+"""Values of request fields: existing and unknown ids, nearby epochs, boundaries, null.
 
 Drawn by a field's name, or else by its type. What exists is read from our side's shard.
 """
@@ -37,7 +37,7 @@ TEXTS = ["", " ", "a", "ünï-ß", "🚀", "x" * 300]
 class AnyValues:
     """Draws values.
 
-    `topics`: name → id, as in the latest image; `gone_topics`: ids that were there before;
+    `topics`: name → id, as in the latest image; `gone_topics`: ids of deleted topics;
     `seen_members`: ids that were sent.
     """
 
@@ -94,7 +94,7 @@ class AnyValues:
     def _subscriptions(self) -> list[str]:
         """Subscriptions that Kafka reads, or takes for too short.
 
-        With contradicting lengths it never answers: see test_known_differences.py.
+        With contradicting lengths Kafka never responds: see test_known_differences.py.
         """
         rng = self.rng
         owned = {topic: [0, 1] for topic in rng.sample(TOPICS, 2)}

@@ -1,4 +1,4 @@
-"""Random logs, as steps, as columns and as segments, for comparing what loads them."""
+"""Random logs as steps, columns and segments, to compare loaders."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Captures for the coordinator's tests: the log of each partition up to each checkpoint, and what the brokers said there (tests/data/README.md)."""
+"""Captures: logs up to each checkpoint, and the brokers' responses there (tests/data/README.md)."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A quiet moment: nothing was written while the brokers were asked."""
+    """A checkpoint: nothing was written while the brokers were described."""
 
     capture: str
     label: str
@@ -42,7 +42,7 @@ def entries(folder: Path) -> list[LogEntry]:
 
 
 def checkpoints(capture: str) -> Iterator[Checkpoint]:
-    """Those that the log still tells of: of a compacted log, the last one."""
+    """The checkpoints that the log still has: of a compacted log, the last one."""
     manifest = json.loads(gzip.decompress((CAPTURES / capture / "manifest.json.gz").read_bytes()))
     for found in manifest["checkpoints"]:
         if "compacted" in capture and found["label"] != "end":

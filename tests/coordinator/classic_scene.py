@@ -1,4 +1,4 @@
-"""A classic group for tests that tell a story: everything is asked of Kafka's coordinator and of ours, which have to agree; the answers are Kafka's."""
+"""A classic group on Kafka's coordinator and ours, whose responses must be equal."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ RANGE = [{"name": "range", "metadata": subscription("t0")}]
 class Scene:
     """One group, "g".
 
-    Members are told by their ids. `answers`: what requests that had to wait were answered, by line.
+    `answers`: responses of requests that were pending, by line.
     """
 
     def __init__(self, oracle: Oracle, **config: Any) -> None:
@@ -24,9 +24,9 @@ class Scene:
 
     def op(self, op: str, **fields: Any) -> Answer:
         """Ask both."""
-        answer = self.duel.op(op, **fields)
-        self.answers |= {one["id"]: one["response"] for one in answer.get("completed", ())}
-        return answer
+        reply = self.duel.op(op, **fields)
+        self.answers |= {one["id"]: one["response"] for one in reply.get("completed", ())}
+        return reply
 
     def request(self, api: str, version: int, **body: Any) -> Answer:
         """Ask both; gives the line of the request, and its response, if it did not have to wait."""
@@ -53,13 +53,13 @@ class Scene:
         return member_id
 
     def joined(self, line: Answer) -> Answer:
-        """The answer to a request, which has come by now."""
+        """Return the response to a request, which must be complete."""
         response = line["response"] or self.answers[line["id"]]
         assert isinstance(response, dict)
         return response
 
     def wait_for(self, line: Answer) -> Answer:
-        """Let time pass, a second at a time, until a request is answered; its answer."""
+        """Advance the clock by seconds until a request completes; returns its response."""
         for _ in range(60):
             if line["response"] or line["id"] in self.answers:
                 break
@@ -88,8 +88,8 @@ class Scene:
 
     def described(self) -> Answer:
         """DescribeGroups."""
-        answer = self.op("request", api="DescribeGroups", version=6, body={"groups": ["g"]})
-        group: Answer = answer["response"]["groups"][0]
+        reply = self.op("request", api="DescribeGroups", version=6, body={"groups": ["g"]})
+        group: Answer = reply["response"]["groups"][0]
         return group
 
     def members(self) -> list[str]:
@@ -98,5 +98,5 @@ class Scene:
 
     def timers(self) -> dict[str, int]:
         """What is due when: key → ms from now."""
-        answer = self.op("timers")
-        return {timer["key"]: timer["atMs"] - answer["now"] for timer in answer["timers"]}
+        reply = self.op("timers")
+        return {timer["key"]: timer["atMs"] - reply["now"] for timer in reply["timers"]}

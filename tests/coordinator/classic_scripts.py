@@ -23,7 +23,7 @@ TOPICS = [(f"t{number}", f"AAAAAAAAAAEAAAAAAAAA{letter}Q") for number, letter in
 
 
 class NamedDuel(Duel):
-    """A duel whose script has names instead of ids that Kafka makes up.
+    """A duel whose script has names instead of ids that Kafka generates.
 
     `rereads`: whether both read their log again where a failed write is known to leave traces in
     Kafka (docs/explanation/consumer-groups.md): its maps have another order, and changes without a
@@ -43,7 +43,7 @@ class NamedDuel(Duel):
         return self.named_lines
 
     def op(self, op: str, *, names: str | None = None, **fields: Any) -> Answer:
-        """Ask both. `names`: what is to be called whom this line makes up."""
+        """Run an op on both sides. `names`: names for the generated ids of this line."""
         self.named_lines.append({"op": op, **({"names": names} if names else {}), **fields})
         asked = re.sub(r"\$\d+", lambda found: self.ids.get(found[0], found[0]), json.dumps(fields))
         log, before, known = self.ours.log, self._consumer_groups(), set(self.ours.shard.state.groups)
@@ -62,7 +62,7 @@ class NamedDuel(Duel):
         return kafka
 
     def named_id(self, member_id: str) -> str:
-        """The id with names in the place of what Kafka made up."""
+        """Return the id with names instead of generated ids."""
         for name, made_up in self.ids.items():
             member_id = member_id.replace(made_up, name)
         return member_id
@@ -101,7 +101,7 @@ def check_counts(group: LiveGroup) -> None:
 
 
 class ClassicHistory:
-    """Makes up requests of members, most of them sensible.
+    """Generates requests of members, most of them sensible.
 
     `anything`: `AnyRequests`, to have some of them in between.
     """
@@ -114,7 +114,7 @@ class ClassicHistory:
         self.groups = [f"g{number}" for number in range(groups)]
         self.statics = statics
         self.named = 0
-        # What members have heard.
+        # The state that members know.
         self.ids: dict[str, list[tuple[str, str | None]]] = {group: [] for group in self.groups}
         self.generation: dict[str, int] = dict.fromkeys(self.groups, 0)
         self.leader: dict[str, str] = dict.fromkeys(self.groups, "")
@@ -147,7 +147,7 @@ class ClassicHistory:
 
     def fail(self) -> None:
         """A log that cannot be written: not before the end, as Kafka's maps keep the size that they had before the change was taken back, and then
-        list a group twice that was to be deleted.
+        list a deleted group twice.
         """
         error = self.rng.choice(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE"])
         self.op("failNextAppend", error=error)
@@ -218,12 +218,12 @@ class ClassicHistory:
             self.protocol[group] = response["protocolName"]
 
     def op(self, op: str, **fields: Any) -> Answer:
-        answer = self.duel.op(op, **fields)
+        reply = self.duel.op(op, **fields)
         self.duel.check_counts()
-        for one in answer.get("completed", ()):
+        for one in reply.get("completed", ()):
             if one["api"] == "JoinGroup" and one["id"] in self.asked:
                 self.heard(self.asked[one["id"]], one["response"])
-        return answer
+        return reply
 
     # Members
 
@@ -244,15 +244,15 @@ class ClassicHistory:
         if version >= 5:
             body["groupInstanceId"] = instance
         name = f"${self.named}"
-        answer = self.op("request", api="JoinGroup", version=version, clientId=client, body=body, names=name)
-        self.asked[answer["id"]] = group
+        reply = self.op("request", api="JoinGroup", version=version, clientId=client, body=body, names=name)
+        self.asked[reply["id"]] = group
         if not member and name in self.duel.ids:
             self.ids[group].append((f"{client if instance is None or version < 5 else instance}-{name}", instance))
-        if answer.get("response"):
-            self.heard(group, answer["response"])
+        if reply.get("response"):
+            self.heard(group, reply["response"])
 
     def join(self) -> None:
-        """Somebody new, and who was just given an id joins with it, mostly."""
+        """A new member joins, and mostly rejoins with its generated id."""
         group = self.group()
         version = self.rng.choice([0, 1, 3, 4, 5, 6, 7, 8, 9, 9, 9])
         protocols = self.protocols()
@@ -277,10 +277,12 @@ class ClassicHistory:
             self.ask_to_join(group, member, instance, [{"name": "range", "metadata": subscription("t0")}], 9)
 
     def settle(self) -> None:
-        """Everybody joins and syncs, in any order, as a group does that is left in peace; then a static member comes back, mostly."""
+        """All members join and sync, in any order; then mostly a static member rejoins."""
         group = self.group()
-        told = self.op("request", api="DescribeGroups", version=6, body={"groups": [group]})["response"]["groups"][0]
-        members = [(self.duel.named_id(one["memberId"]), one["groupInstanceId"]) for one in told["members"]]
+        reported = self.op("request", api="DescribeGroups", version=6, body={"groups": [group]})["response"]["groups"][
+            0
+        ]
+        members = [(self.duel.named_id(one["memberId"]), one["groupInstanceId"]) for one in reported["members"]]
         self.rng.shuffle(members)
         for member, instance in members:
             self.ask_to_join(group, member, instance, [{"name": "range", "metadata": subscription("t0")}], 9)

@@ -1,4 +1,4 @@
-"""Random histories of consumer groups (KIP-848), from a seed: members of both kinds of subscription, static ones, topics and racks that change, time, reloads.
+"""Random histories of consumer groups (KIP-848), from a seed.
 
     history = History(Random(7), Duel(oracle))
     history.run(60)
@@ -29,7 +29,7 @@ ASSIGNORS = [None, None, None, "uniform", "range"]
 
 
 class Asker(Protocol):
-    """Who is asked: both sides, or one of them."""
+    """The coordinators to run on: both sides, or one of them."""
 
     def op(self, op: str, **fields: Any) -> Answer:
         """One op of the oracle's protocol."""
@@ -77,18 +77,18 @@ class Cluster:
         return self.rng.sample([0, 1, 2, 7], self.rng.randint(1, 3))
 
     def tell(self, *, brokers: bool = False, topics: bool = True) -> None:
-        told: Answer = {}
+        reported: Answer = {}
         if brokers:
-            told["brokers"] = [
+            reported["brokers"] = [
                 {"id": broker} if rack is None else {"id": broker, "rack": rack}
                 for broker, rack in self.brokers.items()
             ]
         if topics:
-            told["topics"] = [
+            reported["topics"] = [
                 {"name": name, "id": topic_id, "partitions": partitions}
                 for name, (topic_id, partitions) in self.topics.items()
             ]
-        self.asker.op("image", **told)
+        self.asker.op("image", **reported)
 
 
 @dataclass
@@ -169,7 +169,7 @@ class History:
         self._send(client, full=True, memberEpoch=0, topicPartitions=[])
 
     def beat(self) -> None:
-        """A heartbeat: short, full, or with what it owns after it gave up what it was told to."""
+        """A heartbeat: short, full, or with owned partitions after a revocation."""
         client = self._someone()
         if client is None:
             return self.join()
@@ -184,8 +184,8 @@ class History:
         if client is None:
             return
         epoch = -2 if client.instance_id is not None and self.rng.random() < 0.7 else -1
-        answer = self.asker.request("ConsumerGroupHeartbeat", 1, **self._base(client), memberEpoch=epoch)
-        if not answer["response"]["errorCode"]:
+        reply = self.asker.request("ConsumerGroupHeartbeat", 1, **self._base(client), memberEpoch=epoch)
+        if not reply["response"]["errorCode"]:
             if epoch == -1:
                 self.clients.pop((client.group, client.member_id), None)
             else:
@@ -281,8 +281,8 @@ class History:
             if rng.random() < 0.3:
                 body["rackId"] = rng.choice(["a", "b", "c"])
         client_id = "client" if rng.random() < 0.95 else "other"
-        answer = self.asker.request("ConsumerGroupHeartbeat", 1, client_id=client_id, **body)
-        response = answer["response"]
+        reply = self.asker.request("ConsumerGroupHeartbeat", 1, client_id=client_id, **body)
+        response = reply["response"]
         if response["errorCode"]:
             if response["errorCode"] in (25, 110):  # unknown, fenced: it has to join again
                 self.clients.pop((client.group, client.member_id), None)

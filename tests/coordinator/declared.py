@@ -1,4 +1,4 @@
-"""Answers in which Kafka itself fails, which ours does not: the list that generators go by. test_known_differences.py keeps it and the docs true."""
+"""Requests for which Kafka fails and quorate does not; generators leave them out."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _THROWN = {
 
 
 def declared(kafka: dict[str, Any]) -> str | None:
-    """Which of them an answer of Kafka's is; `None` if it is none."""
+    """Return which of them a response of Kafka is; `None` if it is none."""
     errors = [event.get("error") or {} for event in kafka.get("events", ())]
     thrown = {(error.get("class"), error.get("cause")) for error in errors}
     return BEYOND_ITS_TOPIC if thrown & _THROWN else None

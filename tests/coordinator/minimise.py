@@ -1,4 +1,4 @@
-"""Makes a failing script shorter: leaves out lines as long as the two sides still differ."""
+"""Shortens a failing script, as long as the two sides still differ."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

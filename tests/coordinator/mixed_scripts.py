@@ -1,4 +1,4 @@
-"""Random histories of groups whose members use both protocols: they upgrade, downgrade, and are served while they are mixed (KIP-848, "Migration").
+"""Random histories of groups with members of both protocols (KIP-848, "Migration").
 
 Members behave like clients most of the time: they send back generations, epochs and partitions that
 they were told, leaders assign, and who is told to join again does. Writes fail only at the end.
@@ -66,7 +66,7 @@ class Member:
     version: int = 3
     rack: str | None = None
     told: list[Answer] = field(default_factory=list)
-    """The members that it heard of as a leader."""
+    """The members that it received as a leader."""
 
 
 class MixedHistory:
@@ -151,15 +151,15 @@ class MixedHistory:
         return self.members_of[self.group]
 
     def op(self, op: str, **fields: Any) -> Answer:
-        answer = self.duel.op(op, **fields)
+        reply = self.duel.op(op, **fields)
         self.duel.check_counts()
-        for one in answer.get("completed", ()):
+        for one in reply.get("completed", ()):
             member = self.asked.get(one["id"])
             if member is not None and one["api"] == "JoinGroup":
                 self.hear_join(member, one["response"])
             elif member is not None and one["api"] == "SyncGroup":
                 self.hear_sync(member, one["response"])
-        return answer
+        return reply
 
     def request(self, api: str, version: int, **body: Any) -> Answer:
         return self.op("request", api=api, version=version, clientId="c", body={"groupId": self.group, **body})
@@ -201,10 +201,10 @@ class MixedHistory:
             body["groupInstanceId"] = member.instance_id
         self.named += 1
         name = f"${self.named}"
-        answer = self.op(
+        reply = self.op(
             "request", api="JoinGroup", version=version, clientId="c", body={"groupId": self.group, **body}, names=name
         )
-        self.asked[answer["id"]] = member
+        self.asked[reply["id"]] = member
         if not member.member_id and name in self.duel.ids:
             short = len(self.duel.ids[name]) == 22
             prefix = member.instance_id if member.instance_id is not None and version >= 5 else "c"
@@ -214,7 +214,7 @@ class MixedHistory:
                     if rng.random() < 0.8:
                         del self.members[other.member_id]
             self.members[member.member_id] = member
-        response = answer.get("response")
+        response = reply.get("response")
         if response and response["errorCode"] == 79 and rng.random() < 0.9:
             self.ask_to_join(member)
         elif response:
@@ -244,10 +244,10 @@ class MixedHistory:
             body = {"protocolType": "consumer", "protocolName": member.protocol, **body}
         else:
             body.pop("protocolName", None)
-        answer = self.request("SyncGroup", version, **body)
-        self.asked[answer["id"]] = member
-        if answer.get("response"):
-            self.hear_sync(member, answer["response"])
+        reply = self.request("SyncGroup", version, **body)
+        self.asked[reply["id"]] = member
+        if reply.get("response"):
+            self.hear_sync(member, reply["response"])
 
     def given(self, leader: Member) -> list[Answer]:
         """A leader's assignment: partitions go round, mostly."""
@@ -292,12 +292,12 @@ class MixedHistory:
             "groupInstanceId": member.instance_id,
             **odd,
         }
-        answer = self.request("Heartbeat", 4, **body)
-        if answer["response"]["errorCode"] == 27 and self.rng.random() < 0.8:
+        reply = self.request("Heartbeat", 4, **body)
+        if reply["response"]["errorCode"] == 27 and self.rng.random() < 0.8:
             if self.rng.random() < 0.3:
                 member.owned = {}
             self.ask_to_join(member)
-        elif answer["response"]["errorCode"] in (25, 22, 82) and self.rng.random() < 0.6:
+        elif reply["response"]["errorCode"] in (25, 22, 82) and self.rng.random() < 0.6:
             self.members.pop(member.member_id, None)
 
     # Members of the new protocol
@@ -361,7 +361,7 @@ class MixedHistory:
         return self.send_heartbeat(member)
 
     def settle(self) -> None:
-        """Everybody does what it has to, twice."""
+        """All members send their requests, twice."""
         for _ in range(2):
             for join in (True, False):
                 for member in self.rng.sample(
@@ -520,7 +520,7 @@ class MixedHistory:
     def fail(self) -> None:
         """A log that cannot be written, once.
 
-        Nobody looks before the log is read again, as Kafka's maps keep traces of what it took back.
+        State is compared only after a load, as Kafka's maps keep traces of an undone change.
         """
         error = self.rng.choice(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE"])
         self.op("failNextAppend", error=error)

@@ -1,6 +1,6 @@
-"""Histories that Kafka's own coordinator was asked, with its answers, so that they can be played without Java (tests/data/coordinator_histories.jsonl.gz).
+"""Recorded histories with the responses of Kafka's coordinator, which need no Java.
 
-    .venv/bin/python -P tests/coordinator/recorded.py        # asks Kafka anew, and writes the file
+    .venv/bin/python -P tests/coordinator/recorded.py        # records Kafka again, and writes the file
 
 Random histories as those of the differential tests, which ask Kafka itself; these are for machines
 without Java, and for `make mutate`, which plays them thousands of times.
@@ -40,7 +40,7 @@ Kinds = Mapping[str, tuple[Iterable[int], Made]]
 
 @dataclass(frozen=True)
 class Recorded:
-    """`lines`: what was asked; `answers`: what Kafka answered; `asides`: what it answered to ops that the duel itself asked in between, by op."""
+    """`lines`: the ops; `answers`: Kafka's responses; `asides`: responses to the duel's own ops."""
 
     name: str
     lines: list[Answer]
@@ -67,9 +67,9 @@ def recorded(path: Path = FILE) -> list[Recorded]:
 class _Tape:
     """In place of the oracle: says what it said."""
 
-    def __init__(self, told: Recorded) -> None:
-        self._answers = iter(told.answers)
-        self._asides = {op: deque(answers) for op, answers in told.asides.items()}
+    def __init__(self, reported: Recorded) -> None:
+        self._answers = iter(reported.answers)
+        self._asides = {op: deque(answers) for op, answers in reported.asides.items()}
 
     def call(self, op: str, **fields: Any) -> Answer:
         return self._asides[op].popleft()
@@ -87,9 +87,9 @@ class _Recorder(Oracle):
         self.asides: defaultdict[str, list[Answer]] = defaultdict(list)
 
     def call(self, op: str, **fields: Any) -> Answer:
-        (answer,) = super().call_many([{"op": op, **fields}])
-        self.asides[op].append(answer)
-        return answer
+        (response,) = super().call_many([{"op": op, **fields}])
+        self.asides[op].append(response)
+        return response
 
     def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Answer]:
         answers = super().call_many(ops)
@@ -148,13 +148,13 @@ def record(path: Path, kinds: Kinds, oracles: Mapping[str, Sequence[str | Path] 
                         oracle.answers.clear()
                         oracle.asides.clear()
                         lines = make(oracle, seed).lines
-                        told = {
+                        reported = {
                             "name": ", ".join(filter(None, (title, kind, f"seed {seed}"))),
                             "lines": lines,
                             "answers": oracle.answers,
                             "asides": oracle.asides,
                         }
-                        file.write(json.dumps(told, separators=(",", ":")).encode() + b"\n")
+                        file.write(json.dumps(reported, separators=(",", ":")).encode() + b"\n")
 
 
 def main() -> None:

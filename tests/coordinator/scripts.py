@@ -1,11 +1,11 @@
 """Scripts against two coordinators: Kafka's own (the oracle) and ours.
 
-Whatever Kafka made up (ids), ours is given; everything else has to be equal.
+Ours gets the ids that Kafka generated; everything else must be equal.
 
     with Oracle() as oracle:
         duel = Duel(oracle)
         duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
-        answer = duel.request("ConsumerGroupHeartbeat", groupId="g", ...)      # Kafka's answer, once ours was found equal
+        answer = duel.request("ConsumerGroupHeartbeat", groupId="g", ...)      # Kafka's response, after comparison
 
 A difference raises `Differs`, whose text is a script for `python -m tests.differential` that shows
 it. Compared are records (bytes and order), responses, timers and times; not compared: texts of
@@ -61,7 +61,7 @@ class Declared(Differs):
 class Duel:
     """One script, line by line, on both sides, ours as the oracle's release of Kafka.
 
-    `lines`: what was asked so far; `made_up`: the ids that Kafka made up for the latest one.
+    `lines`: the ops so far; `made_up`: the ids that Kafka generated for the latest one.
 
     `any_order`: tombstones may have another order where it is by chance in Kafka.
     """
@@ -69,10 +69,10 @@ class Duel:
     def __init__(self, oracle: Oracle, *, note: str = "", any_order: bool = True) -> None:
         self.oracle = oracle
         self.any_order = any_order
-        told = oracle.call("versions")
-        self.is_newest = told["kafka"] == str(KafkaVersion.NEWEST)
-        newest = {} if self.is_newest else {name: versions[-1] for name, versions in told["apis"].items()}
-        self.ours = ShardSide(None if self.is_newest else told["kafka"], newest)
+        reported = oracle.call("versions")
+        self.is_newest = reported["kafka"] == str(KafkaVersion.NEWEST)
+        newest = {} if self.is_newest else {name: versions[-1] for name, versions in reported["apis"].items()}
+        self.ours = ShardSide(None if self.is_newest else reported["kafka"], newest)
         self.note = note
         self.lines: list[Answer] = []
         self.made_up: list[str] = []
@@ -86,38 +86,38 @@ class Duel:
         return self.lines
 
     def op(self, op: str, **fields: Any) -> Answer:
-        """Ask both; returns Kafka's answer.
+        """Run an op on both sides; returns Kafka's response.
 
-        Raises `Differs`. Settings that an older release does not have are left out.
+        Raises `Differs`. Configs that an older release does not have are left out.
         """
         if op == "config" and not self.is_newest:
             fields = {name: value for name, value in fields.items() if name not in LATER_SETTINGS}
-        asked = {"op": op, "id": len(self.lines) + 1, **fields}
-        self.lines.append(asked)
-        kafka = self.oracle.call_many([asked])[0]
+        operation = {"op": op, "id": len(self.lines) + 1, **fields}
+        self.lines.append(operation)
+        kafka = self.oracle.call_many([operation])[0]
         seen: Any = kafka.get("response")
-        if asked.get("api") == "JoinGroup":
+        if operation.get("api") == "JoinGroup":
             # The member may hear its id only when the rebalance is over, or not at all, but there
             # is its session.
             seen = [seen, self.oracle.call("timers")["timers"]]
         self.made_up = [text for text in dict.fromkeys(_UUID.findall(json.dumps(seen))) if text not in self._known]
         self._known.update(self.made_up)
         self.ours.ids.extend(map(UUID, self.made_up))
-        if asked.get("api") in ("ConsumerGroupHeartbeat", "JoinGroup") and not asked["body"].get("memberId"):
+        if operation.get("api") in ("ConsumerGroupHeartbeat", "JoinGroup") and not operation["body"].get("memberId"):
             # In consumer groups ids are of Kafka's own form. As above, one may show in timers only.
-            timers = [] if asked["api"] != "JoinGroup" else [one["key"] for one in seen[1]]
+            timers = [] if operation["api"] != "JoinGroup" else [one["key"] for one in seen[1]]
             texts = [
                 (kafka.get("response") or {}).get("memberId") or "",
-                *(key.partition(f"-{asked['body'].get('groupId')}-")[2] for key in timers),
+                *(key.partition(f"-{operation['body'].get('groupId')}-")[2] for key in timers),
             ]
             ids = [text for text in texts if _SHORT.fullmatch(text)]
             made = [text for text in dict.fromkeys(ids) if text not in self._known][:1]
             self._known.update(made)
             self.made_up += made
             self.ours.ids += [UUID(bytes=bytes(Uuid.parse(text))) for text in made]
-        by_chance = self.any_order and self._order_is_by_chance(asked)
+        by_chance = self.any_order and self._order_is_by_chance(operation)
         self._order_was_by_chance |= by_chance
-        ours = {"id": asked["id"], "op": op, **self.ours.run(asked)}
+        ours = {"id": operation["id"], "op": op, **self.ours.run(operation)}
         self.ours.ids.clear()
         comparable = _in_any_order if by_chance else _comparable
         differences = compare(len(self.lines), comparable(ours), comparable(kafka))
@@ -131,16 +131,16 @@ class Duel:
                 for one in differences[:8]
             )
             kind = Declared if fails else Differs
-            raise kind(f"{self.note}\nline {len(self.lines)}: {json.dumps(asked)[:600]}\n{where}\n\n{script}")
+            raise kind(f"{self.note}\nline {len(self.lines)}: {json.dumps(operation)[:600]}\n{where}\n\n{script}")
         return kafka
 
-    def _order_is_by_chance(self, asked: Answer) -> bool:
-        if asked["op"] == "advance":  # what a failed write takes back stands elsewhere in Kafka's maps
+    def _order_is_by_chance(self, operation: Answer) -> bool:
+        if operation["op"] == "advance":  # what a failed write takes back stands elsewhere in Kafka's maps
             return self.ours.log.fail_next is not None
-        if asked["op"] == "log":
+        if operation["op"] == "log":
             return self._order_was_by_chance
-        group = self.ours.shard.state.groups.get((asked.get("body") or {}).get("groupId") or "")
-        return asked.get("api") == "LeaveGroup" and isinstance(group, ConsumerGroup)
+        group = self.ours.shard.state.groups.get((operation.get("body") or {}).get("groupId") or "")
+        return operation.get("api") == "LeaveGroup" and isinstance(group, ConsumerGroup)
 
     def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Answer:
         """A request with this body."""
@@ -148,26 +148,26 @@ class Duel:
         return self.op("request", api=api, clientId=client_id, body=body, **chosen)
 
 
-def _comparable(answer: Answer) -> Answer:
+def _comparable(response: Answer) -> Answer:
     """Without names of events, texts of errors, and what only one side can know."""
-    told = _without_messages(answer)
-    if told.get("op") in ("load", "reload"):
-        told.pop("events", None)  # Kafka counts what was read
-        told.pop("skipped", None)
-    if "events" in told:
-        told["events"] = [{"n": one["n"], "atMs": one["atMs"]} for one in told["events"] if one["n"]]
-    delta = told.get("delta")
+    reported = _without_messages(response)
+    if reported.get("op") in ("load", "reload"):
+        reported.pop("events", None)  # Kafka counts what was read
+        reported.pop("skipped", None)
+    if "events" in reported:
+        reported["events"] = [{"n": one["n"], "atMs": one["atMs"]} for one in reported["events"] if one["n"]]
+    delta = reported.get("delta")
     if isinstance(delta, dict) and "changedTopics" in delta:
-        told["delta"] = {**delta, "changedTopics": sorted(delta["changedTopics"])}
-    return told
+        reported["delta"] = {**delta, "changedTopics": sorted(delta["changedTopics"])}
+    return reported
 
 
-def _in_any_order(answer: Answer) -> Answer:
+def _in_any_order(response: Answer) -> Answer:
     """With tombstones that follow each other sorted: offsets', and those of members, of whom each one's stay in their order."""
-    told = _comparable(answer)
-    runs = [(order, list(run)) for order, run in groupby(told.get("records", []), _order_of)]
+    reported = _comparable(response)
+    runs = [(order, list(run)) for order, run in groupby(reported.get("records", []), _order_of)]
     ordered = [sorted(run, key=order) if order else run for order, run in runs]
-    return {**told, "records": [one for run in ordered for one in run]}
+    return {**reported, "records": [one for run in ordered for one in run]}
 
 
 def _order_of(record: Answer) -> Callable[[Answer], str] | None:

@@ -1,4 +1,4 @@
-"""Random histories of share groups (KIP-932), from a seed: members, topics that come, grow and go, time, reloads, deletions.
+"""Random histories of share groups (KIP-932), from a seed.
 
     ShareHistory(Random(7), Duel(oracle)).run(60)
 
@@ -160,8 +160,8 @@ class ShareHistory:
             body["rackId"] = self.rng.choice(["a", "b"])
         client_id = "client" if self.rng.random() < 0.95 else "other"
         group, member_id = who
-        asked: Answer = {"groupId": group, "memberId": member_id, **body}
-        response = self.asker.request("ShareGroupHeartbeat", client_id=client_id, **asked)["response"]
+        operation: Answer = {"groupId": group, "memberId": member_id, **body}
+        response = self.asker.request("ShareGroupHeartbeat", client_id=client_id, **operation)["response"]
         if not response["errorCode"]:
             self.epochs[who] = response["memberEpoch"]
         elif response["errorCode"] in (25, 110):  # unknown, fenced: it has to join again

@@ -1,4 +1,4 @@
-"""One group's records, replayed one by one."""
+"""Replay of single records of one group."""
 
 import re
 from typing import Any

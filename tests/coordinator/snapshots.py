@@ -1,4 +1,4 @@
-"""All that a `CoordinatorState` holds, as values that can be compared: also the order of its maps, and how large Kafka's would have become."""
+"""The content of a `CoordinatorState` as comparable values, with the order and size of its maps."""
 
 from collections import Counter
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["snapshot"]
 
 
 def snapshot(state: CoordinatorState) -> dict[str, Any]:
-    """Equal for two states that no request can tell apart."""
+    """Return a value that is equal for two states that no request can distinguish."""
     found = {name: _plain(value) for name, value in vars(state).items() if name != "_replay"}
     found["ordered groups"] = [group_id for group_id, _ in state.groups.ordered()]
     return found

@@ -1,4 +1,4 @@
-"""Loading by columns comes to the state that replaying record by record comes to: the same groups and offsets, in the same order of Kafka's maps."""
+"""Loading by columns gives the same state as replay, in the same order of Kafka's maps."""
 
 import shutil
 import subprocess
@@ -64,7 +64,7 @@ def test_any_log_loads_as_it_replays(steps: list[Step], sizes: list[int], most: 
 
 @settings(max_examples=portion(100), deadline=None)
 @given(STEPS, STEPS, st.sampled_from(OFFSETS))
-def test_a_state_that_is_not_empty_goes_on(before: list[Step], after: list[Step], offset_of: OffsetOf) -> None:
+def test_loading_continues_from_a_non_empty_state(before: list[Step], after: list[Step], offset_of: OffsetOf) -> None:
     state = replayed(before, offset_of)
     replay_blocks(state, [block_of(after, len(before), offset_of)])
     assert snapshot(state) == snapshot(replayed([*before, *after], offset_of))
@@ -113,8 +113,8 @@ def test_captures_load_as_they_replay(folder: Path, block_bytes: int) -> None:
     assert snapshot(state) == snapshot(expected)
 
 
-def test_a_transaction_that_was_open_before_is_compared_with_what_was_there_when_it_ends() -> None:
-    """Offsets out of order, as in a damaged log, tell whether a later commit is taken for an earlier one."""
+def test_open_transaction_of_an_earlier_load_commits_as_in_replay() -> None:
+    """Offsets out of order, as in a damaged log, show whether commits are applied in log order."""
     before: list[Step] = [("commit", 0, 0, 0, 1, 1)]
     after: list[Step] = [("commit", 0, 0, 0, 0, 2), ("marker", 0, 0, 0, 1, 1), ("commit", 0, 0, 0, 0, 3)]
     state = replayed(before, [50].__getitem__)
@@ -170,13 +170,13 @@ def test_a_damaged_log_in_files_is_not_loaded(tmp_path: Path) -> None:
             PartitionRuntime(GroupCoordinatorShard(new_id=uuid4), log, now_ms=NOW).load()
 
 
-def test_other_topics_are_refused() -> None:
+def test_blocks_of_other_topics_are_rejected() -> None:
     block = replace(block_of([], 0), topic="__share_group_state")
     with pytest.raises(ValueError, match="__share_group_state"):
         replay_blocks(CoordinatorState(), [block])
 
 
-def test_names_of_topics_are_those_that_records_tell() -> None:
+def test_topic_names_are_learnt_from_records() -> None:
     steps = [step for step in steps_of(7, 200, 3, 6, 3, 0) if step[0] != "marker"]
     expected: dict[Uuid, str] = {}
     for step in steps:
@@ -186,7 +186,7 @@ def test_names_of_topics_are_those_that_records_tell() -> None:
     assert names.keys() == expected.keys() == set(IDS[1:])
 
 
-def test_strict_raises_what_contradicts() -> None:
+def test_strict_load_raises_for_contradicting_records() -> None:
     steps: list[Step] = [("commit", 0, 0, 0, 0, 1), ("odd", 0, 0, 0, 0, 3)]
     with pytest.raises(ReplayError):
         replay_blocks(CoordinatorState(), [block_of(steps, 0)], strict=True)
@@ -213,6 +213,6 @@ print(log.blocks(), runtime.shard.state.offsets.get({GROUPS[0]!r}, {TOPICS[0]!r}
     assert without_pyarrow(code) == "None 1"
 
 
-def test_without_pyarrow_bulk_says_what_to_install() -> None:
+def test_without_pyarrow_the_import_error_names_the_package() -> None:
     wanted = "ImportError: quorate.coordinator.bulk needs pyarrow: pip install 'quorate[arrow]'"
     assert without_pyarrow("import quorate.coordinator.bulk") == wanted

@@ -1,4 +1,4 @@
-"""Replayed logs of real brokers say what the brokers themselves said of their groups, at every checkpoint of every capture."""
+"""Replayed logs of real brokers equal the brokers' descriptions at every checkpoint."""
 
 from typing import Any
 from uuid import uuid4
@@ -43,24 +43,24 @@ def described(shard: GroupCoordinatorShard, group: CoordinatorGroup, version: in
 
 
 @pytest.mark.parametrize("capture", NAMES)
-def test_groups_are_what_the_brokers_described(capture: str) -> None:
+def test_replayed_groups_equal_the_brokers_descriptions(capture: str) -> None:
     compared = 0
     for at in checkpoints(capture):
         shards = loaded(at)
-        for told in at.groups:
-            if "raw" not in told:
+        for reported in at.groups:
+            if "raw" not in reported:
                 continue
-            (shard,) = [shard for shard in shards if told["groupId"] in shard.state.groups]
-            group = shard.state.groups[told["groupId"]]
-            (raw,) = told["raw"]["data"]["groups"]
-            assert (group.kind, group.protocol_type) == (told["type"], told["protocolType"]), f"{at}: {group}"
-            assert described(shard, group, told["raw"]["apiVersion"]) == raw, f"{at}: {group}"
+            (shard,) = [shard for shard in shards if reported["groupId"] in shard.state.groups]
+            group = shard.state.groups[reported["groupId"]]
+            (raw,) = reported["raw"]["data"]["groups"]
+            assert (group.kind, group.protocol_type) == (reported["type"], reported["protocolType"]), f"{at}: {group}"
+            assert described(shard, group, reported["raw"]["apiVersion"]) == raw, f"{at}: {group}"
             compared += 1
     assert compared > 0
 
 
 @pytest.mark.parametrize("capture", NAMES)
-def test_committed_offsets_are_what_the_brokers_told(capture: str) -> None:
+def test_committed_offsets_equal_the_brokers_responses(capture: str) -> None:
     compared = 0
     for at in checkpoints(capture):
         found: dict[str, dict[str, tuple[int, int, str]]] = {}
@@ -70,14 +70,14 @@ def test_committed_offsets_are_what_the_brokers_told(capture: str) -> None:
                     f"{topic}-{partition}": (offset.value.offset, offset.leader_epoch, offset.value.metadata)
                     for topic, partition, offset in shard.state.offsets.of_group(group_id)
                 }
-        for told in at.groups:
-            if told.get("type") == "Share" or "offsets" not in told:
+        for reported in at.groups:
+            if reported.get("type") == "Share" or "offsets" not in reported:
                 continue  # their offsets are in __share_group_state
             wanted = {
                 where: (one["offset"], one["leaderEpoch"], one["metadata"])
-                for where, one in told["offsets"].items()
+                for where, one in reported["offsets"].items()
                 if one
             }
-            assert found.get(told["groupId"], {}) == wanted, f"{at}: {told['groupId']}"
+            assert found.get(reported["groupId"], {}) == wanted, f"{at}: {reported['groupId']}"
             compared += len(wanted)
     assert compared > 0

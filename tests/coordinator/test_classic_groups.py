@@ -1,4 +1,4 @@
-"""Scenes of classic groups, each played by Kafka's coordinator and by ours, which have to agree on every answer, record and timer."""
+"""Scenarios of classic groups on Kafka's coordinator and ours."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class TestTogetherWithKafka:
         first = scene.join()
         member = first["response"]["memberId"]
         assert first["response"]["errorCode"] == MEMBER_ID_REQUIRED
-        assert len(first["records"]) == 1  # the group is recorded before anybody is in it
+        assert len(first["records"]) == 1  # the group is recorded before its first member
         assert scene.timers()[f"heartbeat-g-{member}"] == 10_000
         waiting = scene.join(member)
         assert scene.timers()["join-g"] == 3000
@@ -42,12 +42,12 @@ class TestTogetherWithKafka:
         assert scene.heartbeat(member, 1) == UNKNOWN
 
     @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"])
-    def test_an_empty_group_id_is_refused(self, oracle: Oracle, api: str) -> None:
+    def test_empty_group_id_is_rejected(self, oracle: Oracle, api: str) -> None:
         scene = Scene(oracle)
         more: dict[str, Any] = {"protocolType": "consumer", "protocolName": "range"} if api == "SyncGroup" else {}
         for version in (0, 2, 3, 4, 5):
-            answer = scene.request(api, min(version, 4) if api == "Heartbeat" else version, groupId="", **more)
-            assert answer["response"]["errorCode"] == INVALID_GROUP
+            reply = scene.request(api, min(version, 4) if api == "Heartbeat" else version, groupId="", **more)
+            assert reply["response"]["errorCode"] == INVALID_GROUP
 
     @pytest.mark.parametrize("session_ms", [5999, 6000, 1_800_000, 1_800_001])
     def test_session_timeouts_have_bounds(self, oracle: Oracle, session_ms: int) -> None:
@@ -70,7 +70,7 @@ class TestTogetherWithKafka:
         assert seconds == 20  # it was put off, but no longer than the rebalance timeout
 
     @pytest.mark.parametrize("count", [14, 30])
-    def test_many_members_are_told_in_the_order_of_kafkas_map(self, oracle: Oracle, count: int) -> None:
+    def test_members_are_listed_in_the_order_of_kafkas_map(self, oracle: Oracle, count: int) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
         lines = [scene.join(version=3) for _ in range(count)]
         members = [scene.wait_for(line)["memberId"] for line in lines]
@@ -82,8 +82,8 @@ class TestTogetherWithKafka:
         for member in scene.members():
             scene.join(member)
         assert scene.state() == "CompletingRebalance"
-        heard = next(answer for answer in reversed(scene.answers.values()) if answer["members"])
-        scene.sync(heard["leader"], heard["generationId"], **dict.fromkeys(scene.members(), "AAAA"))
+        received = next(reply for reply in reversed(scene.answers.values()) if reply["members"])
+        scene.sync(received["leader"], received["generationId"], **dict.fromkeys(scene.members(), "AAAA"))
         assert scene.state() == "Stable"
         scene.op("reload")
         assert len(scene.members()) == len(set(members) - {leader, *members[:2]})
@@ -102,10 +102,10 @@ class TestTogetherWithKafka:
         for order in (names, names[::-1]):
             scene.member(protocols=[{"name": name, "metadata": subscription("t0")} for name in order])
         scene.advance(10_000)
-        chosen = {answer["protocolName"] for answer in scene.answers.values()}
+        chosen = {reply["protocolName"] for reply in scene.answers.values()}
         assert chosen == {"sticky" if "sticky" in names else "range"}
 
-    def test_who_does_not_sync_is_removed(self, oracle: Oracle) -> None:
+    def test_member_that_does_not_sync_is_removed(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         silent = scene.member()
         scene.heartbeat(silent, 1)
@@ -115,7 +115,7 @@ class TestTogetherWithKafka:
         scene.advance(6000)
         assert scene.state() == "Empty"
 
-    def test_who_does_not_join_again_is_removed_unless_it_is_static(self, oracle: Oracle) -> None:
+    def test_member_that_does_not_rejoin_is_removed_unless_it_is_static(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         dynamic = scene.member()
         scene.join(instance="i", sessionTimeoutMs=60_000)
@@ -140,7 +140,7 @@ class TestTogetherWithKafka:
         scene.advance(60_000)
         assert scene.state() == "Empty"
 
-    def test_a_new_member_is_not_waited_for_longer_than_five_minutes(self, oracle: Oracle) -> None:
+    def test_new_member_times_out_after_five_minutes(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.joined(scene.join(instance="i", sessionTimeoutMs=1_800_000, rebalanceTimeoutMs=1_000_000))[
             "memberId"
@@ -154,14 +154,16 @@ class TestTogetherWithKafka:
 
     @pytest.mark.parametrize("version", [5, 8, 9])
     @pytest.mark.parametrize("leads", [True, False])
-    def test_a_restarted_static_member_gets_its_place_back(self, oracle: Oracle, version: int, leads: bool) -> None:
+    def test_restarted_static_member_keeps_its_assignment(self, oracle: Oracle, version: int, leads: bool) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 1000})
         lines = [scene.join(instance="i"), scene.join(instance="j")]
-        heard = [scene.wait_for(line) for line in lines]
-        leader = heard[0]["leader"]
+        received = [scene.wait_for(line) for line in lines]
+        leader = received[0]["leader"]
         instance = leader.partition("-")[0] if leads else ({"i", "j"} - {leader.partition("-")[0]}).pop()
-        for one in heard:
-            scene.sync(one["memberId"], 1, **{each["memberId"]: "AAAA" for each in heard if one["memberId"] == leader})
+        for one in received:
+            scene.sync(
+                one["memberId"], 1, **{each["memberId"]: "AAAA" for each in received if one["memberId"] == leader}
+            )
         assert scene.state() == "Stable"
         back = scene.join(instance=instance, version=version)
         assert len(back["records"]) == 1
@@ -174,7 +176,7 @@ class TestTogetherWithKafka:
         else:
             assert response["leader"] == leader  # its own old id, if it led
         assert scene.sync(response["memberId"], 1)["response"]["assignment"] == "AAAA"
-        old = next(one["memberId"] for one in heard if one["memberId"].startswith(f"{instance}-"))
+        old = next(one["memberId"] for one in received if one["memberId"].startswith(f"{instance}-"))
         fenced = scene.request("Heartbeat", 4, memberId=old, groupInstanceId=instance, generationId=1)
         assert fenced["response"]["errorCode"] == FENCED
 
@@ -193,7 +195,7 @@ class TestTogetherWithKafka:
         scene.advance(10_000)
         assert scene.answers[second["id"]]["errorCode"] == NONE
 
-    def test_static_members_leave_by_their_names(self, oracle: Oracle) -> None:
+    def test_static_members_leave_by_instance_id(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         scene.joined(scene.join(instance="i"))
         gone = scene.request(
@@ -202,7 +204,7 @@ class TestTogetherWithKafka:
         assert [one["errorCode"] for one in gone["response"]["members"]] == [NONE, UNKNOWN, UNKNOWN]
         assert scene.state() == "Empty"
 
-    def test_a_full_group_takes_nobody_in(self, oracle: Oracle) -> None:
+    def test_full_group_rejects_new_members(self, oracle: Oracle) -> None:
         scene = Scene(oracle, **{"group.max.size": 1})
         member = scene.member()
         scene.sync(member, 1, **{member: "AAAA"})
@@ -220,7 +222,7 @@ class TestTogetherWithKafka:
         assert codes[2] is not None
         assert codes[2]["errorCode"] == MAX_SIZE
 
-    def test_sessions_start_anew_when_the_log_is_loaded(self, oracle: Oracle) -> None:
+    def test_sessions_restart_when_the_log_is_loaded(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.member()
         scene.sync(member, 1, **{member: "AAAA"})
@@ -230,7 +232,7 @@ class TestTogetherWithKafka:
         scene.advance(10_000)
         assert scene.state() == "Empty"
 
-    def test_commits_keep_a_member_in(self, oracle: Oracle) -> None:
+    def test_offset_commits_extend_a_members_session(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.member()
         scene.sync(member, 1, **{member: "AAAA"})
@@ -245,14 +247,14 @@ class TestTogetherWithKafka:
             )
         assert scene.state() == "Stable"
 
-    def test_no_offsets_are_taken_while_the_assignment_is_awaited(self, oracle: Oracle) -> None:
+    def test_offset_commits_are_rejected_while_a_rebalance_completes(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.member()
         topics = [{"name": "t0", "partitions": [{"partitionIndex": 0, "committedOffset": 1}]}]
         refused = scene.request("OffsetCommit", 9, memberId=member, generationIdOrMemberEpoch=1, topics=topics)
         assert refused["response"]["topics"][0]["partitions"][0]["errorCode"] == REBALANCING
 
-    def test_all_topics_count_as_subscribed_where_subscriptions_cannot_be_read(self, oracle: Oracle) -> None:
+    def test_all_topics_count_as_subscribed_if_subscriptions_cannot_be_decoded(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.member(protocols=[{"name": "range", "metadata": "AA=="}])
         scene.sync(member, 1, **{member: "AAAA"})
@@ -264,16 +266,16 @@ class TestTogetherWithKafka:
     def test_an_assignment_that_cannot_be_written_makes_the_group_rebalance(self, oracle: Oracle, error: str) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 1000})
         lines = [scene.join(version=3) for _ in range(2)]
-        heard = [scene.wait_for(line) for line in lines]
-        leader = heard[0]["leader"]
-        follower = next(one["memberId"] for one in heard if one["memberId"] != leader)
+        received = [scene.wait_for(line) for line in lines]
+        leader = received[0]["leader"]
+        follower = next(one["memberId"] for one in received if one["memberId"] != leader)
         waiting = scene.sync(follower, 1)
         scene.op("failNextAppend", error=error)
         failed = scene.sync(leader, 1, **{leader: "AAAA", follower: "AAAA"})
         assert failed["response"]["errorCode"] == scene.answers[waiting["id"]]["errorCode"] != NONE
         assert scene.state() == "PreparingRebalance"
 
-    def test_a_restart_that_cannot_be_written_is_taken_back(self, oracle: Oracle) -> None:
+    def test_restart_of_a_static_member_is_undone_if_it_cannot_be_written(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.joined(scene.join(instance="i"))["memberId"]
         scene.sync(member, 1, **{member: "AAAA"})
@@ -282,7 +284,7 @@ class TestTogetherWithKafka:
         assert scene.members() == [member]
         assert scene.heartbeat(member, 1) == NONE
 
-    def test_a_group_that_cannot_be_written_is_not_there(self, oracle: Oracle) -> None:
+    def test_group_that_cannot_be_written_does_not_exist(self, oracle: Oracle) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
         scene.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
         assert scene.join(version=1)["response"]["errorCode"] == COORDINATOR_NOT_AVAILABLE
@@ -303,7 +305,7 @@ class TestTogetherWithKafka:
         assert scene.state() == "Dead"
 
     @pytest.mark.parametrize("how", [{"version": 3}, {"version": 9}, {"instance": "i"}])
-    def test_an_empty_consumer_group_gives_way(self, oracle: Oracle, how: dict[str, Any]) -> None:
+    def test_classic_group_replaces_an_empty_consumer_group(self, oracle: Oracle, how: dict[str, Any]) -> None:
         scene = Scene(oracle)
         self.empty_consumer_group(scene)
         joined = scene.join(**how)
@@ -312,7 +314,7 @@ class TestTogetherWithKafka:
         scene.op("reload")
         assert scene.state() == "Empty"
 
-    def test_an_empty_consumer_group_stays_if_its_successor_cannot_be_written(self, oracle: Oracle) -> None:
+    def test_empty_consumer_group_stays_if_the_classic_group_cannot_be_written(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         self.empty_consumer_group(scene)
         scene.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
@@ -321,14 +323,14 @@ class TestTogetherWithKafka:
         listed = scene.op("request", api="ListGroups", version=5, body={})["response"]["groups"]
         assert [one["groupType"] for one in listed] == ["consumer"]
 
-    def test_an_empty_consumer_group_is_forgotten_by_who_says_to_be_in_it(self, oracle: Oracle) -> None:
+    def test_unknown_member_removes_an_empty_consumer_group_from_memory(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         self.empty_consumer_group(scene)
         assert scene.join("me")["response"]["errorCode"] == UNKNOWN
         assert len(scene.join()["records"]) == 1  # no tombstones, as there is nothing
 
     @pytest.mark.parametrize("end", ["join", "delete", "cleanup"])
-    def test_an_empty_streams_group_gives_way_and_can_be_deleted(self, oracle: Oracle, end: str) -> None:
+    def test_empty_streams_group_can_be_replaced_and_deleted(self, oracle: Oracle, end: str) -> None:
         scene = Scene(oracle)
         image = {"topics": [{"name": "t", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": 2}]}
         oracle.call("image", **image)
@@ -342,18 +344,18 @@ class TestTogetherWithKafka:
         scene.op("config")
         scene.op("load", records=[{"key": record["key"], "value": record["value"]} for record in records])
         if end == "join":
-            answer = scene.join()
+            reply = scene.join()
         elif end == "delete":
-            answer = scene.op("request", api="DeleteGroups", version=2, body={"groupsNames": ["g"]})
+            reply = scene.op("request", api="DeleteGroups", version=2, body={"groupsNames": ["g"]})
         else:
-            answer = scene.op("cleanup")
-        types = [int(record["key"][:4], 16) for record in answer["records"]]
+            reply = scene.op("cleanup")
+        types = [int(record["key"][:4], 16) for record in reply["records"]]
         assert types == [20, 17, 23, *([2] if end == "join" else [])]
         scene.op("reload")
         assert scene.state() == ("Empty" if end == "join" else "Dead")
 
     @pytest.mark.parametrize("left", [False, True])
-    def test_a_share_group_is_no_classic_group_even_if_it_is_empty(self, oracle: Oracle, left: bool) -> None:
+    def test_empty_share_group_is_not_replaced_by_a_classic_group(self, oracle: Oracle, left: bool) -> None:
         scene = Scene(oracle)
         for epoch in (0, -1)[: 1 + left]:
             body = {"groupId": "g", "memberId": "m", "memberEpoch": epoch, "subscribedTopicNames": ["t"]}
@@ -368,7 +370,7 @@ class TestTogetherWithKafka:
         gone = scene.request("LeaveGroup", 5, members=[{"memberId": "m"}])["response"]
         assert gone["members"][0]["errorCode"] == UNKNOWN
 
-    def test_who_offers_a_protocol_twice_never_gets_an_answer(self, oracle: Oracle) -> None:
+    def test_member_that_lists_a_protocol_twice_gets_no_response(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         waiting = scene.join(version=3, protocols=RANGE * 2)
         scene.advance(60_000)

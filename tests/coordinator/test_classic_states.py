@@ -1,4 +1,4 @@
-"""The states of classic groups as a table, which Kafka and the documentation have, too; and a coordinator on its own."""
+"""The state transitions of classic groups, compared with Kafka and the documentation."""
 
 import re
 from itertools import product
@@ -20,7 +20,7 @@ from tests.coordinator.test_classic_groups import NOT_COORDINATOR
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(ClassicState, ClassicState)))
-def test_a_group_comes_only_into_states_that_the_table_allows(old: ClassicState, new: ClassicState) -> None:
+def test_group_only_makes_transitions_of_the_table(old: ClassicState, new: ClassicState) -> None:
     group = LiveGroup("g", since_ms=0)
     group.phase = old
     if new in TRANSITIONS[old]:
@@ -47,11 +47,11 @@ def test_the_table_is_that_of_kafkas_valid_previous_states() -> None:
     assert [state.value for state in ClassicState if can_rebalance(state)] == ["Empty", "CompletingRebalance", "Stable"]
 
 
-def test_the_documentation_tells_the_table() -> None:
+def test_documentation_has_the_table() -> None:
     page = (Path(__file__).parents[2] / "docs" / "explanation" / "classic-groups.md").read_text()
     rows = re.findall(r"^\| (\w+) \| ([\w, ]+) \|", page, re.MULTILINE)
-    told = {old: new.split(", ") for old, new in rows if old != "state"}
-    assert {old: sorted(new) for old, new in told.items()} == {
+    reported = {old: new.split(", ") for old, new in rows if old != "state"}
+    assert {old: sorted(new) for old, new in reported.items()} == {
         old.value: sorted(new.value for new in TRANSITIONS[old]) for old in ClassicState
     }
 
@@ -60,7 +60,7 @@ MADE_UP = UUID(int=7)
 
 
 def alone(version: int) -> tuple[PartitionRuntime, Pending[Any]]:
-    """Ours without Kafka, and the answer to one JoinGroup of a client called "billing"."""
+    """Our coordinator, and the response to one JoinGroup of client "billing"."""
     runtime = PartitionRuntime(GroupCoordinatorShard(new_id=lambda: MADE_UP), MemoryLog(), now_ms=0)
     request = JoinGroupRequest(
         group_id="g",
@@ -73,12 +73,12 @@ def alone(version: int) -> tuple[PartitionRuntime, Pending[Any]]:
 
 
 def test_ids_are_the_client_and_a_uuid_of_the_shard() -> None:
-    _, answer = alone(9)
-    assert answer.response.member_id == f"billing-{MADE_UP}"
+    _, reply = alone(9)
+    assert reply.response.member_id == f"billing-{MADE_UP}"
 
 
-def test_who_waits_hears_that_the_coordinator_is_elsewhere() -> None:
-    runtime, answer = alone(3)
-    assert not answer.done
+def test_pending_requests_fail_when_the_coordinator_moves() -> None:
+    runtime, reply = alone(3)
+    assert not reply.done
     runtime.unload()
-    assert (answer.response.error_code, answer.response.member_id) == (NOT_COORDINATOR, f"billing-{MADE_UP}")
+    assert (reply.response.error_code, reply.response.member_id) == (NOT_COORDINATOR, f"billing-{MADE_UP}")

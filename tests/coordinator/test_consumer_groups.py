@@ -1,4 +1,4 @@
-"""Single scenes of consumer groups, on Kafka's coordinator and on ours: what random histories seldom come to."""
+"""Scenarios of consumer groups that random histories rarely reach."""
 
 from random import Random
 from typing import Any
@@ -39,8 +39,8 @@ def duel(oracle: Oracle) -> Duel:
 
 
 def beat(duel: Duel, member: str, epoch: int, **more: Any) -> dict[str, Any]:
-    answer = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId=member, memberEpoch=epoch, **more)
-    response: dict[str, Any] = answer["response"] | {"types": [one["key"][:4] for one in answer["records"]]}
+    reply = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId=member, memberEpoch=epoch, **more)
+    response: dict[str, Any] = reply["response"] | {"types": [one["key"][:4] for one in reply["records"]]}
     return response
 
 
@@ -57,7 +57,7 @@ def owns(*owned: int) -> dict[str, Any]:
     return {"topicPartitions": [{"topicId": str(T), "partitions": list(owned)}] if owned else []}
 
 
-def test_a_second_member_gets_partitions_when_the_first_has_given_them_up(duel: Duel) -> None:
+def test_second_member_is_assigned_partitions_after_their_revocation(duel: Duel) -> None:
     assert partitions(join(duel, "m1")) == [0, 1, 2]
     assert partitions(join(duel, "m2")) == []
     assert partitions(beat(duel, "m1", 2)) == [0, 1]
@@ -66,7 +66,7 @@ def test_a_second_member_gets_partitions_when_the_first_has_given_them_up(duel: 
     assert partitions(beat(duel, "m2", 3)) == [2]
 
 
-def test_a_member_that_does_not_give_up_partitions_in_time_is_removed(duel: Duel) -> None:
+def test_member_that_does_not_revoke_partitions_in_time_is_fenced(duel: Duel) -> None:
     join(duel, "m1")
     join(duel, "m2")
     beat(duel, "m1", 2)
@@ -76,7 +76,7 @@ def test_a_member_that_does_not_give_up_partitions_in_time_is_removed(duel: Duel
     assert beat(duel, "m1", 2)["errorCode"] == 25
 
 
-def test_a_silent_member_is_removed_and_sessions_start_anew_with_a_load(duel: Duel) -> None:
+def test_session_timeout_fences_a_member_and_restarts_with_a_load(duel: Duel) -> None:
     join(duel, "m1")
     duel.op("advance", ms=44_999)
     duel.op("reload")
@@ -84,7 +84,7 @@ def test_a_silent_member_is_removed_and_sessions_start_anew_with_a_load(duel: Du
     assert len(duel.op("advance", ms=1)["records"]) == 4
 
 
-def test_a_static_member_comes_back_to_what_it_had_without_a_new_epoch(duel: Duel) -> None:
+def test_rejoining_static_member_keeps_its_assignment_and_the_epoch(duel: Duel) -> None:
     join(duel, "m1", instanceId="i")
     join(duel, "m2")
     assert beat(duel, "m1", -2, instanceId="i")["types"] == ["0008"]
@@ -93,13 +93,13 @@ def test_a_static_member_comes_back_to_what_it_had_without_a_new_epoch(duel: Due
     assert "0003" not in back["types"]
 
 
-def test_a_static_member_that_is_there_is_not_replaced(duel: Duel) -> None:
+def test_active_static_member_is_not_replaced(duel: Duel) -> None:
     join(duel, "m1", instanceId="i")
     assert join(duel, "m2", instanceId="i")["errorCode"] == 111
     assert beat(duel, "m2", 2, instanceId="i")["errorCode"] == 82
 
 
-def test_a_member_that_takes_the_place_of_another_leaves_its_own_partitions_to_nobody(duel: Duel) -> None:
+def test_member_that_replaces_a_static_one_leaves_its_own_partitions_unassigned(duel: Duel) -> None:
     """Kafka's map of owners still names it for what it had.
 
     Here: the member "first" comes again, with the instance id of "second", which is away.
@@ -117,8 +117,8 @@ def test_a_member_that_takes_the_place_of_another_leaves_its_own_partitions_to_n
     assert partitions(beat(duel, "first", 4)) == [0, 1, 2, 3, 4]
 
 
-def test_version_0_makes_up_member_ids(duel: Duel) -> None:
-    answer = duel.request(
+def test_version_0_generates_member_ids(duel: Duel) -> None:
+    reply = duel.request(
         "ConsumerGroupHeartbeat",
         0,
         groupId="g",
@@ -127,7 +127,7 @@ def test_version_0_makes_up_member_ids(duel: Duel) -> None:
         subscribedTopicNames=["t"],
         topicPartitions=[],
     )
-    assert len(Uuid.parse(answer["response"]["memberId"])) == 16
+    assert len(Uuid.parse(reply["response"]["memberId"])) == 16
 
 
 def test_new_partitions_and_deleted_topics_reach_the_group_with_the_next_heartbeat(duel: Duel) -> None:
@@ -207,7 +207,7 @@ def test_a_group_of_an_older_broker_gets_its_hash_once_and_moves_nothing(duel: D
 
 
 @pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER", "MESSAGE_TOO_LARGE"])
-def test_what_could_not_be_written_did_not_happen(duel: Duel, error: str) -> None:
+def test_failed_write_changes_nothing(duel: Duel, error: str) -> None:
     join(duel, "m1")
     duel.op("failNextAppend", error=error)
     assert join(duel, "m2")["errorCode"] != 0
@@ -217,14 +217,14 @@ def test_what_could_not_be_written_did_not_happen(duel: Duel, error: str) -> Non
     assert partitions(beat(duel, "m1", 2)) == [0, 1]
 
 
-def test_a_removal_that_could_not_be_written_is_tried_again(duel: Duel) -> None:
+def test_removal_is_retried_after_a_failed_write(duel: Duel) -> None:
     join(duel, "m1")
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
     assert duel.op("advance", ms=45_000)["records"] == []
     assert len(duel.op("advance", ms=2000)["records"]) == 4
 
 
-def test_who_could_not_leave_for_want_of_a_log_is_watched_again_only_from_its_next_heartbeat(duel: Duel) -> None:
+def test_member_whose_leave_failed_has_no_session_until_its_next_heartbeat(duel: Duel) -> None:
     """Kafka takes the timers back before it writes, and does not set them again."""
     join(duel, "m1")
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
@@ -235,7 +235,7 @@ def test_who_could_not_leave_for_want_of_a_log_is_watched_again_only_from_its_ne
     assert len(duel.op("advance", ms=45_000)["records"]) == 4
 
 
-def test_expressions_are_matched_later_and_again_for_new_topics(oracle: Oracle) -> None:
+def test_regexes_are_resolved_later_and_again_for_new_topics(oracle: Oracle) -> None:
     duel = Duel(oracle)
     duel.op("config", executor="manual", **{"group.consumer.assignment.interval.ms": 0})
     duel.op("image", brokers=BROKERS, topics=TOPICS)
@@ -268,14 +268,14 @@ def test_groups_of_another_kind_are_not_found(duel: Duel) -> None:
     assert beat(duel, "m1", 3)["errorCode"] == 25
 
 
-def test_only_so_many_members_get_in(oracle: Oracle) -> None:
+def test_full_group_rejects_new_members(oracle: Oracle) -> None:
     duel = Duel(oracle)
     duel.op("config", **{"group.consumer.max.size": 2})
     duel.op("image", brokers=BROKERS, topics=TOPICS)
     assert [join(duel, member)["errorCode"] for member in ("m1", "m2", "m3", "m1")] == [0, 0, 81, 0]
 
 
-def test_settings_of_a_group_hold_for_it_alone(duel: Duel) -> None:
+def test_group_configs_apply_to_one_group(duel: Duel) -> None:
     duel.op("groupConfig", group="g", configs={"consumer.session.timeout.ms": 60_000})
     assert join(duel, "m1")["heartbeatIntervalMs"] == 5000
     duel.op("groupConfig", group="g", configs={"consumer.heartbeat.interval.ms": 9000})
@@ -291,7 +291,7 @@ def test_the_newest_vote_breaks_a_tie_of_assignors(duel: Duel) -> None:
     join(duel, "m4", serverAssignor="uniform")
 
 
-def test_what_a_waiting_member_has_is_told_in_the_order_of_its_newest_map(oracle: Oracle) -> None:
+def test_assignment_of_an_unreleased_member_is_in_the_order_of_its_map(oracle: Oracle) -> None:
     """A copy of a map with partitions 5 to 8 has eight buckets: 8 comes first, although nothing has changed."""
     duel = Duel(oracle)
     duel.op("config", **{"group.consumer.assignment.interval.ms": 0, "group.consumer.assignors": ["range"]})
@@ -309,7 +309,7 @@ def test_what_a_waiting_member_has_is_told_in_the_order_of_its_newest_map(oracle
     assert (again["types"], partitions(again)) == ([], [8, 5, 6, 7])
 
 
-def test_many_members_and_partitions_come_out_as_kafkas(oracle: Oracle) -> None:
+def test_many_members_and_partitions_are_assigned_as_by_kafka(oracle: Oracle) -> None:
     """Beyond the sizes at which Java's tables grow: 30 members, 150 partitions, static members replaced while the tables are full."""
     duel = Duel(oracle)
     duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
@@ -328,8 +328,8 @@ def test_many_members_and_partitions_come_out_as_kafkas(oracle: Oracle) -> None:
         epochs[member, instance] = joined["memberEpoch"]
     for _ in range(2):
         for member, instance in epochs:
-            told = beat(duel, member, epochs[member, instance], instanceId=instance, **owns())
-            epochs[member, instance] = told["memberEpoch"]
+            reported = beat(duel, member, epochs[member, instance], instanceId=instance, **owns())
+            epochs[member, instance] = reported["memberEpoch"]
     duel.op("reload")
     duel.op("image", topics=topics[1:])
     for member, instance in list(epochs)[:5]:
@@ -348,7 +348,7 @@ PIECES = words(
 NAMES = words("t0 t1 orders.eu orders.us a-long-name_4 x X foo123 T.0 a aa aaa b_b - ORDERS.EU 0 42")
 
 
-def test_expressions_mean_what_re2_makes_of_them(oracle: Oracle) -> None:
+def test_regexes_have_re2_semantics(oracle: Oracle) -> None:
     rng = Random(848)
     duel = Duel(oracle)
     ids = [str(Uuid(number.to_bytes(16, "big"))) for number in range(1, len(NAMES) + 1)]
@@ -358,7 +358,7 @@ def test_expressions_mean_what_re2_makes_of_them(oracle: Oracle) -> None:
     for number in range(500):
         regex = "".join(rng.choices(PIECES, k=rng.randint(1, 6)))
         regex += rng.choice(["", ".*", ")" * max(0, regex.count("(") - regex.count(")"))])
-        answer = duel.request(
+        reply = duel.request(
             "ConsumerGroupHeartbeat",
             1,
             groupId=f"g{number}",
@@ -368,18 +368,18 @@ def test_expressions_mean_what_re2_makes_of_them(oracle: Oracle) -> None:
             topicPartitions=[],
             subscribedTopicRegex=rng.choice(["", ".*"]) + regex,
         )
-        valid += answer["response"]["errorCode"] == 0
+        valid += reply["response"]["errorCode"] == 0
     assert 100 < valid < 450
 
 
 @pytest.mark.parametrize("count", [6, 7, 12, 13, 24, 25])
-def test_topics_stand_in_kafkas_order_where_copies_of_maps_have_another_size(duel: Duel, count: int) -> None:
+def test_topics_are_in_kafkas_order_if_map_copies_have_another_size(duel: Duel, count: int) -> None:
     """A member gives up some of its topics: the rest are copied into another map, whose size depends on their number."""
     rng = Random(count)
     names = [f"topic-{number}" for number in range(count)]
     ids = [Uuid(rng.randbytes(16)) for _ in names]
-    told = [{"name": name, "id": str(one), "partitions": [[0]]} for name, one in zip(names, ids, strict=True)]
-    duel.op("image", topics=told)
+    reported = [{"name": name, "id": str(one), "partitions": [[0]]} for name, one in zip(names, ids, strict=True)]
+    duel.op("image", topics=reported)
     joined = join(duel, "m", subscribedTopicNames=names)
     assert len(joined["assignment"]["topicPartitions"]) == count
     owned = joined["assignment"]["topicPartitions"]

@@ -1,4 +1,4 @@
-"""The short ways to Java's order of partitions are the long ones, step by step."""
+"""The optimized order of partitions equals Java's, step by step."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +29,7 @@ def test_maps_and_sets_are_those_of_java(keys: list[int]) -> None:
 
 
 @given(partitions, st.data())
-def test_a_copy_that_loses_and_gains_is_that_of_java(before: list[int], data: st.DataObject) -> None:
+def test_copy_with_removed_and_added_partitions_is_that_of_java(before: list[int], data: st.DataObject) -> None:
     kept = [one for one in before if data.draw(st.booleans())]
     added = [one for one in data.draw(partitions) if one not in before]
     made: JavaHashMap[int, None] = JavaHashMap(copied_map_capacity(len(before)) if before else None)
@@ -44,7 +44,7 @@ def test_a_copy_that_loses_and_gains_is_that_of_java(before: list[int], data: st
 
 
 @given(st.lists(st.binary(min_size=16, max_size=16).map(Uuid), unique=True, max_size=30))
-def test_topics_stand_in_the_order_of_their_map(topic_ids: list[Uuid]) -> None:
+def test_topics_are_in_the_order_of_javas_map(topic_ids: list[Uuid]) -> None:
     made: JavaHashSet[Uuid] = JavaHashSet()
     for topic_id in topic_ids:
         made.add(topic_id)

@@ -1,4 +1,4 @@
-"""What holds of every history of consumer groups, whatever its members do: looked at after each step, without Kafka."""
+"""Invariants of consumer groups, checked after each step of random histories."""
 
 from random import Random
 from typing import Any
@@ -49,13 +49,13 @@ class Watched:
 
     def op(self, op: str, **fields: Any) -> dict[str, Any]:
         fresh = op in ("config", "new", "load", "reload")
-        answer = {"id": 0, **self.side.run({"op": op, "id": 0, **fields})}
+        reply = {"id": 0, **self.side.run({"op": op, "id": 0, **fields})}
         if fresh:
             self.replayed, self._read = CoordinatorState(), 0
             if op != "reload":
                 self.epochs, self._before = {}, {}
         self.look()
-        return answer
+        return reply
 
     def request(
         self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any
@@ -103,16 +103,16 @@ class Watched:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_partitions_have_one_owner_epochs_grow_and_the_log_tells_everything(seed: int) -> None:
+def test_partitions_have_one_owner_epochs_grow_and_replay_gives_the_same_state(seed: int) -> None:
     watched = Watched()
     History(Random(seed), watched).run(STEPS)
     assert all(after in TRANSITIONS[before] for before, after in watched.moves)
 
 
 class Crashing(Watched):
-    """Now and then the coordinator ends when a request's records are in its log, and nobody hears the answer.
+    """Sometimes the coordinator stops after writing a request's records, and the response is lost.
 
-    Members go on with what they know.
+    Members continue with what they know.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -124,25 +124,25 @@ class Crashing(Watched):
         self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any
     ) -> dict[str, Any]:
         before = len(self.side.log.stored)
-        answer = super().request(api, version, client_id=client_id, **body)
+        reply = super().request(api, version, client_id=client_id, **body)
         if len(self.side.log.stored) == before or self.rng.random() < 0.7:
-            return answer
+            return reply
         logged = described(self.side.shard.state)
         super().op("reload")
-        assert described(self.side.shard.state) == logged, "what is in the log happened, whether it was answered or not"
+        assert described(self.side.shard.state) == logged, "written records count, whether the response arrived or not"
         self.lost += 1
-        return {**answer, "response": {"errorCode": ErrorCode.NOT_COORDINATOR}}
+        return {**reply, "response": {"errorCode": ErrorCode.NOT_COORDINATOR}}
 
 
 @pytest.mark.parametrize("seed", range(200, 208))
-def test_it_holds_also_where_answers_are_lost_with_the_coordinator_that_wrote_them(seed: int) -> None:
+def test_invariants_hold_if_responses_are_lost_with_the_coordinator(seed: int) -> None:
     crashing = Crashing(Random(seed))
     History(Random(seed), crashing).run(STEPS)
     assert crashing.lost > 3
 
 
-def test_a_member_whose_answer_was_lost_asks_again_and_comes_to_the_same() -> None:
-    """KIP-848: it joins anew, or says everything again at the epoch that it knows, and is told everything."""
+def test_retry_after_a_lost_response_has_the_same_result() -> None:
+    """KIP-848: it rejoins, or sends a full heartbeat at its epoch, and receives a full response."""
     side = ShardSide()
     side.run({"op": "config", "group.consumer.assignment.interval.ms": 0})
     topic = {"name": "t0", "id": str(Uuid(bytes(15) + b"\1")), "partitions": [[0], [0]]}
@@ -168,7 +168,7 @@ def test_a_member_whose_answer_was_lost_asks_again_and_comes_to_the_same() -> No
 
 
 @pytest.mark.parametrize("seed", range(100, 108))
-def test_a_compacted_log_tells_the_same_as_the_full_one(seed: int) -> None:
+def test_compacted_log_gives_the_same_state(seed: int) -> None:
     watched = Watched()
     History(Random(seed), watched).run(STEPS)
     latest: dict[str, dict[str, Any]] = {}  # tombstones as well: they are kept for a while

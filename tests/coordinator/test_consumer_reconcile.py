@@ -1,4 +1,4 @@
-"""One step of reconciliation: each move that the table of states has, and what the member has afterwards."""
+"""Reconciliation: each transition of the table, and the resulting assignment."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +40,7 @@ def situation(
     topics: str = "t u",
     changed: bool = False,
 ) -> Situation:
-    """`taken`: partitions that somebody else has."""
+    """`taken`: partitions of another member."""
     return Situation(
         epoch=epoch,
         target={T: target} if target else {},
@@ -76,8 +76,8 @@ def test_the_documentation_has_the_table() -> None:
     page = Path(__file__).resolve().parents[2] / "docs/explanation/consumer-groups.md"
     rows = [line.split("|")[1:3] for line in page.read_text("utf-8").splitlines() if line.startswith("| UN")]
     rows += [line.split("|")[1:3] for line in page.read_text("utf-8").splitlines() if line.startswith("| STABLE")]
-    told = {state.strip(): {one.strip() for one in others.split(",")} for state, others in rows}
-    assert told == {before.name: {after.name for after in afters} for before, afters in TRANSITIONS.items()}
+    reported = {state.strip(): {one.strip() for one in others.split(",")} for state, others in rows}
+    assert reported == {before.name: {after.name for after in afters} for before, afters in TRANSITIONS.items()}
 
 
 @pytest.mark.parametrize("move", MOVES, ids=lambda move: f"{move[0].name} to {move[1].name}")

@@ -1,4 +1,4 @@
-"""What is answered to a member at rest without looking further is what the whole way comes to, in whatever history."""
+"""The response to a stable member equals that of the full handler."""
 
 from dataclasses import replace
 from random import Random
@@ -28,7 +28,7 @@ STEPS = 120
 
 
 class Compared:
-    """Asks both ways. `answered`: how many heartbeats the short one has answered."""
+    """Runs both handlers. `answered`: number of heartbeats that the short one handled."""
 
     def __init__(self) -> None:
         self.answered = 0
@@ -49,14 +49,16 @@ class Compared:
 
 
 @pytest.mark.parametrize("version", [None, "4.2.0", "4.0.2"])
-def test_the_short_way_answers_as_the_whole_way(version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stable_member_response_equals_that_of_the_full_handler(
+    version: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compared = Compared()
     monkeypatch.setattr(heartbeat, "stable_member_response", compared)
     for seed in range(10):
         watched = Watched()
         watched.side = ShardSide(version)
         History(Random(seed), watched, regexes=0.2, statics=0.2).run(STEPS)
-    assert compared.answered > 30, "members come to rest, and are answered so"
+    assert compared.answered > 30, "members become stable"
 
 
 NOW_MS = 1_000_000
@@ -86,7 +88,7 @@ class Settled:
 NAMED: dict[str, Any] = {"subscribed_topic_names": ("t",)}
 
 
-def test_a_member_that_only_lives_is_answered_at_once_and_its_session_begins_anew() -> None:
+def test_stable_member_extends_its_session() -> None:
     settled = Settled(**NAMED)
     later = replace(CONTEXT, now_ms=NOW_MS + 10_000)
     answer = settled.answer(later)
@@ -112,32 +114,32 @@ def test_a_member_that_only_lives_is_answered_at_once_and_its_session_begins_ane
     ],
     ids=str,
 )
-def test_whoever_says_anything_else_goes_the_whole_way(said: dict[str, Any]) -> None:
+def test_heartbeat_with_other_fields_uses_the_full_handler(said: dict[str, Any]) -> None:
     settled = Settled(**NAMED)
     assert settled.answer() is not None
     assert settled.answer(**said) is None
 
 
 @pytest.mark.parametrize("other", [{"client_id": "d"}, {"client_host": "/1.2.3.4"}], ids=["id", "host"])
-def test_a_member_that_comes_as_another_client_goes_the_whole_way(other: dict[str, str]) -> None:
+def test_changed_client_uses_the_full_handler(other: dict[str, str]) -> None:
     settled = Settled(**NAMED)
     assert settled.answer() is not None
     assert settled.answer(replace(CONTEXT, **other)) is None
 
 
-def test_where_expressions_may_be_due_or_clients_may_assign_all_go_the_whole_way() -> None:
+def test_regexes_and_plug_ins_use_the_full_handler() -> None:
     assert Settled(subscribed_topic_regex="t").answer() is None
     assert Settled(CoordinatorConfig(group_consumer_client_assignors_enable=True), **NAMED).answer() is None
 
 
-def test_a_change_of_topics_has_the_next_heartbeat_go_the_whole_way() -> None:
+def test_changed_topics_use_the_full_handler() -> None:
     settled = Settled(**NAMED)
     assert settled.answer() is not None
     settled.runtime.take_image(settled.shard.image.with_topics([replace(TOPIC, replicas=((1,), (1,)))]))
     assert settled.answer() is None
 
 
-def test_a_member_that_came_by_the_classic_protocol_goes_the_whole_way() -> None:
+def test_classic_member_uses_the_full_handler() -> None:
     settled = Settled(**NAMED)
     assert settled.answer() is not None
     group = settled.shard.state.groups["g"]
@@ -148,7 +150,7 @@ def test_a_member_that_came_by_the_classic_protocol_goes_the_whole_way() -> None
     assert settled.answer() is None
 
 
-def test_a_group_whose_target_is_behind_goes_the_whole_way() -> None:
+def test_outdated_target_uses_the_full_handler() -> None:
     settled = Settled(CoordinatorConfig(group_consumer_assignment_interval_ms=1_000), **NAMED)
     other = replace(
         settled.beat, member_id="n", member_epoch=0, rebalance_timeout_ms=5_000, topic_partitions=(), **NAMED

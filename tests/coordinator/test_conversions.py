@@ -1,4 +1,4 @@
-"""Scenes of online migration (KIP-848): everything is asked of Kafka's coordinator and of ours, which have to agree; what is asserted is Kafka's."""
+"""Scenarios of online migration (KIP-848) on Kafka's coordinator and ours."""
 
 import base64
 from typing import Any
@@ -38,9 +38,9 @@ def offers(*topics: str, **owned: Any) -> list[Answer]:
     return [{"name": "range", "metadata": subscription(*(topics or ("t0",)), **owned)}]
 
 
-def names(answer: Answer) -> list[str]:
-    """The records of an answer, by their types; tombstones with a minus."""
-    made = [decode_record(bytes.fromhex(one["key"]), _bytes(one["value"])) for one in answer["records"]]
+def names(reply: Answer) -> list[str]:
+    """The types of a response's records; tombstones with a minus."""
+    made = [decode_record(bytes.fromhex(one["key"]), _bytes(one["value"])) for one in reply["records"]]
     return [("-" if one.value is None else "") + one.name for one in made]  # type: ignore[union-attr]
 
 
@@ -109,8 +109,8 @@ class TestUpgrade:
     def test_the_group_keeps_its_members_and_their_partitions(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         scene.classic()
-        answer = scene.beat("new", 0)
-        assert names(answer)[:6] == [
+        reply = scene.beat("new", 0)
+        assert names(reply)[:6] == [
             "-GroupMetadata",
             "ConsumerGroupMemberMetadata",
             "ConsumerGroupMetadata",
@@ -118,27 +118,27 @@ class TestUpgrade:
             "ConsumerGroupTargetAssignmentMetadata",
             "ConsumerGroupCurrentMemberAssignment",
         ]
-        assert answer["response"]["memberEpoch"] == 2
-        assert answer["response"]["assignment"]["topicPartitions"] == []
+        assert reply["response"]["memberEpoch"] == 2
+        assert reply["response"]["assignment"]["topicPartitions"] == []
         assert scene.kind() == "consumer"
 
-    def test_partitions_move_when_the_classic_member_gives_them_up(self, oracle: Oracle) -> None:
+    def test_partitions_move_when_the_classic_member_revokes_them(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         member = scene.classic()
         scene.beat("new", 0)
         assert scene.heartbeat(member, 1) == REBALANCING
-        told = scene.join(member, protocols=offers(owned={"t0": [0, 1, 2, 3]}))["response"]
-        assert (told["generationId"], told["leader"], told["members"]) == (1, "", [])
+        reported = scene.join(member, protocols=offers(owned={"t0": [0, 1, 2, 3]}))["response"]
+        assert (reported["generationId"], reported["leader"], reported["members"]) == (1, "", [])
         assert scene.got(member, 1) == {"t0": [0, 1]}
         assert scene.heartbeat(member, 1) == REBALANCING
-        told = scene.join(member, protocols=offers(owned={"t0": [0, 1]}))["response"]
-        assert told["generationId"] == 2
+        reported = scene.join(member, protocols=offers(owned={"t0": [0, 1]}))["response"]
+        assert reported["generationId"] == 2
         assert scene.got(member, 2) == {"t0": [0, 1]}
         assert scene.heartbeat(member, 2) == NONE
         free = scene.beat("new", 2, topicPartitions=[])["response"]["assignment"]["topicPartitions"]
         assert [one["partitions"] for one in free] == [[2, 3]]
 
-    def test_who_waits_for_a_rebalance_joins_again(self, oracle: Oracle) -> None:
+    def test_member_with_a_pending_join_must_rejoin(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         member = scene.classic()
         other = scene.join(protocols=offers())["response"]["memberId"]
@@ -147,7 +147,7 @@ class TestUpgrade:
         assert scene.answers[waiting["id"]]["errorCode"] == REBALANCING
         assert scene.heartbeat(member, 1) == REBALANCING
 
-    def test_who_takes_the_place_of_a_classic_member_leaves_its_own_partitions_to_nobody(self, oracle: Oracle) -> None:
+    def test_replacing_a_static_classic_member_leaves_own_partitions_unassigned(self, oracle: Oracle) -> None:
         """Seed 9122928 of the sweep: Kafka's map of owners still names the member that comes again for what it had."""
         scene = Migration(oracle)
         member = scene.classic(instance="i0", given=assignment({"t0": [0, 1, 2, 3]}))
@@ -171,7 +171,7 @@ class TestUpgrade:
             (assignment({"gone": [0], "t0": [1, 1]}), {}, NONE),
         ],
     )
-    def test_what_cannot_be_upgraded_stays_classic(
+    def test_group_that_cannot_be_upgraded_stays_classic(
         self, oracle: Oracle, given: str | None, config: Answer, code: int
     ) -> None:
         scene = Migration(oracle, **config)
@@ -179,11 +179,11 @@ class TestUpgrade:
         assert scene.beat("new", 0)["response"]["errorCode"] == code
         assert scene.kind() == ("classic" if code else "consumer")
 
-    def test_an_assignment_that_is_cut_off_or_damaged_is_refused_as_by_kafka(self, oracle: Oracle) -> None:
+    def test_truncated_or_damaged_assignment_is_rejected_as_by_kafka(self, oracle: Oracle) -> None:
         codes = {self.refused(oracle, given=base64.b64encode(damaged).decode()) for damaged in DAMAGED}
         assert codes == {UNKNOWN_SERVER, NO_GROUP}
 
-    def test_a_subscription_that_is_cut_off_is_refused_as_by_kafka(self, oracle: Oracle) -> None:
+    def test_truncated_subscription_is_rejected_as_by_kafka(self, oracle: Oracle) -> None:
         whole = len(ANNOUNCED) - len(ANNOUNCED.partition(b"\xff\xff\xff\xff")[2])  # what JoinGroup reads
         cuts = [base64.b64encode(ANNOUNCED[:end]).decode() for end in range(whole, len(ANNOUNCED))]
         codes = {self.refused(oracle, protocols=[{"name": "range", "metadata": cut}]) for cut in cuts}
@@ -197,22 +197,22 @@ class TestUpgrade:
         assert scene.kind() == "classic"
         return code
 
-    def test_a_group_whose_leader_gave_a_partition_to_two_members_stays_classic(self, oracle: Oracle) -> None:
+    def test_group_with_a_partition_assigned_twice_stays_classic(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         scene.pair(first=assignment({"t0": [0, 1]}), second=assignment({"t0": [1, 2]}))
         assert scene.beat("new", 0)["response"]["errorCode"] == UNKNOWN_SERVER
         assert scene.kind() == "classic"
 
-    def test_a_group_of_others_than_consumers_stays_classic(self, oracle: Oracle) -> None:
+    def test_group_of_another_protocol_type_stays_classic(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         scene.classic(protocolType="connect")
         assert scene.beat("new", 0)["response"]["errorCode"] == NO_GROUP
 
-    def test_a_static_member_may_take_its_own_place(self, oracle: Oracle) -> None:
+    def test_static_member_can_replace_itself(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         member = scene.classic(instance="i")
-        answer = scene.beat("new", 0, instanceId="i")["response"]
-        assert [one["partitions"] for one in answer["assignment"]["topicPartitions"]] == [[0, 1, 2, 3]]
+        reply = scene.beat("new", 0, instanceId="i")["response"]
+        assert [one["partitions"] for one in reply["assignment"]["topicPartitions"]] == [[0, 1, 2, 3]]
         assert (
             scene.request("Heartbeat", 4, memberId=member, generationId=1, groupInstanceId="i")["response"]["errorCode"]
             == FENCED
@@ -220,12 +220,12 @@ class TestUpgrade:
 
 
 class TestClassicMembers:
-    def test_an_id_is_given_out_first(self, oracle: Oracle) -> None:
+    def test_member_id_is_required_to_join(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         scene.beat("new", 0)
-        told = scene.join(protocols=offers())["response"]
-        assert told["errorCode"] == MEMBER_ID_REQUIRED
-        assert scene.join(told["memberId"], protocols=offers())["response"]["errorCode"] == NONE
+        reported = scene.join(protocols=offers())["response"]
+        assert reported["errorCode"] == MEMBER_ID_REQUIRED
+        assert scene.join(reported["memberId"], protocols=offers())["response"]["errorCode"] == NONE
         assert scene.join(version=3, protocols=offers())["response"]["errorCode"] == NONE
 
     @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ class TestClassicMembers:
             ({"protocols": [{"name": "range", "metadata": "AAA="}]}, UNKNOWN_SERVER),
         ],
     )
-    def test_who_does_not_fit_is_refused(self, oracle: Oracle, more: Answer, code: int) -> None:
+    def test_member_without_a_common_protocol_is_rejected(self, oracle: Oracle, more: Answer, code: int) -> None:
         scene = Migration(oracle)
         scene.classic()
         scene.beat("new", 0)
@@ -247,14 +247,14 @@ class TestClassicMembers:
         ("config", "code"), [({POLICY: "disabled"}, INCONSISTENT), ({"group.consumer.max.size": 1}, FULL)]
     )
     @pytest.mark.parametrize("protocols", [offers(), []])
-    def test_classic_members_may_not_be_let_in(
+    def test_migration_policy_can_reject_classic_members(
         self, oracle: Oracle, config: Answer, code: int, protocols: list[Answer]
     ) -> None:
         scene = Migration(oracle, **config)
         scene.beat("new", 0)
         assert scene.join("x", protocols=protocols)["response"]["errorCode"] == code
 
-    def test_who_does_not_sync_or_join_again_in_time_is_fenced(self, oracle: Oracle) -> None:
+    def test_member_that_does_not_sync_or_rejoin_in_time_is_fenced(self, oracle: Oracle) -> None:
         scene = Migration(oracle, **{POLICY: "upgrade"})
         scene.beat("new", 0)
         member = scene.join("x", protocols=offers())["response"]["memberId"]
@@ -266,7 +266,7 @@ class TestClassicMembers:
         scene.advance(5_000)
         assert scene.heartbeat(member, 2) == UNKNOWN
 
-    def test_who_offers_something_unreadable_first_never_hears_what_it_has(self, oracle: Oracle) -> None:
+    def test_member_with_an_undecodable_preferred_protocol_gets_no_sync_response(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         unread, other = scene.pair(protocols=[{"name": "x", "metadata": ""}, *offers()])
         scene.beat("new", 0, subscribedTopicNames=[], subscribedTopicRegex="nothing")
@@ -313,8 +313,8 @@ class TestDowngrade:
 
     def test_the_last_member_of_the_new_protocol_leaves(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
-        answer = scene.beat("new", -1, instanceId="i")
-        assert names(answer) == [
+        reply = scene.beat("new", -1, instanceId="i")
+        assert names(reply) == [
             *["-ConsumerGroupCurrentMemberAssignment"] * 2,
             *["-ConsumerGroupTargetAssignmentMember"] * 2,
             "-ConsumerGroupTargetAssignmentMetadata",
@@ -325,10 +325,10 @@ class TestDowngrade:
         ]
         assert (scene.kind(), scene.state()) == ("classic", "PreparingRebalance")
         assert scene.heartbeat(member, 3) == REBALANCING
-        told = scene.joined(scene.join(member, protocols=offers()))
-        assert (told["generationId"], told["leader"]) == (4, member)
+        reported = scene.joined(scene.join(member, protocols=offers()))
+        assert (reported["generationId"], reported["leader"]) == (4, member)
 
-    def test_the_last_member_of_the_new_protocol_is_silent(self, oracle: Oracle) -> None:
+    def test_session_timeout_of_the_last_consumer_protocol_member_downgrades(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.got(member, 3)
         for _ in range(6):
@@ -341,13 +341,13 @@ class TestDowngrade:
         assert scene.leave({"memberId": "", "groupInstanceId": "i"})["response"]["members"][0]["errorCode"] == NONE
         assert scene.kind() == "classic"
 
-    def test_the_last_member_of_the_new_protocol_comes_back_as_a_classic_one(self, oracle: Oracle) -> None:
+    def test_last_consumer_protocol_member_rejoins_as_a_classic_member(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
-        answer = scene.join(instance="i", protocols=offers())
-        assert answer["response"]["generationId"] == 3
+        reply = scene.join(instance="i", protocols=offers())
+        assert reply["response"]["generationId"] == 3
         assert (scene.kind(), scene.state()) == ("classic", "Stable")
         assert scene.heartbeat(member, 3) == NONE
-        assert scene.got(answer["response"]["memberId"], 3)
+        assert scene.got(reply["response"]["memberId"], 3)
 
     def test_a_classic_one_that_subscribes_to_something_else_makes_the_group_rebalance(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
@@ -369,18 +369,18 @@ class TestDowngrade:
     def test_the_last_member_of_the_new_protocol_leaves_together_with_a_classic_one(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.join("y", protocols=offers())
-        told = scene.leave({"memberId": "y"}, {"memberId": "new"}, {"memberId": "nobody"})["response"]["members"]
-        assert [one["errorCode"] for one in told] == [NONE, NONE, UNKNOWN]
+        reported = scene.leave({"memberId": "y"}, {"memberId": "new"}, {"memberId": "nobody"})["response"]["members"]
+        assert [one["errorCode"] for one in reported] == [NONE, NONE, UNKNOWN]
         assert scene.kind() == "classic"
         assert scene.members() == [member]
 
     def test_several_members_leave_a_group_that_stays(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.join("y", protocols=offers())
-        answer = scene.leave(*({"memberId": one} for one in ("y", member, "y")))
-        assert [one["errorCode"] for one in answer["response"]["members"]] == [NONE, NONE, NONE]
+        reply = scene.leave(*({"memberId": one} for one in ("y", member, "y")))
+        assert [one["errorCode"] for one in reply["response"]["members"]] == [NONE, NONE, NONE]
         gone = ["-ConsumerGroupCurrentMemberAssignment", "-ConsumerGroupTargetAssignmentMember"]
-        assert names(answer) == [*[*gone, "-ConsumerGroupMemberMetadata"] * 2, "ConsumerGroupMetadata"]
+        assert names(reply) == [*[*gone, "-ConsumerGroupMemberMetadata"] * 2, "ConsumerGroupMetadata"]
 
     def test_several_members_with_regexes_leave_at_once(self, oracle: Oracle) -> None:
         """The regexes are dropped in the order of Kafka's HashMap of them, whatever the order of the members."""
@@ -391,7 +391,7 @@ class TestDowngrade:
         dropped = names(scene.leave(*({"memberId": name} for name in members)))[24:]
         assert dropped == ["-ConsumerGroupRegularExpression"] * 4 + ["ConsumerGroupMetadata"]
 
-    def test_a_group_is_not_downgraded_when_everybody_leaves_at_once(self, oracle: Oracle) -> None:
+    def test_group_is_not_downgraded_when_all_members_leave_at_once(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         scene.beat("new", 0)
         scene.beat("new", -1)
@@ -405,7 +405,7 @@ class TestDowngrade:
         assert scene.beat("new", -1)["response"]["errorCode"] == NO_GROUP
         assert scene.kind() == "consumer"
 
-    def test_a_downgrade_that_is_not_written_has_not_happened(self, oracle: Oracle) -> None:
+    def test_downgrade_is_undone_if_it_cannot_be_written(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.op("failNextAppend", error="NOT_LEADER_OR_FOLLOWER")
         assert scene.beat("new", -1, instanceId="i")["response"]["errorCode"] == NOT_COORDINATOR

@@ -1,4 +1,4 @@
-"""An answer that is an error says what is wrong, where it has a field for that.
+"""Error responses have a message, if they have a field for it.
 
 The texts are ours, so the differential tests leave them out.
 """
@@ -13,19 +13,19 @@ GROUP = {"groupId": "g", "memberId": "m1"}
 
 
 def asked(side: ShardSide, api: str, **body: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = side.run({"op": "request", "api": api, "version": 1, "body": GROUP | body})["response"]
-    return answer
+    response: dict[str, Any] = side.run({"op": "request", "api": api, "version": 1, "body": GROUP | body})["response"]
+    return response
 
 
 @pytest.mark.parametrize("api", ["ConsumerGroupHeartbeat", "ShareGroupHeartbeat"])
-def test_a_heartbeat_that_is_refused_says_why(api: str) -> None:
-    answer = asked(ShardSide(), api, memberEpoch=5)
-    assert answer["errorCode"] != 0
-    assert "group g" in answer["errorMessage"]
+def test_rejected_heartbeat_has_a_message(api: str) -> None:
+    response = asked(ShardSide(), api, memberEpoch=5)
+    assert response["errorCode"] != 0
+    assert "group g" in response["errorMessage"]
 
 
 @pytest.mark.parametrize("api", ["ConsumerGroupHeartbeat", "ShareGroupHeartbeat"])
-def test_a_heartbeat_that_could_not_be_written_says_so(api: str) -> None:
+def test_failed_write_of_a_heartbeat_has_a_message(api: str) -> None:
     side = ShardSide()
     side.run({"op": "failNextAppend", "error": "NOT_ENOUGH_REPLICAS"})
     joins: dict[str, Any] = {"memberEpoch": 0, "subscribedTopicNames": ["t"]}
@@ -36,7 +36,9 @@ def test_a_heartbeat_that_could_not_be_written_says_so(api: str) -> None:
     assert asked(side, api, **joins)["errorMessage"] is None
 
 
-def test_answers_without_a_field_for_it_have_the_code_alone() -> None:
-    answer = ShardSide().run({"op": "request", "api": "Heartbeat", "version": 4, "body": {"groupId": "g"}})["response"]
-    assert answer["errorCode"] != 0
-    assert "errorMessage" not in answer
+def test_responses_without_a_message_field_have_only_the_code() -> None:
+    response = ShardSide().run({"op": "request", "api": "Heartbeat", "version": 4, "body": {"groupId": "g"}})[
+        "response"
+    ]
+    assert response["errorCode"] != 0
+    assert "errorMessage" not in response

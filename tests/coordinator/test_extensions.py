@@ -1,4 +1,4 @@
-"""A plug-in of consumer groups through the same interface as client-side assignors: a member that holds the group's target as it is."""
+"""A plug-in for consumer groups: a member that keeps the target assignment."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -161,10 +161,10 @@ def test_a_plug_in_decides_when_a_target_is_computed() -> None:
     scene = Scene(holding)
     scene.beat("a")
     assert scene.count("a") == 2
-    answer = scene.beat("b", Hold(hold=True))
-    assert read_tags(Held, answer.unknown_tags).epoch == 3
-    assert answer.assignment is not None
-    assert read_tags(Hold, answer.assignment.unknown_tags).hold
+    reply = scene.beat("b", Hold(hold=True))
+    assert read_tags(Held, reply.unknown_tags).epoch == 3
+    assert reply.assignment is not None
+    assert read_tags(Hold, reply.assignment.unknown_tags).hold
     assert (scene.count("a"), scene.count("b"), scene.assignor(), holding.written) == (2, 0, "held", 1)
     assert scene.ask(ConsumerGroupPrepareAssignmentRequest(group_id="g"), 0).group_epoch == 3
     assert scene.beat("a").assignment is None
@@ -177,7 +177,7 @@ def test_a_plug_in_decides_when_a_target_is_computed() -> None:
     assert (scene.count("a"), scene.count("b")) == (1, 1)
 
 
-def test_its_fields_are_in_the_log_and_outlive_a_load() -> None:
+def test_tagged_fields_of_a_plug_in_survive_a_load() -> None:
     scene = Scene(Holding())
     scene.beat("a", Hold(hold=True))
     scene.shard = Scene(Holding(), log=scene.log).shard
@@ -186,7 +186,7 @@ def test_its_fields_are_in_the_log_and_outlive_a_load() -> None:
     assert is_holding(group.members["a"])
 
 
-def test_plug_ins_are_asked_in_the_order_in_which_they_are_given() -> None:
+def test_plug_ins_are_called_in_the_given_order() -> None:
     first, second = Holding(), Holding()
     scene = Scene(first, second)
     scene.beat("a", Hold(hold=True))
@@ -205,7 +205,7 @@ def test_without_a_plug_in_its_fields_change_nothing_and_are_not_written() -> No
     assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_log_of_a_plug_in_is_written_as_kafka_would_where_the_plug_in_is_gone() -> None:
+def test_without_the_plug_in_its_tagged_fields_are_dropped_as_by_kafka() -> None:
     scene = Scene(Holding())
     scene.beat("a", Hold(hold=True), instance_id="i")
     again = Scene(log=scene.log)

@@ -1,4 +1,4 @@
-"""Why a stored metadata hash is not that of the topics as they are: each kind of single change is found, and nothing is made up where there are two."""
+"""Explanations of a stored metadata hash: single changes are found, several are not."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -82,7 +82,7 @@ def test_one_change_is_found(then: int, sentence: str) -> None:
     assert found.complete
 
 
-def test_the_form_of_the_kips_text_is_told() -> None:
+def test_algorithm_of_the_kips_text_is_recognized() -> None:
     murmur3 = group_hash(hashes_of(NAMES, NOW, HashAlgorithm.MURMUR3), HashAlgorithm.MURMUR3)
     found = explain(murmur3, NAMES, NOW)
     assert found.change is not None
@@ -101,7 +101,7 @@ def test_the_search_ends_after_so_many_partitions() -> None:
     assert (found.change, found.complete) == (None, False)
 
 
-def test_racks_without_brokers_stand_for_a_broker_each() -> None:
+def test_topology_has_one_broker_per_rack() -> None:
     topics = [
         Topic(name="orders", partitions=2, racks=(("a", "b"), ("b", None)), id=ORDERS),
         Topic(name="nameless", partitions=1),
@@ -114,7 +114,7 @@ def test_racks_without_brokers_stand_for_a_broker_each() -> None:
     assert str(found.change) == "each broker in rack b was in rack z"
 
 
-def test_a_record_of_type_4_tells_what_differs() -> None:
+def test_record_of_type_4_shows_the_differences() -> None:
     value = ConsumerGroupPartitionMetadataValue(
         topics=(
             TopicMetadata(topic_id=ORDERS, topic_name="orders", num_partitions=3, partition_metadata=()),

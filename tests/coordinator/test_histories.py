@@ -26,7 +26,7 @@ from tests.oracle.client import Oracle
 pytestmark = pytest.mark.oracle
 
 NAMED = (ClassicHistory, MixedHistory, AnyHistory)
-"""Their scripts have names instead of ids that Kafka makes up."""
+"""Their scripts have names instead of ids that Kafka generates."""
 
 HISTORIES: dict[str, tuple[Callable[..., Any], int, range, dict[str, Any]]] = {
     "consumer groups": (History, 40, range(portion(60)), {}),
@@ -65,11 +65,11 @@ def play(oracle: Oracle, name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "seed"), every(HISTORIES))
-def test_histories_are_kafkas(oracle: Oracle, name: str, seed: int) -> None:
+def test_random_histories_equal_kafkas(oracle: Oracle, name: str, seed: int) -> None:
     play(oracle, name, seed)
 
 
 @pytest.mark.parametrize(("name", "seed"), every(WITH_ANY_REQUESTS))
-def test_any_requests_are_answered_as_by_kafka(oracle: Oracle, name: str, seed: int) -> None:
+def test_arbitrary_requests_get_kafkas_responses(oracle: Oracle, name: str, seed: int) -> None:
     with suppress(Declared):  # what came before was compared
         play(oracle, name, seed)

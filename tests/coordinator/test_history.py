@@ -1,4 +1,4 @@
-"""What happened to groups, told from what real brokers wrote."""
+"""Histories of groups in logs of real brokers."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def bumps(folder, group):
     ]
 
 
-def test_an_upgrade_and_the_way_back_in_sentences():
+def test_history_of_an_upgrade_and_downgrade_in_sentences():
     found = sentences(UPGRADE / "__consumer_offsets-1", "bill-orders")
     assert found == {
         0: [
@@ -94,7 +94,7 @@ def test_an_upgrade_and_the_way_back_in_sentences():
     }
 
 
-def test_an_expression_raises_the_epoch_when_it_matches_something_else():
+def test_regex_increments_the_epoch_when_its_topics_change():
     """The hash changes with it, which is no cause of its own; it is one where only racks and partitions changed (epochs 5 and 6).
 
     Nothing was written of epoch 1, which a group begins with in 4.3.
@@ -108,7 +108,7 @@ def test_an_expression_raises_the_epoch_when_it_matches_something_else():
     ]
 
 
-def test_conversions_are_told_both_ways():
+def test_conversions_are_reported_both_ways():
     found = [
         (fact.before, fact.after)
         for event in of_group(CONSUMER / "__consumer_offsets-3", "cg-migrates")
@@ -118,7 +118,7 @@ def test_conversions_are_told_both_ways():
     assert found == [(GroupKind.CLASSIC, GroupKind.CONSUMER), (GroupKind.CONSUMER, GroupKind.CLASSIC)]
 
 
-def test_static_members_go_away_and_are_replaced():
+def test_static_members_leave_temporarily_and_are_replaced():
     kinds = [
         type(fact)
         for event in of_group(CONSUMER / "__consumer_offsets-0", "cg-range")
@@ -129,7 +129,7 @@ def test_static_members_go_away_and_are_replaced():
     assert told.MemberReplaced in kinds
 
 
-def test_a_deleted_group_is_told():
+def test_deleted_group_is_reported():
     found = [
         fact
         for event in events(entries(CONSUMER / "__consumer_offsets-0"), lambda one: one == "cg-deleted")
@@ -138,7 +138,7 @@ def test_a_deleted_group_is_told():
     assert told.GroupDeleted(kind=GroupKind.CONSUMER) in found
 
 
-def test_transactions_are_told_with_their_end():
+def test_transactions_are_reported_when_they_end():
     found = [
         fact.sentence(Labels())
         for event in of_group(CAPTURES / "transactions-4.3" / "__consumer_offsets-1", "tx-simple")
@@ -165,7 +165,7 @@ def test_what_compaction_removed_is_no_reason():
 
 @pytest.mark.parametrize("capture", CAPTURED)
 def test_every_epoch_of_a_whole_log_has_a_reason(capture):
-    """In logs that were not compacted, the records that raised the epoch are there."""
+    """In logs that were not compacted, the causes of all epochs exist."""
     found = [
         fact
         for folder in folders(capture)
@@ -253,7 +253,7 @@ def test_the_difference_of_two_states_sums_up_what_happened():
     assert diff(same, state_at(entries(folder), offset=88)) == {}
 
 
-def test_names_are_learnt_from_every_record_that_tells_them():
+def test_names_are_learnt_from_all_records_with_topic_ids():
     names = {}
     for folder in folders("upgrade-4.0-to-4.3-and-back"):
         for entry in entries(folder):
@@ -292,7 +292,7 @@ def test_a_view_made_of_an_earlier_one_is_that_of_the_group(capture):
 
 
 @pytest.mark.parametrize("capture", ["upgrade-4.0-to-4.3-and-back", "consumer-4.3", "classic-3.9"])
-def test_views_are_what_brokers_said_at_every_checkpoint(capture):
+def test_views_equal_the_brokers_descriptions_at_every_checkpoint(capture):
     compared = 0
     for checkpoint in checkpoints(capture):
         views = {}

@@ -1,4 +1,4 @@
-"""What no capture has: facts between made-up moments of a group, and their sentences."""
+"""Facts without a capture, from generated views of a group, and their sentences."""
 
 import pytest
 
@@ -38,13 +38,13 @@ def reasons(before, after, written=None):
         ({"instance_id": "i"}, Cause.MEMBER, "instance of member m changed from none to i"),
     ],
 )
-def test_a_change_of_a_member_is_told_and_is_a_reason(changed, cause, sentence):
+def test_member_change_is_reported_as_reason(changed, cause, sentence):
     before, after = group(member()), group(member(**changed), epoch=2)
     assert str(diff_views(before, after)[0]) == sentence
     assert reasons(before, after) == [cause]
 
 
-def test_a_hash_that_follows_from_a_subscription_is_no_reason_of_its_own():
+def test_hash_change_by_a_subscription_is_no_separate_reason():
     before = group(member())
     wider = {"epoch": 2, "metadata_hash": 8, "topics": frozenset({"a", "b"})}
     assert reasons(before, group(member(topics=("a", "b")), **wider)) == [Cause.SUBSCRIPTION]
@@ -53,13 +53,13 @@ def test_a_hash_that_follows_from_a_subscription_is_no_reason_of_its_own():
     assert reasons(before, both) == [Cause.JOINED, Cause.HASH]
 
 
-def test_an_expression_that_goes_with_its_member_is_no_reason_of_its_own():
+def test_regex_removed_with_its_member_is_no_separate_reason():
     before = group(member(regex="a.*", topics=()), member("n"), regexes={"a.*": ("a", "ab")})
     assert reasons(before, group(member("n"), epoch=2)) == [Cause.LEFT]
     assert reasons(group(member(), regexes={"a.*": ("a",)}), group(member(), epoch=2)) == [Cause.REGEX]
 
 
-def test_what_a_step_does_not_show_is_unknown_or_compacted():
+def test_epoch_without_visible_cause_is_unknown_or_compacted():
     written = Written(epoch=True, topics=False, share_state=False)
     assert reasons(group(member()), group(member(), epoch=2), written) == [Cause.UNKNOWN]
     assert reasons(group(member()), group(member(), epoch=4), written) == [Cause.COMPACTED]
@@ -74,7 +74,7 @@ def test_streams_groups_begin_another_epoch_for_configuration_and_topology():
     assert reasons(before, other) == [Cause.CONFIG, Cause.TOPOLOGY]
 
 
-def test_an_empty_classic_group_gives_way_and_the_member_is_the_reason():
+def test_member_is_the_reason_when_an_empty_classic_group_is_replaced():
     """With members in it, conversion itself is."""
     classic = {"kind": GroupKind.CLASSIC, "metadata_hash": None, "topics": frozenset()}
     joined = group(member(), epoch=2)
@@ -85,7 +85,7 @@ def test_an_empty_classic_group_gives_way_and_the_member_is_the_reason():
     assert diff_views(for_offsets, joined)[0] == told.GroupCreated(kind=GroupKind.CONSUMER, for_offsets=False)
 
 
-def test_moves_are_told_by_where_partitions_come_from_and_go_to():
+def test_moves_name_previous_and_new_members():
     before = group(member("x", target=frozenset({("a", 0), ("a", 1)})), member("y", target=frozenset({("a", 2)})))
     after = group(member("y", target=frozenset({("a", 0), ("a", 2), ("a", 3)})), epoch=2, assignment_epoch=2)
     (changed,) = (fact for fact in diff_views(before, after) if isinstance(fact, told.TargetChanged))
@@ -123,5 +123,5 @@ def test_many_reasons_are_cut_off():
         (told.HashChanged(before=-1, after=0), "metadata hash 0xffffffffffffffff was removed"),
     ],
 )
-def test_facts_that_captures_do_not_have_in_words(fact, sentence):
+def test_sentences_of_facts_without_a_capture(fact, sentence):
     assert str(fact) == sentence

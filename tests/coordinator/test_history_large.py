@@ -1,4 +1,4 @@
-"""Groups of thousands: what is asked of a group after every write must not take as long as the group is large."""
+"""The cost of a history does not grow with the size of the group."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
 @dataclass
 class Follower:
-    """As much of a member as is asked; `asked` counts for all."""
+    """A member that counts its calls; `asked` counts for all."""
 
     epoch: int
     asked: list[int]

@@ -1,4 +1,4 @@
-"""What an upgrade would do to groups, as found before it."""
+"""Findings about an upgrade or downgrade."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def test_the_hash_of_the_brokers_topics_is_the_stored_one():
     assert compared > 30
 
 
-def test_what_4_0_leaves_behind_is_found():
+def test_groups_of_4_0_are_found():
     state = state_at(entries(UPGRADE / "__consumer_offsets-1"))
     found = {one.kind: one.sentence for one in findings(state.groups["bill-orders"], CoordinatorConfig())}
     assert set(found) == {FindingKind.WILL_BUMP, FindingKind.TOPIC_RECORD}
@@ -78,7 +78,7 @@ def test_why_a_classic_group_cannot_be_converted():
     assert ["policy is downgrade" in refused[0], "max.size is 1" in refused[1]] == [True, True]
 
 
-def test_unreadable_bytes_keep_a_classic_group_from_being_converted():
+def test_undecodable_bytes_prevent_a_conversion():
     state = state_at(entries(UPGRADE / "__consumer_offsets-3"))
     legacy = state.groups["legacy-range"]
     broken = replace(legacy.metadata, members=(replace(legacy.metadata.members[0], subscription=b"\0"),))
@@ -93,7 +93,7 @@ def test_unreadable_bytes_keep_a_classic_group_from_being_converted():
 OLDER = CoordinatorConfig(kafka_version=KafkaVersion(4, 0, 2))
 
 
-def test_a_downgrade_raises_the_epochs_that_it_did_raise():
+def test_downgrade_findings_equal_the_recorded_downgrade():
     """What is said of the groups as they were on 4.3.1 is what the brokers of 4.0.2 did then."""
     of_4_3 = state_at(entries(UPGRADE / "__consumer_offsets-1"), offset=80).groups["bill-orders"]
     after = state_at(entries(UPGRADE / "__consumer_offsets-1"), offset=90).groups["bill-orders"]
@@ -104,7 +104,7 @@ def test_a_downgrade_raises_the_epochs_that_it_did_raise():
     assert list(findings(after, OLDER)) == []
 
 
-def test_streams_groups_are_not_there_after_a_downgrade_to_4_0():
+def test_streams_groups_are_lost_by_a_downgrade_to_4_0():
     groups = state_at(entries(CAPTURES / "streams-4.3" / "__consumer_offsets-0")).groups
     for version, kinds in (((4, 0, 2), [FindingKind.WILL_BE_LOST]), ((4, 1, 0), []), ((4, 3, 1), [])):
         config = CoordinatorConfig(kafka_version=KafkaVersion(*version))
@@ -112,7 +112,7 @@ def test_streams_groups_are_not_there_after_a_downgrade_to_4_0():
 
 
 @pytest.mark.parametrize(("partition", "there", "deleted"), [(0, [], ["share-b"]), (3, ["share-a"], [])])
-def test_share_groups_keep_4_0_from_loading_their_partition_also_when_they_are_deleted(partition, there, deleted):
+def test_share_groups_prevent_4_0_from_loading_a_partition_even_if_deleted(partition, there, deleted):
     state = state_at(entries(CAPTURES / "share-4.3" / f"__consumer_offsets-{partition}"))
     assert list(share_groups_left(state, CoordinatorConfig())) == []
     found = dict(share_groups_left(state, OLDER, partition))

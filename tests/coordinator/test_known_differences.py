@@ -146,15 +146,15 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_what_is_known_to_differ_still_does_and_is_told(oracle: Oracle, name: str) -> None:
-    page, told, (*before, last) = KNOWN[name]
+def test_known_differences_still_exist_and_are_documented(oracle: Oracle, name: str) -> None:
+    page, reported, (*before, last) = KNOWN[name]
     duel = NamedDuel(oracle, note=name, rereads=False)
     for line in before:
         play_line(duel, line)
     with pytest.raises(Differs) as found:  # if not: take it out of this list and of the page
         play_line(duel, last)
     assert isinstance(found.value, Declared) == (name == BEYOND_ITS_TOPIC), "what generators excuse"
-    assert told in (DOCS / page).read_text("utf-8")
+    assert reported in (DOCS / page).read_text("utf-8")
 
 
 def play_line(duel: NamedDuel, line: dict[str, object]) -> None:
@@ -162,7 +162,7 @@ def play_line(duel: NamedDuel, line: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("name", MENDED)
-def test_scripts_that_differed_are_answered_as_by_kafka(oracle: Oracle, name: str) -> None:
+def test_scripts_that_differed_give_kafkas_responses(oracle: Oracle, name: str) -> None:
     """issue 14"""
     duel = NamedDuel(oracle, note=name)
     for line in SCRIPTS[name].read_text("utf-8").splitlines():

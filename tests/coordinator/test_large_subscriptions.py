@@ -1,4 +1,4 @@
-"""Subscriptions of many topics: the order of Kafka's maps of them, on Kafka's coordinator and on ours, and how much work they are (issue 14)."""
+"""Subscriptions of many topics: the order of Kafka's maps, and the cost (issue 14)."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""What Kafka's own coordinator says of its groups after loading a log, ours says too: lists in the same order, timers at the same times."""
+"""Groups after a load are described as by Kafka's coordinator, with the same timers."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def records_of(name: str) -> list[Answer]:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", sorted(FOLDERS))
-def test_groups_that_were_loaded_are_listed_and_described_alike(oracle: Oracle, name: str) -> None:
+def test_loaded_groups_are_listed_and_described_as_by_kafka(oracle: Oracle, name: str) -> None:
     duel = Duel(oracle)
     duel.op("load", records=records_of(name), nowMs=1_800_000_000_000)
     listed = duel.request("ListGroups")["response"]["groups"]

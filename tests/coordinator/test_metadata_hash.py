@@ -1,4 +1,4 @@
-"""The metadata hash: Kafka's own vectors, Kafka's own code on generated topics, and what a hash has to notice or must not."""
+"""The metadata hash: Kafka's vectors, Kafka's code on generated topics, and invariants."""
 
 import random
 from typing import Any
@@ -56,8 +56,8 @@ def test_generated_topics_and_groups_hash_as_in_kafka(oracle: Oracle) -> None:
 
     collect()
     assert len(ops) >= 200
-    for op, mine, answer in zip(ops, ours, oracle.call_many(ops), strict=True):
-        assert answer["hash"] == mine, op
+    for op, mine, response in zip(ops, ours, oracle.call_many(ops), strict=True):
+        assert response["hash"] == mine, op
 
 
 @BOTH
@@ -143,7 +143,7 @@ def test_murmur3_follows_the_text_of_the_kip() -> None:
     assert group_hash({"topicB": 2**62 + 1, "topicA": 3}, "murmur3") == -(2**63) + 5
 
 
-def test_impossible_input_is_refused() -> None:
+def test_invalid_input_is_rejected() -> None:
     with pytest.raises(ValueError, match="16 bytes, not 5"):
         topic_hash(b"short", "t", [])
     with pytest.raises(ValueError, match="md5"):

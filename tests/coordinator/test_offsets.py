@@ -1,4 +1,4 @@
-"""Random scripts about offsets, side by side with Kafka's own coordinator: commits, transactions, fetches, deletions, expiry, deleted topics."""
+"""Random scripts of offset requests on Kafka's coordinator and ours."""
 
 import random
 from typing import Any
@@ -18,7 +18,7 @@ STEPS = 40
 
 
 class Player:
-    """Makes up requests about some groups and members."""
+    """Generates requests about some groups and members."""
 
     def __init__(self, duel: Duel, rng: random.Random, members: dict[str, list[tuple[str, str | None, int]]]) -> None:
         self.duel = duel
@@ -130,11 +130,11 @@ class Player:
         if version < 8:
             self.duel.request("OffsetFetch", version, groupId=group, topics=topics, **stable)
             return
-        asked: dict[str, Any] = {"groupId": group, "topics": topics}
+        operation: dict[str, Any] = {"groupId": group, "topics": topics}
         if version >= 9 and self.rng.random() < 0.7:
             member, _, epoch = self.who(group)
-            asked |= {"memberId": member, "memberEpoch": epoch}
-        self.duel.request("OffsetFetch", version, groups=[asked], **stable)
+            operation |= {"memberId": member, "memberEpoch": epoch}
+        self.duel.request("OffsetFetch", version, groups=[operation], **stable)
 
     def delete(self) -> None:
         names = self.rng.sample([*self.topics, "unknown"], 2)
@@ -207,14 +207,14 @@ def test_groups_with_members(oracle: Oracle, name: str) -> None:
     members: dict[str, list[tuple[str, str | None, int]]] = {}
     for group in listed:
         if group["groupType"] == "consumer":
-            told = duel.request("ConsumerGroupDescribe", groupIds=[group["groupId"]])["response"]["groups"][0]
+            reported = duel.request("ConsumerGroupDescribe", groupIds=[group["groupId"]])["response"]["groups"][0]
             members[group["groupId"]] = [
-                (one["memberId"], one["instanceId"], one["memberEpoch"]) for one in told["members"]
+                (one["memberId"], one["instanceId"], one["memberEpoch"]) for one in reported["members"]
             ]
         elif group["groupType"] == "classic":
-            told = duel.request("DescribeGroups", 6, groups=[group["groupId"]])["response"]["groups"][0]
+            reported = duel.request("DescribeGroups", 6, groups=[group["groupId"]])["response"]["groups"][0]
             members[group["groupId"]] = [
-                (one["memberId"], one["groupInstanceId"], rng.randint(0, 5)) for one in told["members"]
+                (one["memberId"], one["groupInstanceId"], rng.randint(0, 5)) for one in reported["members"]
             ]
     player = Player(duel, rng, members)
     player.image()
@@ -242,7 +242,7 @@ def image_of(duel: Duel, *names: str) -> list[str]:
 
 
 @pytest.mark.parametrize("way", ["DeleteGroups", "OffsetDelete", "image"])
-def test_a_producer_whose_pending_offsets_were_all_deleted_keeps_its_place(oracle: Oracle, way: str) -> None:
+def test_producer_without_pending_offsets_keeps_its_position_in_the_map(oracle: Oracle, way: str) -> None:
     """`coordinator_differential.py`, offsets, seed 20263218: the producers' slot is the same, and the one that came first is not the newest once it commits again."""
     duel = Duel(oracle, note=way)
     image_of(duel, "t0", "t1")

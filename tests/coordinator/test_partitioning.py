@@ -1,4 +1,4 @@
-"""Where a group is: as `Utils.abs(hashCode()) % partitions` has it."""
+"""The partition of a group: `Utils.abs(hashCode()) % partitions`."""
 
 import pytest
 

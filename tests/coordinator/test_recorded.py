@@ -9,5 +9,5 @@ from tests.coordinator.recorded import Recorded, recorded
 
 
 @pytest.mark.parametrize("history", recorded(), ids=lambda one: one.name)
-def test_records_answers_and_timers_are_those_that_kafka_gave(history: Recorded) -> None:
+def test_records_responses_and_timers_equal_kafkas(history: Recorded) -> None:
     history.play()

@@ -1,4 +1,4 @@
-"""Expressions and the permission to describe topics, on Kafka's coordinator with an authorizer and on ours."""
+"""Regexes and the permission to describe topics, on Kafka's coordinator and ours."""
 
 from typing import Any
 
@@ -25,10 +25,10 @@ def duel(oracle: Oracle) -> Duel:
 
 
 def topics(duel: Duel, *names: str) -> None:
-    told = [
+    reported = [
         {"name": name, "id": f"AAAAAAAAAAAAAAAAAAAA{number}A", "partitions": 1} for number, name in enumerate(names)
     ]
-    duel.op("image", topics=told)
+    duel.op("image", topics=reported)
 
 
 def ask(duel: Duel, principal: str, member: str, epoch: int, **body: Any) -> Answer:
@@ -41,7 +41,7 @@ def subscribe(duel: Duel, principal: str, member: str, regex: str) -> Answer:
 
 
 def matched(duel: Duel) -> dict[str, list[str]]:
-    """What each expression matched when it was written last."""
+    """What each regex matched when it was last written."""
     found = {}
     for one in duel.op("log")["records"]:
         if one["key"].startswith("0010"):
@@ -51,14 +51,14 @@ def matched(duel: Duel) -> dict[str, list[str]]:
     return found
 
 
-def test_topics_that_may_not_be_described_are_not_matched(duel: Duel) -> None:
+def test_topics_without_describe_permission_are_not_matched(duel: Duel) -> None:
     subscribe(duel, BOB, "m1", "t-.*")
     assert matched(duel) == {"t-.*": ["t-1"]}
     subscribe(duel, ALICE, "m1", "t-.*")
 
 
-def test_all_expressions_are_matched_with_the_permissions_of_who_has_them_matched(duel: Duel) -> None:
-    """Not each with its own member's: whoever sends the heartbeat that finds them due decides for the group."""
+def test_all_regexes_are_resolved_with_the_permissions_of_the_requesting_client(duel: Duel) -> None:
+    """The client of the heartbeat that finds them due decides for the whole group."""
     subscribe(duel, ALICE, "m1", "t-.*")
     assert matched(duel) == {"t-.*": ["t-1", "t-secret"]}
     duel.op("advance", ms=SECONDS_11)
@@ -73,20 +73,20 @@ def test_all_expressions_are_matched_with_the_permissions_of_who_has_them_matche
     }
 
 
-def test_a_refresh_that_finds_less_takes_partitions_away(duel: Duel) -> None:
+def test_refresh_with_fewer_permissions_revokes_partitions(duel: Duel) -> None:
     epoch = subscribe(duel, ALICE, "m1", "t-.*")["response"]["memberEpoch"]
-    told = ask(duel, ALICE, "m1", epoch, topicPartitions=[])["response"]
-    assert [len(one["partitions"]) for one in told["assignment"]["topicPartitions"]] == [1, 1]
+    reported = ask(duel, ALICE, "m1", epoch, topicPartitions=[])["response"]
+    assert [len(one["partitions"]) for one in reported["assignment"]["topicPartitions"]] == [1, 1]
     duel.op("advance", ms=SECONDS_11)
     topics(duel, "t-1", "t-secret", "u-1", "u-secret", "t-2")
-    owned = told["assignment"]["topicPartitions"]
-    ask(duel, BOB, "m1", told["memberEpoch"], topicPartitions=owned)
+    owned = reported["assignment"]["topicPartitions"]
+    ask(duel, BOB, "m1", reported["memberEpoch"], topicPartitions=owned)
     assert matched(duel) == {"t-.*": ["t-1", "t-2"]}
-    after = ask(duel, BOB, "m1", told["memberEpoch"], topicPartitions=owned)["response"]
+    after = ask(duel, BOB, "m1", reported["memberEpoch"], topicPartitions=owned)["response"]
     assert len(after["assignment"]["topicPartitions"]) == 1
 
 
-def test_a_classic_members_join_decides_like_a_heartbeat(duel: Duel) -> None:
+def test_permissions_of_a_joining_classic_member_apply_as_well(duel: Duel) -> None:
     subscribe(duel, ALICE, "m1", "t-.*")
     duel.op("advance", ms=SECONDS_11)
     topics(duel, "t-1", "t-secret", "u-1", "u-secret", "t-2")
@@ -98,6 +98,6 @@ def test_a_classic_members_join_decides_like_a_heartbeat(duel: Duel) -> None:
 
 
 def test_names_are_not_looked_at(duel: Duel) -> None:
-    """Whether these may be described is asked before the coordinator is."""
+    """Permissions are checked before the coordinator handles the request."""
     assert join(duel, "m1", subscribedTopicNames=["t-secret"])["errorCode"] == 0
     assert beat(duel, "m1", 2)["errorCode"] == 0

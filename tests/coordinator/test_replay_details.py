@@ -1,4 +1,4 @@
-"""Replay by single records: what comes of each, one kind of group or record after the other."""
+"""Replay of single records, by group and record type."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ from tests.coordinator.single_records import Log, T, U, member, refused
 
 
 def test_a_partition_has_one_owner_at_an_epoch() -> None:
-    """KAFKA-19862: whoever has it at an earlier epoch has lost it."""
+    """KAFKA-19862: an owner with an earlier epoch has lost it."""
     log = Log()
     log.group_at(5)
     log.current("a", 3, 0)
@@ -45,7 +45,7 @@ def test_a_partition_has_one_owner_at_an_epoch() -> None:
     assert (log.group.partition_epoch(T, 1), log.group.partition_epoch(U, 0)) == (-1, -1)
 
 
-def test_a_partition_is_free_once_nobody_has_it_also_where_topics_are_missing() -> None:
+def test_partition_without_owner_is_free() -> None:
     log = Log()
     log.group_at(5)
     log.write(
@@ -111,8 +111,8 @@ def test_a_streams_topology_comes_and_goes() -> None:
     Log("streams").write("Topology", None)
 
 
-def test_what_is_known_of_members_is_found_out_again_when_they_change_not_when_matches_do() -> None:
-    """Kafka asks when a member comes, changes or goes; what expressions match later does not count before the next of these."""
+def test_subscription_type_is_computed_again_for_members_but_not_for_regexes() -> None:
+    """Kafka computes it when a member changes; later changes of regexes do not count."""
     log = Log()
     log.group_at(1)
     log.write("MemberMetadata", member(subscribed_topic_names=("a",)), "g", "m")
@@ -158,7 +158,7 @@ def test_share_state_is_that_of_a_share_group() -> None:
         Log("share", log.state).write("StatePartitionMetadata", None)
 
 
-def test_a_streams_member_keeps_its_tasks_when_it_announces_something_else() -> None:
+def test_streams_member_keeps_its_tasks_when_its_metadata_changes() -> None:
     log = Log("streams")
     log.group_at(1)
     log.write("CurrentMemberAssignment", replace(log.current_value(4), state=STABLE), "g", "m")
@@ -190,11 +190,14 @@ def test_tagged_fields_of_a_plug_in_are_kept_with_the_target() -> None:
         log.value("TargetAssignmentMetadata", assignment_epoch=3, assignment_timestamp=9, unknown_tags=by),
     )
     assert (log.group.target_epoch_tags, log.group.assignment_timestamp_ms) == (by, 9)
-    told = (TaggedField(OWN_TAG, b"told"),)
+    reported = (TaggedField(OWN_TAG, b"told"),)
     log.write(
-        "TargetAssignmentMember", log.value("TargetAssignmentMember", topic_partitions=(), unknown_tags=told), "g", "m"
+        "TargetAssignmentMember",
+        log.value("TargetAssignmentMember", topic_partitions=(), unknown_tags=reported),
+        "g",
+        "m",
     )
-    assert dict(log.group.target_tags) == {"m": told}
+    assert dict(log.group.target_tags) == {"m": reported}
     log.target("m")
     assert not log.group.target_tags
     log.write("TargetAssignmentMember", None, "g", "m")
@@ -234,7 +237,7 @@ def test_transactions_are_kept_in_the_order_of_javas_longs(producers: tuple[int,
     assert [producer_id for producer_id, _ in state.offsets.pending.ordered()] == [1 << 32 | 1, 1]
 
 
-def test_a_transaction_whose_offsets_were_all_deleted_keeps_its_place_until_its_marker() -> None:
+def test_transaction_without_offsets_keeps_its_position_until_its_marker() -> None:
     state = CoordinatorState()
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
 
@@ -257,14 +260,14 @@ def test_a_transaction_whose_offsets_were_all_deleted_keeps_its_place_until_its_
     assert order() == [1, 3]
 
 
-def test_a_classic_group_that_is_not_there_can_be_deleted() -> None:
+def test_tombstone_of_a_missing_classic_group_changes_nothing() -> None:
     state = CoordinatorState()
     state.replay(CoordinatorRecord(key=GroupMetadataKey(group="g"), value=None, version=None), strict=True)
     assert not state.groups
 
 
 def test_topics_of_subscriptions_are_read_as_kafka_reads_them() -> None:
-    """Only the fields that version 0 has, whatever comes behind them."""
+    """Only the fields of version 0, whatever follows them."""
     names = bytes.fromhex("00000002000161000162ffffffff")
     assert topics_of([b"\0\0" + names]) == {"a", "b"}
     assert topics_of([b"\0\1" + names + b"\xff"]) == {"a", "b"}  # what version 1 adds cannot be read
@@ -272,7 +275,7 @@ def test_topics_of_subscriptions_are_read_as_kafka_reads_them() -> None:
     assert topics_of([]) == set()
 
 
-def test_loaders_of_kafka_4_0_skip_streams_groups_and_refuse_share_groups() -> None:
+def test_loader_of_kafka_4_0_skips_streams_groups_and_rejects_share_groups() -> None:
     state = CoordinatorState(Behaviour.of(KafkaVersion(4, 0, 2)))
     record = Log("streams").record("Metadata", None)
     for _ in range(2):
@@ -285,8 +288,8 @@ def test_loaders_of_kafka_4_0_skip_streams_groups_and_refuse_share_groups() -> N
     assert list(state.groups) == ["g"]
 
 
-def test_a_commit_whose_producer_is_not_known_counts_at_once() -> None:
-    """Clients of a live cluster are not told who wrote, and are given committed records only."""
+def test_commit_of_an_unknown_producer_is_committed_at_once() -> None:
+    """Clients of a live cluster receive only committed records, without producer ids."""
     state = CoordinatorState()
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
     key = OffsetCommitKey(group="g", topic="t", partition=0)
@@ -295,7 +298,7 @@ def test_a_commit_whose_producer_is_not_known_counts_at_once() -> None:
     assert not state.offsets.pending
 
 
-def test_a_static_member_of_a_classic_group_is_found_by_its_name() -> None:
+def test_static_member_of_a_classic_group_is_found_by_instance_id() -> None:
     def one(member_id: str, instance_id: str | None) -> MemberMetadata:
         times = {"rebalance_timeout": 1, "session_timeout": 1}
         who = {"member_id": member_id, "group_instance_id": instance_id, "client_id": "c", "client_host": "/h"}

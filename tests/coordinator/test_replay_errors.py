@@ -1,4 +1,4 @@
-"""Replay by single records: what contradicts what is there is refused and said why, and the rest of the state stays as it was."""
+"""Records that contradict the state are rejected and change nothing."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.oracle.client import Oracle
 
 
 @KIND
-def test_a_group_is_not_deleted_while_there_is_something_in_it(kind: str) -> None:
+def test_tombstone_of_a_group_with_members_or_targets_is_rejected(kind: str) -> None:
     log = Log(kind)
     log.group_at(3)
     log.current("m", 3)
@@ -26,8 +26,8 @@ def test_a_group_is_not_deleted_while_there_is_something_in_it(kind: str) -> Non
     log.write("MemberMetadata", None, "g", "m")
     log.target_at(3)
     log.target("m")
-    told = "target assignments" if kind != "streams" else "a target assignment epoch"
-    with refused(f"group g: tombstone while it has {told}"):
+    reported = "target assignments" if kind != "streams" else "a target assignment epoch"
+    with refused(f"group g: tombstone while it has {reported}"):
         log.write("Metadata", None)
     log.write("TargetAssignmentMember", None, "g", "m")
     with refused("group g: tombstone while it has a target assignment epoch"):
@@ -38,7 +38,7 @@ def test_a_group_is_not_deleted_while_there_is_something_in_it(kind: str) -> Non
 
 
 @KIND
-def test_a_target_goes_before_its_epoch(kind: str) -> None:
+def test_tombstone_of_the_target_epoch_requires_those_of_members(kind: str) -> None:
     log = Log(kind)
     log.group_at(3)
     log.target_at(3)
@@ -89,7 +89,7 @@ def test_a_member_that_left_has_nothing_and_epoch_minus_one(kind: str) -> None:
 
 
 @KIND
-def test_tombstones_of_what_is_not_there_change_nothing(kind: str) -> None:
+def test_tombstones_of_missing_keys_change_nothing(kind: str) -> None:
     log = Log(kind)
     for what, *key in (
         ("Metadata",),
@@ -156,7 +156,7 @@ def test_unknown_types_are_skipped_and_damaged_records_refused() -> None:
 
 @pytest.mark.oracle
 def test_damage_that_kafka_ignores_is_replayed_as_kafka_does(oracle: Oracle) -> None:
-    """Issue 14: the tag says 77 bytes, 8 are there."""
+    """Issue 14: the tag announces 77 bytes, and has 8."""
     key, value = bytes.fromhex("0003000167"), bytes.fromhex("00000000000401004df4c0d617a910f4f9")
     loaded = oracle.call("load", records=[{"key": key.hex(), "value": value.hex()}])
     assert loaded["state"] == "ACTIVE"

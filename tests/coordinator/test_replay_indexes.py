@@ -1,4 +1,4 @@
-"""What replay keeps to find things by: groups by topic and expression, static members by instance, members that subscribe alike."""
+"""Indexes of replay: groups by topic and regex, static members, subscription types."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from quorate.coordinator.state.topic_index import TopicIndex
 from tests.coordinator.single_records import Log, member
 
 
-def test_topics_find_the_groups_that_subscribe_by_name_or_by_expression() -> None:
+def test_topic_index_finds_groups_that_subscribe_by_name_or_regex() -> None:
     state = CoordinatorState()
     last: list[str] = []
     state.topics.on_last = last.extend
@@ -42,7 +42,7 @@ def test_topics_find_the_groups_that_subscribe_by_name_or_by_expression() -> Non
     assert last == ["x1", "x2", "a"]
 
 
-def test_share_groups_are_found_by_their_topics_until_the_last_member_goes() -> None:
+def test_topic_index_finds_share_groups_until_the_last_member_leaves() -> None:
     log = Log("share")
     last: list[str] = []
     log.state.topics.on_last = last.extend
@@ -66,7 +66,7 @@ def test_share_groups_are_found_by_their_topics_until_the_last_member_goes() -> 
     assert (dict(log.group.topic_subscribers), sorted(last)) == ({}, ["a", "b", "c"])
 
 
-def test_an_index_knows_every_group_of_a_topic() -> None:
+def test_topic_index_has_all_groups_of_a_topic() -> None:
     index = TopicIndex()
     index.subscribe(["t"], "g")
     index.subscribe(["t"], "h")
@@ -79,7 +79,7 @@ def test_an_index_knows_every_group_of_a_topic() -> None:
     assert index.groups_by_topic == {"u": {"i"}}
 
 
-def test_static_members_are_found_by_their_instance_until_another_has_it() -> None:
+def test_static_member_is_found_by_instance_id_until_it_is_replaced() -> None:
     log = Log()
     log.group_at(1)
     log.write("MemberMetadata", member(instance_id="i"), "g", "old")
@@ -93,7 +93,7 @@ def test_static_members_are_found_by_their_instance_until_another_has_it() -> No
     assert log.group.static_members == {}
 
 
-def test_members_subscribe_alike_by_the_same_names_or_by_one_expression() -> None:
+def test_subscriptions_are_homogeneous_with_equal_names_or_one_regex() -> None:
     assert is_homogeneous({}, {"a": (2, 0), "b": (2, 0)}, 2)
     assert not is_homogeneous({}, {"a": (2, 0), "b": (1, 0)}, 2)
     assert is_homogeneous({"x": 2}, {"a": (0, 1)}, 2)
@@ -108,7 +108,7 @@ def test_members_subscribe_alike_by_the_same_names_or_by_one_expression() -> Non
     [(1000, 0, 5, True), (0, 900, 901, True), (1000, 900, 1899, False), (1000, 900, 1900, True), (1, 1, 1, False)],
 )
 @pytest.mark.parametrize("kind", [ConsumerGroup, ShareGroup])
-def test_a_new_target_waits_for_the_interval(
+def test_new_target_assignment_waits_for_the_assignment_interval(
     kind: Callable[[str], Any], interval_ms: int, last_ms: int, now_ms: int, may: bool
 ) -> None:
     group = kind("g")

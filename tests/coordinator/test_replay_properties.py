@@ -40,7 +40,7 @@ class Watched(Duel):
     _epochs: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
     def op(self, op: str, **fields: Any) -> dict[str, Any]:
-        answer = super().op(op, **fields)
+        response = super().op(op, **fields)
         if op in ("config", "new", "load", "reload"):
             self.replayed, self._read = CoordinatorState(), 0
             if op != "reload":
@@ -53,14 +53,14 @@ class Watched(Duel):
                 self.replayed.replay(one.record, offset=one.offset, producer_id=one.producer_id, strict=True)
         self._read = len(stored)
         self.look()
-        return answer
+        return response
 
     def look(self) -> None:
-        live, told = self.ours.shard.state, self.replayed
+        live, reported = self.ours.shard.state, self.replayed
         for name in ("offsets", "share_states", "share_group_ids"):
-            assert snapshot(live)[name] == snapshot(told)[name], name
-        for group_id in live.groups.keys() | told.groups.keys():
-            here, there = live.groups.get(group_id), told.groups.get(group_id)
+            assert snapshot(live)[name] == snapshot(reported)[name], name
+        for group_id in live.groups.keys() | reported.groups.keys():
+            here, there = live.groups.get(group_id), reported.groups.get(group_id)
             if isinstance(here, ClassicGroup):
                 assert there is None or isinstance(there, ClassicGroup)
                 if isinstance(here, LiveGroup) and there is not None and here.phase is ClassicState.STABLE:
@@ -69,7 +69,7 @@ class Watched(Duel):
             else:
                 assert here is not None
                 assert there is not None
-                assert _logged(live, group_id) == _logged(told, group_id)
+                assert _logged(live, group_id) == _logged(reported, group_id)
                 COMPARED[here.kind] += 1
             if isinstance(here, ConsumerGroup):
                 owned = [(topic, one) for member in here.members.values() for topic, one in owned_partitions(member)]
@@ -104,7 +104,7 @@ def _logged(state: CoordinatorState, group_id: str) -> Any:
     return kind, {name: value for name, value in fields.items() if name not in IN_NO_RECORD}
 
 
-def test_replaying_the_log_gives_what_the_shard_has() -> None:
+def test_replaying_the_log_gives_the_state_of_the_shard() -> None:
     for history in HISTORIES:
         history.play(Watched)
     assert all(COMPARED[kind] > 100 for kind in (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.SHARE)), COMPARED

@@ -1,4 +1,4 @@
-"""Single scenes of share groups, on Kafka's coordinator and on ours."""
+"""Scenarios of share groups on Kafka's coordinator and ours."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ Answer = dict[str, Any]
 T, U = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
 NAMES = {T: "t", U: "u"}
 STATE = "000f"
-"""How the keys of records begin that tell which partitions have share state."""
+"""The first bytes of the keys of records with share state."""
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def topics(duel: Duel, partitions: dict[Uuid, int]) -> Answer:
 
 
 def beat(duel: Duel, member: str, epoch: int, **more: Any) -> Answer:
-    answer = duel.request("ShareGroupHeartbeat", groupId="g", memberId=member, memberEpoch=epoch, **more)
-    response: Answer = answer["response"] | {"types": [one["key"][:4] for one in answer["records"]]}
+    reply = duel.request("ShareGroupHeartbeat", groupId="g", memberId=member, memberEpoch=epoch, **more)
+    response: Answer = reply["response"] | {"types": [one["key"][:4] for one in reply["records"]]}
     return response
 
 
@@ -50,7 +50,7 @@ def partitions(response: Answer) -> list[int]:
     return [one for topic in response["assignment"]["topicPartitions"] for one in topic["partitions"]]
 
 
-def test_partitions_are_given_out_once_they_have_share_state(duel: Duel) -> None:
+def test_partitions_are_assigned_once_they_have_share_state(duel: Duel) -> None:
     joined = join(duel, "m1")
     assert partitions(joined) == []
     assert joined["types"].count(STATE) == 2
@@ -75,14 +75,14 @@ def test_new_partitions_get_share_state_with_the_next_heartbeat(duel: Duel) -> N
     assert partitions(beat(duel, "m1", grown["memberEpoch"])) == [0, 1, 2, 3, 4]
 
 
-def test_share_state_goes_with_its_topic(duel: Duel) -> None:
+def test_share_state_is_removed_with_its_topic(duel: Duel) -> None:
     topics(duel, {T: 3, U: 2})
     join(duel, "m1", "t", "u")
     gone = topics(duel, {U: 2})
     assert [one["key"][:4] for one in gone["records"]] == [STATE]
 
 
-def test_what_was_about_to_get_share_state_is_tried_again_after_the_retry_interval(duel: Duel) -> None:
+def test_initialization_of_share_state_is_retried_after_the_interval(duel: Duel) -> None:
     join(duel, "m1")
     records = duel.op("log")["records"]
     last = max(number for number, one in enumerate(records) if one["key"].startswith(STATE))
@@ -95,13 +95,13 @@ def test_what_was_about_to_get_share_state_is_tried_again_after_the_retry_interv
     assert beat(duel, "m1", 2)["types"].count(STATE) == 2
 
 
-def test_a_silent_member_is_removed(duel: Duel) -> None:
+def test_session_timeout_removes_a_member(duel: Duel) -> None:
     join(duel, "m1")
     assert len(duel.op("advance", ms=45_000)["records"]) == 4
     assert beat(duel, "m1", 2)["errorCode"] == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_has_as_many_members_as_it_may(oracle: Oracle) -> None:
+def test_group_max_size_is_enforced(oracle: Oracle) -> None:
     duel = Duel(oracle)
     duel.op("config", **{"group.share.max.size": 1})
     join(duel, "m1")
@@ -109,7 +109,7 @@ def test_a_group_has_as_many_members_as_it_may(oracle: Oracle) -> None:
     assert join(duel, "m1")["errorCode"] == ErrorCode.NONE
 
 
-def test_only_an_empty_group_is_deleted_and_says_first_what_loses_its_share_state(duel: Duel) -> None:
+def test_empty_group_is_deleted_after_its_share_state(duel: Duel) -> None:
     join(duel, "m1")
     refused = duel.request("DeleteGroups", 2, groupsNames=["g", "nothing"])
     assert {one["groupId"]: one["errorCode"] for one in refused["response"]["results"]} == {"g": 68, "nothing": 69}
@@ -127,7 +127,7 @@ def test_an_empty_group_does_not_expire(duel: Duel) -> None:
     assert [one["groupId"] for one in listed] == ["g"]
 
 
-def test_a_heartbeat_that_cannot_be_written_is_answered_so_and_the_next_one_does_the_same(duel: Duel) -> None:
+def test_failed_heartbeat_returns_an_error_and_can_be_repeated(duel: Duel) -> None:
     join(duel, "m1")
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
     assert join(duel, "m2")["errorCode"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -138,7 +138,7 @@ def test_a_heartbeat_that_cannot_be_written_is_answered_so_and_the_next_one_does
     assert beat(duel, "m1", 2)["types"].count(STATE) == 2
 
 
-def test_who_could_not_leave_for_want_of_a_log_is_watched_again_only_from_its_next_heartbeat(duel: Duel) -> None:
+def test_member_whose_leave_failed_has_no_session_until_its_next_heartbeat(duel: Duel) -> None:
     join(duel, "m1")
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
     beat(duel, "m1", -1)
@@ -148,7 +148,7 @@ def test_who_could_not_leave_for_want_of_a_log_is_watched_again_only_from_its_ne
     assert len(duel.op("advance", ms=45_000)["records"]) == 4
 
 
-def test_groups_that_cannot_be_deleted_for_want_of_a_log_are_still_there(duel: Duel) -> None:
+def test_groups_still_exist_after_a_failed_deletion(duel: Duel) -> None:
     join(duel, "m1")
     beat(duel, "m1", -1)
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
@@ -158,7 +158,7 @@ def test_groups_that_cannot_be_deleted_for_want_of_a_log_are_still_there(duel: D
     assert duel.request("DeleteGroups", 2, groupsNames=["g"])["response"]["results"][0]["errorCode"] == ErrorCode.NONE
 
 
-def test_a_member_stays_the_reason_where_other_groups_cannot_be_deleted_for_want_of_a_log(duel: Duel) -> None:
+def test_non_empty_group_keeps_its_error_when_other_deletions_fail(duel: Duel) -> None:
     join(duel, "m1")
     duel.request("OffsetCommit", 9, groupId="o", topics=[{"name": "t", "partitions": [{"committedOffset": 5}]}])
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
@@ -168,8 +168,8 @@ def test_a_member_stays_the_reason_where_other_groups_cannot_be_deleted_for_want
     assert found["o"] == found["nothing"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_partitions_are_asked_for_once_more_if_it_cannot_be_written_that_they_have_share_state(duel: Duel) -> None:
-    """On ours alone: Kafka cannot be told to fail its second append."""
+def test_initialization_is_repeated_if_its_record_cannot_be_written(duel: Duel) -> None:
+    """On ours alone, as Kafka cannot fail its second append."""
     side = duel.ours
     written, failures = side.log.append, 0
 
@@ -182,13 +182,13 @@ def test_partitions_are_asked_for_once_more_if_it_cannot_be_written_that_they_ha
 
     side.log.append = append  # type: ignore[method-assign]
     body = {"groupId": "g", "memberId": "m1", "memberEpoch": 0, "subscribedTopicNames": ["t"]}
-    asked = {"op": "request", "id": 9, "api": "ShareGroupHeartbeat", "body": body}
-    side.run(asked)
+    operation = {"op": "request", "id": 9, "api": "ShareGroupHeartbeat", "body": body}
+    side.run(operation)
     (state,) = [state for _, state in side.shard.state.share_states.ordered()]
     assert failures
     assert not state.initializing_topics
     assert not state.initialized_topics
-    side.run(asked)
+    side.run(operation)
     (state,) = [state for _, state in side.shard.state.share_states.ordered()]
     assert [one.partitions for one in state.initialized_topics] == [(0, 1, 2)]
 

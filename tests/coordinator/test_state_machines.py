@@ -1,4 +1,4 @@
-"""States move as their tables say: in random histories no other transition happens, and each of the table does; the documentation tells and draws the tables."""
+"""Random histories make all transitions of the state tables, and no others."""
 
 import re
 import runpy
@@ -39,7 +39,7 @@ class Alone:
         self._before: dict[tuple[str, str], Any] = {}
 
     def op(self, op: str, **fields: Any) -> dict[str, Any]:
-        answer = {"id": 0, **self.side.run({"op": op, "id": 0, **fields})}
+        response = {"id": 0, **self.side.run({"op": op, "id": 0, **fields})}
         after = {
             (group_id, member_id): member
             for group_id, group in self.side.shard.state.groups.items()
@@ -51,24 +51,24 @@ class Alone:
             if before is not None and before is not member and op == "request":
                 self.moves.add((before.state, member.state))
         self._before = after
-        return answer
+        return response
 
     def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Any:
         chosen = {} if version is None else {"version": version}
         return self.op("request", api=api, clientId=client_id, body=body, **chosen)
 
 
-def test_members_of_consumer_groups_move_as_the_table_says() -> None:
+def test_consumer_group_members_follow_the_transition_table() -> None:
     seen: Moves = set()
     for seed in range(20):
         alone = Alone("Consumer")
         History(Random(seed), alone, regexes=0, statics=0.2).run(80)
         seen |= alone.moves
-    # Whoever joins anew, or leaves for a while, is set up, not moved: as STABLE.
+    # A member that rejoins or leaves temporarily is set to STABLE, which is no transition.
     assert seen == {(old, new) for old, news in CONSUMER.items() for new in news if old is not MemberState.UNKNOWN}
 
 
-def test_members_of_share_groups_move_as_the_table_says() -> None:
+def test_share_group_members_follow_the_transition_table() -> None:
     seen: Moves = set()
     for seed in range(5):
         alone = Alone("Share")
@@ -83,11 +83,11 @@ def test_members_of_share_groups_move_as_the_table_says() -> None:
     [(lambda rng, duel: ClassicHistory(rng, duel), 12), (lambda rng, duel: MixedHistory(rng, duel), 12)],
     ids=["classic", "mixed"],
 )
-def test_classic_groups_move_as_the_table_says(
+def test_classic_groups_follow_the_transition_table(
     oracle: Oracle, monkeypatch: pytest.MonkeyPatch, history: Callable[[Random, NamedDuel], Any], seeds: int
 ) -> None:
     seen: Moves = set()
-    told: Moves = set()
+    reported: Moves = set()
     put, move = LiveGroup.__setattr__, LiveGroup.transition_to
 
     def watched_put(group: LiveGroup, name: str, value: object) -> None:
@@ -96,7 +96,7 @@ def test_classic_groups_move_as_the_table_says(
         put(group, name, value)
 
     def watched_move(group: LiveGroup, state: ClassicState, now_ms: int) -> None:
-        told.add((group.phase, state))
+        reported.add((group.phase, state))
         move(group, state, now_ms)
 
     monkeypatch.setattr(LiveGroup, "__setattr__", watched_put)
@@ -105,11 +105,11 @@ def test_classic_groups_move_as_the_table_says(
         history(Random(seed), NamedDuel(oracle, note=f"seed {seed}")).run(60)
     # A group that is read from the log, or that was a consumer group, begins as stable or as empty.
     begun = {(ClassicState.EMPTY, ClassicState.STABLE), (ClassicState.EMPTY, ClassicState.EMPTY)}
-    assert seen <= told | begun, "the state changes by transition_to only"
+    assert seen <= reported | begun, "the state changes by transition_to only"
     allowed = {(old, new) for old, news in CLASSIC.items() for new in news}
-    assert told <= allowed
+    assert reported <= allowed
     # A dead group is gone with its tombstone, so nothing moves there.
-    assert {one for one in allowed if ClassicState.DEAD not in one} <= told
+    assert {one for one in allowed if ClassicState.DEAD not in one} <= reported
 
 
 PAGES = {
@@ -120,7 +120,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_documentation_tells_and_draws_the_table(page: str) -> None:
+def test_documentation_has_the_table_and_its_diagram(page: str) -> None:
     module, transitions = PAGES[page]
     text = (ROOT / "docs/explanation" / page).read_text("utf-8")
     wanted = {name(state): {name(one) for one in transitions[state]} for state in transitions}

@@ -67,7 +67,7 @@ def topology(rng: Random) -> Answer:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_internal_topics_have_the_partitions_that_kafka_counts(oracle: Oracle, seed: int) -> None:
+def test_internal_topics_have_kafkas_partition_counts(oracle: Oracle, seed: int) -> None:
     rng = Random(seed)
     announced = topology(rng)
     counts = {name: partitions for name, partitions in SOURCES.items() if partitions}
@@ -109,12 +109,12 @@ def test_internal_topics_have_the_partitions_that_kafka_counts(oracle: Oracle, s
     # after that.
     again = {"groupId": "g", "memberId": "m1", "memberEpoch": joined["memberEpoch"]}
     for client_id in ("one", "two"):
-        told = oracle.call("request", api="StreamsGroupHeartbeat", clientId=client_id, body=again)
-        assert not told["response"]["errorCode"]
+        reported = oracle.call("request", api="StreamsGroupHeartbeat", clientId=client_id, body=again)
+        assert not reported["response"]["errorCode"]
     ours.run({"op": "load", "records": oracle.call("log")["records"]})
-    asked = {"api": "StreamsGroupDescribe", "body": {"groupIds": ["g", "nothing"]}}
-    wanted = oracle.call("request", **asked)["response"]
-    found = ours.run({"op": "request", **asked})["response"]
+    operation = {"api": "StreamsGroupDescribe", "body": {"groupIds": ["g", "nothing"]}}
+    wanted = oracle.call("request", **operation)["response"]
+    found = ours.run({"op": "request", **operation})["response"]
     for group in (*wanted["groups"], *found["groups"]):
         del group["errorMessage"]
     differences = compare(seed, found, wanted)

@@ -1,4 +1,4 @@
-"""Timers fire when they are due, those that are due at once in the order in which they were set, however often they are put off, brought forward or taken back."""
+"""Timers fire when due, in the order in which they were set."""
 
 from dataclasses import dataclass, field
 

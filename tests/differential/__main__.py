@@ -1,4 +1,4 @@
-"""Runs a script of JSON lines through quorate and through Kafka's own classes and compares the answers line by line.
+"""Runs a script through quorate and Kafka's classes, and compares the responses.
 
     python -m tests.differential tests/differential/codecs.jsonl          (from the repository root)
 
@@ -25,8 +25,8 @@ def main() -> int:
     )
     parser.add_argument("script", type=Path, help="JSON lines as tests/oracle/README.md describes them")
     side = parser.add_mutually_exclusive_group()
-    side.add_argument("--ours", action="store_true", help="print quorate's answers and compare nothing")
-    side.add_argument("--oracle", action="store_true", help="print Kafka's answers and compare nothing")
+    side.add_argument("--ours", action="store_true", help="print quorate's responses without comparison")
+    side.add_argument("--oracle", action="store_true", help="print Kafka's responses without comparison")
     parser.add_argument(
         "--show", type=int, default=10, metavar="N", help="how many differing lines to show (default: %(default)s)"
     )
@@ -34,8 +34,8 @@ def main() -> int:
     try:
         lines = [line for line in options.script.read_text(encoding="utf-8").splitlines() if line.strip()]
         if options.ours or options.oracle:
-            for answer in answers_of(lines, ours=options.ours):
-                print(json.dumps(answer, ensure_ascii=False))
+            for response in answers_of(lines, ours=options.ours):
+                print(json.dumps(response, ensure_ascii=False))
             return 0
         differing = run(lines)
     except (OSError, UnicodeDecodeError, OracleError) as error:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def answers_of(lines: list[str], *, ours: bool) -> list[Answer]:
-    """What one side answers to all lines."""
+    """Return the responses of one side to all lines."""
     with Oracle(OURS if ours else None, cwd=ROOT) as program:
         return program.exchange(lines)
 
@@ -60,7 +60,7 @@ def run(lines: list[str]) -> dict[int, list[Difference]]:
 
 
 def report(lines: list[str], differing: dict[int, list[Difference]], show: int) -> Iterable[str]:
-    """What a person wants to read: the line that was asked, and where the answers part."""
+    """Yield the report: each differing line, and where the responses differ."""
     for number, differences in list(differing.items())[:show]:
         yield f"line {number}: {_short(lines[number - 1], 300)}"
         for difference in differences[:20]:

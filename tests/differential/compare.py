@@ -1,4 +1,4 @@
-"""Compares what two programs answered to the same script, and says readably where they differ.
+"""Compares the responses of two programs to the same script.
 
 Left out of the comparison, because only one side can know it: messages and causes of errors, which
 Java exception says that bytes cannot be read, and of `versions` everything but Kafka's.
@@ -13,12 +13,12 @@ Answer = dict[str, Any]
 _ABSENT = object()
 
 _NAMED = {"UnknownRecordTypeException", "UnknownRecordVersionException"}
-"""Decoding errors that Kafka's loader tells apart; all others it takes alike."""
+"""Decoding errors that Kafka's loader distinguishes from all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place in which two answers differ.
+    """One place in which two responses differ.
 
     `line` counts the script's lines from 1; `ours` and `kafka` are JSON values or "(absent)".
     """
@@ -30,22 +30,22 @@ class Difference:
 
 
 def compare(line: int, ours: Answer, kafka: Answer) -> list[Difference]:
-    """All differences of two answers to one line."""
+    """Return all differences of two responses to one line."""
     out: list[Difference] = []
     _compare(_comparable(ours), _comparable(kafka), line, "", out)
     return out
 
 
-def _comparable(answer: Any) -> Any:
-    if isinstance(answer, list):
-        return [_comparable(item) for item in answer]
-    if not isinstance(answer, dict):
-        return answer
-    if answer.get("op") == "versions":
-        return {name: answer[name] for name in ("id", "op", "kafka") if name in answer}
+def _comparable(response: Any) -> Any:
+    if isinstance(response, list):
+        return [_comparable(item) for item in response]
+    if not isinstance(response, dict):
+        return response
+    if response.get("op") == "versions":
+        return {name: response[name] for name in ("id", "op", "kafka") if name in response}
     return {
         name: _error(item) if name in ("error", "rewriteError") and isinstance(item, dict) else _comparable(item)
-        for name, item in answer.items()
+        for name, item in response.items()
     }
 
 

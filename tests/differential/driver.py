@@ -1,4 +1,4 @@
-"""quorate behind the oracle's JSON lines: the same ops, the same answers (tests/oracle/README.md).
+"""Runs the oracle's JSON lines with quorate (tests/oracle/README.md).
 
     python -m tests.differential.driver < SCRIPT.jsonl
 
@@ -22,42 +22,42 @@ assert (
 
 
 def answers(lines: Iterable[str]) -> Iterator[Answer]:
-    """One answer for each line that is not blank, until `quit`."""
+    """Yield one response for each line that is not blank, until `quit`."""
     number = 0
     for line in lines:
         if not line.strip():
             continue
         number += 1
-        answer = _answer(line, number)
-        yield answer
-        if answer.get("op") == "quit":
+        response = _answer(line, number)
+        yield response
+        if response.get("op") == "quit":
             return
 
 
 def _answer(line: str, number: int) -> Answer:
     try:
-        asked = json.loads(line)
+        request = json.loads(line)
     except ValueError as error:
         return {"id": number, **driver_error(error)}
-    return one(asked, number)
+    return one(request, number)
 
 
-def one(asked: Any, default_id: int | str) -> Answer:
-    """The answer to one op.
+def one(request: Any, default_id: int | str) -> Answer:
+    """Return the response to one op.
 
-    What cannot be asked like that is an error of the driver, not of the code under test.
+    An invalid op is an error of the driver, not of the code under test.
     """
     out: Answer = {"id": default_id}
     try:
-        if not isinstance(asked, dict) or "op" not in asked:
+        if not isinstance(request, dict) or "op" not in request:
             raise BadInput("missing field 'op'")
-        out["id"] = asked.get("id", default_id)
-        out["op"] = name = str(asked["op"])
+        out["id"] = request.get("id", default_id)
+        out["op"] = name = str(request["op"])
         if name == "many":
-            ops = asked["ops"]
+            ops = request["ops"]
             out["answers"] = [one(inner, f"{default_id}.{index}") for index, inner in enumerate(ops)]
         elif name in OPS:
-            out |= OPS[name](asked)
+            out |= OPS[name](request)
         else:
             raise BadInput(f"no op {name}")
     except (BadInput, KeyError, TypeError, ValueError) as error:
@@ -79,9 +79,9 @@ def driver_error(error: Exception) -> Answer:
 
 
 def main() -> None:
-    """Answer standard input on standard output."""
-    for answer in answers(sys.stdin):
-        sys.stdout.write(json.dumps(answer) + "\n")
+    """Write responses to the lines of standard input to standard output."""
+    for response in answers(sys.stdin):
+        sys.stdout.write(json.dumps(response) + "\n")
         sys.stdout.flush()
 
 

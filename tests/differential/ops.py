@@ -1,4 +1,4 @@
-"""The table of ops that the driver answers, and what their functions share."""
+"""The table of the driver's ops, and common functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,13 +12,13 @@ OPS: dict[str, Op] = {}
 
 
 class BadInput(Exception):
-    """A line that asks for something that cannot be asked."""
+    """An invalid line."""
 
 
 def op(name: str) -> Callable[[Op], Op]:
     """Enter a function into the table.
 
-    It takes the line and returns the answer without `id` and `op`; `BadInput`, `KeyError`,
+    It takes the line and returns the response without `id` and `op`; `BadInput`, `KeyError`,
     `TypeError` and `ValueError` become errors of the driver.
     """
 
@@ -30,11 +30,11 @@ def op(name: str) -> Callable[[Op], Op]:
     return enter
 
 
-def need(asked: Answer, field: str) -> Any:
+def need(request: Answer, field: str) -> Any:
     """A field that has to be there."""
-    if field not in asked:
+    if field not in request:
         raise BadInput(f"missing field {field!r}")
-    return asked[field]
+    return request[field]
 
 
 def unhex(text: str | None) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The op `clientAssign`: the client-side assignors, answered by quorate."""
+"""The op `clientAssign`: client-side assignors of quorate."""
 
 from dataclasses import replace
 
@@ -10,13 +10,13 @@ __all__ = ["OPS"]
 
 
 @op("clientAssign")
-def client_assign(asked: Answer) -> Answer:
-    name = need(asked, "assignor")
+def client_assign(request: Answer) -> Answer:
+    name = need(request, "assignor")
     if name not in CLIENT_ASSIGNORS:
         raise BadInput(f"no client assignor {name}")
     for field in ("consumers", "partitions"):
-        need(asked, field)
-    members, topology = read_case(asked)
+        need(request, field)
+    members, topology = read_case(request)
     if (
         name == "sticky"
     ):  # Kafka's takes nothing from the subscription's own fields but the generation; ours does, where there is no user data

@@ -1,4 +1,4 @@
-"""The ops that need no shard: records, consumer protocol, sticky user data, metadata hash.
+"""Ops without a shard: records, consumer protocol, sticky user data, metadata hash.
 
 Answered by quorate.
 """
@@ -46,16 +46,16 @@ from tests.differential.ops import OPS, Answer, BadInput, need, op, unhex
 __all__ = ["OPS"]
 
 KAFKA = "4.3.1"
-"""The release whose answers are ours."""
+"""The release to compare with."""
 
 
 @op("versions")
-def versions(asked: Answer) -> Answer:
+def versions(request: Answer) -> Answer:
     return {"kafka": KAFKA}
 
 
 @op("quit")
-def quit_(asked: Answer) -> Answer:
+def quit_(request: Answer) -> Answer:
     return {}
 
 
@@ -72,26 +72,29 @@ def _type(topic: str, wanted: int | str) -> RecordType:
 
 
 @op("encode")
-def encode(asked: Answer) -> Answer:
-    record_type = _type(asked.get("topic", CONSUMER_OFFSETS), need(asked, "type"))
+def encode(request: Answer) -> Answer:
+    record_type = _type(request.get("topic", CONSUMER_OFFSETS), need(request, "type"))
     record = CoordinatorRecord(
-        topic=record_type.topic, key=from_json(record_type.key.cls, asked.get("key") or {}, 0), value=None, version=None
+        topic=record_type.topic,
+        key=from_json(record_type.key.cls, request.get("key") or {}, 0),
+        value=None,
+        version=None,
     )
-    if asked.get("value") is not None:
-        version = asked.get("version", record_type.versions[-1])
-        value = from_json(record_type.value.cls, asked["value"], version)
-        tags = tuple(TaggedField(tag["tag"], bytes.fromhex(tag["hex"])) for tag in asked.get("unknownTags", ()))
+    if request.get("value") is not None:
+        version = request.get("version", record_type.versions[-1])
+        value = from_json(record_type.value.cls, request["value"], version)
+        tags = tuple(TaggedField(tag["tag"], bytes.fromhex(tag["hex"])) for tag in request.get("unknownTags", ()))
         record = replace(record, value=replace(value, unknown_tags=tags), version=version)
     key_bytes, value_bytes = encode_record(record)
     return {"key": _hex(key_bytes), "value": _hex(value_bytes)}
 
 
 @op("decode")
-def decode(asked: Answer) -> Answer:
-    topic = asked.get("topic", CONSUMER_OFFSETS)
+def decode(request: Answer) -> Answer:
+    topic = request.get("topic", CONSUMER_OFFSETS)
     if topic not in RECORD_TYPES:
         raise BadInput(f"no coordinator topic {topic}")
-    record = decode_record(unhex(asked.get("key")), unhex(asked.get("value")), topic=topic)
+    record = decode_record(unhex(request.get("key")), unhex(request.get("value")), topic=topic)
     readable = as_kafka_reads(record)
     if readable is None:
         assert not isinstance(record, CoordinatorRecord)
@@ -172,18 +175,18 @@ def _hex(data: bytes | None) -> str | None:
 
 
 @op("subscription")
-def subscription(asked: Answer) -> Answer:
-    return _protocol(asked, ConsumerProtocolSubscription)
+def subscription(request: Answer) -> Answer:
+    return _protocol(request, ConsumerProtocolSubscription)
 
 
 @op("assignmentBytes")
-def assignment_bytes(asked: Answer) -> Answer:
-    return _protocol(asked, ConsumerProtocolAssignment)
+def assignment_bytes(request: Answer) -> Answer:
+    return _protocol(request, ConsumerProtocolAssignment)
 
 
-def _protocol(asked: Answer, cls: type[ConsumerProtocolSubscription] | type[ConsumerProtocolAssignment]) -> Answer:
-    if "hex" in asked:
-        data = bytes.fromhex(asked["hex"])
+def _protocol(request: Answer, cls: type[ConsumerProtocolSubscription] | type[ConsumerProtocolAssignment]) -> Answer:
+    if "hex" in request:
+        data = bytes.fromhex(request["hex"])
         try:
             found = decode_subscription(data) if cls is ConsumerProtocolSubscription else decode_assignment(data)
         except DecodeError as problem:
@@ -193,16 +196,16 @@ def _protocol(asked: Answer, cls: type[ConsumerProtocolSubscription] | type[Cons
             "remaining": len(found.trailing),
             "value": to_kafka_json(found.message, min(found.version, 3)),
         }
-    version = asked.get("version", 3)
-    written = encode_protocol(from_json(cls, asked.get("value") or {}, version), version)
+    version = request.get("version", 3)
+    written = encode_protocol(from_json(cls, request.get("value") or {}, version), version)
     return {"hex": written.hex(), "base64": base64.b64encode(written).decode()}
 
 
 @op("stickyUserData")
-def sticky_user_data(asked: Answer) -> Answer:
-    cooperative = asked.get("assignor", "sticky") == "cooperative-sticky"
-    if "hex" in asked:
-        data = unhex(asked["hex"])
+def sticky_user_data(request: Answer) -> Answer:
+    cooperative = request.get("assignor", "sticky") == "cooperative-sticky"
+    if "hex" in request:
+        data = unhex(request["hex"])
         if cooperative:
             read = decode_cooperative_sticky_user_data(data)
             return {"partitions": [], "generation": None if read is None else read.generation}
@@ -215,8 +218,8 @@ def sticky_user_data(asked: Answer) -> Answer:
             "partitions": partitions,
             "generation": None if _without_generation(data, sticky) else sticky.generation,
         }
-    assigned = asked.get("partitions")
-    generation = asked.get("generation", -1) if assigned is not None else -1
+    assigned = request.get("partitions")
+    generation = request.get("generation", -1) if assigned is not None else -1
     if cooperative:
         return {"hex": user_data.cooperative_user_data(generation).hex()}
     if assigned is None:
@@ -250,10 +253,10 @@ def _topic_partitions(listed: list[Any]) -> list[tuple[str, int]]:
 
 
 @op("topicHash")
-def topic_hash_(asked: Answer) -> Answer:
-    if "partitionRacks" in asked:
-        return _hash(topic_hash(Uuid.parse(need(asked, "topicId")), need(asked, "name"), asked["partitionRacks"]))
-    name, image = need(asked, "topic"), asked.get("image", {})
+def topic_hash_(request: Answer) -> Answer:
+    if "partitionRacks" in request:
+        return _hash(topic_hash(Uuid.parse(need(request, "topicId")), need(request, "name"), request["partitionRacks"]))
+    name, image = need(request, "topic"), request.get("image", {})
     racks = {broker["id"]: broker.get("rack") for broker in image.get("brokers", ())}
     for topic in image.get("topics", ()):
         if topic["name"] == name:
@@ -269,8 +272,8 @@ def topic_hash_(asked: Answer) -> Answer:
 
 
 @op("groupHash")
-def group_hash_(asked: Answer) -> Answer:
-    return _hash(group_hash({topic: int(value) for topic, value in need(asked, "topics").items()}))
+def group_hash_(request: Answer) -> Answer:
+    return _hash(group_hash({topic: int(value) for topic, value in need(request, "topics").items()}))
 
 
 def _hash(value: int) -> Answer:

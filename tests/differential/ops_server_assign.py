@@ -1,4 +1,4 @@
-"""The ops `serverAssign` and `shareAssign`: the server-side assignors, answered by quorate, with the records that the coordinator writes."""
+"""The ops `serverAssign` and `shareAssign`: server-side assignors, with the written records."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -58,32 +58,34 @@ ASSIGNORS: dict[str, type[ServerAssignor]] = {"uniform": UniformAssignor, "range
 
 
 @op("serverAssign")
-def server_assign(asked: Answer) -> Answer:
-    name = need(asked, "assignor")
+def server_assign(request: Answer) -> Answer:
+    name = need(request, "assignor")
     if name not in ASSIGNORS:
         raise BadInput(f"no server assignor {name}")
-    group, kind = _read(asked)
+    group, kind = _read(request)
     target = ASSIGNORS[name](subscription_type=kind, jdk=JDK).target(group)
-    assignment = _assignment(asked, target, name, kind)
+    assignment = _assignment(request, target, name, kind)
     return {
         "subscriptionType": kind.value,
         "assignment": assignment,
-        "records": list(_records(asked, target, CONSUMER)),
+        "records": list(_records(request, target, CONSUMER)),
     }
 
 
 @op("shareAssign")
-def share_assign(asked: Answer) -> Answer:
-    group, kind = _read(asked)
-    target = SimpleAssignor(subscription_type=kind, jdk=JDK, assignable=asked.get("assignable")).target(group)
-    assignment = _assignment(asked, target, "simple", kind)
-    return {"subscriptionType": kind.value, "assignment": assignment, "records": list(_records(asked, target, SHARE))}
+def share_assign(request: Answer) -> Answer:
+    group, kind = _read(request)
+    target = SimpleAssignor(subscription_type=kind, jdk=JDK, assignable=request.get("assignable")).target(group)
+    assignment = _assignment(request, target, "simple", kind)
+    return {"subscriptionType": kind.value, "assignment": assignment, "records": list(_records(request, target, SHARE))}
 
 
-def _read(asked: Answer) -> tuple[GroupSpec, SubscriptionType]:
-    need(asked, "members")
-    group = read_server_case(asked)
-    kind = SubscriptionType(asked["subscriptionType"]) if "subscriptionType" in asked else SubscriptionType.of(group)
+def _read(request: Answer) -> tuple[GroupSpec, SubscriptionType]:
+    need(request, "members")
+    group = read_server_case(request)
+    kind = (
+        SubscriptionType(request["subscriptionType"]) if "subscriptionType" in request else SubscriptionType.of(group)
+    )
     return group, kind
 
 
@@ -91,17 +93,17 @@ def _read(asked: Answer) -> tuple[GroupSpec, SubscriptionType]:
 
 
 def _assignment(
-    asked: Answer, target: TargetAssignment, name: str, kind: SubscriptionType
+    request: Answer, target: TargetAssignment, name: str, kind: SubscriptionType
 ) -> Mapping[str, Mapping[str, Sequence[int]]]:
     group = target.group
     if not _subscribed(group, name, kind):
         return {}
     changed = set(target.changed.tolist())
-    before = _once_more(asked, group, kind) if name == "simple" else set()
+    before = _once_more(request, group, kind) if name == "simple" else set()
     return {
         member_id: {str(topic): list(partitions) for topic, partitions in target.record(member)}
         if member in changed
-        else _as_before(asked, member_id, name, again=member in before)
+        else _as_before(request, member_id, name, again=member in before)
         for member, member_id in enumerate(group.member_ids)
     }
 
@@ -118,10 +120,10 @@ def _subscribed(group: GroupSpec, name: str, kind: SubscriptionType) -> bool:
     return len(group.subscribed_topics) > 0
 
 
-def _as_before(asked: Answer, member_id: str, name: str, *, again: bool) -> Mapping[str, Sequence[int]]:
-    """An unchanged target as the broker's map iterates it, or `again` a copy of that; `range` makes ranges anew."""
-    ids: Mapping[str, str] = {topic["name"]: topic["id"] for topic in asked.get("topics", ())}
-    target: Mapping[str, list[int]] = asked["members"][member_id].get("target") or {}
+def _as_before(request: Answer, member_id: str, name: str, *, again: bool) -> Mapping[str, Sequence[int]]:
+    """Return an unchanged target in the map order, or `again` a copy; `range` computes it."""
+    ids: Mapping[str, str] = {topic["name"]: topic["id"] for topic in request.get("topics", ())}
+    target: Mapping[str, list[int]] = request["members"][member_id].get("target") or {}
     iterated = {topic: list(JavaHashSet.of(partitions, jdk=JDK)) for topic, partitions in target.items()}
     if again:  # trees grow differently
         iterated = {topic: list(JavaHashSet.of(partitions, jdk=JDK)) for topic, partitions in iterated.items()}
@@ -131,12 +133,12 @@ def _as_before(asked: Answer, member_id: str, name: str, *, again: bool) -> Mapp
     }
 
 
-def _once_more(asked: Answer, group: GroupSpec, kind: SubscriptionType) -> set[int]:
+def _once_more(request: Answer, group: GroupSpec, kind: SubscriptionType) -> set[int]:
     """The members of whose targets `simple` makes a copy, though nothing may change: where all subscribe alike, those that have their part."""
     if kind is SubscriptionType.HETEROGENEOUS or not len(group):
         return set()
     topics = group.subscriptions[group.subscription_of[group.hash_order[0]]].topics
-    partitions = assignable_partitions(group.topology, topics, asked.get("assignable"))
+    partitions = assignable_partitions(group.topology, topics, request.get("assignable"))
     parts = Pool(np.arange(len(group)), partitions).parts
     return set(group.hash_order[np.diff(group.owned_offsets)[group.hash_order] >= parts].tolist())
 
@@ -144,23 +146,23 @@ def _once_more(asked: Answer, group: GroupSpec, kind: SubscriptionType) -> set[i
 # ---- records
 
 
-def _told(asked: Answer, target: TargetAssignment) -> Iterator[tuple[str, Record]]:
+def _told(request: Answer, target: TargetAssignment) -> Iterator[tuple[str, Record]]:
     """The members that get a record, in order: those with another target than before, or that had none."""
     changed = set(target.changed.tolist())
     for member in target.group.hash_order.tolist():
         member_id = target.group.member_ids[member]
         if member in changed:
             yield member_id, target.record(member)
-        elif asked["members"][member_id].get("target") is None:
+        elif request["members"][member_id].get("target") is None:
             yield member_id, ()
 
 
-def _records(asked: Answer, target: TargetAssignment, types: Types) -> Iterator[Answer]:
-    group_id = asked.get("group", "g")
-    for member_id, record in _told(asked, target):
+def _records(request: Answer, target: TargetAssignment, types: Types) -> Iterator[Answer]:
+    group_id = request.get("group", "g")
+    for member_id, record in _told(request, target):
         listed = tuple(TopicPartition(topic_id=topic, partitions=partitions) for topic, partitions in record)
         yield _bytes(types[0](group_id=group_id, member_id=member_id), types[1](topic_partitions=listed))
-    written = types[3](assignment_epoch=asked.get("epoch", 1), assignment_timestamp=asked.get("nowMs", 0))
+    written = types[3](assignment_epoch=request.get("epoch", 1), assignment_timestamp=request.get("nowMs", 0))
     yield _bytes(types[2](group_id=group_id), written)
 
 

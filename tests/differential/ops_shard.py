@@ -1,4 +1,4 @@
-"""The ops on the shard, answered by one `ShardSide` per program."""
+"""The ops on the shard, with one `ShardSide` per program."""
 
 from tests.differential.ops import OPS, Answer, op
 from tests.differential.shard_side import ShardSide
@@ -8,8 +8,8 @@ __all__ = ["OPS"]
 _SIDE = ShardSide()
 
 
-def _run(asked: Answer) -> Answer:
-    return _SIDE.run(asked)
+def _run(request: Answer) -> Answer:
+    return _SIDE.run(request)
 
 
 for _name in _SIDE.ops:

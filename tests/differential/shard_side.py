@@ -34,7 +34,7 @@ OWN = {"id", "op", "startMs", "decode", "hex", "verbose", "executor", "kafkaApis
 
 
 class ShardSide:
-    """One shard, its log and its clock; `run` answers an op.
+    """One shard, its log and its clock; `run` runs an op.
 
     `version`: which release of Kafka to follow, if not the newest; `newest`: its newest version of
     each API.
@@ -72,12 +72,12 @@ class ShardSide:
 
     @property
     def ops(self) -> list[str]:
-        """What can be asked."""
+        """The ops."""
         return list(self._ops)
 
-    def run(self, asked: Answer) -> Answer:
-        """Answer one op, without `id` and `op`."""
-        return self._ops[asked["op"]](asked)
+    def run(self, operation: Answer) -> Answer:
+        """Run one op; returns the response without `id` and `op`."""
+        return self._ops[operation["op"]](operation)
 
     @property
     def shard(self) -> GroupCoordinatorShard:
@@ -86,28 +86,31 @@ class ShardSide:
 
     # Life cycle
 
-    def _configure(self, asked: Answer) -> Answer:
-        given = {**{name: value for name, value in asked.items() if name not in OWN}, **asked.get("configs", {})}
+    def _configure(self, operation: Answer) -> Answer:
+        given = {
+            **{name: value for name, value in operation.items() if name not in OWN},
+            **operation.get("configs", {}),
+        }
         try:
             config = CoordinatorConfig.from_properties(
                 {**self._version, **{k: v for k, v in given.items() if k not in IGNORED}}
             )
         except ConfigError as error:
             raise BadInput(str(error)) from None
-        if asked.get("holdCommits"):
-            raise BadInput("quorate answers when a record is written, so commits cannot be held")
+        if operation.get("holdCommits"):
+            raise BadInput("quorate responds when a record is written, so commits cannot be held")
         self._config = config
-        self._denied = {name: frozenset(topics) for name, topics in asked.get("denied", {}).items()}
-        self._start_ms = asked.get("startMs", START_MS)
-        self._manual_tasks = asked.get("executor", "auto") == "manual"
+        self._denied = {name: frozenset(topics) for name, topics in operation.get("denied", {}).items()}
+        self._start_ms = operation.get("startMs", START_MS)
+        self._manual_tasks = operation.get("executor", "auto") == "manual"
         self._image = MetadataImage.EMPTY
         self._open(self._start_ms, [])
         return self._finish()
 
-    def _new(self, asked: Answer) -> Answer:
-        if not asked.get("keepImage", False):
+    def _new(self, operation: Answer) -> Answer:
+        if not operation.get("keepImage", False):
             self._image = MetadataImage.EMPTY
-        self._start_ms = asked.get("startMs", self._start_ms)
+        self._start_ms = operation.get("startMs", self._start_ms)
         self._open(self._start_ms, [])
         return self._finish()
 
@@ -137,9 +140,9 @@ class ShardSide:
     def _new_id(self) -> UUID:
         return self.ids.popleft() if self.ids else uuid4()
 
-    def _load(self, asked: Answer) -> Answer:
+    def _load(self, operation: Answer) -> Answer:
         stored: list[StoredRecord | StoredMarker] = []
-        for offset, one in enumerate(need(asked, "records")):
+        for offset, one in enumerate(need(operation, "records")):
             producer = {"producer_id": one.get("producerId", -1), "producer_epoch": one.get("producerEpoch", -1)}
             if "control" in one:
                 stored.append(
@@ -148,13 +151,13 @@ class ShardSide:
             else:
                 record = decode_record(unhex(one["key"]), unhex(one["value"]))
                 stored.append(StoredRecord(offset=offset, timestamp_ms=0, record=record, **producer))
-        return self._loaded(asked, stored)
+        return self._loaded(operation, stored)
 
-    def _reload(self, asked: Answer) -> Answer:
-        return self._loaded(asked, list(self.log.stored))
+    def _reload(self, operation: Answer) -> Answer:
+        return self._loaded(operation, list(self.log.stored))
 
-    def _loaded(self, asked: Answer, stored: list[StoredRecord | StoredMarker]) -> Answer:
-        now_ms = asked.get("nowMs", self.runtime.now_ms)
+    def _loaded(self, operation: Answer, stored: list[StoredRecord | StoredMarker]) -> Answer:
+        now_ms = operation.get("nowMs", self.runtime.now_ms)
         try:
             self._open(now_ms, stored)
         except ReplayError as error:  # a broker does not coordinate this partition then
@@ -169,104 +172,106 @@ class ShardSide:
 
     # What happens to it
 
-    def _take_image(self, asked: Answer) -> Answer:
+    def _take_image(self, operation: Answer) -> Answer:
         image = self._image
-        if "brokers" in asked:
-            image = image.with_brokers({broker["id"]: broker.get("rack") for broker in asked["brokers"]})
-        if "topics" in asked:
+        if "brokers" in operation:
+            image = image.with_brokers({broker["id"]: broker.get("rack") for broker in operation["brokers"]})
+        if "topics" in operation:
             image = image.with_topics(
                 TopicImage(name=topic["name"], id=Uuid.parse(topic["id"]), replicas=_replicas(topic["partitions"]))
-                for topic in asked["topics"]
+                for topic in operation["topics"]
             )
         image = replace(image, version=self._image.version + 1)  # the oracle's has one for both
         before, self._image = self._image, image
         delta = self.runtime.take_image(image)
-        answer: Answer = {}
+        reply: Answer = {}
         if delta.changed or delta.deleted:
-            answer = {"changedTopics": sorted(delta.changed), "deletedTopics": len(delta.deleted)}
-        answer["brokersChanged"] = "brokers" in asked and dict(before.brokers) != dict(image.brokers)
-        return {"delta": answer, **self._finish()}
+            reply = {"changedTopics": sorted(delta.changed), "deletedTopics": len(delta.deleted)}
+        reply["brokersChanged"] = "brokers" in operation and dict(before.brokers) != dict(image.brokers)
+        return {"delta": reply, **self._finish()}
 
-    def _request(self, asked: Answer) -> Answer:
-        api = api_of(str(need(asked, "api")))
-        version = asked.get("version", self._newest.get(api.name, api.versions[-1]))
+    def _request(self, operation: Answer) -> Answer:
+        api = api_of(str(need(operation, "api")))
+        version = operation.get("version", self._newest.get(api.name, api.versions[-1]))
         if version not in api.versions:
             raise BadInput(f"{api.name} has no version {version}")
-        request = from_json(api.request.cls, asked.get("body", {}), version)
+        request = from_json(api.request.cls, operation.get("body", {}), version)
         if type(request) not in GroupCoordinatorShard.handlers:
             raise BadInput(f"{api.name} has no handler yet")
         context = RequestContext(
             api_version=version,
             now_ms=self.runtime.now_ms,
-            client_id=asked.get("clientId", "client"),
-            client_host=asked.get("clientHost", "/127.0.0.1"),
-            principal=asked.get("principal", "User:ANONYMOUS"),
+            client_id=operation.get("clientId", "client"),
+            client_host=operation.get("clientHost", "/127.0.0.1"),
+            principal=operation.get("principal", "User:ANONYMOUS"),
         )
-        answer: Answer = {"api": api.name, "version": version}
+        reply: Answer = {"api": api.name, "version": version}
         done: list[Answer] = []
 
         def respond(response: Any) -> None:
-            told = to_kafka_json(response, version)
-            done.append({"response": told, **_error(told)})
+            reported = to_kafka_json(response, version)
+            done.append({"response": reported, **_error(reported)})
             if waiting:
-                self._completed.append({"id": asked.get("id"), "api": api.name, **done[0]})
+                self._completed.append({"id": operation.get("id"), "api": api.name, **done[0]})
 
         waiting = False
         self.runtime.request(request, context).on_complete(respond)
         if done:
-            answer |= done[0]
+            reply |= done[0]
         else:
             waiting = True
-            answer |= {"response": None, "pending": True}
-        return answer | self._finish()
+            reply |= {"response": None, "pending": True}
+        return reply | self._finish()
 
-    def _advance(self, asked: Answer) -> Answer:
-        fired = self.runtime.advance(self.runtime.now_ms + need(asked, "ms"))
+    def _advance(self, operation: Answer) -> Answer:
+        fired = self.runtime.advance(self.runtime.now_ms + need(operation, "ms"))
         return {**self._finish(), "fired": fired}
 
-    def _clean_up(self, asked: Answer) -> Answer:
+    def _clean_up(self, operation: Answer) -> Answer:
         self.runtime.clean_up()
         return self._finish()
 
-    def _run_tasks(self, asked: Answer) -> Answer:
-        return {"ran": self.runtime.run_tasks(asked.get("max")), **self._finish()}
+    def _run_tasks(self, operation: Answer) -> Answer:
+        return {"ran": self.runtime.run_tasks(operation.get("max")), **self._finish()}
 
-    def _fail_next_append(self, asked: Answer) -> Answer:
-        self.log.fail_next = ErrorCode[need(asked, "error")]
+    def _fail_next_append(self, operation: Answer) -> Answer:
+        self.log.fail_next = ErrorCode[need(operation, "error")]
         return self._finish()
 
-    def _end_txn(self, asked: Answer) -> Answer:
+    def _end_txn(self, operation: Answer) -> Answer:
         self.runtime.end_transaction(
-            need(asked, "producerId"), need(asked, "producerEpoch"), commit=need(asked, "result") == "COMMIT"
+            need(operation, "producerId"),
+            need(operation, "producerEpoch"),
+            commit=need(operation, "result") == "COMMIT",
         )
         return self._finish()
 
-    def _group_config(self, asked: Answer) -> Answer:
-        group = need(asked, "group")
+    def _group_config(self, operation: Answer) -> Answer:
+        group = need(operation, "group")
         try:
-            self.shard.group_configs[group] = group_configs(need(asked, "configs"))
+            self.shard.group_configs[group] = group_configs(need(operation, "configs"))
         except ConfigError as error:
             raise BadInput(str(error)) from None
         return self._finish()
 
     # What it looks like
 
-    def _timers(self, asked: Answer) -> Answer:
+    def _timers(self, operation: Answer) -> Answer:
         timers = [{"atMs": timer.at_ms, "key": timer.key} for timer in self.shard.timers.pending()]
         return {"timers": timers, "tasks": len(self.shard.tasks), "now": self.runtime.now_ms}
 
-    def _read_log(self, asked: Answer) -> Answer:
-        if not asked.get("compact", False):
+    def _read_log(self, operation: Answer) -> Answer:
+        if not operation.get("compact", False):
             return {"records": [_stored(one) for one in self.log.stored]}
         last: dict[str, StoredRecord] = {}
         for one in self.log.stored:
             if isinstance(one, StoredRecord):
                 last[_stored(one)["key"]] = one
         kept = sorted(last.values(), key=lambda one: one.offset)
-        return {"records": [told for told in map(_stored, kept) if told["value"] is not None]}
+        return {"records": [reported for reported in map(_stored, kept) if reported["value"] is not None]}
 
     def _finish(self) -> Answer:
-        """Everything that happened since the last answer."""
+        """Return everything that happened since the last response."""
         records = [_stored(one) for one in self.log.stored[self._mark :]]
         self._mark = len(self.log.stored)
         events, self._events[:] = list(self._events), []
@@ -287,10 +292,10 @@ def _stored(one: StoredRecord | StoredMarker) -> Answer:
             "producerEpoch": one.producer_epoch,
         }
     key, value = encode_record(one.record)
-    told: Answer = {"key": None if key is None else key.hex(), "value": None if value is None else value.hex()}
+    reported: Answer = {"key": None if key is None else key.hex(), "value": None if value is None else value.hex()}
     if one.producer_id >= 0:
-        told |= {"producerId": one.producer_id, "producerEpoch": one.producer_epoch}
-    return told
+        reported |= {"producerId": one.producer_id, "producerEpoch": one.producer_epoch}
+    return reported
 
 
 def _replicas(partitions: int | list[list[int]]) -> tuple[tuple[int, ...], ...]:

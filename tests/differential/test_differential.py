@@ -1,4 +1,4 @@
-"""Scripts give the same answers from quorate and from Kafka's own classes, and the comparison sees it when they do not."""
+"""Scripts give the same responses from quorate and Kafka, and differences are found."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def ask(*lines: str) -> list[dict[str, Any]]:
 
 @pytest.mark.oracle
 @pytest.mark.usefixtures("oracle")
-def test_the_sample_script_gives_the_same_answers() -> None:
+def test_sample_script_gives_the_same_responses() -> None:
     done = run(SAMPLE)
     lines = SAMPLE.read_text(encoding="utf-8").splitlines()
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{len(lines)} lines, 0 with differences\n", "")
@@ -45,7 +45,7 @@ def test_the_sample_script_gives_the_same_answers() -> None:
 
 @pytest.mark.oracle
 @pytest.mark.usefixtures("oracle")
-def test_differences_are_printed_where_they_are_and_fail(tmp_path: Path) -> None:
+def test_differences_are_printed_and_fail(tmp_path: Path) -> None:
     script = tmp_path / "script.jsonl"
     script.write_text('{"op":"groupHash","topics":{"a":1}}\n\n{"op":"commit"}\n')
     done = run(script)
@@ -55,14 +55,14 @@ def test_differences_are_printed_where_they_are_and_fail(tmp_path: Path) -> None
     assert done.stdout.endswith("2 lines, 1 with differences\n")
 
 
-def test_a_script_that_is_not_there_is_one_clear_line() -> None:
+def test_missing_script_prints_one_line() -> None:
     done = run("no-such.jsonl")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: no-such.jsonl: ")
 
 
-def test_our_answers_alone_need_no_kafka(tmp_path: Path) -> None:
+def test_printing_quorates_responses_needs_no_kafka(tmp_path: Path) -> None:
     script = tmp_path / "script.jsonl"
     script.write_text('{"op":"groupHash","topics":{}}\n{"op":"quit"}\n')
     done = run("--ours", script)
@@ -105,7 +105,7 @@ def codec_ops(draw: st.DrawFn) -> list[dict[str, Any]]:
 @pytest.mark.oracle
 @settings(max_examples=portion(300))
 @given(ops=codec_ops())
-def test_generated_scripts_give_the_same_answers(oracle: Oracle, ops: list[dict[str, Any]]) -> None:
+def test_generated_scripts_give_the_same_responses(oracle: Oracle, ops: list[dict[str, Any]]) -> None:
     lines = [json.dumps({"id": number, **op}) for number, op in enumerate(ops)]
     for line, ours, kafka in zip(lines, ask(*lines), oracle.exchange(lines), strict=True):
         assert _newer(line) or compare(1, ours, kafka) == [], line
@@ -113,10 +113,10 @@ def test_generated_scripts_give_the_same_answers(oracle: Oracle, ops: list[dict[
 
 def _newer(line: str) -> bool:
     """Damage may bring about fields that are newer than this Kafka."""
-    asked = json.loads(line)
-    if asked["op"] != "decode" or asked["value"] is None:
+    request = json.loads(line)
+    if request["op"] != "decode" or request["value"] is None:
         return False
-    return has_newer_fields(asked["topic"], bytes.fromhex(asked["key"]), bytes.fromhex(asked["value"]))
+    return has_newer_fields(request["topic"], bytes.fromhex(request["key"]), bytes.fromhex(request["value"]))
 
 
 # ---- the driver's protocol
@@ -129,19 +129,19 @@ def test_ids_are_the_callers_or_the_line_number_and_blank_lines_do_not_count() -
         '{"op":"groupHash","topics":{},"id":{"any":1}}',
         '{"op":"many","ops":[{"op":"x"}]}',
     )
-    assert [answer["id"] for answer in got] == [1, {"any": 1}, 3]
+    assert [response["id"] for response in got] == [1, {"any": 1}, 3]
     assert got[2]["answers"][0]["id"] == "3.0"
 
 
-def test_bad_lines_are_errors_of_the_driver_and_stop_nothing() -> None:
+def test_invalid_lines_are_driver_errors_and_the_script_continues() -> None:
     bad = ["{", "[]", "5", '{"op":"nope"}', "{}", '{"op":"encode"}', '{"op":"encode","type":3,"version":9,"value":{}}', '{"op":"decode","key":"zz"}',
            '{"op":"decode","topic":"t","key":"00"}', '{"op":"many"}', '{"op":"topicHash","partitionRacks":[],"name":"t","topicId":"x"}']  # fmt: skip
     got = ask(*bad, '{"op":"versions"}')
-    assert [answer["error"]["driver"] for answer in got[:-1]] == [True] * len(bad)
+    assert [response["error"]["driver"] for response in got[:-1]] == [True] * len(bad)
     assert got[-1]["kafka"] == "4.3.1"
 
 
-def test_nothing_is_answered_after_quit() -> None:
+def test_no_response_follows_quit() -> None:
     assert ask('{"op":"quit"}', '{"op":"versions"}') == [{"id": 1, "op": "quit"}]
 
 
@@ -165,7 +165,7 @@ def test_nothing_is_answered_after_quit() -> None:
         ({"answers": [{"error": {"driver": True}}]}, {"answers": [{}]}, "answers[0].error"),
     ],
 )
-def test_every_difference_is_seen(ours: dict[str, Any], kafka: dict[str, Any], where: str) -> None:
+def test_every_difference_is_found(ours: dict[str, Any], kafka: dict[str, Any], where: str) -> None:
     assert where in [difference.path for difference in compare(1, ours, kafka)]
 
 
@@ -182,7 +182,7 @@ def test_every_difference_is_seen(ours: dict[str, Any], kafka: dict[str, Any], w
     ],
     ids=["order of names", "bad input", "the exception's class", "java's version"],
 )
-def test_what_only_one_side_can_know_is_no_difference(ours: dict[str, Any], kafka: dict[str, Any]) -> None:
+def test_values_that_only_one_side_has_are_ignored(ours: dict[str, Any], kafka: dict[str, Any]) -> None:
     assert compare(1, ours, kafka) == []
 
 

@@ -1,6 +1,6 @@
-"""A group whose members can run assignors, told in the words of KIP-848.
+"""A group whose members can run client-side assignors (KIP-848).
 
-Members do what consumers do: they give up what they are told to with the next heartbeat.
+Members revoke partitions with their next heartbeat, like consumers.
 """
 
 from collections.abc import Sequence
@@ -59,9 +59,9 @@ def topic(name: str, topic_id: Uuid, partitions: int) -> TopicImage:
     return TopicImage(name=name, id=topic_id, replicas=tuple((number % 3,) for number in range(partitions)))
 
 
-def computes(answer: ConsumerGroupHeartbeatResponse) -> bool:
+def computes(reply: ConsumerGroupHeartbeatResponse) -> bool:
     """Whether it is the member's turn."""
-    return read_tags(ComputeAssignment, answer.unknown_tags).should_compute_assignment
+    return read_tags(ComputeAssignment, reply.unknown_tags).should_compute_assignment
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Member:
 class Scene:
     """One group, "g".
 
-    Unless told otherwise, targets may follow each other at once, sessions are long; orders has 6
+    By default, targets may follow each other at once, sessions are long; orders has 6
     partitions, in racks a, b and c.
     """
 
@@ -153,7 +153,7 @@ class Scene:
         return self.beat(member_id)
 
     def beat(self, member_id: str, **more: Any) -> ConsumerGroupHeartbeatResponse:
-        """One heartbeat, after which the member has what it is told to have."""
+        """Send a heartbeat, and apply the assignment of the response."""
         member = self.members[member_id]
         joins = member.epoch == 0
         fields: dict[str, Any] = {
@@ -172,18 +172,18 @@ class Scene:
         announced = more.pop("client_assignors", member.assignors if joins else None)
         tags = written_tags(AnnouncedAssignors(client_assignors=announced))
         request = ConsumerGroupHeartbeatRequest(**{**fields, **more}, unknown_tags=tags)
-        answer: ConsumerGroupHeartbeatResponse = self.ask(request, 1)
-        if answer.error_code == ErrorCode.NONE:
-            member.epoch = answer.member_epoch
-            if answer.assignment is not None:
-                member.owned = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
-                member.told.append(read_tags(AssignmentDetails, answer.assignment.unknown_tags).metadata)
-        elif answer.error_code in JOIN_AGAIN:
+        reply: ConsumerGroupHeartbeatResponse = self.ask(request, 1)
+        if reply.error_code == ErrorCode.NONE:
+            member.epoch = reply.member_epoch
+            if reply.assignment is not None:
+                member.owned = {one.topic_id: one.partitions for one in reply.assignment.topic_partitions}
+                member.told.append(read_tags(AssignmentDetails, reply.assignment.unknown_tags).metadata)
+        elif reply.error_code in JOIN_AGAIN:
             member.epoch, member.owned = 0, {}
-        return answer
+        return reply
 
     def settle(self, rounds: int = 6) -> None:
-        """Heartbeats of all, until everybody has come to the target."""
+        """Send heartbeats of all members until they have reached the target."""
         for _ in range(rounds):
             for member_id in self.members:
                 self.beat(member_id)
@@ -197,7 +197,7 @@ class Scene:
             topics=("orders",), user_data=None, owned_partitions=(), generation_id=-1, rack_id=None
         )
         offered = JoinGroupRequestProtocol(name="range", metadata=encode_protocol(subscription, 3))
-        answer: JoinGroupResponse = self.ask(
+        reply: JoinGroupResponse = self.ask(
             JoinGroupRequest(
                 group_id="g",
                 session_timeout_ms=45_000,
@@ -209,18 +209,18 @@ class Scene:
             ),
             9,
         )
-        return answer
+        return reply
 
     def leave(self, member_id: str, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
-        answer = self.beat(member_id, member_epoch=epoch)
+        reply = self.beat(member_id, member_epoch=epoch)
         del self.members[member_id]
-        return answer
+        return reply
 
     def prepare(self, member_id: str, **more: Any) -> ConsumerGroupPrepareAssignmentResponse:
         epoch = self.members[member_id].epoch if member_id in self.members else 0
         fields = {"group_id": "g", "member_id": member_id, "member_epoch": epoch, **more}
-        answer: ConsumerGroupPrepareAssignmentResponse = self.ask(ConsumerGroupPrepareAssignmentRequest(**fields))
-        return answer
+        reply: ConsumerGroupPrepareAssignmentResponse = self.ask(ConsumerGroupPrepareAssignmentRequest(**fields))
+        return reply
 
     def install(self, member_id: str, given: dict[str, Sequence[int]], **more: Any) -> ErrorCode:
         """Install partitions of orders."""
@@ -235,9 +235,9 @@ class Scene:
         return self.hand_in(ConsumerGroupInstallAssignmentRequest(**fields))
 
     def hand_in(self, request: ConsumerGroupInstallAssignmentRequest) -> ErrorCode:
-        answer = self.ask(request)
-        self.said = answer.error_message
-        return ErrorCode(answer.error_code)
+        reply = self.ask(request)
+        self.said = reply.error_message
+        return ErrorCode(reply.error_code)
 
     def compute(self, member_id: str, assignor: Assignor | None = None, **more: Any) -> ErrorCode:
         """The member fetches the group, runs an assignor (by default range) and hands in what that makes."""

@@ -1,4 +1,4 @@
-"""Whose turn it is to compute: one member's at a time, within its rebalance timeout, and nobody is fenced for being late."""
+"""Selection of the computing member: one at a time, with a deadline, never fenced."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ TIMER_KEY = TIMER.format("g")
 
 
 def stable(*member_ids: str, **config: object) -> Scene:
-    """A group whose members have what they are to have."""
+    """A group whose members have reached the target."""
     scene = Scene(**config)
     for member_id in member_ids:
         scene.join(member_id)
@@ -43,7 +43,7 @@ def bump(scene: Scene, member_id: str, reason: int) -> None:
     scene.beat(member_id, client_assignors=(ClientAssignor(name="mine", maximum_version=2, reason=reason),))
 
 
-def test_the_first_member_that_is_heard_of_is_told_and_the_others_are_not() -> None:
+def test_only_the_first_member_with_a_heartbeat_is_selected() -> None:
     scene = stable("A", "B", "C")
     scene.leave("C")
     assert computes(scene.beat("B"))
@@ -54,8 +54,8 @@ def test_the_first_member_that_is_heard_of_is_told_and_the_others_are_not() -> N
     assert scene.compute("B") is ErrorCode.NONE
 
 
-def test_a_member_is_told_again_until_it_has_fetched_the_group() -> None:
-    """The answer with the flag may have been lost."""
+def test_request_is_repeated_until_the_member_fetches_the_group() -> None:
+    """The response with the flag may have been lost."""
     scene = stable("A", "B")
     bump(scene, "B", 1)
     assert scene.computation.phase is Phase.REQUESTED
@@ -66,7 +66,7 @@ def test_a_member_is_told_again_until_it_has_fetched_the_group() -> None:
     assert not computes(scene.beat("A"))
 
 
-def test_a_member_that_joins_again_is_told_again_in_what_time_is_left_to_it() -> None:
+def test_rejoining_member_is_requested_again_with_the_same_deadline() -> None:
     """It may have been restarted, and know of nothing."""
     scene = stable("A", "B")
     bump(scene, "B", 1)
@@ -79,7 +79,7 @@ def test_a_member_that_joins_again_is_told_again_in_what_time_is_left_to_it() ->
     assert scene.computation.deadline_ms == scene.runtime.now_ms + 40_000
 
 
-def test_a_member_that_is_late_is_not_fenced_and_another_gets_the_turn() -> None:
+def test_late_member_is_not_fenced_and_another_one_is_selected() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.advance(59_999)
@@ -94,7 +94,7 @@ def test_a_member_that_is_late_is_not_fenced_and_another_gets_the_turn() -> None
     assert scene.group.state == "Stable"
 
 
-def test_the_time_runs_from_when_the_member_was_told_whatever_it_does() -> None:
+def test_deadline_counts_from_the_request_whatever_the_member_does() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.advance(30_000)
@@ -105,7 +105,7 @@ def test_the_time_runs_from_when_the_member_was_told_whatever_it_does() -> None:
     assert scene.said == "member B does not compute the target assignment, but no member"
 
 
-def test_when_all_have_been_late_it_begins_anew() -> None:
+def test_selection_starts_again_when_all_members_were_late() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.advance(60_000)
@@ -115,7 +115,7 @@ def test_when_all_have_been_late_it_begins_anew() -> None:
     assert scene.computation.late == frozenset()
 
 
-def test_a_member_that_was_late_is_told_again_if_all_others_are_away() -> None:
+def test_late_member_is_selected_if_all_others_left_temporarily() -> None:
     scene = static_and_dynamic()
     bump(scene, "B", 1)
     scene.leave("A", epoch=-2)
@@ -124,7 +124,7 @@ def test_a_member_that_was_late_is_told_again_if_all_others_are_away() -> None:
     assert computes(scene.beat("B"))
 
 
-def test_the_timer_of_a_group_that_was_deleted_means_nothing_to_the_next_one_of_its_name() -> None:
+def test_timer_of_a_deleted_group_does_not_affect_a_new_group() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.leave("A")
@@ -135,7 +135,7 @@ def test_the_timer_of_a_group_that_was_deleted_means_nothing_to_the_next_one_of_
     assert scene.computation is NO_COMPUTATION
 
 
-def test_a_single_member_that_was_late_is_told_again() -> None:
+def test_late_single_member_is_selected_again() -> None:
     scene = stable("A")
     bump(scene, "A", 1)
     scene.advance(60_000)
@@ -143,7 +143,7 @@ def test_a_single_member_that_was_late_is_told_again() -> None:
     assert scene.compute("A") is ErrorCode.NONE
 
 
-def test_an_assignment_for_an_older_epoch_is_refused_and_another_is_asked_for() -> None:
+def test_assignment_for_an_older_epoch_is_rejected_and_requested_again() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     old = scene.prepare("B").group_epoch
@@ -157,7 +157,7 @@ def test_an_assignment_for_an_older_epoch_is_refused_and_another_is_asked_for() 
     assert scene.group.assignment_epoch == old + 1
 
 
-def test_a_member_at_work_gets_new_time_for_a_new_epoch_and_one_that_does_nothing_does_not() -> None:
+def test_new_epoch_extends_the_deadline_only_after_the_group_was_fetched() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.advance(50_000)
@@ -170,7 +170,7 @@ def test_a_member_at_work_gets_new_time_for_a_new_epoch_and_one_that_does_nothin
     assert scene.computation.deadline_ms == scene.runtime.now_ms + 60_000
 
 
-def test_an_epoch_that_was_never_is_refused() -> None:
+def test_assignment_for_a_future_epoch_is_rejected() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.prepare("B")
@@ -179,7 +179,7 @@ def test_an_epoch_that_was_never_is_refused() -> None:
 
 
 @pytest.mark.parametrize("way", ["leaves", "is fenced"])
-def test_when_the_member_whose_turn_it_is_goes_another_gets_it(way: str) -> None:
+def test_another_member_is_selected_when_the_computing_member_leaves(way: str) -> None:
     scene = stable("A", "B", "C", group_consumer_session_timeout_ms=45_000)
     bump(scene, "B", 1)
     scene.prepare("B")
@@ -197,7 +197,7 @@ def test_when_the_member_whose_turn_it_is_goes_another_gets_it(way: str) -> None
     assert scene.compute("C") is ErrorCode.NONE
 
 
-def test_a_static_member_that_goes_away_for_a_while_loses_the_turn_and_gets_none() -> None:
+def test_static_member_that_left_temporarily_is_not_selected() -> None:
     scene = static_and_dynamic()
     bump(scene, "A", 1)
     assert scene.computation.member_id == "A"
@@ -208,22 +208,22 @@ def test_a_static_member_that_goes_away_for_a_while_loses_the_turn_and_gets_none
     assert scene.compute("B") is ErrorCode.NONE
 
 
-def test_a_static_member_that_comes_back_keeps_what_its_assignor_told_it() -> None:
+def test_rejoining_static_member_keeps_its_metadata() -> None:
     scene = Scene()
     scene.join("A", instance_id="a")
     assert scene.compute("A", metadata={"A": b"told"}) is ErrorCode.NONE
     scene.settle()
     scene.leave("A", epoch=-2)
     epoch = scene.group.epoch
-    answer = scene.join("A2", instance_id="a")
+    response = scene.join("A2", instance_id="a")
     assert scene.group.epoch == epoch
-    assert answer.assignment is not None
-    details = read_tags(AssignmentDetails, answer.assignment.unknown_tags).metadata
+    assert response.assignment is not None
+    details = read_tags(AssignmentDetails, response.assignment.unknown_tags).metadata
     assert details == AssignedMetadata(assignor="mine", metadata_version=2, metadata=b"told")
     assert scene.group.members["A2"].metadata.unknown_tags != ()
 
 
-def test_an_assignment_that_names_a_static_member_by_its_former_id_is_refused_and_asked_for_again() -> None:
+def test_assignment_with_a_replaced_member_id_is_rejected_and_requested_again() -> None:
     scene = static_and_dynamic()
     bump(scene, "B", 1)
     prepared = scene.prepare("B")
@@ -235,7 +235,7 @@ def test_an_assignment_that_names_a_static_member_by_its_former_id_is_refused_an
     assert scene.compute("B") is ErrorCode.NONE
 
 
-def test_a_member_that_has_come_further_prepares_with_its_new_epoch() -> None:
+def test_member_prepares_with_its_current_epoch() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     assert scene.prepare("B", member_epoch=1).error_code == ErrorCode.STALE_MEMBER_EPOCH
@@ -243,7 +243,7 @@ def test_a_member_that_has_come_further_prepares_with_its_new_epoch() -> None:
     assert scene.compute("B") is ErrorCode.NONE
 
 
-def test_nobody_is_told_before_the_last_target_is_old_enough() -> None:
+def test_no_member_is_selected_before_the_assignment_interval_ends() -> None:
     """KIP-1263: group.consumer.assignment.interval.ms holds for members as it does for the server."""
     scene = Scene(group_consumer_assignment_interval_ms=1_000)
     scene.join("A")
@@ -255,7 +255,7 @@ def test_nobody_is_told_before_the_last_target_is_old_enough() -> None:
     assert computes(scene.beat("B"))
 
 
-def test_a_heartbeat_that_could_not_be_written_has_told_nobody() -> None:
+def test_failed_write_of_a_heartbeat_selects_no_member() -> None:
     scene = stable("A", "B")
     scene.log.fail_next = ErrorCode.NOT_ENOUGH_REPLICAS
     bump(scene, "B", 1)
@@ -263,7 +263,7 @@ def test_a_heartbeat_that_could_not_be_written_has_told_nobody() -> None:
     assert TIMER_KEY not in scene.runtime.shard.timers
 
 
-def test_an_assignment_that_could_not_be_written_may_be_handed_in_again() -> None:
+def test_assignment_can_be_installed_again_after_a_failed_write() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.log.fail_next = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -271,7 +271,7 @@ def test_an_assignment_that_could_not_be_written_may_be_handed_in_again() -> Non
     assert scene.compute("B") is ErrorCode.NONE
 
 
-def test_after_a_load_nobody_has_the_turn_and_the_next_that_is_heard_of_gets_it() -> None:
+def test_after_a_load_the_next_member_with_a_heartbeat_is_selected() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.prepare("B")
@@ -292,12 +292,12 @@ def test_an_assignment_ends_the_computation_and_its_timer() -> None:
     assert scene.computation is NO_COMPUTATION
 
 
-def test_a_member_without_the_assignor_hands_the_group_to_the_server_at_once() -> None:
+def test_member_without_the_assignor_switches_to_the_server_side_assignor() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.prepare("B")
-    answer = scene.join("C", assignors=())
-    assert not computes(answer)
+    response = scene.join("C", assignors=())
+    assert not computes(response)
     assert scene.group.assignment_epoch == scene.group.epoch, "the server has assigned"
     assert TIMER_KEY not in scene.runtime.shard.timers
     assert scene.install("B", {}) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -308,7 +308,7 @@ def test_a_member_without_the_assignor_hands_the_group_to_the_server_at_once() -
     assert computes(scene.beat("A")), "all that are left can run it"
 
 
-def test_a_member_of_the_classic_protocol_has_the_server_assign() -> None:
+def test_classic_member_switches_to_the_server_side_assignor() -> None:
     """It cannot announce assignors (online migration)."""
     scene = stable("A", "B")
     assert scene.join_classic("classic").error_code == ErrorCode.NONE
@@ -317,7 +317,7 @@ def test_a_member_of_the_classic_protocol_has_the_server_assign() -> None:
     assert len(scene.group.targets["classic"]) == 1
 
 
-def test_a_classic_member_in_the_place_of_a_static_one_has_the_server_assign() -> None:
+def test_static_classic_member_switches_to_the_server_side_assignor() -> None:
     """What the other announced goes with it, and the group gets another epoch for that alone."""
     scene = Scene()
     scene.join("A", instance_id="a")
@@ -333,26 +333,26 @@ def test_a_classic_member_in_the_place_of_a_static_one_has_the_server_assign() -
 
 
 def test_the_phases_follow_the_table() -> None:
-    told = NO_COMPUTATION.requested("m", epoch=2, deadline_ms=5, late=frozenset())
-    computing = told.computing(2)
+    reported = NO_COMPUTATION.requested("m", epoch=2, deadline_ms=5, late=frozenset())
+    computing = reported.computing(2)
     moves = {
-        (Phase.IDLE, Phase.REQUESTED): told,
+        (Phase.IDLE, Phase.REQUESTED): reported,
         (Phase.IDLE, Phase.IDLE): NO_COMPUTATION.abandoned(),
-        (Phase.REQUESTED, Phase.REQUESTED): told.rejected(),
+        (Phase.REQUESTED, Phase.REQUESTED): reported.rejected(),
         (Phase.REQUESTED, Phase.COMPUTING): computing,
-        (Phase.REQUESTED, Phase.IDLE): told.timed_out(),
+        (Phase.REQUESTED, Phase.IDLE): reported.timed_out(),
         (Phase.COMPUTING, Phase.COMPUTING): computing.computing(3),
         (Phase.COMPUTING, Phase.REQUESTED): computing.rejected(),
         (Phase.COMPUTING, Phase.IDLE): computing.timed_out(),
     }
     assert set(moves) == {(before, after) for before, afters in TRANSITIONS.items() for after in afters}
     assert all(made.phase is after for (_, after), made in moves.items())
-    assert told.timed_out() == Computation(epoch=2, deadline_ms=5, late=frozenset({"m"}))
+    assert reported.timed_out() == Computation(epoch=2, deadline_ms=5, late=frozenset({"m"}))
     with pytest.raises(AssertionError, match="cannot change from Idle to Computing"):
         NO_COMPUTATION.computing(2)
 
 
-def test_members_announce_assignors_that_make_sense() -> None:
+def test_invalid_assignors_of_members_are_rejected() -> None:
     scene = stable("A")
     for assignors, said in (
         ((ClientAssignor(name=" "),), "the name of a client-side assignor must not be empty"),
@@ -366,15 +366,15 @@ def test_members_announce_assignors_that_make_sense() -> None:
             "assignor x has metadata version 2, outside of its versions 0 to 1",
         ),
     ):
-        answer = scene.beat("A", client_assignors=assignors)
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        response = scene.beat("A", client_assignors=assignors)
+        assert response.error_code == ErrorCode.INVALID_REQUEST
         assert announced_by(scene.group.members["A"].metadata)[0].name == "mine"
-        assert answer.error_message == said
+        assert response.error_message == said
 
 
-def test_the_table_in_the_documentation_is_the_one_that_is_followed() -> None:
+def test_documentation_has_the_table_of_phases() -> None:
     page = (Path(__file__).parents[3] / "docs/explanation/members-that-assign.md").read_text(encoding="utf-8")
     assert "<!-- states: client_assignors.computation -->" in page
     rows = re.findall(r"^\| (\w+) \| ([\w, ]+) \| .+ \|$", page, re.MULTILINE)
-    told = {phase: {one.strip() for one in after.split(",")} for phase, after in rows if phase in set(Phase)}
-    assert told == {phase.value: {after.value for after in afters} for phase, afters in TRANSITIONS.items()}
+    reported = {phase: {one.strip() for one in after.split(",")} for phase, after in rows if phase in set(Phase)}
+    assert reported == {phase.value: {after.value for after in afters} for phase, afters in TRANSITIONS.items()}

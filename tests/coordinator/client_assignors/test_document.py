@@ -1,4 +1,4 @@
-"""The example of /kip-848-explained: consumers A, B and C, and a topic with six partitions, with an assignor that the members run themselves."""
+"""The example of /kip-848-explained, with a client-side assignor."""
 
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.client_assignors import ClientAssignor
@@ -14,7 +14,7 @@ def counted(numbers: list[int]) -> list[int]:
     return [number + 1 for number in numbers]
 
 
-def test_a_and_b_then_c_comes_then_a_dies() -> None:
+def test_example_of_the_kip_with_a_third_member_and_a_lost_one() -> None:
     scene = Scene(group_consumer_session_timeout_ms=45_000)
 
     # A and B are at epoch 5: two bumps because they joined, two because their assignor had
@@ -30,10 +30,10 @@ def test_a_and_b_then_c_comes_then_a_dies() -> None:
     assert [counted(scene.owns(one)) for one in "AB"] == [[1, 2, 3], [4, 5, 6]]
     assert [(scene.members[one].epoch, scene.group.epoch) for one in "AB"] == [(5, 5), (5, 5)]
 
-    # C comes. It is answered with epoch 5, and the group goes on with the target of epoch 5.
-    answer = scene.join("C")
-    assert (answer.member_epoch, scene.owns("C"), scene.group.epoch) == (5, [], 6)
-    assert computes(answer)
+    # C joins with epoch 5, and the group continues with the target of epoch 5.
+    response = scene.join("C")
+    assert (response.member_epoch, scene.owns("C"), scene.group.epoch) == (5, [], 6)
+    assert computes(response)
     assert scene.beat("A").assignment is None
     assert scene.group.state == "Assigning"
 
@@ -46,13 +46,13 @@ def test_a_and_b_then_c_comes_then_a_dies() -> None:
     assert scene.beat("C").member_epoch == 6
     assert scene.owns("C") == []
 
-    # B is told to give up 6, and A to give up 3. B does, so C gets 6; A is never heard of again.
+    # B must revoke 6, and A 3. B does, so C is assigned 6; A sends no more heartbeats.
     assert scene.beat("A").member_epoch == 5
     assert counted(scene.owns("A")) == [1, 2]
     assert (scene.beat("B").member_epoch, scene.beat("B").member_epoch) == (5, 6)
     scene.beat("C")
     assert {one: (scene.current(one)[0], counted(scene.current(one)[1])) for one in "ABC"} == {
-        "A": (5, [1, 2]),  # and 3 pending, which nobody else gets
+        "A": (5, [1, 2]),  # and 3 pending revocation
         "B": (6, [4, 5]),
         "C": (6, [6]),
     }
@@ -63,11 +63,11 @@ def test_a_and_b_then_c_comes_then_a_dies() -> None:
     assert "A" not in scene.group.members
     assert scene.group.epoch == 7
 
-    # The next that is heard of runs the assignor, and the same steps follow.
-    told = [one for one in "BC" if computes(scene.beat(one)) or scene.computation.member_id == one]
-    assert len(told) == 1
-    scene.prepare(told[0])
-    assert scene.install(told[0], by_hand(B=[4, 5, 1], C=[6, 2, 3])) is ErrorCode.NONE
+    # The next member with a heartbeat runs the assignor, and the same steps follow.
+    reported = [one for one in "BC" if computes(scene.beat(one)) or scene.computation.member_id == one]
+    assert len(reported) == 1
+    scene.prepare(reported[0])
+    assert scene.install(reported[0], by_hand(B=[4, 5, 1], C=[6, 2, 3])) is ErrorCode.NONE
     del scene.members["A"]
     scene.settle()
     assert {one: (scene.members[one].epoch, counted(scene.owns(one))) for one in "BC"} == {

@@ -1,4 +1,4 @@
-"""What the log tells of client-side assignors: who announced what, who computed, and why the epoch went up."""
+"""Client-side assignors in the history of a group."""
 
 from quorate.codecs import LogEntry
 from quorate.codecs.api.error_codes import ErrorCode
@@ -32,7 +32,7 @@ def entries(scene: Scene) -> list[LogEntry]:
     ]
 
 
-def test_the_history_tells_who_computed_with_what_and_why() -> None:
+def test_history_has_the_computing_member_and_the_reason() -> None:
     scene = Scene()
     scene.join("A")
     scene.advance(1_000)
@@ -43,16 +43,16 @@ def test_the_history_tells_who_computed_with_what_and_why() -> None:
     prepared = scene.prepare("A")
     assert scene.install("A", {}, error=9, group_epoch=prepared.group_epoch) is ErrorCode.NONE
     scene.settle()
-    told = [str(fact) for event in events(entries(scene)) for fact in event.facts]
-    assert "target assignment of epoch 2, computed by A with mine: " in " ".join(told)
+    reported = [str(fact) for event in events(entries(scene)) for fact in event.facts]
+    assert "target assignment of epoch 2, computed by A with mine: " in " ".join(reported)
     assert (
         "group epoch 2 → 3 because client-side assignors of member A changed from mine (versions 0–2, version 0, reason 0) "
         "to mine (versions 0–2, version 0, reason 4, 4 bytes of metadata fa11eb56)"
-    ) in told
-    assert "target assignment of epoch 3, computed by A with mine: error 9, no partition moves" in told
+    ) in reported
+    assert "target assignment of epoch 3, computed by A with mine: error 9, no partition moves" in reported
 
 
-def test_a_view_has_the_assignor_that_made_the_target() -> None:
+def test_view_has_the_assignor_of_the_target() -> None:
     scene = Scene()
     scene.join("A")
     assert view(scene.group).assignor is None

@@ -1,4 +1,4 @@
-"""What the member is told of the group, what it may hand in, and what comes of that."""
+"""ConsumerGroupPrepareAssignment and ConsumerGroupInstallAssignment."""
 
 from dataclasses import replace
 from typing import Any
@@ -45,36 +45,36 @@ def pair() -> Scene:
 
 
 def prepared(scene: Scene) -> ConsumerGroupPrepareAssignmentResponse:
-    answer = scene.prepare("A")
-    assert answer.error_code == ErrorCode.NONE
-    return answer
+    response = scene.prepare("A")
+    assert response.error_code == ErrorCode.NONE
+    return response
 
 
-def told(answer: ConsumerGroupHeartbeatResponse) -> AssignedMetadata | None:
-    assert answer.assignment is not None
-    return read_tags(AssignmentDetails, answer.assignment.unknown_tags).metadata
+def told(response: ConsumerGroupHeartbeatResponse) -> AssignedMetadata | None:
+    assert response.assignment is not None
+    return read_tags(AssignmentDetails, response.assignment.unknown_tags).metadata
 
 
-# What it is told of the group
+# Input of the assignor
 
 
-def test_everything_that_an_assignor_has_to_know_is_in_the_answer() -> None:
+def test_prepare_response_has_the_whole_input_of_the_assignor() -> None:
     scene = pair()
     scene.install("A", {"A": [0, 1], "B": [2, 3, 4, 5]})
     scene.settle()
     scene.beat("A", rack_id="b", client_assignors=(ClientAssignor(name="mine", maximum_version=1, reason=8),))
-    answer = prepared(scene)
-    assert (answer.group_epoch, answer.assignor_name) == (scene.group.epoch, "mine")
-    assert (answer.minimum_version, answer.maximum_version) == (0, 1)
-    a, b = sorted(answer.members, key=lambda one: one.member_id)
+    response = prepared(scene)
+    assert (response.group_epoch, response.assignor_name) == (scene.group.epoch, "mine")
+    assert (response.minimum_version, response.maximum_version) == (0, 1)
+    a, b = sorted(response.members, key=lambda one: one.member_id)
     assert (a.member_id, a.member_epoch, a.rack_id, a.assignor.reason) == ("A", 3, "b", 8)
     assert [(one.topic_id, one.partitions) for one in a.topic_partitions] == [(ORDERS, (0, 1))]
     assert (a.subscribed_topic_ids, set(b.subscribed_topic_ids)) == ((ORDERS,), {ORDERS, CLICKS})
-    assert [(one.topic_id, one.topic_name, len(one.partitions)) for one in answer.topics] == [
+    assert [(one.topic_id, one.topic_name, len(one.partitions)) for one in response.topics] == [
         (CLICKS, "clicks", 4),
         (ORDERS, "orders", 6),
     ]
-    assert [(one.partition, one.racks) for one in answer.topics[1].partitions][:4] == [
+    assert [(one.partition, one.racks) for one in response.topics[1].partitions][:4] == [
         (0, ("a",)),
         (1, ("b",)),
         (2, ("c",)),
@@ -83,8 +83,8 @@ def test_everything_that_an_assignor_has_to_know_is_in_the_answer() -> None:
 
 
 def test_metadata_of_the_selected_assignor_reaches_it() -> None:
-    answer = prepared(pair())
-    said = {one.member_id: one.assignor for one in answer.members}
+    response = prepared(pair())
+    said = {one.member_id: one.assignor for one in response.members}
     assert (said["A"].reason, said["A"].metadata_version, said["A"].metadata) == (7, 1, b"of A")
     assert (said["B"].reason, said["B"].metadata_version, said["B"].metadata) == (0, 0, b"")
 
@@ -95,7 +95,7 @@ def test_topics_that_do_not_exist_are_not_among_the_subscribed_ones() -> None:
     assert prepared(scene).members[0].subscribed_topic_ids == (ORDERS,)
 
 
-def test_topics_that_an_expression_matches_are_subscribed_to() -> None:
+def test_topics_that_a_regex_matches_are_subscribed_topics() -> None:
     scene = Scene()
     scene.join("A", topics=())
     scene.beat("A", subscribed_topic_regex="cl.*")
@@ -149,9 +149,7 @@ REFUSED: list[tuple[str, tuple[InstalledMember, ...], str]] = [
 
 
 @pytest.mark.parametrize(("members", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_an_assignment_that_cannot_be_is_refused_in_one_sentence(
-    members: tuple[InstalledMember, ...], said: str
-) -> None:
+def test_invalid_assignment_is_rejected_with_a_message(members: tuple[InstalledMember, ...], said: str) -> None:
     scene = pair()
     prepared(scene)
     before = len(scene.log.stored)
@@ -161,7 +159,7 @@ def test_an_assignment_that_cannot_be_is_refused_in_one_sentence(
     assert computes(scene.beat("A")), "it is to try again"
 
 
-def test_requests_are_checked_before_the_group_is_looked_at() -> None:
+def test_requests_are_validated_before_the_group_lookup() -> None:
     scene = pair()
     for fields, code in (
         ({"group_id": " "}, ErrorCode.INVALID_REQUEST),
@@ -172,13 +170,13 @@ def test_requests_are_checked_before_the_group_is_looked_at() -> None:
         ({"member_epoch": 77}, ErrorCode.STALE_MEMBER_EPOCH),
     ):
         usual: dict[str, Any] = {"group_id": "g", "member_id": "A", "member_epoch": scene.members["A"].epoch}
-        asked = ConsumerGroupPrepareAssignmentRequest(**{**usual, **fields})
-        assert scene.ask(asked).error_code == code
+        request = ConsumerGroupPrepareAssignmentRequest(**{**usual, **fields})
+        assert scene.ask(request).error_code == code
         given = ConsumerGroupInstallAssignmentRequest(**{**usual, "group_epoch": scene.group.epoch, **fields})
         assert scene.hand_in(given) is code
 
 
-def test_partitions_that_nobody_is_given_and_members_that_get_none_are_fine() -> None:
+def test_assignment_may_leave_out_partitions_and_members_without_partitions() -> None:
     scene = pair()
     assert scene.install("A", {"A": [5], "B": []}) is ErrorCode.NONE
     scene.settle()
@@ -186,7 +184,7 @@ def test_partitions_that_nobody_is_given_and_members_that_get_none_are_fine() ->
     assert scene.group.state == "Stable"
 
 
-def test_a_version_alone_is_something_to_be_told_and_version_0_without_bytes_is_not() -> None:
+def test_metadata_version_without_bytes_is_written_unless_it_is_0() -> None:
     newer = (ClientAssignor(name="mine", minimum_version=1, maximum_version=3, metadata_version=1),)
     scene = Scene()
     scene.join("A", assignors=newer)
@@ -196,7 +194,7 @@ def test_a_version_alone_is_something_to_be_told_and_version_0_without_bytes_is_
     assert scene.target_metadata == {"B": TargetMetadata(version=3, data=b"")}
 
 
-def test_partitions_may_be_listed_in_pieces() -> None:
+def test_partitions_of_a_topic_may_be_split_over_several_entries() -> None:
     scene = pair()
     both = replace(
         installed("B", [1, 2]),
@@ -206,15 +204,15 @@ def test_partitions_may_be_listed_in_pieces() -> None:
     assert scene.target("B") == [1, 2]
 
 
-def test_what_was_deleted_in_the_meantime_is_refused_and_then_the_group_has_another_epoch() -> None:
+def test_assignment_with_a_deleted_topic_is_rejected() -> None:
     scene = pair()
     scene.install("A", {"A": [0], "B": [1]})
     scene.beat("A", client_assignors=(ClientAssignor(name="mine", reason=1),))
-    answer = prepared(scene)
+    response = prepared(scene)
     scene.runtime.take_image(scene.image.with_topics([topic("clicks", CLICKS, 4)]))
     assert scene.install("A", {"A": [0, 1, 2], "B": [3, 4, 5]}) is ErrorCode.INVALID_ASSIGNMENT
     assert computes(scene.beat("A"))
-    assert scene.group.epoch == answer.group_epoch + 1
+    assert scene.group.epoch == response.group_epoch + 1
     assert scene.compute("A") is ErrorCode.NONE
 
 
@@ -225,7 +223,7 @@ def written(scene: Scene, since: int) -> list[Any]:
     return [one.record for one in scene.log.stored[since:] if isinstance(one, StoredRecord)]
 
 
-def test_only_what_is_different_is_written_and_who_computed_it() -> None:
+def test_only_changed_targets_and_the_computing_member_are_written() -> None:
     scene = pair()
     scene.install("A", {"A": [0, 1, 2], "B": [3, 4, 5]})
     scene.settle()
@@ -250,7 +248,7 @@ def test_only_what_is_different_is_written_and_who_computed_it() -> None:
     )
 
 
-def test_members_are_told_what_the_assignor_has_for_them_when_they_come_to_the_target() -> None:
+def test_members_receive_the_assignors_metadata_at_the_target_epoch() -> None:
     scene = pair()
     prepared(scene)
     members = (installed("A", [0, 1, 2], metadata_version=1, metadata=b"for A"), installed("B", [3, 4, 5]))
@@ -271,7 +269,7 @@ def test_metadata_reaches_a_member_whose_partitions_stay_the_same() -> None:
     assert scene.owns("B") == [3, 4, 5]
 
 
-def test_a_member_that_has_partitions_to_give_up_is_told_when_it_has() -> None:
+def test_member_receives_metadata_after_revoking_partitions() -> None:
     """What the assignor says belongs to its assignment, to which the member has not come yet."""
     scene = pair()
     scene.install("A", {"A": [0, 1, 2], "B": [3, 4, 5]})
@@ -283,38 +281,38 @@ def test_a_member_that_has_partitions_to_give_up_is_told_when_it_has() -> None:
     assert told(scene.beat("A")) == AssignedMetadata(assignor="mine", metadata=b"later")
 
 
-def test_a_full_heartbeat_is_answered_with_all_of_it() -> None:
+def test_full_heartbeat_receives_assignment_and_metadata() -> None:
     """A member that does not know what its last heartbeat came to says everything."""
     scene = pair()
     scene.install("A", {}, members=(installed("A", [0, 1, 2], metadata=b"for A"), installed("B", [3])))
     scene.settle()
-    answer = scene.beat("A", rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",))
-    assert told(answer) == AssignedMetadata(assignor="mine", metadata=b"for A")
+    response = scene.beat("A", rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",))
+    assert told(response) == AssignedMetadata(assignor="mine", metadata=b"for A")
 
 
-def test_an_error_of_the_assignor_reaches_all_members_and_they_keep_what_they_have() -> None:
+def test_assignor_error_reaches_all_members_and_targets_stay() -> None:
     scene = pair()
     scene.install("A", {}, members=(installed("A", [0, 1, 2], metadata=b"kept"), installed("B", [3, 4, 5])))
     scene.settle()
     scene.join("C")
     assert computes(scene.beat("C"))
-    answer = scene.prepare("C")
+    response = scene.prepare("C")
     since = len(scene.log.stored)
     me = {"group_id": "g", "member_id": "C", "member_epoch": scene.members["C"].epoch}
-    assert scene.hand_in(error_request(answer, 3, **me)) is ErrorCode.NONE
+    assert scene.hand_in(error_request(response, 3, **me)) is ErrorCode.NONE
     assert [one.name for one in written(scene, since)] == ["ConsumerGroupTargetAssignmentMetadata"]
     assert told(scene.beat("A")) == AssignedMetadata(assignor="mine", error=3, metadata=b"kept")
     assert told(scene.beat("C")) == AssignedMetadata(assignor="mine", error=3)
     scene.settle()
     assert [scene.owns(one) for one in "ABC"] == [[0, 1, 2], [3, 4, 5], []]
-    assert scene.group.state == "Stable", "the error is this epoch's answer; the next epoch asks again"
+    assert scene.group.state == "Stable", "the error completes this epoch; the next epoch requests a target again"
     scene.reload()
     assert scene.computed_by == ComputedBy(assignor="mine", member_id="C", error=3)
     scene.leave("B")
     assert computes(scene.beat("A"))
 
 
-def test_an_error_together_with_an_assignment_is_refused() -> None:
+def test_error_with_an_assignment_is_rejected() -> None:
     scene = pair()
     assert scene.install("A", {"A": [0], "B": [1]}, error=1) is ErrorCode.INVALID_REQUEST
     assert scene.said == "error 1 and an assignment exclude each other"
@@ -322,7 +320,7 @@ def test_an_error_together_with_an_assignment_is_refused() -> None:
         error_request(prepared(scene), 0, group_id="g", member_id="A", member_epoch=1)
 
 
-def test_the_server_takes_back_what_an_assignor_has_told_members() -> None:
+def test_server_side_assignor_removes_the_metadata_of_a_client_side_one() -> None:
     scene = pair()
     scene.install(
         "A", {}, members=(installed("A", [0, 1, 2], metadata=b"old"), installed("B", [3, 4, 5], metadata=b"old"))
@@ -335,7 +333,7 @@ def test_the_server_takes_back_what_an_assignor_has_told_members() -> None:
 
 
 @pytest.mark.parametrize("server", ["uniform", "range"])
-def test_the_server_takes_it_back_also_where_partitions_stay(server: str) -> None:
+def test_server_side_assignor_removes_metadata_of_unchanged_targets(server: str) -> None:
     scene = Scene(group_consumer_assignors=(server,))
     scene.join("A")
     scene.compute("A", metadata={"A": b"old"})
@@ -347,7 +345,7 @@ def test_the_server_takes_it_back_also_where_partitions_stay(server: str) -> Non
     assert scene.owns("A") == [0, 1, 2, 3, 4, 5]
 
 
-def test_what_members_announce_and_are_told_outlives_a_load() -> None:
+def test_assignors_and_metadata_survive_a_load() -> None:
     scene = pair()
     scene.compute("A", metadata={"A": b"for A"})
     scene.settle()
@@ -360,7 +358,7 @@ def test_what_members_announce_and_are_told_outlives_a_load() -> None:
 
 
 @pytest.mark.parametrize("changed", ["reason", "metadata", "versions", "order", "another", "none"])
-def test_the_group_gets_another_epoch_when_a_member_has_something_new_to_say(changed: str) -> None:
+def test_changed_assignor_metadata_increments_the_group_epoch(changed: str) -> None:
     one, two = ClientAssignor(name="one", maximum_version=1), ClientAssignor(name="two")
     offers = {
         "reason": (replace(one, reason=1), two),

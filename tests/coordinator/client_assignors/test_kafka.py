@@ -1,4 +1,4 @@
-"""Kafka and the logs of groups whose members compute: it loads them, and goes on as if the server had assigned."""
+"""Kafka loads logs of groups with client-side assignors, and continues with its own assignors."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ BROKERS = [{"id": number, "rack": rack} for number, rack in enumerate("abc")]
 
 
 def written() -> tuple[Scene, list[dict[str, Any]]]:
-    """A group with a target that a member computed, and something to tell; and its log."""
+    """A group with a target and metadata that a member computed; and its log."""
     scene = Scene()
     scene.join("A", instance_id="a")
     scene.join("B")
@@ -44,16 +44,16 @@ def topics(scene: Scene) -> list[dict[str, Any]]:
     ]
 
 
-def test_fields_of_our_own_are_unknown_tags_to_kafka_and_the_rest_is_as_ever(oracle: Oracle) -> None:
+def test_kafka_reads_plug_in_fields_as_unknown_tags(oracle: Oracle) -> None:
     _, records = written()
     tagged = {}
     for one in records:
-        told = oracle.call("decode", **one)
-        assert "error" not in told
-        assert told["rewritten"] == one["value"], "Kafka keeps them where it copies a record"
-        if "unknownTags" in told:
-            assert [tag["tag"] for tag in told["unknownTags"]] == [OWN_TAG]
-            tagged[told["type"]] = told["v"]
+        reported = oracle.call("decode", **one)
+        assert "error" not in reported
+        assert reported["rewritten"] == one["value"], "Kafka keeps them where it copies a record"
+        if "unknownTags" in reported:
+            assert [tag["tag"] for tag in reported["unknownTags"]] == [OWN_TAG]
+            tagged[reported["type"]] = reported["v"]
     assert set(tagged) == {
         "ConsumerGroupMemberMetadata",
         "ConsumerGroupTargetAssignmentMember",
@@ -100,7 +100,7 @@ def test_a_broker_that_takes_the_group_over_writes_what_we_write_with_the_option
 
     beat("A")
     beat("B")
-    beat("A", rackId="b")  # its metadata is written anew, without what Kafka does not know
+    beat("A", rackId="b")  # rewrites its metadata without unknown fields
     joined = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["orders"], "topicPartitions": []}
     duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="C", memberEpoch=0, **joined)
     for _ in range(3):
@@ -114,7 +114,7 @@ def test_a_broker_that_takes_the_group_over_writes_what_we_write_with_the_option
     duel.op("advance", ms=50_000)
 
 
-def test_a_static_member_that_comes_back_to_another_broker_brings_nothing_of_it_along(oracle: Oracle) -> None:
+def test_static_member_that_rejoins_on_another_broker_has_no_plug_in_fields(oracle: Oracle) -> None:
     scene, records = written()
     duel = Duel(oracle)
     duel.op("image", brokers=BROKERS, topics=topics(scene))
@@ -127,8 +127,8 @@ def test_a_static_member_that_comes_back_to_another_broker_brings_nothing_of_it_
     assert len(back["records"]) > 5
 
 
-def test_a_broker_that_assigns_anew_leaves_the_targets_that_stay_as_they_are(oracle: Oracle) -> None:
-    """Also those that have something to tell: another broker does not know that."""
+def test_broker_without_the_plug_in_does_not_rewrite_unchanged_targets(oracle: Oracle) -> None:
+    """Also members with client-side assignors, which another broker does not know."""
     scene, records = written()
     assert set(scene.target_metadata) == {"A"}
     duel = Duel(oracle)
@@ -136,5 +136,5 @@ def test_a_broker_that_assigns_anew_leaves_the_targets_that_stay_as_they_are(ora
     duel.op("image", brokers=BROKERS, topics=topics(scene))
     duel.op("load", records=records)
     joined = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["clicks"], "topicPartitions": []}
-    answer = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="C", memberEpoch=0, **joined)
-    assert [one["key"][:4] for one in answer["records"]] == ["0005", "0003", "0007", "0006", "0008"]
+    reply = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="C", memberEpoch=0, **joined)
+    assert [one["key"][:4] for one in reply["records"]] == ["0005", "0003", "0007", "0006", "0008"]

@@ -1,4 +1,4 @@
-"""What a member runs: any assignor of quorate on what it was told; and the option without which there is nothing of it."""
+"""Assignors of quorate as client-side assignors, and the option that enables them."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ from tests.coordinator.client_assignors.scene import CLICKS, Scene
 from tests.coordinator.client_assignors.test_install import pair, prepared
 
 
-def test_without_the_option_nothing_of_it_is_there() -> None:
+def test_without_the_option_no_plug_in_is_installed() -> None:
     on, off, plain = (
         Scene(),
         Scene(group_consumer_client_assignors_enable=False),
@@ -47,7 +47,7 @@ def test_without_the_option_nothing_of_it_is_there() -> None:
     )
 
 
-def test_the_option_is_set_by_a_name_in_kafkas_manner() -> None:
+def test_option_is_set_by_its_config_name() -> None:
     name = "group.consumer.client.assignors.enable"
     assert CoordinatorConfig().group_consumer_client_assignors_enable is False
     assert CoordinatorConfig.from_properties({name: "true"}).group_consumer_client_assignors_enable is True
@@ -78,18 +78,18 @@ def test_any_assignor_of_quorate_can_be_run_by_a_member(assignor: Any) -> None:
     assert scene.owns("A") == [0, 1, 2, 3, 4, 5]
 
 
-def test_an_assignor_that_goes_in_two_rounds_is_refused() -> None:
-    answer = prepared(pair())
+def test_cooperative_assignor_is_rejected() -> None:
+    response = prepared(pair())
     with pytest.raises(AssignorError, match="use sticky"):
-        install_request(answer, client_assignor("cooperative-sticky"), group_id="g", member_id="A", member_epoch=1)
+        install_request(response, client_assignor("cooperative-sticky"), group_id="g", member_id="A", member_epoch=1)
 
 
 def test_an_assignor_sees_targets_as_owned_and_metadata_as_user_data() -> None:
     scene = pair()
     scene.install("A", {"A": [0, 1], "B": [2]})
     scene.beat("A", client_assignors=(ClientAssignor(name="mine", reason=1, metadata=b"mine"),))
-    answer = prepared(scene)
-    gone = replace(answer, topics=answer.topics[1:])
+    response = prepared(scene)
+    gone = replace(response, topics=response.topics[1:])
     members, topology = members_and_topology(gone)
     assert members["A"].owned == (("orders", 0), ("orders", 1))
     assert (members["A"].user_data, members["B"].user_data) == (b"mine", None)
@@ -97,17 +97,17 @@ def test_an_assignor_sees_targets_as_owned_and_metadata_as_user_data() -> None:
     assert [one.name for one in topology.topics] == ["orders"]
 
 
-def test_metadata_is_told_in_the_newest_version_that_all_understand() -> None:
-    answer = prepared(pair())
+def test_metadata_has_the_newest_version_that_all_members_support() -> None:
+    response = prepared(pair())
     request = install_request(
-        answer, RangeAssignor(), group_id="g", member_id="A", member_epoch=1, metadata={"B": b"x"}
+        response, RangeAssignor(), group_id="g", member_id="A", member_epoch=1, metadata={"B": b"x"}
     )
     assert {one.member_id: (one.metadata_version, one.metadata) for one in request.members} == {
         "A": (0, b""),
         "B": (1, b"x"),
     }
     older = install_request(
-        answer, RangeAssignor(), group_id="g", member_id="A", member_epoch=1, metadata={"B": b"x"}, metadata_version=0
+        response, RangeAssignor(), group_id="g", member_id="A", member_epoch=1, metadata={"B": b"x"}, metadata_version=0
     )
     assert {one.metadata_version for one in older.members} == {0}
 
@@ -116,7 +116,7 @@ def computing(group: DescribedGroup) -> str | None:
     return read_tags(ComputingMember, group.unknown_tags).computing_member_id
 
 
-def test_describe_tells_the_assignor_and_who_computes() -> None:
+def test_describe_has_the_assignor_and_the_computing_member() -> None:
     scene = pair()
     (group,) = scene.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
     assert (group.assignor_name, computing(group), group.group_state) == ("mine", "A", "Assigning")

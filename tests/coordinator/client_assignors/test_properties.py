@@ -1,4 +1,4 @@
-"""Random histories of a group whose members compute targets: what has to hold after every step, and that it comes to an end."""
+"""Invariants of groups with client-side assignors, in random histories."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ class Computing(RuleBasedStateMachine):
     def joins(self, member_id: str, offers: Any, both: bool, static: bool) -> None:
         if member_id in self.scene.members:
             return
-        self.left += 1  # a consumer that is started anew has another id
+        self.left += 1  # a restarted consumer has another id
         instance = f"i{member_id}" if static else None
         topics = ("orders", "clicks") if both else ("orders",)
         self.scene.join(f"{member_id}{self.left}", assignors=offers, instance_id=instance, topics=topics)
@@ -115,29 +115,29 @@ class Computing(RuleBasedStateMachine):
 
     @rule()
     def a_classic_member_joins(self) -> None:
-        """It is never heard of again, so its session ends sooner or later; until then, the server assigns."""
+        """The member sends no heartbeats until its session times out; the server assigns."""
         group = self.group
         if group is not None and group.members and self.scene.join_classic("classic").error_code == ErrorCode.NONE:
             group = self.group
             assert group is None or computation_of(group).phase is Phase.IDLE or group.epoch == group.assignment_epoch
 
-    # What the one whose turn it is does, or somebody else
+    # Steps of the computing member, or of another one
 
     @precondition(lambda self: self.scene.members)
     @rule(data=st.data())
     def fetches(self, data: st.DataObject) -> None:
         member_id = self.likely(data)
-        answer = self.scene.prepare(member_id)
-        if answer.error_code == ErrorCode.NONE:
-            self.fetched[member_id] = self.scene.members[member_id].epoch, answer
+        response = self.scene.prepare(member_id)
+        if response.error_code == ErrorCode.NONE:
+            self.fetched[member_id] = self.scene.members[member_id].epoch, response
 
     @precondition(lambda self: self.fetched)
     @rule(data=st.data(), assignor=st.sampled_from(ASSIGNORS), error=st.sampled_from([0, 0, 0, 5]))
     def hands_in(self, data: st.DataObject, assignor: Assignor, error: int) -> None:
         member_id = data.draw(st.sampled_from(sorted(self.fetched)))
-        epoch, answer = self.fetched.pop(member_id)
+        epoch, response = self.fetched.pop(member_id)
         me: dict[str, Any] = {"group_id": "g", "member_id": member_id, "member_epoch": epoch}
-        request = error_request(answer, error, **me) if error else install_request(answer, assignor, **me)
+        request = error_request(response, error, **me) if error else install_request(response, assignor, **me)
         group = self.group
         turn = "" if group is None else computation_of(group).member_id
         before = len(self.scene.log.stored)
@@ -145,7 +145,7 @@ class Computing(RuleBasedStateMachine):
         if code is ErrorCode.NONE:
             assert group is not None
             assert turn == member_id
-            assert group.assignment_epoch == group.epoch == answer.group_epoch
+            assert group.assignment_epoch == group.epoch == response.group_epoch
             assert computation_of(group).phase is Phase.IDLE
         else:
             assert len(self.scene.log.stored) == before
@@ -204,7 +204,7 @@ class Computing(RuleBasedStateMachine):
         for member_id, consumer in self.scene.members.items():
             known = self.group.members.get(member_id)
             if known is None or known.epoch < 0 or consumer.epoch not in (known.epoch, known.previous_epoch):
-                continue  # it was fenced, and will hear of it
+                continue  # it was fenced
             for topic_id, numbers in consumer.owned.items():
                 for number in numbers:
                     assert of_members.setdefault((topic_id, number), member_id) == member_id
@@ -224,12 +224,12 @@ class Computing(RuleBasedStateMachine):
         if self.group is None:
             return
         turn = computation_of(self.group).member_id
-        answers = {
+        responses = {
             one: self.scene.prepare(one, member_epoch=member.epoch)
             for one, member in self.group.members.items()
             if one != turn and member.epoch >= 0
         }
-        assert {answer.error_code for answer in answers.values()} <= {ErrorCode.UNKNOWN_MEMBER_ID}
+        assert {response.error_code for response in responses.values()} <= {ErrorCode.UNKNOWN_MEMBER_ID}
         assert (turn == "") == (computation_of(self.group).phase is Phase.IDLE)
 
     @invariant()
@@ -241,7 +241,7 @@ class Computing(RuleBasedStateMachine):
         assert content(state) == content(self.scene.runtime.shard.state)
 
     def teardown(self) -> None:
-        """Whoever is left behaves well: in the end, everybody has what the target says, and the target is the latest."""
+        """All remaining members behave correctly: in the end they have the latest target."""
         self.scene.log.fail_next = None
         rounds = 0
         while self.scene.members and rounds < 60:

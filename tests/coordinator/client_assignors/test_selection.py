@@ -1,4 +1,4 @@
-"""Which assignor a group uses: one that all members can run, as they prefer; else the server's."""
+"""Selection of a client-side assignor that all members support."""
 
 from collections import Counter
 from random import Random
@@ -26,25 +26,25 @@ def member(*assignors: tuple[str, int, int]) -> Offer:
     return assignors
 
 
-def test_an_assignor_has_to_be_common_to_all() -> None:
+def test_assignor_must_be_supported_by_all_members() -> None:
     assert name_of(member(("a", 0, 0), ("b", 0, 0)), member(("b", 0, 0))) == "b"
     assert name_of(member(("a", 0, 0)), member(("b", 0, 0))) is None
     assert name_of(member(("a", 0, 0)), member()) is None
     assert name_of() is None
 
 
-def test_versions_have_to_meet_in_all_members_not_in_pairs() -> None:
+def test_versions_must_overlap_for_all_members() -> None:
     assert of(member(("a", 0, 3)), member(("a", 2, 5)), member(("a", 1, 2))) == Selected("a", 2, 2)
     assert name_of(member(("a", 0, 1)), member(("a", 1, 2)), member(("a", 2, 3))) is None
     assert name_of(member(("a", 0, 1), ("b", 0, 0)), member(("a", 2, 3), ("b", 0, 0))) == "b"
 
 
-def test_what_most_members_prefer_is_used() -> None:
+def test_assignor_that_most_members_prefer_is_selected() -> None:
     a, b, c = ("a", 0, 0), ("b", 0, 0), ("c", 0, 0)
     assert name_of(member(b, a), member(b, a), member(a, b)) == "b"
     assert name_of(member(c, b, a), member(b, a), member(a, b), member(a, b)) == "a", "c counts for nothing"
     assert name_of(member(b, c, a), member(c, a, b)) == "c", "it stands further in front"
-    assert name_of(member(b, c, a), member(a, c, b)) == "a", "by name, if nothing else tells them apart"
+    assert name_of(member(b, c, a), member(a, c, b)) == "a", "by name, if all else is equal"
 
 
 NAMES = st.lists(st.sampled_from("abcd"), unique=True, max_size=4)
@@ -57,7 +57,7 @@ LISTS = st.lists(
 
 
 @given(lists=LISTS, seed=st.integers())
-def test_the_choice_is_common_and_does_not_hang_on_the_order_of_members(lists: list[Offer], seed: int) -> None:
+def test_selection_does_not_depend_on_the_order_of_members(lists: list[Offer], seed: int) -> None:
     found = of(*lists)
     common = set.intersection(*({name for name, _, _ in one} for one in lists)) if lists else set()
     assert (found is not None) == bool(common), "all ranges here meet in version 2"
@@ -70,7 +70,7 @@ def test_the_choice_is_common_and_does_not_hang_on_the_order_of_members(lists: l
     assert of(*lists) == found
 
 
-def test_a_group_goes_over_to_another_assignor_when_the_last_member_can_run_it() -> None:
+def test_group_switches_assignors_when_the_last_member_supports_it() -> None:
     """A rolling restart with a new assignor: until all have it, the old one is used."""
     old, new = ClientAssignor(name="old"), ClientAssignor(name="new")
     scene = Scene()
@@ -87,7 +87,7 @@ def test_a_group_goes_over_to_another_assignor_when_the_last_member_can_run_it()
     assert scene.computed_by.assignor == "new"
 
 
-def test_a_static_member_that_comes_back_with_the_assignor_counts_in_the_place_of_what_it_was() -> None:
+def test_rejoining_static_member_counts_once_in_the_selection() -> None:
     scene = Scene()
     scene.join("A", instance_id="a", assignors=())
     scene.join("B")

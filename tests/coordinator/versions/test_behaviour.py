@@ -1,4 +1,4 @@
-"""Which release does what."""
+"""The behaviour of each release."""
 
 import pytest
 
@@ -15,12 +15,12 @@ from quorate.coordinator.state.consumer import ConsumerMember, MemberState
     ("version", "expected"),
     [("4.0.1", False), ("4.0.2", True), ("4.1.1", False), ("4.1.2", True), ("4.2.0", True), ("5.0.0", True)],
 )
-def test_a_fix_that_older_lines_got_counts_by_line(version: str, expected: bool) -> None:
+def test_backported_fix_counts_per_line(version: str, expected: bool) -> None:
     releases = [KafkaVersion(4, 0, 2), KafkaVersion(4, 1, 2), KafkaVersion(4, 2)]
     assert since(KafkaVersion.parse(version), *releases) is expected
 
 
-def test_a_line_before_the_first_named_has_nothing_of_it() -> None:
+def test_line_before_the_first_release_lacks_the_change() -> None:
     assert not since(KafkaVersion(3, 9, 2), KafkaVersion(4, 0, 2), KafkaVersion(4, 1, 2), KafkaVersion(4, 2))
 
 
@@ -44,7 +44,7 @@ def test_each_release_differs_from_the_newest(version: str) -> None:
     ("version", "state"),
     [("4.1.1", MemberState.UNRELEASED_PARTITIONS), ("4.0.2", MemberState.STABLE), ("4.1.2", MemberState.STABLE)],
 )
-def test_a_member_takes_back_what_it_had_to_revoke(version: str, state: MemberState) -> None:
+def test_member_is_reassigned_its_pending_revocations(version: str, state: MemberState) -> None:
     topic = Uuid(bytes(15) + b"\x01")
     image = MetadataImage().with_topics([TopicImage(name="t", id=topic, replicas=((0,), (0,)))])
     member = ConsumerMember(

@@ -10,5 +10,5 @@ from tests.coordinator.versions.older import FILE_OLDER
 
 
 @pytest.mark.parametrize("history", recorded(FILE_OLDER), ids=lambda one: one.name)
-def test_records_answers_and_timers_are_those_of_the_release(history: Recorded) -> None:
+def test_records_responses_and_timers_equal_those_of_the_release(history: Recorded) -> None:
     assert not history.play().is_newest

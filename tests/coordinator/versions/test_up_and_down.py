@@ -27,10 +27,10 @@ BROKERS = [{"id": 0, "rack": "a"}, {"id": 1, "rack": "b"}]
 TOPICS = [{"name": "t", "id": TOPIC, "partitions": [[0], [1], [0]]}]
 
 
-def written(answer: Answer) -> list[CoordinatorRecord]:
-    """The records of an answer."""
+def written(reply: Answer) -> list[CoordinatorRecord]:
+    """The records of a response."""
     found = []
-    for one in answer["records"]:
+    for one in reply["records"]:
         record = decode_record(bytes.fromhex(one["key"]), None if one["value"] is None else bytes.fromhex(one["value"]))
         assert isinstance(record, CoordinatorRecord)
         found.append(record)
@@ -38,7 +38,7 @@ def written(answer: Answer) -> list[CoordinatorRecord]:
 
 
 def moved(history: History, before: Duel, oracle: Oracle) -> Duel:
-    """The other release takes over: it loads the log, and the members go on with it."""
+    """The other release loads the log, and the members continue with it."""
     log = before.op("log")["records"]
     now_ms = before.op("timers")["now"]
     after = Duel(oracle, note=before.note)
@@ -50,7 +50,7 @@ def moved(history: History, before: Duel, oracle: Oracle) -> Duel:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_members_go_on_after_a_downgrade_and_the_next_upgrade_as_with_kafka(
+def test_members_continue_after_a_downgrade_and_upgrade_as_with_kafka(
     oracle: Oracle, oracle_4_0: Oracle, seed: int
 ) -> None:
     duel = Duel(oracle, note=f"seed {seed}")
@@ -86,7 +86,7 @@ def joined(duel: Duel) -> Answer:
     )
 
 
-def test_after_a_downgrade_the_first_heartbeat_writes_the_topics_and_raises_the_epoch_without_moving_partitions(
+def test_first_heartbeat_after_a_downgrade_writes_topics_and_increments_the_epoch(
     oracle: Oracle, oracle_4_0: Oracle
 ) -> None:
     newest = Duel(oracle)
@@ -116,7 +116,7 @@ def test_after_a_downgrade_the_first_heartbeat_writes_the_topics_and_raises_the_
     assert not older.request("ConsumerGroupHeartbeat", 1, **{**beat, "memberEpoch": 3})["records"]
 
 
-def test_a_broker_in_another_rack_raises_no_epoch_in_4_0(oracle_4_0: Oracle) -> None:
+def test_changed_broker_rack_does_not_increment_the_epoch_in_4_0(oracle_4_0: Oracle) -> None:
     duel = Duel(oracle_4_0)
     duel.op("image", brokers=BROKERS, topics=TOPICS)
     joined(duel)
@@ -138,7 +138,7 @@ def test_4_0_cannot_load_a_partition_with_share_groups_of_4_3(oracle_4_0: Oracle
 
 
 def test_4_0_fails_on_every_record_of_a_share_group_but_the_metadata_of_a_member(oracle_4_0: Oracle) -> None:
-    """Also on tombstones, which are there for a while after the group is deleted."""
+    """Also on tombstones, which stay for some time after the group is deleted."""
     records = [one for name in FOLDERS if name.startswith("share") for one in records_of(name)]
     keys = {one["key"][:4]: one["key"] for one in records if "000a" <= one.get("key", "")[:4] <= "000f"}
     assert len(keys) == 6
@@ -155,7 +155,7 @@ def test_4_0_fails_on_every_record_of_a_share_group_but_the_metadata_of_a_member
     assert [kind for kind, state in states.items() if state != "FAILED"] == ["000a"]
 
 
-def test_4_0_passes_over_streams_groups(oracle_4_0: Oracle) -> None:
+def test_4_0_skips_streams_groups(oracle_4_0: Oracle) -> None:
     name = next(name for name in FOLDERS if name.startswith("streams") and records_of(name))
     duel = Duel(oracle_4_0)
     duel.op("load", records=records_of(name))
@@ -163,7 +163,7 @@ def test_4_0_passes_over_streams_groups(oracle_4_0: Oracle) -> None:
     assert sum(duel.ours.shard.state.skipped.values()) > 0
 
 
-def test_4_0_matches_expressions_again_for_new_topics_only(oracle_4_0: Oracle) -> None:
+def test_4_0_resolves_regexes_again_for_new_topics_only(oracle_4_0: Oracle) -> None:
     duel = Duel(oracle_4_0)
     duel.op("image", brokers=BROKERS, topics=TOPICS)
     body = {"groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 60_000, "topicPartitions": []}
@@ -189,5 +189,5 @@ def test_4_0_deletes_offsets_of_the_partitions_that_a_deleted_topic_had(oracle_4
 def test_4_0_has_another_version_of_no_metadata(oracle_4_0: Oracle) -> None:
     duel = Duel(oracle_4_0)
     body = {"groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 60_000, "topicPartitions": []}
-    answer = duel.request("ConsumerGroupHeartbeat", 1, **body, subscribedTopicRegex="t.*")
-    assert [one.value.version for one in written(answer) if hasattr(one.value, "version")] == [-1]
+    reply = duel.request("ConsumerGroupHeartbeat", 1, **body, subscribedTopicRegex="t.*")
+    assert [one.value.version for one in written(reply) if hasattr(one.value, "version")] == [-1]
