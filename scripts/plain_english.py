@@ -18,7 +18,6 @@ NOT_YET = (
     "CHANGELOG.md",
     "bench/",
     "cluster/",
-    "coordinator/",
     "docs/explanation/members-that-assign.md",
     "docs/reference/spark-source.md",
     "docs/reference/spark-streams.md",
