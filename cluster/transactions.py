@@ -1,11 +1,11 @@
 """The transaction coordinators of a cluster, and the producer ids that it gives out (KIP-98, KIP-730).
 
 One for each partition of `__transaction_state`, on the broker that leads it; what they decide is in
-`quorate.coordinator.transactions`. All markers are written in one turn, so no client ever sees a
-transaction half ended.
+`quorate.coordinator.transactions`. Markers are written in turns. As in Kafka, some partitions of a
+large transaction have their marker before others.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TypeVar
 
 from quorate.cluster.controller.controller import Controller, MetadataWriteError
@@ -26,6 +26,9 @@ from quorate.coordinator.transactions.records import Transaction
 from quorate.coordinator.transactions.shard import TransactionShard
 
 __all__ = ["TransactionCoordinators"]
+
+_MARKERS_AT_ONCE = 20
+"""Markers that are written in one turn; a transaction with fewer partitions ends at once."""
 
 _BLOCK = 1000
 """So many producer ids are given out before it is written down that they are (KIP-730)."""
@@ -196,13 +199,15 @@ class TransactionCoordinators:
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
-    def write_markers(self, transaction: Transaction, coordinator_epoch: int) -> None:
-        """To the partitions of a transaction; those of offsets by their coordinators.
+    def write_markers(self, transaction: Transaction, coordinator_epoch: int) -> Generator[None, None, None]:
+        """Write markers to the partitions of a transaction; those of offsets by their coordinators.
 
         Raises `AppendError`.
         """
         now_ms = self._services.clock.now_ms()
-        for topic, index in transaction.partitions:
+        for number, (topic, index) in enumerate(transaction.partitions):
+            if number and number % _MARKERS_AT_ONCE == 0:
+                yield
             partition = self._state.partition(topic, index)
             if partition is None:
                 continue  # deleted since

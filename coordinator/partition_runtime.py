@@ -137,7 +137,7 @@ class PartitionRuntime(Generic[S]):
         self.now_ms = now_ms
         self.run_tasks_at_once = run_tasks_at_once
         self._run_work = run_work or _at_once
-        self._working: Task | None = None
+        self._working: list[Task] = []
         self._on_event = on_event
         self.is_late = False
         self._turn = turn
@@ -258,14 +258,24 @@ class PartitionRuntime(Generic[S]):
     def run_tasks(self, most: int | None = None) -> int:
         """Run the shard's pending tasks, at most `most`. Returns how many ran."""
         done = 0
-        while self.shard.tasks and self._working is None and (most is None or done < most):
-            task = self._working = self.shard.tasks[0]
+        while (most is None or done < most) and (task := self._next_task()) is not None:
+            self._working.append(task)
             if task.work is None:
                 self._finish(task)
             elif not self._run_work(self._long_part(task), partial(self._finish, task)):
-                break
+                continue
             done += 1
         return done
+
+    def _next_task(self) -> Task | None:
+        """Return the first task that may begin now."""
+        tasks, working = self.shard.tasks, self._working
+        if not working:
+            return tasks[0] if tasks else None
+        if not all(task.concurrent for task in working):
+            return None
+        running = set(map(id, working))
+        return next((task for task in tasks if task.concurrent and id(task) not in running), None)
 
     def _long_part(self, task: Task) -> Generator[None, None, None]:
         """Run the long part of a task. A task that fails is dropped, as by Kafka's executor."""
@@ -282,12 +292,13 @@ class PartitionRuntime(Generic[S]):
             self._write(task.name, task.operation(self.now_ms))
 
     def _take(self, task: Task) -> bool:
-        """Remove the running task; returns False if it was removed already, as after `unload`."""
-        self._working = None
-        if not (self.shard.tasks and self.shard.tasks[0] is task):
-            return False
-        self.shard.tasks.popleft()
-        return True
+        """Remove a running task; returns False if it was removed already, as after `unload`."""
+        self._working = [one for one in self._working if one is not task]
+        for place, one in enumerate(self.shard.tasks):
+            if one is task:
+                del self.shard.tasks[place]
+                return True
+        return False
 
     def settle(self, is_over: Callable[[], bool] | None = None) -> int:
         """Run tasks and timers that are due, without moving the clock.

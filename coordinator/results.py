@@ -95,8 +95,10 @@ class Task:
     """Asynchronous work of a shard, such as resolving a group's regexes.
 
     `operation`: called with the time in ms. `work`: runs before it, in steps of some milliseconds.
+    `concurrent`: it may run while other such tasks run; other tasks run one after another.
     """
 
     name: str
     operation: Callable[[int], Result[Any]]
     work: Callable[[], Generator[None, None, None]] | None = None
+    concurrent: bool = False

@@ -89,8 +89,11 @@ def in_java_order(texts: Iterable[str]) -> list[str]:
     return sorted(given) if all(map(str.isascii, given)) else sorted(given, key=string_key)
 
 
-def partition_hashes(topic_hash: int, partitions: Ints) -> UInts:
-    """Return `TopicPartition.hashCode()` of partitions of one topic, given its name's hash."""
+def partition_hashes(topic_hash: int | Ints, partitions: Ints) -> UInts:
+    """Return `TopicPartition.hashCode()` of partitions.
+
+    `topic_hash`: that of the topic's name; an array if each partition has a topic of its own.
+    """
     return ((31 * (31 + partitions) + topic_hash) & _MASK).astype(np.uint32)
 
 

@@ -3,15 +3,22 @@
 Partitions are in Kafka's order (a HashSet, grouped in a HashMap).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from quorate.assignors.java_order import JavaHashSet
+import numpy as np
+
+from quorate.assignors.java_order import JavaHashSet, hash_map_order, partition_hashes, string_hashes
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 __all__ = ["ENDED", "STATUS_NAMES", "Status", "Transaction", "record_of", "tombstone_of", "transaction_of"]
+
+
+_FEW = 50
+"""Fewer partitions are inserted one by one, which is faster than arrays."""
 
 
 class Status(IntEnum):
@@ -76,15 +83,6 @@ def record_of(one: Transaction, version: int) -> CoordinatorRecord:
 
     `version`: 1 if the feature `transaction.version` is at least 1, else 0.
     """
-    topics: dict[str, list[int]] = {}
-    found: JavaHashSet[tuple[str, int]] = JavaHashSet()
-    names: JavaHashSet[str] = JavaHashSet()
-    for each in one.partitions:
-        found.add(each)
-    for topic, index in found:
-        names.add(topic)
-        topics.setdefault(topic, []).append(index)
-    partitions = tuple(PartitionsSchema(topic=name, partition_ids=tuple(topics[name])) for name in names)
     value = TransactionLogValue(
         producer_id=one.producer_id,
         previous_producer_id=one.previous_producer_id if version else -1,
@@ -92,12 +90,42 @@ def record_of(one: Transaction, version: int) -> CoordinatorRecord:
         producer_epoch=one.epoch,
         transaction_timeout_ms=one.timeout_ms,
         transaction_status=int(one.status),
-        transaction_partitions=None if one.status is Status.EMPTY else partitions,
+        transaction_partitions=None if one.status is Status.EMPTY else _by_topic(one.partitions),
         transaction_last_update_timestamp_ms=one.updated_ms,
         transaction_start_timestamp_ms=one.start_ms,
         client_transaction_version=one.version if version else 0,
     )
     return CoordinatorRecord(key=_key(one.transactional_id), value=value, version=version, topic=TRANSACTION_STATE)
+
+
+def _by_topic(partitions: tuple[tuple[str, int], ...]) -> tuple[PartitionsSchema, ...]:
+    """Return the partitions of each topic, in the order of a HashSet of partitions."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in _set_order(partitions):
+        topics.setdefault(topic, []).append(index)
+    names: JavaHashSet[str] = JavaHashSet()
+    for name in topics:
+        names.add(name)
+    return tuple(PartitionsSchema(topic=name, partition_ids=tuple(topics[name])) for name in names)
+
+
+def _set_order(partitions: tuple[tuple[str, int], ...]) -> Iterable[tuple[str, int]]:
+    """Return partitions in the order of a HashSet to which they were added in turn.
+
+    A transaction may have tens of thousands: many are ordered by arrays.
+    """
+    if len(partitions) < _FEW:
+        found: JavaHashSet[tuple[str, int]] = JavaHashSet()
+        for each in partitions:
+            found.add(each)
+        return found
+    keys = list(dict.fromkeys(partitions))
+    topics, indexes = zip(*keys, strict=True)
+    names = list(dict.fromkeys(topics))
+    of_topic = dict(zip(names, string_hashes(names).tolist(), strict=True))
+    topic_hashes = np.fromiter(map(of_topic.__getitem__, topics), np.int64, len(keys))
+    hashes = partition_hashes(topic_hashes, np.array(indexes, np.int64))
+    return map(keys.__getitem__, hash_map_order(hashes, keys=keys).tolist())
 
 
 def tombstone_of(transactional_id: str) -> CoordinatorRecord:

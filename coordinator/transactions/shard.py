@@ -3,10 +3,13 @@
 Each change is written before it takes effect. A transaction ends in three steps: the decision is
 written, then the markers in the transaction's partitions, then the completion. After the decision,
 failed steps are retried, also by the next leader. Transactions that time out are aborted.
+
+The markers of a large transaction are written in parts. Until the last one is written, the state is
+PREPARE_COMMIT or PREPARE_ABORT.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -66,8 +69,8 @@ class TransactionHost(Protocol):
     def new_producer_id(self) -> int:
         """Return a new producer id. Raises `ApiError`."""
 
-    def write_markers(self, transaction: Transaction, coordinator_epoch: int) -> None:
-        """Write the markers of a prepared transaction to all of its partitions.
+    def write_markers(self, transaction: Transaction, coordinator_epoch: int) -> Generator[None, None, None]:
+        """Write the markers of a prepared transaction to all of its partitions, in parts.
 
         Raises `AppendError`.
         """
@@ -92,6 +95,7 @@ class TransactionShard:
         self.by_id: dict[str, Transaction] = {}
         self.timers = Timers()
         self.tasks: deque[Task] = deque()
+        self._unloaded = False
         self._failed: set[str] = set()  # transactional ids with a reported write failure
 
     # ---- requests of producers
@@ -150,7 +154,7 @@ class TransactionShard:
         begins = found.status is not Status.ONGOING
         known = () if begins else found.partitions
         already = frozenset(known)
-        more = tuple(one for one in dict.fromkeys(partitions) if one not in already)
+        more = [one for one in dict.fromkeys(partitions) if one not in already]  # no call for each of many
         if not more and not begins:  # a request without partitions starts a transaction, too
             return Result(response=producer)
         start_ms = now_ms if begins else found.start_ms
@@ -236,39 +240,59 @@ class TransactionShard:
 
     def _complete_soon(self, prepared: Transaction) -> None:
         self.timers.cancel(_timer_key(prepared.transactional_id))
-        self.tasks.append(Task(name="markers", operation=partial(self._complete, prepared.transactional_id)))
+        errors: list[AppendError] = []
+        self.tasks.append(
+            Task(
+                name="markers",
+                work=partial(self._write_markers, prepared, errors),
+                operation=partial(self._complete, prepared, errors),
+                concurrent=True,
+            )
+        )
 
-    def _complete(self, transactional_id: str, now_ms: int) -> Result[Producer]:
-        """Write the markers, then that the transaction is complete.
+    def _write_markers(self, prepared: Transaction, errors: list[AppendError]) -> Generator[None, None, None]:
+        """Write the markers in parts, and collect the error if one cannot be written.
 
-        A failure is reported once, and retried after `RETRY_MS`.
+        Stops when another broker becomes the coordinator: it writes all markers again.
         """
-        prepared = self.by_id.get(transactional_id)
-        if prepared is None or prepared.status not in ENDED:
+        try:
+            for _ in self.host.write_markers(prepared, self.coordinator_epoch):
+                yield
+                if self._unloaded:
+                    return
+        except AppendError as error:
+            errors.append(error)
+
+    def _complete(self, prepared: Transaction, errors: list[AppendError], now_ms: int) -> Result[Producer]:
+        """Write that the transaction is complete, after its markers.
+
+        A failure of either is reported once, and both are retried after `RETRY_MS`.
+        """
+        transactional_id = prepared.transactional_id
+        if self.by_id.get(transactional_id) is not prepared:
             return Result()
         ended = replace(prepared, status=ENDED[prepared.status], partitions=(), next_producer_id=-1)
         if prepared.next_producer_id >= 0:
             ended = replace(ended, producer_id=prepared.next_producer_id, epoch=0)
 
-        def again(error: object) -> None:
+        def retry(error: object) -> None:
             self._report_once(
                 transactional_id, f"markers of {transactional_id} could not be written; retrying: {error}"
             )
             self.timers.schedule(
-                _timer_key(transactional_id),
-                now_ms + RETRY_MS,
-                partial(self._complete, transactional_id),
-                retry_ms=RETRY_MS,
+                _timer_key(transactional_id), now_ms + RETRY_MS, partial(self._retry, prepared), retry_ms=RETRY_MS
             )
 
-        try:
-            self.host.write_markers(prepared, self.coordinator_epoch)
-        except AppendError as error:
-            again(error)
+        if errors:
+            retry(errors[0])
             return Result()
         result = self._put(ended, now_ms, then=self._report_end)
-        result.on_failed = lambda code: again(ErrorCode(code).name)
+        result.on_failed = lambda code: retry(ErrorCode(code).name)
         return result
+
+    def _retry(self, prepared: Transaction, now_ms: int) -> Result[Producer]:
+        self._complete_soon(prepared)
+        return Result()
 
     def _report_end(self, ended: Transaction) -> None:
         if ended.transactional_id in self._failed:
@@ -376,6 +400,7 @@ class TransactionShard:
 
     def unloaded(self) -> None:
         """Drop pending tasks, as another broker becomes the coordinator."""
+        self._unloaded = True
         self.tasks.clear()
 
     def take_image(

@@ -48,6 +48,7 @@ from quorate.codecs.api.broker import (
     DeleteTopicsRequest,
     DescribeQuorumRequest,
     ElectLeadersRequest,
+    EndTxnRequest,
     FindCoordinatorRequest,
     MetadataRequest,
     ProduceRequest,
@@ -69,11 +70,15 @@ from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.compression import compress
 from quorate.codecs.configs import ConfigResourceType
 from quorate.codecs.log import compaction
-from quorate.codecs.message import Message
+from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE, Message
 from quorate.codecs.metadata_records import decode_metadata
+from quorate.coordinator.errors import ApiError
 from quorate.coordinator.image import MetadataDelta, MetadataImage
+from quorate.coordinator.log import AppendError
 from quorate.coordinator.results import RequestContext
+from quorate.coordinator.transactions.records import Status
 from tests.cluster.conftest import QUICK
+from tests.cluster.damage import crash
 from tests.cluster.test_full_disk import no_room
 from tests.cluster.test_limits import eventually
 from tests.cluster.test_restart import quiet_core
@@ -861,3 +866,188 @@ def test_a_cluster_that_stops_does_not_wait_for_a_compaction_to_end(monkeypatch:
         may_end.set()
     assert core.maintenance._cleaning is None
     assert not core.failures
+
+
+# ---- transactions with many partitions
+
+PARTITIONS = 450
+
+
+def open_transaction(core: ClusterCore, name: str = "x", partitions: int = PARTITIONS) -> tuple[int, int]:
+    """Begin a transaction in the partitions of the topic "t"; return the producer's id and epoch."""
+    producer = core.transactions.begin(name, 60_000, -1, -1)
+    core.transactions.add(name, *producer, [("t", index) for index in range(partitions)])
+    return producer
+
+
+def markers(core: ClusterCore) -> list[int]:
+    """Return the number of markers in each partition of the topic "t"."""
+    return [one.log.next_offset for one in core.topics["t"].partitions]
+
+
+def status(core: ClusterCore, name: str = "x") -> Status | None:
+    found = core.transactions.find(name)
+    return None if found is None else found.status
+
+
+def made_for_transactions(cluster: EmbeddedCluster, partitions: int = PARTITIONS) -> ClusterCore:
+    core = cluster.core
+    cluster.call(lambda: core.internal_topic(TRANSACTION_STATE))
+    cluster.call(lambda: core.create_topic("t", partitions=partitions))
+    return core
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_markers_of_a_transaction_are_written_in_turns_and_the_transaction_is_complete_after_the_last(
+    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], commit: bool
+) -> None:
+    """20,000 partitions held up everything for 0.6 s, and for 5 s on a disk."""
+    core = made_for_transactions(cluster)
+    producer_id, epoch = cluster.call(lambda: open_transaction(core))
+    partition = core.transactions.partition_for("x")
+    other = next(name for name in map(str, itertools.count()) if core.transactions.partition_for(name) is partition)
+    small = Status.COMPLETE_COMMIT
+    looked = seen(lambda: (sum(markers(core)), status(core), concurrent(core), small_transaction(core, other)))
+
+    def concurrent(core: ClusterCore) -> ErrorCode:
+        with pytest.raises(ApiError) as refused:
+            core.transactions.add("x", producer_id, epoch, [("t", 0)])
+        return refused.value.code
+
+    with Wire(core.brokers[1].port) as wire:
+        request = EndTxnRequest(transactional_id="x", producer_id=producer_id, producer_epoch=epoch, committed=commit)
+        core.transactions.check_coordinator(1, "x")
+        assert wire.ask(request, 4).error_code == ErrorCode.NONE
+        eventually(lambda: status(core) in (Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT))
+    assert status(core) is (Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT)
+    assert markers(core) == [1] * PARTITIONS
+    prepared = Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT
+    during = [one for one in looked if one[1] is prepared]
+    assert {one[2:] for one in during} == {(ErrorCode.CONCURRENT_TRANSACTIONS, small)}
+    written = [0, *(one[0] for one in during), PARTITIONS]
+    assert max(later - earlier for earlier, later in itertools.pairwise(written)) <= 20
+    assert not core.failures
+
+
+def small_transaction(core: ClusterCore, name: str) -> Status | None:
+    """A transaction with one partition begins and ends in this turn; its status then."""
+    producer = core.transactions.begin(name, 60_000, -1, -1)
+    core.transactions.add(name, *producer, [(CONSUMER_OFFSETS, 0)])
+    core.transactions.end(name, *producer, commit=True, raise_epoch=False)
+    return status(core, name)
+
+
+def test_a_cluster_that_stops_while_markers_are_written_writes_the_rest(tmp_path: Path, short_turns: None) -> None:
+    with EmbeddedCluster(properties=QUICK, data=tmp_path) as made:
+        core = made_for_transactions(made)
+        producer = made.call(lambda: open_transaction(core))
+        before = made.call(
+            lambda: (core.transactions.end("x", *producer, commit=True, raise_epoch=False), sum(markers(core)))
+        )
+        assert before[1] < PARTITIONS
+    assert markers(core) == [1] * PARTITIONS
+    with EmbeddedCluster(properties=QUICK, data=tmp_path) as again:
+        assert status(again.core) is Status.COMPLETE_COMMIT
+        assert markers(again.core) == [1] * PARTITIONS
+
+
+def test_a_transaction_is_completed_after_a_crash_between_two_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    clock = ManualClock()
+    core = quiet_core(tmp_path, clock)
+    core.internal_topic(TRANSACTION_STATE)
+    core.create_topic("t", partitions=PARTITIONS)
+    producer = open_transaction(core)
+    write = core.transactions.write_markers
+
+    def killed(*arguments: Any) -> Iterator[None]:
+        yield from itertools.islice(write(*arguments), 2)
+        raise Killed
+
+    monkeypatch.setattr(core.transactions, "write_markers", killed)
+    with pytest.raises(Killed):
+        core.transactions.end("x", *producer, commit=True, raise_epoch=False)
+    assert sum(markers(core)) == 40
+    crash(core)
+    again = quiet_core(tmp_path, clock)
+    assert status(again) is Status.COMPLETE_COMMIT
+    assert markers(again) == [2] * 40 + [1] * (PARTITIONS - 40)  # as Kafka, which writes all of them again
+    again.close()
+
+
+def test_another_leader_completes_a_transaction_whose_markers_are_being_written(
+    short_turns: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with EmbeddedCluster(brokers=2, properties=QUICK) as made:
+        core = made_for_transactions(made)
+        partition = core.transactions.partition_for("x")
+        assert partition is not None
+        made.call(lambda: core.reassign(partition, [1]))
+        producer = made.call(lambda: open_transaction(core))
+        unwatched = turns.Turns._next
+        moved: list[int] = []
+
+        def watched(self: turns.Turns) -> None:
+            if not moved and sum(markers(core)) >= 100:
+                moved.append(sum(markers(core)))
+                core.reassign(partition, [2])
+            unwatched(self)
+
+        monkeypatch.setattr(turns.Turns, "_next", watched)
+        made.call(lambda: core.transactions.end("x", *producer, commit=True, raise_epoch=False))
+        eventually(lambda: status(core) is Status.COMPLETE_COMMIT)
+        found = made.call(lambda: markers(core))
+        assert partition.leader == 2
+        assert moved[0] < PARTITIONS
+        assert sorted(found) == [1] * (PARTITIONS - moved[0]) + [2] * moved[0]
+        assert not core.failures
+
+
+def test_markers_that_cannot_be_written_are_written_later_in_turns(
+    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
+) -> None:
+    core = made_for_transactions(cluster)
+    producer = cluster.call(lambda: open_transaction(core))
+    log = core.topics["t"].partitions[200].log
+    refused: list[int] = []
+
+    def refuse(*_: object, **__: object) -> int:
+        refused.append(0)
+        raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    looked = seen(lambda: sum(markers(core)))
+    patched = pytest.MonkeyPatch()
+    patched.setattr(log, "append_marker", refuse)
+    try:
+        cluster.call(lambda: core.transactions.end("x", *producer, commit=True, raise_epoch=False))
+        eventually(lambda: refused)
+        assert status(core) is Status.PREPARE_COMMIT
+    finally:
+        cluster.call(patched.undo)
+    eventually(lambda: status(core) is Status.COMPLETE_COMMIT)
+    assert min(markers(core)) == 1
+    assert max(later - earlier for earlier, later in itertools.pairwise(looked)) <= 20
+    assert not core.failures
+
+
+def test_a_transaction_coordinator_calls_nothing_for_each_partition(short_turns: None) -> None:
+    """AddPartitionsToTxn with 20,000 partitions, and the decision of EndTxn, took 0.3 s each."""
+    counted = []
+    for count in (100, 300, 3_000):  # the first makes encoders
+        with EmbeddedCluster(properties=QUICK) as made:
+            core = made_for_transactions(made, count)
+            producer = made.call(lambda core=core: core.transactions.begin("x", 60_000, -1, -1))
+            where = [("t", index) for index in range(count)]
+            steps: tuple[Callable[[], Any], ...] = (
+                lambda core=core, producer=producer, where=where: core.transactions.add("x", *producer, where),  # type: ignore[misc]
+                lambda core=core, producer=producer: core.transactions.end(  # type: ignore[misc]
+                    "x", *producer, commit=True, raise_epoch=False
+                ),
+            )
+            counted.append([calls_in(made, step)[0] for step in steps])
+    for few, many in zip(*counted[1:], strict=True):
+        assert many < few + 100

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from quorate.assignors.java_order import JavaHashSet
 from quorate.cluster import ManualClock
 from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.codecs import CoordinatorRecord, encode_record, read_log
@@ -96,3 +97,36 @@ def test_requests_that_led_to_the_records_of_brokers_lead_to_the_same_here(captu
     ]
     assert bare(ours) == bare(theirs)
     assert len(ours) == len(theirs) > 4
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_many_partitions_are_in_the_order_of_a_hash_set_whatever_their_topics(kind: int) -> None:
+    """Topics with short numbers and with equal hashes crowd buckets, which then become trees."""
+    random = Random(kind)
+    for _ in range(40):
+        count, topics = int(10 ** random.uniform(1.5, 3)), int(10 ** random.uniform(0, 2))
+        partitions: dict[tuple[str, int], None] = {}
+        for _ in range(count):
+            equal = "".join(random.choice(("Aa", "BB")) for _ in range(4))
+            name = (f"t{random.randrange(topics)}", f"topic-{random.random()}", equal)[kind]
+            partitions[name, random.randrange(count // 3)] = None
+        keys: JavaHashSet[tuple[str, int]] = JavaHashSet()
+        names: JavaHashSet[str] = JavaHashSet()
+        for one in partitions:
+            keys.add(one)
+        by_topic: dict[str, list[int]] = {}
+        for name, index in keys:
+            names.add(name)
+            by_topic.setdefault(name, []).append(index)
+        state = Transaction(
+            transactional_id="x",
+            producer_id=1,
+            epoch=0,
+            timeout_ms=1,
+            status=Status.ONGOING,
+            partitions=tuple(partitions),
+        )
+        value = record_of(state, 1).value
+        assert isinstance(value, TransactionLogValue)
+        found = [(one.topic, list(one.partition_ids)) for one in value.transaction_partitions or ()]
+        assert found == [(name, by_topic[name]) for name in names]
