@@ -22,7 +22,6 @@ NOT_YET = (
     "docs/reference/spark-source.md",
     "docs/reference/spark-streams.md",
     "pipeline/",
-    "pyproject.toml",
     "scripts/",
     "tests/bench/",
     "tests/cli/",
@@ -38,7 +37,6 @@ NOT_YET = (
     "tests/releases/",
     "tests/sharing_out.py",
     "tests/test_",
-    "Makefile",
 )
 """What has not been reworded. Nothing is added here."""
 
