@@ -1,6 +1,7 @@
-"""Pictures of the coordinator's tables of transitions: a mkdocs hook that fills in `<!-- states: MODULE -->` from the module's `TRANSITIONS`.
+"""A mkdocs hook that draws a module's `TRANSITIONS` in place of `<!-- states: MODULE -->`.
 
-States stand in a row, with arrows forward above them and back below, in the colours of the page.
+States are in a row, with forward arrows above and backward arrows below, in the colours of the
+page.
 """
 
 import importlib
@@ -15,13 +16,13 @@ __all__ = ["on_page_markdown", "state_diagram"]
 _STATES = re.compile(r"<!-- states: ([\w.]+) -->")
 
 CHARACTER, HEIGHT, GAP, LEVEL = 8, 30, 46, 24
-"""In pixels: a character's width, a state's height, the room between states, and what an arrow that
-skips a state is farther out.
+"""Pixels: width of a character, height of a state, space between states, and additional distance of
+an arrow for each state that it skips.
 """
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by mkdocs for every page."""
+    """Return the page with state diagrams; mkdocs calls this for every page."""
     return _STATES.sub(lambda match: _picture(match[1]), markdown)
 
 
@@ -32,10 +33,7 @@ def _picture(module: str) -> str:
 
 
 def state_diagram(transitions: Mapping[Enum, Iterable[Enum]], named: Mapping[Enum, str]) -> str:
-    """One arrow per transition, with a title that names its ends.
-
-    `named`: what to write for each state.
-    """
+    """Return an SVG with one arrow per transition; `named` has the label of each state."""
     lefts: dict[Enum, int] = {}
     width = GAP // 2
     for state, name in named.items():
@@ -52,13 +50,14 @@ def state_diagram(transitions: Mapping[Enum, Iterable[Enum]], named: Mapping[Enu
             arrows.append(f'<path d="{path}" marker-end="url(#arrow)"><title>{title}</title></path>')
     boxes = [
         f'<rect x="{lefts[state]}" y="{top}" width="{len(name) * CHARACTER + 24}" height="{HEIGHT}" rx="8"/>'
-        f'<text x="{middles[state]}" y="{top + 20}" text-anchor="middle" stroke="none" fill="currentColor">{escape(name)}</text>'
+        f'<text x="{middles[state]}" y="{top + 20}" text-anchor="middle" stroke="none" fill="currentColor">'
+        f"{escape(name)}</text>"
         for state, name in named.items()
     ]
     return "\n".join(
         [
-            f'<svg viewBox="0 0 {width} {2 * top + HEIGHT}" role="img" style="max-width: {width}px" fill="none" stroke="currentColor" '
-            'font-family="monospace" font-size="13">',
+            f'<svg viewBox="0 0 {width} {2 * top + HEIGHT}" role="img" style="max-width: {width}px" fill="none" '
+            'stroke="currentColor" font-family="monospace" font-size="13">',
             '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
             '<path d="M0 0 8 4 0 8z" fill="currentColor" stroke="none"/></marker></defs>',
             *arrows,

@@ -1,4 +1,4 @@
-"""Puts tests into the pages that tell of them: what docs/how-to/scenarios*.md shows is what runs.
+"""Copies the code of tests into docs/how-to/scenarios*.md, so that the pages show what runs.
 
 `<!-- source FILE NAME... -->` in a page is followed by a block with the functions, classes and
 constants of those names, as the file has them; `imports` are the file's imports. With --check
@@ -15,7 +15,7 @@ _BLOCK = re.compile(r"(<!-- source (\S+) ([\w ]+) -->\n\n```python\n).*?(```\n)"
 
 
 def code(file: str, names: list[str]) -> str:
-    """The source of these names. Raises `KeyError` for one that is not there."""
+    """Return the source of these names. Raises `KeyError` for an unknown one."""
     text = (ROOT / file).read_text("utf-8")
     lines = text.splitlines()
     found: dict[str, str] = {}
@@ -35,7 +35,7 @@ def code(file: str, names: list[str]) -> str:
 
 
 def filled(page: str) -> str:
-    """A page with all its blocks as the files have them."""
+    """Return a page with up-to-date blocks."""
     return _BLOCK.sub(lambda match: match[1] + code(match[2], match[3].split()) + match[4], page)
 
 
@@ -49,9 +49,8 @@ def main() -> int:
             if "--check" not in sys.argv[1:]:
                 page.write_text(filled(text), "utf-8")
     for page in stale:
-        print(
-            f"{page.relative_to(ROOT)} {'is out of date: run scripts/fill_scenario_pages.py' if '--check' in sys.argv[1:] else 'filled'}"
-        )
+        status = "is out of date: run scripts/fill_scenario_pages.py" if "--check" in sys.argv[1:] else "filled"
+        print(f"{page.relative_to(ROOT)} {status}")
     return 1 if stale and "--check" in sys.argv[1:] else 0
 
 

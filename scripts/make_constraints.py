@@ -1,8 +1,8 @@
-"""Writes constraints.txt: one `name==version` for each package that the development extras resolve to (`make constraints`).
+"""Writes constraints.txt: `name==version` for each package of the development extras.
 
-Pip resolves (without installing) against whatever index the machine is set up for; its addresses
-and hashes are left out, so that the file holds on every machine. What is already pinned stays
-unless `--upgrade` is given.
+Run by `make constraints`. Pip resolves with the index configured on the machine, without
+installing. The file has neither addresses nor hashes, so it works on every machine. Existing pins
+are kept unless `--upgrade` is given.
 """
 
 import argparse
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 EXTRAS = ("arrow", "aiokafka", "metrics", "secure", "spark", "testcontainers", "release", "dev", "docs")
 SOURCE_ONLY = ("pyspark",)  # packages without wheels; pip resolves for another Python only by wheels
-OLDEST_PYTHON = "3.11.0"  # Debian 12 has 3.11.2, and there are packages that want 3.11.5
+OLDEST_PYTHON = "3.11.0"  # Debian 12 has 3.11.2, and some packages require 3.11.5
 HEADER = """\
 # Versions that quorate is developed and tested with: .[{extras}] and the build backend.
 # Written by `make constraints` (`make constraints UPGRADE=1` moves to the newest versions); do not edit by hand.
@@ -26,13 +26,12 @@ HEADER = """\
 
 
 def main() -> int:
-    """Resolve and rewrite constraints.txt; print what changed."""
+    """Resolve, rewrite constraints.txt, and print the changes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--upgrade", action="store_true", help="ignore the present pins")
     arguments = parser.parse_args()
     if sys.version_info[:2] != (3, 11):
-        # Pip can look for packages that suit another Python, but decides by its own which of their
-        # dependencies apply.
+        # Pip can resolve for another Python, but evaluates environment markers for its own.
         print(f"error: .venv has Python {sys.version.split()[0]}, but pins have to hold from 3.11 on", file=sys.stderr)
         print("       remove .venv, then: make constraints PYTHON=python3.11", file=sys.stderr)
         return 1
@@ -76,7 +75,7 @@ def _pinned(requirements: list[str], pins: dict[str, str]) -> list[str]:
 
 
 def _pip_report(arguments: list[str]) -> list[dict[str, Any]]:
-    """What pip would install."""
+    """Return the packages that pip would install."""
     command = [
         sys.executable,
         "-P",

@@ -1,7 +1,6 @@
-"""Draws docs/images/demo.svg: what `quorate demo` shows in a terminal.
+"""Draws docs/images/demo.svg, the output of `quorate demo` in a terminal (`make picture`).
 
-Run by `make picture`. The picture asks no other host for anything: whoever looks at it has a
-monospaced font.
+The picture has no external resources: it uses a monospaced font of the viewer's machine.
 """
 
 import io
@@ -39,25 +38,24 @@ FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http
 </g>
 </svg>
 """
-"""The frame that rich draws around its SVG, without the fonts that it would fetch from elsewhere."""
+"""The frame that rich draws around its SVG, without external fonts."""
 
 
 def demo_output(folder: Path) -> str:
-    """What the demo prints, with colours; its page goes to the folder.
+    """Run the demo and return its output with colours; its page is written to the folder.
 
-    It is another play each time: who has what, and how long it took, are those of this one.
+    Owners of partitions and durations differ between runs.
     """
     scripts = sysconfig.get_path("scripts")
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"FORCE_COLOR": "1"}
-    # Found by the shell, the command proposes others by its bare name, as the picture's first line
-    # has it.
+    # With the command on PATH, the suggested commands have its bare name, as in the picture.
     environment["PATH"] = os.pathsep.join((scripts, environment.get("PATH", os.defpath)))
     command = [Path(scripts) / "quorate", "demo"]
     return subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def picture(text: str) -> str:
-    """The text in a terminal window."""
+    """Return an SVG with the text in a terminal window."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False)
     console.print(Text.from_ansi(f"$ quorate demo\n{text}"), soft_wrap=True)
     return console.export_svg(title="quorate demo", theme=MONOKAI, code_format=FRAME, unique_id="quorate")

@@ -1,10 +1,10 @@
-"""Mutation testing of the coordinator's core (`make mutate`): tells which changes of its code the tests do not notice.
+"""Mutation testing of the coordinator's core (`make mutate`): prints mutants that survive.
 
-mutmut wants to find a package's files where its modules are looked for, which ours are not
-(pyproject.toml, package-dir). So this makes a tree that is laid out as the package is, below
-build/mutation, and runs mutmut there; what is mutated, and which tests are to notice, is said in
-pyproject.toml ([tool.mutmut]). No Java is needed. Survivors are printed as diffs, apart from those
-that docs/contributing/mutants.md explains; ends with 1 if there are any.
+mutmut expects files in the layout of the modules, which the repository does not have
+(pyproject.toml, package-dir). So this script creates a tree with that layout in build/mutation, and
+runs mutmut there. pyproject.toml ([tool.mutmut]) configures what is mutated, and which tests run.
+No Java is needed. Survivors that docs/contributing/mutants.md does not explain are printed as
+diffs; the exit status is 1 if there are any.
 """
 
 import argparse
@@ -25,7 +25,7 @@ NOTICED = ("killed", "timeout", "caught by type check", "segfault")
 
 
 def main() -> int:
-    """Run mutmut; print the survivors that nobody has explained."""
+    """Run mutmut and print the survivors without an explanation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mutants", nargs="*", help="only these, such as 'quorate.coordinator.consumer.reconcile.*'")
     parser.add_argument("--show", action="store_true", help="show the survivors of the last run again")
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _diffs(mutants: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What `mutmut show` tells, without a process for each."""
+    """Yield the diffs of `mutmut show`, without a process for each."""
     from mutmut.mutation.diff_apply import get_diff_for_mutant
 
     os.chdir(TREE)
@@ -56,23 +56,22 @@ def _diffs(mutants: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _change(diff: str) -> str:
-    """The lines that a mutant takes out and puts in, as they stand in the page."""
+    """Return the lines that a mutant removes and adds, in the format of the page."""
     lines = [line[0] + " " + line[1:].strip() for line in diff.splitlines() if re.match(r"[+-](?![+-])", line)]
     return "\n".join(lines)
 
 
 def _lay_out() -> None:
-    """The package as it is imported, its tests, and what is left of the last run's results (mutmut tests again what has changed since)."""
+    """Create the tree: the package, its tests, and results of the last run, which mutmut reuses."""
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    for room, folder in setup["tool"]["setuptools"]["package-dir"].items():
-        _copy(ROOT / folder, TREE / Path(*room.split(".")))
+    for package, folder in setup["tool"]["setuptools"]["package-dir"].items():
+        _copy(ROOT / folder, TREE / Path(*package.split(".")))
     for folder in ("tests", "docs"):
         _copy(ROOT / folder, TREE / folder)
     shutil.copy2(ROOT / "pyproject.toml", TREE)
     for folder in ("tests", "docs"):
         shutil.rmtree(TREE / "mutants" / folder, ignore_errors=True)
-    # Which test runs which function: mutmut would ask new tests only about functions that are new
-    # since.
+    # The mapping of tests to functions: mutmut would run new tests for new functions only.
     (TREE / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
 
 
@@ -83,7 +82,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def _mutmut(*arguments: str, quiet: bool = False) -> str:
     command = [str(ROOT / ".venv/bin/mutmut"), *arguments]
-    # The same examples for each mutant, and nothing that another run of the tests found.
+    # The same examples for each mutant, without examples found by other runs.
     environment = {**os.environ, "CI": "true", "HYPOTHESIS_STORAGE_DIRECTORY": str(TREE / ".hypothesis")}
     done = subprocess.run(
         command, cwd=TREE, env=environment, stdout=subprocess.PIPE if quiet else None, text=True, check=False
