@@ -1,4 +1,4 @@
-"""Coordinator topics in Spark: read, decode, replay and analyse months of `__consumer_offsets` with PySpark (`pip install quorate[spark]`)."""
+"""Decode, replay and analyse `__consumer_offsets` with PySpark (`pip install quorate[spark]`)."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,7 @@ _JOBS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Jobs are imported when they are first asked for: Spark reads in processes of its own, each of which imports the source anew, and needs none of what they bring along."""
+    """Import jobs on first use: Python workers of Spark import the source, but need no jobs."""
     if name in _JOBS:
         return getattr(import_module(f"{__name__}.jobs.{_JOBS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,7 @@
-"""Columns of others in the types that ours have: what does not fit ends the job by name, and a time that is none is null.
-
-Nothing is known here of what columns are for.
-"""
+"""Cast columns of input DataFrames; values that do not fit fail the job, invalid times are null."""
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 
 from quorate.pipeline.schema import LATEST_MS
 
@@ -12,22 +9,24 @@ __all__ = ["fitting", "refused", "time_or_null"]
 
 
 def fitting(column: Column, kind: str, about: str, wanted: str) -> Column:
-    """A column with another type.
+    """Cast a column; values that do not fit fail the job, also with `spark.sql.ansi.enabled=false`.
 
-    What does not fit in it ends the job, also where Spark would cut it to size
-    (`spark.sql.ansi.enabled=false`).
-
-    `about`: how the error begins; `wanted`: what it calls the type.
+    `about` is the beginning of the error message, `wanted` the name of the type in it.
     """
     found = column.try_cast(kind)
     return F.when(found.isNotNull() | column.isNull(), found).otherwise(refused(column, about, wanted).cast(kind))
 
 
 def refused(column: Column, about: str, wanted: str) -> Column:
-    """An expression that ends the job and says what it saw."""
+    # plain: a Spark expression
+    """Return an expression that fails the job with the value in the error message."""
     return F.raise_error(F.concat(F.lit(f"{about} is '"), column.cast("string"), F.lit(f"', which is not {wanted}")))
 
 
 def time_or_null(time: Column) -> Column:
-    """A time; null for one before 1970, which Spark's Kafka source has for none, and for one later than `LATEST_MS`, which Python has not."""
+    """Replace times before 1970 and after `LATEST_MS` by null.
+
+    Spark's Kafka source uses a time before 1970 for a missing one; Python's `datetime` ends with
+    the year 9999.
+    """
     return F.when(F.unix_micros(time).between(0, LATEST_MS * 1000 + 999), time)

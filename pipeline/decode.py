@@ -1,4 +1,4 @@
-"""Decoding what a DataFrame already has: keys and values (`decode`), or whole segments (`decode_segments`)."""
+"""Decode keys and values in a DataFrame (`decode`), or whole segments (`decode_segments`)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
@@ -29,8 +29,8 @@ __all__ = ["decode", "decode_segments"]
 
 TOGETHER_ROWS: Final = 1 << 16
 TOGETHER_BYTES: Final = 16 << 20
-"""Spark's batches have 10,000 rows: as many are decoded together as make this, so that the work per
-batch does not count.
+"""Batches are joined up to this size before decoding, to spread the cost per call. Spark's own
+batches have 10,000 rows.
 """
 
 _PASSED_ON: Final = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
@@ -49,14 +49,16 @@ def decode(
     mode: str = "PERMISSIVE",
     include_raw: bool = False,
 ) -> DataFrame:
-    """Decode the binary columns `key` and `value` of any DataFrame: of Spark's Kafka source, Parquet dumps, copies by MirrorMaker, batch or stream.
+    """Decode the binary columns `key` and `value` of any DataFrame, batch or stream.
 
-    The result has the columns of `spark_schema(topic, types, columns)`. `topic`, `partition`,
-    `offset` and `timestamp` (a number is milliseconds since 1970; a negative one, and what is later
-    than the year 9999, null) are passed on where the DataFrame has them, and so is nothing else;
-    the order of rows is not kept. `mode` and `include_raw` are as the source's options. Whether a
-    record was committed is not known: a consumer with `isolation.level` read_committed has to have
-    read it. Raises `OptionError`.
+    The DataFrame can come from Spark's Kafka source, Parquet dumps, or copies by MirrorMaker. The
+    result has the columns of `spark_schema(topic, types, columns)`. Of the other columns, only
+    `topic`, `partition`, `offset` and `timestamp` are kept. A numeric timestamp is milliseconds
+    since 1970; a negative one, or one after the year 9999, becomes null. The order of rows is not
+    kept. `mode` and `include_raw` have the meaning of the source's options.
+
+    Transactions are not resolved: to get committed records only, read them with `isolation.level`
+    read_committed. Raises `OptionError`.
     """
     chosen = parse_types(types, topic)
     reading = _reading(topic, chosen, parse_columns(columns, topic, chosen), parse_mode(mode), include_raw)
@@ -68,18 +70,16 @@ def _decoded(df: DataFrame, key: str, value: str, topic: str, reading: Reading) 
     for wanted, name in (("key", _column(df, key)), ("value", _column(df, value))):
         if not isinstance(df.schema[name].dataType, BinaryType):
             kind = df.schema[name].dataType.simpleString()
-            raise OptionError(
-                f"column {name!r} is of type {kind}; records are binary, and a cast to text would lose bytes"
-            )
+            raise OptionError(f"column {name!r} has type {kind}; binary is required, as a cast to text loses bytes")
         columns.append(_of(df, name).alias(wanted))
     for name, kind in _PASSED_ON.items():
-        if (there := _found(df, name)) is not None:
-            columns.append(_passed_on(df, there, kind).alias(name))
+        if (found := _found(df, name)) is not None:
+            columns.append(_passed_on(df, found, kind).alias(name))
     return df.select(*columns).mapInArrow(_decoder(topic, reading), from_arrow_schema(reading.rows.output))
 
 
 def _found(df: DataFrame, name: str) -> str | None:
-    """A column by its name, in any case where Spark does not mind the case."""
+    """Return the name of a column, ignoring case unless Spark is case-sensitive."""
     found = [one for one in df.columns if one == name]
     if not found and df.sparkSession.conf.get("spark.sql.caseSensitive", "false") != "true":
         found = [one for one in df.columns if one.lower() == name.lower()]
@@ -89,12 +89,12 @@ def _found(df: DataFrame, name: str) -> str | None:
 def _column(df: DataFrame, name: str) -> str:
     found = _found(df, name)
     if found is None:
-        raise OptionError(f"the DataFrame has no column {name!r}; it has {', '.join(df.columns)}")
+        raise OptionError(f"the DataFrame has no column {name!r}; its columns: {', '.join(df.columns)}")
     return found
 
 
 def _of(df: DataFrame, name: str) -> Column:
-    return df["`" + name.replace("`", "``") + "`"]  # a dot in a name is no field of a struct
+    return df["`" + name.replace("`", "``") + "`"]  # quoted, as a dot would mean a field of a struct
 
 
 def _passed_on(df: DataFrame, name: str, kind: str) -> Column:
@@ -102,7 +102,7 @@ def _passed_on(df: DataFrame, name: str, kind: str) -> Column:
     if kind == "string":
         return column.cast(kind)
     if kind != "timestamp":
-        return fitting(column, kind, name, "a number that a record can have")
+        return fitting(column, kind, name, f"a number of type {kind}")
     if isinstance(df.schema[name].dataType, NumericType):
         ms = column.try_cast("bigint")
         return functions.when(ms.between(0, LATEST_MS), functions.timestamp_millis(ms))
@@ -135,7 +135,7 @@ def _decoder(topic: str, reading: Reading) -> Callable[[Batches], Batches]:
 
 
 def _together(batches: Batches) -> Iterator[pa.Table]:
-    """Small batches joined into larger ones."""
+    """Join small batches into larger ones."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -160,11 +160,12 @@ def decode_segments(
     mode: str = "PERMISSIVE",
     include_raw: bool = False,
 ) -> DataFrame:
-    """Decode whole segments, one a row, as `spark.read.format("binaryFile")` reads them from any file system that Spark knows.
+    """Decode whole segments, one per row.
 
-    Topic and partition come from the folder in `path`; segments of other topics are passed over.
-    Everything is read, uncommitted and markers of transactions, too, because a segment by itself
-    does not tell how its transactions ended. A segment is in memory as a whole. Raises
+    `spark.read.format("binaryFile")` reads them from any file system that Spark supports. Topic and
+    partition come from the folder in `path`; segments of other topics are skipped. The isolation
+    level is read_uncommitted, and transaction markers are included, because a single segment does
+    not contain the outcome of all its transactions. Each segment is held in memory. Raises
     `OptionError`.
     """
     chosen = parse_types(types, topic)

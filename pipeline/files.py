@@ -1,7 +1,4 @@
-"""From paths to tasks: which partitions there are, and which pieces of their segments a query reads.
-
-What is in the records is not known here.
-"""
+"""Plan the tasks of a query on files: find partitions, and the pieces of their segments to read."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,15 +23,15 @@ __all__ = ["DataLoss", "Piece", "Split", "bundled", "check_offset", "find_files"
 T = TypeVar("T")
 
 AT_ONCE: Final = 8
-"""So many partitions are surveyed at once: that is mostly waiting for the file system."""
+"""Number of concurrent surveys of partitions; these mostly wait for the file system."""
 
 
 class DataLoss(QuorateError, RuntimeError):
-    """Offsets that were asked for are not in the log any more."""
+    """Requested offsets are no longer in the log."""
 
 
 class Split(InputPartition):
-    """What one task reads: pieces in the order of the log."""
+    """The pieces that one task reads, in the order of the log."""
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
         self.pieces = tuple(pieces)
@@ -45,9 +42,9 @@ class Split(InputPartition):
 
 
 def find_files(options: Options) -> list[PartitionFiles]:
-    """The partitions under the paths of the options, in order.
+    """Return the partitions under the paths of the options, sorted.
 
-    Raises `OptionError` for paths that cannot be, `LogError` if there is nothing to read.
+    Raises `OptionError` for unsupported paths, and `LogError` if no partition is found.
     """
     found: dict[tuple[str, int | None, Path], PartitionFiles] = {}
     for given in options.paths:
@@ -58,15 +55,13 @@ def find_files(options: Options) -> list[PartitionFiles]:
                 folder = files.segments[0].path.absolute().parent if files.segments else path.absolute()
                 place = (files.topic, files.partition, folder)
                 before = found.get(place)
-                if before is not None:  # segments of one folder that were named one by one
+                if before is not None:  # segments of one folder, given one by one
                     more = {segment.path: segment for segment in (*before.segments, *files.segments)}
                     segments = tuple(sorted(more.values(), key=lambda segment: int(segment.path.stem)))
                     files = replace(before, segments=segments)
                 found[place] = files
     if not found:
-        raise LogError(
-            f"{', '.join(options.paths)}: has none of the partitions that were asked for (option partitions)"
-        )
+        raise LogError(f"{', '.join(options.paths)}: has none of the requested partitions (option partitions)")
     return [found[place] for place in sorted(found, key=lambda one: (one[0], -1 if one[1] is None else one[1], one[2]))]
 
 
@@ -76,16 +71,15 @@ def _expanded(given: str) -> list[Path]:
         given = unquote(parts.path)
     elif parts.scheme and "://" in given:
         raise OptionError(
-            f"path {given!r}: files are read where the executors see them as files; for {parts.scheme}:// use "
+            f"path {given!r}: executors read local files only; for {parts.scheme}:// use "
             'spark.read.format("binaryFile") and quorate.pipeline.decode_segments, or mount it'
         )
     if not has_magic(given) or Path(given).exists():
         return [Path(given)]
     found = [Path(path) for path in sorted(glob(given))]  # noqa: PTH207  # a pattern may be absolute
     if not found:
-        raise LogError(f"{given}: no file or folder has such a name")
-    # What lies beside the segments of a partition, such as its indexes, is meant by a star and by
-    # nobody else.
+        raise LogError(f"{given}: no file or folder matches")
+    # A glob may match files next to segments, such as indexes: ignore these.
     segments = [path for path in found if path.is_dir() or path.suffix == ".log"]
     if not segments:
         raise LogError(f"{given}: none of the {len(found)} files is a segment (.log)")
@@ -103,9 +97,9 @@ def plan(
     settled: bool = False,
     tail: bool = True,
 ) -> Iterator[Piece]:
-    """The pieces that have what the options ask for, of that only offsets `within`; `settled` and `tail` as for `survey`.
+    """Return the pieces that the options select, limited to offsets `within`.
 
-    Raises `DataLoss`.
+    `settled` and `tail` have the meaning that they have for `survey`. Raises `DataLoss`.
     """
 
     def pieces(files: PartitionFiles) -> list[Piece]:
@@ -164,21 +158,21 @@ def _pieces_of(
 
 
 def check_offset(place: str, name: str, offset: int, first: int, following: int) -> None:
-    """Raises `DataLoss` for an offset that a log has not, which has those from `first` to `following`."""
+    """Raise `DataLoss` for an offset that is not from `first` to `following`, those of a log."""
     if not first <= offset <= following:
         raise DataLoss(
             f"{place}: offset {offset:,} of {name} is not in the log, which has {first:,} to {following:,}; "
-            "failOnDataLoss=false reads what there is"
+            "failOnDataLoss=false reads the available offsets"
         )
 
 
 def offset_of(offsets: Mapping[int | None, int], partition: int | None) -> int:
-    """The offset that an option gives for a partition."""
+    """Return the offset that an option sets for a partition."""
     return offsets[partition] if partition in offsets else offsets[None]
 
 
 def _of_piece(found: Surveyed, piece: Piece) -> Transactions:
-    """Of the aborted transactions those that matter for a piece, which are all if its offsets cannot be relied on."""
+    """Return the aborted transactions that affect a piece; all if its offsets are unordered."""
     if not found.ordered:
         return found.transactions
     aborted = {}
@@ -190,12 +184,12 @@ def _of_piece(found: Surveyed, piece: Piece) -> Transactions:
 
 
 def splits_of(pieces: Iterable[Piece], max_split_bytes: int) -> list[Split]:
-    """Tasks of about that many bytes: large pieces alone, small ones together."""
+    """Group pieces into tasks of at most `max_split_bytes`, except for a single larger piece."""
     return [Split(few) for few in bundled(pieces, lambda piece: piece.end - piece.begin, max_split_bytes)]
 
 
 def bundled(parts: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Parts that follow each other, together as long as their size is at most `most`."""
+    """Group consecutive parts whose total size is at most `most`; a larger part stays alone."""
     bundle: list[T] = []
     size = 0
     for part in parts:

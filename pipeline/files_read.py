@@ -1,4 +1,4 @@
-"""Reading a piece of a segment: from its bytes to Arrow batches of the pipeline's schema, leaving out early what is not wanted."""
+"""Read a piece of a segment into Arrow batches of the pipeline's schema."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -32,14 +32,14 @@ from quorate.pipeline.schema import INT, TEXT
 __all__ = ["Reading", "read_piece"]
 
 _ROUNDS = 8
-"""After so many looks for the last record of each key that can be decoded, all of them are: a
-release of Kafka that is not known yet may have written every one.
+"""Attempts to find the last decodable record of each key; after these, all records are decoded. A
+future release of Kafka may have written all of them.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What all tasks of a query have in common."""
+    """Parameters that all tasks of a query share."""
 
     rows: Rows
     wanted: RecordBounds
@@ -51,11 +51,11 @@ class Reading:
 
 
 def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a piece, read from `file` if it is given.
+    """Yield the rows of a piece, read from `file` if it is given.
 
-    A segment that the broker has cleaned or deleted since the piece was planned is looked for anew,
-    by the offsets. Raises `LogError` for the first damage if the mode is FAILFAST, and `DataLoss`
-    if the offsets are gone.
+    If the broker has cleaned or deleted the segment since the piece was planned, find the segments
+    that have its offsets now. Raises `LogError` for the first damage if the mode is FAILFAST, and
+    `DataLoss` if the offsets are gone.
     """
     pieces = [piece]
     try:
@@ -63,7 +63,7 @@ def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> 
             if file is None and piece.end > piece.begin:
                 file = stack.enter_context(piece.path.open("rb", buffering=0))
                 size = fstat(file.fileno()).st_size
-                # Only the last segment grows, and none is changed in its place.
+                # Only the last segment grows, and no segment is modified in place.
                 if size == piece.size_bytes or (piece.last and size > piece.size_bytes):
                     pieces = []
                     yield from _rows_of(piece, reading, file)
@@ -71,7 +71,7 @@ def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> 
                 pieces = []
                 yield from _rows_of(piece, reading, file or BytesIO())
     except FileNotFoundError:
-        pass  # looked for in other segments
+        pass  # the offsets may be in other segments now
     except OSError as error:
         reader = _PieceReader(piece, reading.read_committed)
         yield from _rows(piece, FoundRecords([reader.unreadable(error)]), reader, reading)
@@ -83,9 +83,9 @@ def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> 
 
 
 def relocated(piece: Piece, fail_on_data_loss: bool) -> Iterator[Piece]:
-    """The segments that have the offsets of a piece now, as pieces.
+    """Yield the segments that now have the offsets of a piece, as pieces.
 
-    Raises `DataLoss` if there are none from its beginning on.
+    Raises `DataLoss` if its first offsets are gone.
     """
     (files,) = find_partitions(piece.path.parent, topic=piece.topic, partition=piece.partition)
     stems = [int(segment.path.stem) for segment in files.segments]
@@ -93,7 +93,7 @@ def relocated(piece: Piece, fail_on_data_loss: bool) -> Iterator[Piece]:
     end = min(one for one in (piece.next_offset, piece.end_offset) if one is not None)
     if stems[0] > start and fail_on_data_loss:
         place = f"{piece.topic}-{piece.partition}"
-        check_offset(place, "this task, whose segment was deleted while it was waiting,", start, stems[0], stems[-1])
+        check_offset(place, "this task, whose segment has been deleted,", start, stems[0], stems[-1])
     for index, segment in enumerate(files.segments):
         following = stems[index + 1] if index + 1 < len(stems) else None
         if stems[index] < end and (following is None or following > start):
@@ -119,15 +119,15 @@ def _rows_of(piece: Piece, reading: Reading, file: BinaryIO) -> Iterator[pa.Reco
 class _PieceReader:
     """Reads one piece.
 
-    `end_offset`: the first marker so far that is later than what the job asks for; nothing from
-    there on is needed.
+    `end_offset` is the offset of the first transaction marker so far that is later than the end of
+    the job. Records from there on are not needed.
     """
 
     def __init__(self, piece: Piece, read_committed: bool) -> None:
         self.piece = piece
         self.end_offset: int | None = None
         self._segment = Segment(piece.path, piece.size_bytes, piece.begin, piece.end)
-        # One that is not the last of its partition has others behind it.
+        # An empty segment stands for those that follow.
         segments = (self._segment,) if piece.last else (self._segment, Segment(piece.path, 0))
         self.columns = PartitionColumns(
             PartitionFiles(piece.topic, piece.partition, segments, piece.problems),
@@ -141,19 +141,19 @@ class _PieceReader:
         )
 
     def found_in(self, file: BinaryIO) -> Iterator[FoundRecords]:
-        """The blocks of the piece."""
+        """Yield the blocks of the piece."""
         if self.piece.problems:
             yield FoundRecords(list(self.piece.problems))
         if self.piece.end > self.piece.begin:
             yield from self.columns.found_in(file, self._segment)
 
     def unreadable(self, error: OSError) -> LogProblem:
-        """The problem of a file that cannot be read."""
+        """Return the problem for a file that cannot be read."""
         return self.columns.files.unreadable(self._segment, error)
 
 
 def _rows(piece: Piece, found: FoundRecords, reader: _PieceReader, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """The rows of a block, with the columns that are wanted."""
+    """Return the rows of a block, with the selected columns."""
     return map(reading.rows.chosen, _whole_rows(piece, found, reader, reading))
 
 
@@ -163,7 +163,7 @@ def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceReader, reading
         if reading.mode == "FAILFAST":
             for problem in found.problems:
                 if is_damage(problem):
-                    raise LogError(f"{problem}; mode PERMISSIVE gives such places as rows with `error`", problem)
+                    raise LogError(f"{problem}; mode PERMISSIVE returns damage as rows with `error`", problem)
         if reading.mode != "DROPMALFORMED":
             yield rows.of_problems(found.problems, piece.topic, piece.partition)
     if found.control is not None and wanted.control:
@@ -185,7 +185,7 @@ def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceReader, reading
 
 
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Few rows of many types in one batch: each costs the JVM some time."""
+    """Join small batches of many types into one, as each batch costs time in the JVM."""
     together = list(batches)
     if sum(batch.num_rows for batch in together) > MAX_ROWS:
         yield from together
@@ -194,7 +194,7 @@ def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _note_end(control: pa.RecordBatch, reader: _PieceReader, reading: Reading) -> None:
-    """Remember where a moment ends the log, if a marker does that: the records around it do not tell."""
+    """Record the first marker after the job's end time, as the log ends there for the job."""
     if reading.push_down is None or reading.push_down.until_ms is None:
         return
     later = np.asarray(control.column("log_offset"))[
@@ -208,9 +208,9 @@ def _note_end(control: pa.RecordBatch, reader: _PieceReader, reading: Reading) -
 def _decoded(
     records: Records, data: Batches, reader: _PieceReader, reading: Reading
 ) -> tuple[Records, dict[str, pa.RecordBatch]]:
-    """The records that are needed, and what they are.
+    """Return the needed records and their decoded batches.
 
-    Where the offsets of the partition do not rise, these are all.
+    All records are needed if the offsets of the partition do not increase.
     """
     piece, push_down = reader.piece, reading.push_down
     if push_down is not None and piece.ordered:
@@ -226,7 +226,7 @@ def _decoded(
             places = choice.places()
             needed = choice.of_places(places)
             batches = decode_slots(needed.keys, needed.values, topic=piece.topic) if len(needed) else {}
-            # What cannot be decoded is no record, so that what was written before it may be needed.
+            # A record that cannot be decoded does not count, so an earlier one may be needed.
             if not choice.leave_out(places[_undecoded(batches)]):
                 return needed, batches
         records = choice.records
@@ -234,7 +234,7 @@ def _decoded(
 
 
 def _undecoded(batches: Mapping[str, pa.RecordBatch]) -> Ints:
-    """The rows that have a problem and nothing else."""
+    """Return the rows that have a problem and no decoded record."""
     if PROBLEMS not in batches:
         return np.empty(0, np.int64)
     rows = [np.asarray(batch.column("row")) for name, batch in batches.items() if name != PROBLEMS]
@@ -242,7 +242,7 @@ def _undecoded(batches: Mapping[str, pa.RecordBatch]) -> Ints:
 
 
 def columns_of(records: Records, data: Batches, topic: str, partition: int | None) -> dict[str, pa.Scalar | pa.Array]:
-    """What a log says of each of its records, by the name of the column."""
+    """Return the columns that all record types share, by name."""
     producer = data.producer_id[records.batch]
     without = producer == -1
     common: dict[str, Any] = {
@@ -267,7 +267,7 @@ def _bounded(control: pa.RecordBatch, piece: Piece, wanted: RecordBounds) -> pa.
 
 
 def checked(batches: Iterator[pa.RecordBatch], mode: Mode) -> Iterator[pa.RecordBatch]:
-    """The batches as the mode wants rows with an error: all, without them, or raising `LogError` for the first."""
+    """Apply the mode to rows with an error: keep them, drop them, or raise `LogError`."""
     for batch in batches:
         if mode == "PERMISSIVE" or batch.column("error").null_count == batch.num_rows:
             yield batch
@@ -291,5 +291,5 @@ def _text_of(row: Mapping[str, Any]) -> str:
     detail = f": {error['detail']}" if error["detail"] else ""
     return (
         f"{place}: {error['reason']}{inside} at byte {error['position']} of the {error['where']}{detail}; "
-        "mode PERMISSIVE gives such records as rows with `error`"
+        "mode PERMISSIVE returns such records as rows with `error`"
     )

@@ -1,6 +1,6 @@
-"""One pass over the batch headers of a partition: where its segments can be cut, and how its transactions ended.
+"""Survey the batch headers of a partition: split points of segments, and outcomes of transactions.
 
-Nothing is decoded but markers.
+Only transaction markers are decoded.
 """
 
 from dataclasses import dataclass, field, replace
@@ -25,12 +25,12 @@ FOR_EVER: Final = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A range of bytes of a segment that begins and ends with a batch, as far as there is no damage.
+    """A range of bytes of a segment that begins and ends at batch boundaries, except for damage.
 
-    `first_offset` is that of its first batch, `next_offset` the one behind its last,
-    `expected_offset` the one behind the batch before it. Records from `start_offset` to
-    `end_offset` (not included) are wanted. No record is later than `newest_ms`. `last` says that no
-    other segment of the partition follows.
+    `first_offset` is the offset of its first batch, `next_offset` the one after its last batch,
+    `expected_offset` the one after the preceding batch. Records from `start_offset` to `end_offset`
+    (exclusive) are read. No record is later than `newest_ms`. `last`: no other segment of the
+    partition follows.
     """
 
     topic: str
@@ -49,12 +49,15 @@ class Piece:
     end_offset: int | None = None
     problems: tuple[LogProblem, ...] = ()
     ordered: bool = True
-    """Whether the offsets of its partition rise, as far as headers tell."""
+    """Whether the offsets of its partition increase, according to the headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A partition: its pieces, the outcome of its transactions, the first offset that it may have, and the one behind its last batch."""
+    """A surveyed partition: its pieces, and the outcomes of its transactions.
+
+    `start_offset` is the first offset that it can have, `next_offset` the one after its last batch.
+    """
 
     files: PartitionFiles
     pieces: tuple[Piece, ...]
@@ -62,11 +65,11 @@ class Surveyed:
     start_offset: int
     next_offset: int
     ordered: bool
-    """Whether all offsets are where they have to be, as far as headers tell."""
+    """Whether offsets increase, according to the headers."""
 
     @property
     def stable_offset(self) -> int:
-        """The offset behind the last that a consumer gets."""
+        """The offset after the last one that a read_committed consumer receives."""
         stable = self.transactions.last_stable_offset
         return self.next_offset if stable is None else min(stable, self.next_offset)
 
@@ -81,19 +84,17 @@ def survey(
     settled: bool = False,
     tail: bool = True,
 ) -> Surveyed:
-    """Go over the headers of a partition.
+    """Survey the batch headers of a partition.
 
-    The pieces are those from offset `start` to `end`, not included; damage is in the piece of the
-    batch behind it. `settled` says that no transaction is open that began before `start`, so that
-    older segments need not be looked at. Without `tail`, what follows the last whole batch is in no
-    piece.
+    The pieces cover offsets from `start` to `end` (exclusive); damage belongs to the piece of the
+    batch after it. `settled`: no transaction that began before `start` is open, so older segments
+    are not read. Without `tail`, bytes after the last complete batch are in no piece.
     """
     index = TransactionIndex() if read_committed else None
     surveyor = _Surveyor(files, max_split_bytes, start, end, tail)
     surveyor.run(index, settled or not read_committed)
     transactions = Transactions() if index is None else index.settled()
-    # A segment is named after the offset that it was to begin with, which is all that one says that
-    # is empty yet.
+    # The name of a segment is its base offset, the only information in an empty segment.
     first, last = (int(files.segments[place].path.stem) if files.segments else 0 for place in (0, -1))
     return Surveyed(files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, last), surveyor.ordered)
 
@@ -111,26 +112,27 @@ class _Surveyor:
         self.tail = tail
         self.pieces: list[Piece] = []
         self.following = 0
-        """The offset behind the last batch that was seen, and behind the last that is in a piece."""
+        """The offset after the last batch of the survey."""
         self.next_offset = 0
+        """The offset after the last batch in a piece."""
         self.whole = self.wanted = 0
-        """Where the last whole batch ends in the segment, and the last with offsets before `end`."""
+        """End positions of the last complete batch in the segment, and of the last before `end`."""
         self.beyond = False
-        """Whether there are others behind that one."""
+        """Whether batches follow after `end`."""
         self.open: Piece | None = None
-        """The piece that what comes next belongs to, if it is wanted."""
+        """The piece that gets the next batches; `None` before `start`."""
         self.transactions: TransactionIndex | None = None
         self.newest_ms = -1
-        """The latest time in the piece so far."""
+        """The latest time in the open piece so far."""
         self.ordered = True
         self.seen = self.step = 0
         self.filled = False
-        """Whether a batch has come that belongs to it."""
+        """Whether the open piece has a batch."""
 
     def run(self, transactions: TransactionIndex | None, skipping: bool) -> None:
-        """Go over the segments, with `skipping` only over those that have offsets from `start` on.
+        """Survey the segments; `skipping` omits those before `start`.
 
-        `transactions` gets all batches of those.
+        Adds all batches to `transactions`.
         """
         self.transactions = transactions
         segments = self.files.segments
@@ -141,7 +143,7 @@ class _Surveyor:
                 continue
             self.whole, self.wanted, self.beyond, self.filled = 0, 0, False, False
             parts = max(-(-segment.size_bytes // self.max_split_bytes), 1)
-            self.step = max(-(-segment.size_bytes // parts), 1)  # parts of one size
+            self.step = max(-(-segment.size_bytes // parts), 1)  # parts of equal size
             self.open, self.newest_ms = None if before else self._piece(segment, 0, int(segment.path.stem)), -1
             try:
                 with segment.path.open("rb", buffering=0) as file:
@@ -149,7 +151,7 @@ class _Surveyor:
                         if not isinstance(found, BatchProblem):  # reported when its records are read
                             self._batches(*found, segment)
             except OSError:
-                self.whole, self.newest_ms = segment.size_bytes, FOR_EVER  # reported by whoever reads it
+                self.whole, self.newest_ms = segment.size_bytes, FOR_EVER  # reported by the task that reads it
             if self.beyond:
                 self._close(self.wanted)
             else:
@@ -157,37 +159,37 @@ class _Surveyor:
             self.next_offset = self.following
 
     def _batches(self, batches: Batches, position: int, segment: Segment) -> None:
-        behind = _behind(batches)
-        self.ordered &= bool((batches.base_offset >= np.append(self.seen, behind[:-1])).all())
-        self.seen = int(behind[-1])
+        following = _next_offsets(batches)
+        self.ordered &= bool((batches.base_offset >= np.append(self.seen, following[:-1])).all())
+        self.seen = int(following[-1])
         if self.open is not None:
-            self._cut(batches, behind, segment, position)
-        self.following = self._behind(batches, behind, len(batches))
+            self._cut(batches, following, segment, position)
+        self.following = self._next_offset(batches, following, len(batches))
         self.whole = position + int(batches.end[-1])
         if self.transactions is not None:
             index_block(self.transactions, batches)
 
-    def _behind(self, batches: Batches, behind: Ints, count: int) -> int:
-        """The offset behind the first `count` batches of a block, of which those that are damaged say nothing."""
+    def _next_offset(self, batches: Batches, following: Ints, count: int) -> int:
+        """Return the offset after the first `count` batches of a block, ignoring damaged ones."""
         for index in range(count - 1, -1, -1):
             if check(batches.block, int(batches.start[index]), int(batches.end[index]), 0) is None:
-                return int(behind[index])
+                return int(following[index])
         return self.following
 
-    def _cut(self, batches: Batches, behind: Ints, segment: Segment, position: int) -> None:
-        """Move on to where `start` is, and cut between batches where a piece has become large enough.
+    def _cut(self, batches: Batches, following: Ints, segment: Segment, position: int) -> None:
+        """Skip to `start`, and split between batches where a piece is large enough.
 
-        An offset may be damaged without anybody noticing. It must not keep the batches around it
-        out, but may well let others in, whose records are looked at.
+        An undetected damaged offset must not exclude the batches around it. It may include too many
+        batches, as their records are checked later.
         """
         assert self.open is not None
         starts, ends = batches.start, batches.end
         first = 0
         if not self.filled:
-            later = behind > self.start
+            later = following > self.start
             first = int(np.argmax(later)) if bool(later.any()) else len(starts)
             if first:
-                self.next_offset = self._behind(batches, behind, first)
+                self.next_offset = self._next_offset(batches, following, first)
                 self.open = self._piece(segment, position + int(ends[first - 1]), self.next_offset)
         inside = np.arange(len(starts)) if self.end is None else np.flatnonzero(batches.base_offset < self.end)
         last = int(inside[-1]) + 1 if len(inside) else 0
@@ -196,7 +198,7 @@ class _Surveyor:
             self.filled = True
             self.wanted = position + int(ends[last - 1])
         self.beyond |= last < len(starts)
-        # Older formats do not have it in the header.
+        # Older message formats have no maximum timestamp in the header.
         times = np.where(batches.plain, batches.max_timestamp, FOR_EVER)
         begun = first
         while True:
@@ -204,16 +206,16 @@ class _Surveyor:
             index = max(large, least)
             if index >= last:
                 break
-            self.next_offset = self._behind(batches, behind, index)
+            self.next_offset = self._next_offset(batches, following, index)
             self.newest_ms = int(times[begun:index].max(initial=self.newest_ms))
             self._close(position + int(starts[index]))
             self.open = self._piece(segment, position + int(starts[index]), self.next_offset)
             begun, least, self.newest_ms = index, index + 1, -1
         self.newest_ms = int(times[begun:last].max(initial=self.newest_ms))
-        self.next_offset = self._behind(batches, behind, last)
+        self.next_offset = self._next_offset(batches, following, last)
 
     def _piece(self, segment: Segment, begin: int, offset: int) -> Piece:
-        """A piece from byte `begin` on, at or before the batch that has `offset`."""
+        """Return a piece from byte `begin` on, at or before the batch with `offset`."""
         return Piece(
             topic=self.files.topic,
             partition=self.files.partition,
@@ -228,13 +230,13 @@ class _Surveyor:
         )
 
     def _close(self, end: int) -> None:
-        """The open piece, if there is one, ends at this byte, and with the batch that was the last one yet."""
+        """End the open piece, if any, at this byte."""
         if self.open is not None and end > self.open.begin:
             next_offset = max(self.next_offset, self.open.first_offset)
             self.pieces.append(replace(self.open, end=end, next_offset=next_offset, newest_ms=self.newest_ms))
 
 
-def _behind(batches: Batches) -> Ints:
-    """The offset behind each batch; for one that reaches the last offset there is, that."""
+def _next_offsets(batches: Batches) -> Ints:
+    """Return the offset after each batch, limited to the largest int64."""
     last = np.maximum(batches.last_offsets(), batches.base_offset)
     return np.minimum(last, FOR_EVER - 1) + 1

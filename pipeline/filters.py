@@ -1,7 +1,7 @@
-"""What of a log is wanted, by the options and by the filters that Spark pushes down: types, groups, partitions, offsets and times.
+"""Filters on records, from options and from filters that Spark pushes down.
 
-It is only used to leave out early what cannot be wanted; Spark applies its filters again. Rows
-whose type or group is not known are therefore kept.
+They cover types, groups, partitions, offsets and times. They only skip records early: Spark applies
+its filters again, so rows whose type or group is unknown are kept.
 """
 
 from collections.abc import Iterable
@@ -30,9 +30,9 @@ _LENGTH_BYTES: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordBounds:
-    """Bounds that all have to be met; `None` is no bound.
+    """Conditions that a record must meet; `None` is no condition.
 
-    Offsets and times (in ms) begin with the first and end before the second.
+    Ranges of offsets and times (in ms) include the first and exclude the second value.
     """
 
     types: frozenset[str] | None = None
@@ -44,13 +44,13 @@ class RecordBounds:
 
     @property
     def control(self) -> bool:
-        """Whether transaction markers are wanted, which belong to no group."""
+        """Whether transaction markers are included; they belong to no group."""
         return (self.types is None or CONTROL in self.types) and self.groups is None and not self.group_prefixes
 
     def places(self, offset: Array, timestamp: Array, start: int | None, end: int | None) -> Bools:
-        """Which of the offsets and times are within bounds.
+        """Return which of the offsets and times are in range.
 
-        `start` and `end` bound the offsets further.
+        `start` and `end` limit the offsets further.
         """
         good = np.ones(len(offset), dtype=np.bool_)
         for values, low, high in ((offset, start, end), (offset, *self.offsets), (timestamp, *self.times)):
@@ -61,7 +61,7 @@ class RecordBounds:
         return good
 
     def of_records(self, records: Records, topic: str, start: int | None, end: int | None) -> Records:
-        """Those of the records that may be wanted."""
+        """Return the records that may meet the conditions."""
         bounded = (start, end) != (None, None) or self.offsets != (None, None) or self.times != (None, None)
         good = self.places(records.offset, records.timestamp, start, end) if bounded else None
         if self.types is not None or self.groups is not None or self.group_prefixes:
@@ -87,7 +87,7 @@ class RecordBounds:
         return good
 
     def _of_groups(self, keys: Slots) -> Bools:
-        """Keys that begin with a group, behind the int16 of the type."""
+        """Return which keys match, of those that have a group after the int16 of the type."""
         start = keys.start + _TYPE_BYTES
         short = keys.end - start < _LENGTH_BYTES
         if bool(short.any()):
@@ -113,7 +113,7 @@ class RecordBounds:
 
 @cache
 def with_group(topic: str) -> tuple[int, ...]:
-    """The record types of a topic whose key begins with a group."""
+    """Return the ids of a topic's record types whose key begins with a group."""
     found = []
     for type_id, record_type in RECORD_TYPES[topic].items():
         first = record_type.key.fields[0]
@@ -126,9 +126,9 @@ def with_group(topic: str) -> tuple[int, ...]:
 
 
 def narrowed(wanted: RecordBounds, filters: Iterable[Any]) -> RecordBounds:
-    """What is wanted when all of Spark's filters hold, too.
+    """Return the conditions combined with Spark's filters.
 
-    Filters that tell nothing are passed over.
+    Filters that cannot be applied to records are ignored.
     """
     for found in filters:
         name = type(found).__name__
@@ -188,7 +188,10 @@ def _narrowed_time(wanted: RecordBounds, name: str, value: Any) -> RecordBounds:
 
 
 def _range(before: tuple[int | None, int | None], name: str, floor: Any, ceiling: Any) -> tuple[int | None, int | None]:
-    """The range before, narrowed by a comparison with a number between `floor` and `ceiling`, which are the same for whole numbers."""
+    """Narrow a range by a comparison with a number between `floor` and `ceiling`.
+
+    Both are equal for whole numbers.
+    """
     low: int | None = None
     high: int | None = None
     match name:

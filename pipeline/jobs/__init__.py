@@ -1,4 +1,1 @@
-"""What to find out from decoded records: functions from a DataFrame of the pipeline's schema to DataFrames.
-
-A module each, and none knows where records are from.
-"""
+"""Jobs: functions from a DataFrame of decoded records to DataFrames of results, one module each."""

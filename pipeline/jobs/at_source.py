@@ -1,7 +1,8 @@
-"""Telling the source what a job needs, as Spark tells its own sources: it hands neither columns nor aggregates down to one that is written in Python.
+"""Push the needs of a job down to the source.
 
-A DataFrame that is just what `load()` gave is loaded anew with an option that nobody else sets
-(`quorate.pipeline.push_down`). The results are the same; they come sooner.
+Spark pushes neither columns nor aggregates down to a source in Python. A DataFrame that is the
+unchanged result of `load()` is therefore loaded again with an internal option
+(`quorate.pipeline.push_down`). The results are the same, with less work.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,20 +25,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class AtSource:
-    """Rows of a source that was told what is needed, and its options."""
+    """Rows of the source with pushed-down needs, and the source's options."""
 
     rows: DataFrame
     options: Options
 
     def isolation_level(self, given: str | None) -> str | None:
-        """The level that a job has to go by, if it can be told without looking for markers."""
+        """Return the isolation level for a job; `None` if it must look for transaction markers."""
         return "read_committed" if given is None and self.options.read_committed else given
 
 
 def of_groups(df: DataFrame, as_of: AsOf | None) -> DataFrame:
-    """The rows up to a moment that tell of groups other than by offsets.
+    """Return the rows of groups up to a moment, except committed offsets.
 
-    Raises `OptionError` for columns that are missing, and for what is not a moment.
+    Raises `OptionError` for missing columns and an invalid moment.
     """
     rows = membership(until(df, as_of))
     source = loaded(df, "groups", as_of)
@@ -47,13 +48,11 @@ def of_groups(df: DataFrame, as_of: AsOf | None) -> DataFrame:
 def loaded(
     df: DataFrame, what: What, as_of: AsOf | None, times_ms: Callable[[], tuple[int, ...]] = tuple
 ) -> AtSource | None:
-    """The rows of `df` that are needed up to a moment, or some more.
+    """Load at least those rows of `df` that a job needs up to a moment.
 
-    `times_ms` is only asked if that can be had.
-
-    `None` where it cannot: for streams, for what is cached, for anything but the result of
-    `load()`, and where two folders have the same partition, because then it has to be seen whether
-    these are copies. Raises `OptionError` for what is not a moment.
+    Returns `None` if push-down is not possible: for streams, for cached DataFrames, for anything
+    but the result of `load()`, and if two folders have the same partition, as these may be copies.
+    `times_ms` is only called if it is possible. Raises `OptionError` for an invalid moment.
     """
     plan = getattr(df, "_jdf", None)  # Spark Connect has none
     if plan is None or df.isStreaming or df.storageLevel.useMemory or df.storageLevel.useDisk:
@@ -65,11 +64,11 @@ def loaded(
     given = dict(relation.options().asCaseSensitiveMap())
     try:
         options = parse_options(given)
-        # In the other modes even what is decoded may count for nothing, or end the job.
+        # The other modes drop rows or fail the job, which depends on all rows.
         if options.mode != "PERMISSIVE" or (not options.kafka and _has_copies(options)):
             return None
     except (OptionError, LogError, OSError):
-        return None  # whoever reads it says so
+        return None  # reported when the DataFrame is read
     push_down = replace(push_down, times_ms=times_ms())
     rows = (
         df.sparkSession.read.format(FORMAT)

@@ -1,7 +1,7 @@
-"""`upgrade_audit`: what upgrades and downgrades did to groups over the whole history, and what the next one would do.
+"""`upgrade_audit`: effects of past upgrades and downgrades on groups, and of the next upgrade.
 
-Each group's records are replayed in one task; what there is to say at the end is what `quorate
-groups upgrade-check` says (`coordinator.history.upgrade`).
+Each group's records are replayed in one task. Findings at the end of the log are those of `quorate
+groups upgrade-check` (`coordinator.history.upgrade`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,16 +41,15 @@ AUDIT: pa.Schema = pa.schema(
         "sentence": TEXT,
     }
 )
-"""A row per finding. What happened in the history has its time, offset and `epoch` (the group's,
-after it).
+"""A row per finding. A past event has its time, its offset and the `epoch` of the group after it.
 
-* `converted`: a classic group became a consumer group, or another kind; `converted-back`: a
-  consumer group became a classic one;
-* `upgraded`: a broker of Kafka 4.1 or later stored a metadata hash where there was none (KIP-1101);
-* `downgraded`: a broker before 4.1 took over: it dropped the hash, or wrote a record of type 4
-  where a hash was.
+* `converted`: a classic group was converted to a consumer group, or another kind;
+  `converted-back`: a consumer group was converted to a classic one;
+* `upgraded`: a broker of Kafka 4.1 or later stored the first metadata hash (KIP-1101);
+* `downgraded`: a broker before 4.1 became coordinator: it dropped the hash, or wrote a record of
+  type 4 for a group with a hash.
 
-What holds at the end (`at_end`) has the time and offset of the group's last record: the kinds of
+Findings at the end (`at_end`) have the time and offset of the group's last record: the kinds of
 `quorate.coordinator.history.upgrade.FindingKind`: `will-bump` (no hash), `topic-record` (type 4
 without a tombstone), `hash-differs` (from the topology's), `convertible`, `not-convertible`.
 """
@@ -65,19 +64,19 @@ def upgrade_audit(
     as_of: AsOf | None = None,
     config: CoordinatorConfig | None = None,
 ) -> DataFrame:
-    """What the history tells of upgrades: see `AUDIT`. `df` and `as_of`: as for `rebalances`.
+    """Return the effects of upgrades on groups: see `AUDIT`. `df` and `as_of`: as for `rebalances`.
 
-    `topology`: topics as they are now, with ids and racks, to compare hashes with; without it
-    hashes that differ are not found. `config`: the brokers'; the limits and the policy by which a
-    classic group can be converted. Raises `OptionError` for columns that are missing.
+    `topology`: current topics with ids and racks, to compare hashes with; required to find hashes
+    that differ. `config`: the brokers' limits and policy for converting classic groups. Raises
+    `OptionError` for missing columns.
     """
     topics = None if topology is None else {topic.name: topic for topic in topology.topics}
-    settings = config or CoordinatorConfig()
+    coordinator_config = config or CoordinatorConfig()
 
     def audit(table: pa.Table) -> pa.Table:
         topic, partition, group_id = (table.column(name)[0].as_py() for name in (*LOG, "group"))
         at = {"log_topic": topic, "log_partition": partition, "group": group_id}
-        found = rows_of_group(entries(table), group_id, settings, topics)
+        found = rows_of_group(entries(table), group_id, coordinator_config, topics)
         return pa.Table.from_pylist([at | row for row in found], AUDIT)
 
     return packed(of_groups(df, as_of)).groupBy(*LOG, "group").applyInArrow(audit, from_arrow_schema(AUDIT))
@@ -86,23 +85,23 @@ def upgrade_audit(
 def rows_of_group(
     records: Iterable[LogEntry], group_id: str, config: CoordinatorConfig, topics: Mapping[str, Topic] | None
 ) -> Iterator[dict[str, Any]]:
-    """The findings of one group, without what says which it is.
+    """Yield the findings of one group, without the columns that identify it.
 
-    `records`: those of the group, in the order of the log.
+    `records` are those of the group, in the order of the log.
     """
     history = History()
     names: dict[Uuid, str] = {}
     labels = Labels(names=names)
     last: LogEntry | None = None
-    told = _Told(labels)
+    events = _EventFindings(labels)
     for entry in records:
         learn_names(names, entry.record)
         kind = _kind(history, group_id)
         for event in history.take(entry):
-            yield from told.event(event, kind)
+            yield from events.of(event, kind)
         last = entry
     for event in history.finish():
-        yield from told.event(event, _kind(history, group_id))
+        yield from events.of(event, _kind(history, group_id))
     group = history.state.groups.get(group_id)
     if group is None or last is None:
         return
@@ -123,16 +122,19 @@ def _kind(history: History, group_id: str) -> str | None:
     return None if group is None else group.kind.value
 
 
-class _Told:
-    """Goes through the events of a group, and remembers its epoch, and whether brokers of Kafka 4.1 or later had it last."""
+class _EventFindings:
+    """Findings in the events of a group, in order.
+
+    Keeps the group's epoch, and whether its last coordinator was of Kafka 4.1 or later.
+    """
 
     def __init__(self, labels: Labels) -> None:
         self._labels = labels
         self._epoch: int | None = None
         self._keeps_hash = False
 
-    def event(self, event: Event, kind: str | None) -> Iterator[dict[str, Any]]:
-        """The findings in one event; `kind`: of the group after it."""
+    def of(self, event: Event, kind: str | None) -> Iterator[dict[str, Any]]:
+        """Yield the findings in one event; `kind` is that of the group after it."""
         found: dict[str, str] = {}
         for fact in event.facts:
             if isinstance(fact, EpochBumped):

@@ -1,11 +1,11 @@
-"""Columns that jobs ask about, as far as a DataFrame has them: `types` of the source may have left record types out."""
+"""Columns of decoded records that jobs use; the source's `types` option may omit record types."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 from pyspark.sql.types import StructType
 
 from quorate.codecs.log.state_records import COMMIT_TYPES
@@ -33,20 +33,23 @@ __all__ = [
 ]
 
 FORMAT = "consumer-offsets"
-"""The name of the source."""
+"""Name of the Spark source."""
 
 LOG = ("topic", "partition")
-"""Which log a record is of."""
+"""Columns that identify the log of a record."""
 
-NEEDED = ("topic", "partition", "offset", "timestamp", "producer_id", "transactional", "type", "value_version", "group", "tombstone")  # fmt: skip
-"""The common columns that jobs ask about."""
+NEEDED = (
+    *("topic", "partition", "offset", "timestamp", "producer_id"),
+    *("transactional", "type", "value_version", "group", "tombstone"),
+)
+"""Common columns that jobs use."""
 
-NO_TIME = "records without a timestamp do not say which of them were written together: give a DataFrame with the column `timestamp` filled"
-NO_ORDER = "records without an offset have no order: give a DataFrame with the column `offset` filled"
+NO_TIME = "a record has no timestamp, so records of one write cannot be found: fill the column `timestamp`"
+NO_ORDER = "a record has no offset, so records cannot be ordered: fill the column `offset`"
 
 AsOf = datetime | int | Mapping[int, int] | Mapping[tuple[str, int], int]
-"""A moment: a time (without a zone it is UTC) or ms since 1970, or the offset of the last record
-that counts by partition, or by topic and partition.
+"""A moment: a time (UTC by default), ms since 1970, or the offset of the last record to include, by
+partition or by topic and partition.
 """
 
 
@@ -54,14 +57,14 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def check_uses(df: DataFrame) -> None:
-    """Refuse what Spark would read wrongly: it keeps filters that it pushed to a Python source for all later uses of the same `load()` (seen in 4.2.1 and 4.3.0).
+    """Raise `OptionError` for a DataFrame of the source with Spark's filter pushdown enabled.
 
-    Jobs look at their rows more than once. Rows that are cached, or from files of Spark's own
-    formats, are safe. Raises `OptionError`.
+    Spark applies filters that it pushed to a Python source to all later uses of the same `load()`
+    (seen in 4.2.1 and 4.3.0), and jobs use their rows more than once. Cached rows, and rows from
+    files of Spark's own formats, are safe.
     """
-    plan = getattr(
-        df.select("*"), "_jdf", None
-    )  # another plan, which knows what is cached by now; Spark Connect tells none
+    # A new plan, which includes what is cached by now; Spark Connect has none.
+    plan = getattr(df.select("*"), "_jdf", None)
     if plan is None or df.sparkSession.conf.get(PUSHDOWN, "false") != "true":
         return
     if any(
@@ -69,25 +72,24 @@ def check_uses(df: DataFrame) -> None:
         for line in plan.queryExecution().withCachedData().toString().splitlines()
     ):
         raise OptionError(
-            f"with {PUSHDOWN} Spark uses the filters of one use of a DataFrame for all others: set it to false before load(), or give what cache() returns"
+            f"with {PUSHDOWN} Spark applies the filters of one use of a DataFrame to all others: "
+            "set it to false before load(), or use cache()"
         )
 
 
 def present_types(
     df: DataFrame, wanted: Collection[str] | None = None, fields: Collection[str] | None = None
 ) -> list[RecordType]:
-    """The record types that a DataFrame has columns for.
+    """Return the record types that a DataFrame has columns for, of those in `wanted`.
 
-    Raises `OptionError` for one that lacks common columns, all of `wanted`, or fields of those that
-    it has.
-
-    `fields`: those that matter, where not all do.
+    `fields` are the required fields of a record type, by default all. Raises `OptionError` if
+    common columns, all of `wanted`, or required fields are missing.
     """
     check_uses(df)
     if missing := [name for name in NEEDED if name not in df.columns]:
         raise OptionError(
-            f"the DataFrame has no column {', '.join(missing)}: give one of spark.read.format('consumer-offsets') or of decode(), "
-            "and if that has the option `columns`, name them there"
+            f"the DataFrame has no column {', '.join(missing)}: use one of spark.read.format('consumer-offsets') "
+            "or of decode(), and with the option `columns`, include these"
         )
     found = [
         one
@@ -99,17 +101,21 @@ def present_types(
         raise OptionError(f"the DataFrame has no columns of {names}: read it without the option `types`, or with these")
     for one in found:
         column, kind = column_of(one.name), df.schema[column_of(one.name)].dataType
-        there = kind.names if isinstance(kind, StructType) else []
+        present = kind.names if isinstance(kind, StructType) else []
         needed = [field.name for field in struct_of(one) if fields is None or field.name in fields]
-        if lacking := [name for name in needed if name not in there]:
+        if lacking := [name for name in needed if name not in present]:
             raise OptionError(
-                f"the column {column} has no {', '.join(lacking)}: read it without the option `columns`, or with {column} as a whole"
+                f"the column {column} has no {', '.join(lacking)}: "
+                f"read it without the option `columns`, or with {column} as a whole"
             )
     return found
 
 
 def key_columns(types: Iterable[RecordType]) -> tuple[Column, Column]:
-    """What a record's key has besides the group: a text (topic, member id or expression) and a number (partition), null where there is none."""
+    """Return the key fields except the group: a text (topic, member id or regex) and a partition.
+
+    Each is null for record types that lack it.
+    """
     texts: list[Column] = []
     numbers: list[Column] = []
     for one in types:
@@ -122,43 +128,40 @@ def key_columns(types: Iterable[RecordType]) -> tuple[Column, Column]:
 
 
 def known_offset() -> Column:
-    """The offset of a record; a row without one fails the job, rather than being left out of it."""
+    """Return the offset of a record; a row without one fails the job."""
     return F.coalesce("offset", F.raise_error(F.lit(NO_ORDER)).cast("long"))
 
 
 def known_timestamp() -> Column:
-    """When a record was written; a row that does not say fails the job, rather than being taken for one write with all others."""
+    """Return the timestamp of a record; a row without one fails the job."""
     return F.coalesce(record_time(), F.raise_error(F.lit(NO_TIME)).cast("timestamp"))
 
 
 def record_time() -> Column:
-    """When a record was written.
+    """Return the timestamp of a record, null if it is invalid.
 
-    Rows of others may have times that the source has not, which are none, and times without a zone,
-    which are of the session's.
+    Times without a zone are in the time zone of the session.
     """
     return time_or_null(F.col("timestamp").cast("timestamp")).alias("timestamp")
 
 
 def with_same_log(left: DataFrame, right: DataFrame, how: str, also: Iterable[str] = ()) -> DataFrame:
-    """Join on the log, null being equal to null, and on columns that are equal in both; each of these is there once, as it is on the left."""
+    """Join on the log (nulls are equal) and on the columns `also`; keep these of the left side."""
     names = [*LOG, *also]
-    there = right.withColumnsRenamed({name: f"{name}_there" for name in names})
+    renamed = right.withColumnsRenamed({name: f"{name}_right" for name in names})
     same = F.lit(True)
     for name in LOG:
-        same = same & F.col(name).eqNullSafe(F.col(f"{name}_there"))
+        same = same & F.col(name).eqNullSafe(F.col(f"{name}_right"))
     for name in also:
-        same = same & (F.col(name) == F.col(f"{name}_there"))
-    return left.join(there, same, how).drop(*[f"{name}_there" for name in names])
+        same = same & (F.col(name) == F.col(f"{name}_right"))
+    return left.join(renamed, same, how).drop(*[f"{name}_right" for name in names])
 
 
 def until(df: DataFrame, as_of: AsOf | None) -> DataFrame:
-    """The rows up to a moment.
+    """Return the rows up to a moment.
 
-    A time ends each log before its first record that is later, so that what is left is a state that
-    there was.
-
-    By offsets, a partition that is not named is left out. Raises `OptionError` for what is not a
+    A time ends each log before its first later record, so that the rest is a state that existed.
+    With offsets, partitions that are not named are omitted. Raises `OptionError` for an invalid
     moment.
     """
     if as_of is None:
@@ -172,26 +175,26 @@ def until(df: DataFrame, as_of: AsOf | None) -> DataFrame:
 
 
 def moment_of(as_of: object) -> datetime:
-    """A time with its zone. Raises `OptionError` for what is none."""
+    """Convert to a time with a zone. Raises `OptionError` for an invalid value."""
     if isinstance(as_of, datetime):
         return as_of if as_of.tzinfo is not None else as_of.replace(tzinfo=UTC)
     if isinstance(as_of, int) and not isinstance(as_of, bool):
         try:
             return datetime.fromtimestamp(as_of / 1000, UTC)
         except (ValueError, OverflowError, OSError) as error:
-            raise OptionError(f"as_of is {as_of}: that is no time in ms since 1970") from error
-    raise OptionError(f"as_of is {as_of!r}: give a datetime, ms since 1970, or a mapping of partitions to offsets")
+            raise OptionError(f"as_of is {as_of}, which is not a time in ms since 1970") from error
+    raise OptionError(f"as_of is {as_of!r}: use a datetime, ms since 1970, or a mapping of partitions to offsets")
 
 
 def is_control() -> Column:
-    """Whether a row is a transaction marker."""
+    """Return the condition that a row is a transaction marker."""
     return F.col("type") == CONTROL
 
 
 def membership(df: DataFrame) -> DataFrame:
-    """The rows that tell of groups other than by offsets.
+    """Return the rows of groups except committed offsets.
 
-    Raises `OptionError` if there are no columns of any.
+    Raises `OptionError` if there are no columns for these.
     """
     types = [one.name for one in RECORD_TYPES[CONSUMER_OFFSETS].values() if one.name not in COMMIT_TYPES]
     present = [one.name for one in present_types(df, types)]
@@ -200,7 +203,7 @@ def membership(df: DataFrame) -> DataFrame:
 
 
 def _until_offsets(df: DataFrame, as_of: Mapping[int, int] | Mapping[tuple[str, int], int]) -> DataFrame:
-    """The rows up to the last one that counts of each partition."""
+    """Return the rows up to the given offset of each partition."""
     ends = last_offsets(as_of)
     columns = ["last_topic string"] * (len(ends[0]) - 2) + ["last_partition int", "last_offset long"]
     last = df.sparkSession.createDataFrame(ends, ", ".join(columns))
@@ -211,7 +214,7 @@ def _until_offsets(df: DataFrame, as_of: Mapping[int, int] | Mapping[tuple[str, 
 
 
 def last_offsets(as_of: Mapping[Any, Any]) -> list[tuple[Any, ...]]:
-    """Topic (if it is named), partition and offset. Raises `OptionError` for what are none."""
+    """Return tuples of topic (if given), partition and offset. Raises `OptionError`."""
     ends: list[tuple[Any, ...]] = []
     for at, offset in as_of.items():
         match at, offset:
@@ -224,7 +227,8 @@ def last_offsets(as_of: Mapping[Any, Any]) -> list[tuple[Any, ...]]:
                 ends.append((topic, partition, offset))
                 continue
         raise OptionError(
-            f"as_of has {at!r}: {offset!r}, which is not the offset of a partition: give {{17: 4711}} or {{('__consumer_offsets', 17): 4711}}"
+            f"as_of has {at!r}: {offset!r}, which is not the offset of a partition: "
+            "use {17: 4711} or {('__consumer_offsets', 17): 4711}"
         )
     if len({len(one) for one in ends}) != 1:
         raise OptionError("as_of needs partitions, either all as numbers or all with their topic")

@@ -1,7 +1,7 @@
-"""`locality`: from which rack to which rack each group reads, what that costs, and what other assignors would save.
+"""`locality`: traffic of groups between racks, its cost, and what other assignors would save.
 
-The members and what they have are those of `group_state`; assignors run in Spark's workers, a group
-at a time. Racks of replicas are not in the log: `topology` has them.
+Members and assignments are those of `group_state`. Assignors run in Spark's workers, for one group
+at a time. Racks of replicas are not in the log; `topology` has them.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from quorate.assignors import (
@@ -38,11 +38,11 @@ from quorate.pipeline.workers import settle
 __all__ = ["CURRENT", "LOCALITY", "Locality", "locality"]
 
 CURRENT = "current"
-"""What the assignment is called that the group has."""
+"""Name of the group's current assignment."""
 
 RACK_AWARE = "rack-aware-uniform"
 USUAL = {GroupKind.CLASSIC: ("range", "sticky", RACK_AWARE), GroupKind.CONSUMER: ("uniform", "range", RACK_AWARE)}
-"""What is tried by default: what Kafka has for groups of the kind, and ours that puts racks first."""
+"""Assignors to compare by default: those of Kafka for the kind of group, and `RACK_AWARE`."""
 
 MONTH_SECONDS = 30 * 24 * 60 * 60
 GB = 1e9
@@ -70,8 +70,8 @@ LOCALITY: pa.Schema = pa.schema(
         "pairs": pa.list_(PAIR),
     }
 )
-"""A row per group and assignor. `moved`: partitions that another member would get;
-`not_in_topology`: partitions that the group has, but the topology does not.
+"""A row per group and assignor. `moved`: partitions assigned to another member than now;
+`not_in_topology`: assigned partitions that the topology lacks.
 """
 
 Throughput = Mapping[tuple[str, int], float] | Mapping[str, float]
@@ -80,13 +80,16 @@ AT = ("log_topic", "log_partition", "group", "assignor")
 
 @dataclass(frozen=True)
 class Locality:
-    """Where groups read from, as tables: all come from `rows` (see `LOCALITY`), so `cache` before using more than one of them."""
+    """The racks that groups read from, as tables.
+
+    All come from `rows` (see `LOCALITY`), so `cache` before using more than one.
+    """
 
     rows: DataFrame
     price_per_gb: float | None = None
 
     def cache(self) -> "Locality":
-        """Have Spark keep the rows from their first use on."""
+        """Return the same with cached rows."""
         return replace(self, rows=self.rows.cache())
 
     @property
@@ -96,11 +99,11 @@ class Locality:
 
     @cached_property
     def pairs(self) -> DataFrame:
-        """A row per group, assignor and pair of racks: `from_rack` has the replica that is read, `to_rack` the member; null if it is not known.
+        """A row per group, assignor and pair of racks.
 
-        `crosses` is null where one of them is not known. `bytes_per_second`, `cost_per_month` (30
-        days, GB of 10⁹ bytes): null without throughput or price; the cost of what stays in its rack
-        is 0.
+        `from_rack` has the replica that is read, `to_rack` the member; null if unknown. `crosses`
+        is null if one of them is unknown. `bytes_per_second` and `cost_per_month` (30 days, GB of
+        10⁹ bytes) are null without throughput or price; traffic within a rack costs 0.
         """
         found = self.rows.select(*AT, F.explode("pairs").alias("pair")).select(*AT, "pair.*")
         crosses = F.col("from_rack") != F.col("to_rack")
@@ -110,14 +113,14 @@ class Locality:
 
     @cached_property
     def summary(self) -> DataFrame:
-        """A row per group and assignor: `crossing` partitions and bytes, `unknown` partitions, cost, and what is saved against the assignment that the group has.
+        """A row per group and assignor: crossing partitions and bytes, `unknown` partitions, costs.
 
-        What is saved is negative where it is worse. A share of partitions whose throughput is not
-        known counts as 0 bytes.
+        The columns `saved_…` compare with the current assignment, and are negative if the assignor
+        is worse. Partitions of unknown throughput count as 0 bytes.
         """
         crossing = F.filter("pairs", lambda pair: pair["from_rack"] != pair["to_rack"])
         unknown = F.filter("pairs", lambda pair: pair["from_rack"].isNull() | pair["to_rack"].isNull())
-        # Null without throughput: of the pairs, all have a number or none has.
+        # Null without throughput: either all pairs have a number, or none has.
         rate = F.when(
             F.size(F.filter("pairs", lambda pair: pair["bytes_per_second"].isNull())) == 0,
             _sum(crossing, "bytes_per_second"),
@@ -128,17 +131,17 @@ class Locality:
             "cost_per_month": self._cost(F.lit(True), rate),
         }
         of_group = Window.partitionBy("log_topic", "log_partition", "group")
-        told = {
-            name: F.when(F.col("error").isNull(), one)  # an assignor that failed has no numbers to compare
+        numbers = {
+            name: F.when(F.col("error").isNull(), one)  # null for an assignor that failed
             for name, one in (*counted.items(), ("unknown", _sum(unknown, "partitions").cast("int")))
         }
-        rows = self.rows.withColumns(told)
+        rows = self.rows.withColumns(numbers)
         now = {
             f"saved_{name}": F.max(F.when(F.col("assignor") == CURRENT, F.col(name))).over(of_group) - F.col(name)
             for name in counted
         }
         first = ("log_topic", "log_partition", "group", "kind", "assignor", "members", "partitions", "moved")
-        return rows.withColumns(now).select(*first, *told, *now, "not_in_topology", "error")
+        return rows.withColumns(now).select(*first, *numbers, *now, "not_in_topology", "error")
 
     def _cost(self, crosses: Column, bytes_per_second: Column) -> Column:
         if self.price_per_gb is None:
@@ -157,26 +160,25 @@ def locality(
     assignors: Sequence[str] | None = None,
     follower_fetching: bool = True,
 ) -> Locality:
-    """Partitions and bytes that cross racks, now or at an earlier moment, and with other assignors.
+    """Compute the traffic between racks, now or at an earlier moment, and with other assignors.
 
-    Groups of consumers that have members, classic or not.
+    The result covers consumer and classic groups with members.
 
     `df`: rows of the source or of `decode`, or a `GroupState`. `topology`: topics with the racks of
-    their replicas; with topic ids where groups are of KIP-848 and the log does not tell the names.
-    `throughput`: what a group reads, in bytes per second: by topic and partition, by topic (of each
-    of its partitions), or as a DataFrame of `topic`, `partition`, `bytes_per_second`.
-    `price_per_gb`: for what crosses racks. `assignors`: names of `quorate.assignors`; by default
-    those that Kafka has for the kind of group, and `rack-aware-uniform`. `follower_fetching`: a
-    member reads from a replica in its rack if there is one (KIP-392), else from the leader.
+    their replicas; topic ids are required for KIP-848 groups if the log lacks the names.
+    `throughput`: bytes per second that a group reads: by topic and partition, by topic (for each of
+    its partitions), or as a DataFrame of `topic`, `partition`, `bytes_per_second`. `price_per_gb`:
+    price of traffic between racks. `assignors`: names of `quorate.assignors`; by default those of
+    Kafka for the kind of group, and `rack-aware-uniform`. `follower_fetching`: a member fetches
+    from a replica in its rack if there is one (KIP-392), else from the leader.
 
-    Raises `OptionError` for assignors that are not known, a topology without racks, and columns
-    that are missing.
+    Raises `OptionError` for unknown assignors, a topology without racks, and missing columns.
     """
     known = {*CLIENT_ASSIGNORS, *SERVER_ASSIGNORS} - {"lag-aware", "simple"}
     if unknown := [name for name in assignors or () if name not in known]:
-        raise OptionError(f"assignor {unknown[0]} is not known: use {', '.join(sorted(known))}")
+        raise OptionError(f"unknown assignor {unknown[0]}: use {', '.join(sorted(known))}")
     if not any(topology.rack_sets):
-        raise OptionError("the topology tells no racks of replicas: without them nothing can be said of locality")
+        raise OptionError("the topology has no racks of replicas, so locality is unknown")
     state = df if isinstance(df, GroupState) else group_state(df, as_of, isolation_level="read_committed")
     job = _Job(
         _with_ids(topology), _rates(throughput), None if assignors is None else tuple(assignors), follower_fetching
@@ -192,10 +194,7 @@ def _sum(pairs: Column, name: str) -> Column:
 
 
 def _rates(throughput: DataFrame | Throughput | None) -> dict[Any, float] | None:
-    """Bytes per second, by topic and partition or by topic.
-
-    There are no more than partitions, and every worker needs them.
-    """
+    """Return bytes per second, by topic and partition or by topic, for all workers."""
     if throughput is None or isinstance(throughput, Mapping):
         return None if throughput is None else dict(throughput)
     wanted = ("topic", "partition", "bytes_per_second")
@@ -205,17 +204,17 @@ def _rates(throughput: DataFrame | Throughput | None) -> dict[Any, float] | None
         "topic", F.col("partition").try_cast("int"), F.col("bytes_per_second").try_cast("double"), *wanted
     )
     rates = {}
-    for topic, partition, rate, *told in found.collect():
-        if told[2] is None:
+    for topic, partition, rate, *given in found.collect():
+        if given[2] is None:
             continue
         if None in (topic, partition, rate):
-            raise OptionError(f"the throughput has {told}, which is not a topic, a partition and bytes per second")
+            raise OptionError(f"the throughput has {given}, which is not a topic, a partition and bytes per second")
         rates[topic, partition] = rate
     return rates
 
 
 def _with_ids(topology: Topology) -> Topology:
-    """Every topic with an id, which server-side assignors go by; one that is not known follows from the name, so that the same input has the same answer."""
+    """Derive missing topic ids from the names, as server-side assignors need ids."""
     if all(topic.id is not None for topic in topology.topics):
         return topology
     return Topology(
@@ -226,7 +225,7 @@ def _with_ids(topology: Topology) -> Topology:
 
 @dataclass(frozen=True)
 class _Job:
-    """What every worker needs."""
+    """The parameters of the job, for every worker."""
 
     topology: Topology
     rates: dict[Any, float] | None
@@ -234,28 +233,28 @@ class _Job:
     follower_fetching: bool
 
     def batches(self, groups: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """From rows of groups to rows of `LOCALITY`."""
+        """Convert rows of groups to rows of `LOCALITY`."""
         for batch in groups:
             rows = [row for group in batch.to_pylist() for row in self.rows(group)]
             yield from pa.Table.from_pylist(rows, LOCALITY).to_batches()
         settle()
 
     def rows(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """One group with what it has, and with what each assignor would give it."""
+        """Yield rows of one group: for its current assignment, and for that of each assignor."""
         topology = self.topology
         names = {str(topic.id): topic.name for topic in topology.topics}
         regexes = {one["regex"]: one["topics"] for one in row["regexes"] or ()}
         members: dict[str, Member] = {}
         missing = 0
-        for told in row["members"]:
-            owned = [(one["topic"] or names.get(one["topic_id"], ""), one["partition"]) for one in told["assigned"]]
-            there = [one for one in owned if topology.number(*one) >= 0]
-            missing += len(owned) - len(there)
-            members[told["member_id"]] = Member(
-                topics=list(dict.fromkeys([*told["topics"], *regexes.get(told["regex"], ())])),
-                rack=told["rack"],
-                instance_id=told["instance_id"],
-                owned=there,
+        for member in row["members"]:
+            owned = [(one["topic"] or names.get(one["topic_id"], ""), one["partition"]) for one in member["assigned"]]
+            known = [one for one in owned if topology.number(*one) >= 0]
+            missing += len(owned) - len(known)
+            members[member["member_id"]] = Member(
+                topics=list(dict.fromkeys([*member["topics"], *regexes.get(member["regex"], ())])),
+                rack=member["rack"],
+                instance_id=member["instance_id"],
+                owned=known,
                 generation=row["assignment_epoch"],
             )
         ids = list(members)  # in the order of a coordinator's map, in which server-side assignors see them
@@ -272,16 +271,16 @@ class _Job:
         yield common | {"assignor": CURRENT, "moved": 0} | self._reads(group, current)
         before = _owners(current)
         for name in self.assignors or USUAL[kind]:
-            told_row = common | {"assignor": name}
+            of_assignor = common | {"assignor": name}
             try:
                 client = name in CLIENT_ASSIGNORS and (kind is GroupKind.CLASSIC or name not in SERVER_ASSIGNORS)
                 found = (client_assignor(name) if client else server_assignor(name)).assign_group(group)
             except (AssignorError, ValueError) as error:
-                yield told_row | {"error": str(error), "pairs": []}
+                yield of_assignor | {"error": str(error), "pairs": []}
                 continue
             after = _owners(found)
-            moved = sum(member != after.get(number, member) for number, member in before.items())
-            yield told_row | {"moved": moved} | self._reads(group, found)
+            moved = sum(owner != after.get(number, owner) for number, owner in before.items())
+            yield of_assignor | {"moved": moved} | self._reads(group, found)
 
     def _reads(self, group: GroupSpec, assignment: Assignment) -> dict[str, Any]:
         topology = self.topology

@@ -1,15 +1,13 @@
-"""The rows that decide the state (`quorate.codecs.log.state_records` has the rule), found by Spark.
+"""Find the rows that determine the state, in the JVM (rule: `quorate.codecs.log.state_records`).
 
-All on the JVM's side. A first look at the keys and offsets alone finds the rows (a hash
-aggregation), a second one takes them out of the whole (a join with what was found, which is small
-and sent to every executor). Aggregating whole rows with `max_by` would do with one look, but sorts
-them all, because Spark does not hash what has no fixed size: with 2 M rows of Parquet this way is
-1.5 times as fast, with 0.6 M it is half as fast. Leaving most rows out in mapInArrow first is
-slower than either.
+A first pass over keys and offsets finds the rows with a hash aggregation. A second pass selects
+them by a broadcast join with this small result. Aggregating whole rows with `max_by` needs only one
+pass, but Spark sorts values of variable size: with 2 M rows of Parquet, two passes are 1.5 times as
+fast; with 0.6 M rows, half as fast. Filtering in mapInArrow first is slower than either.
 """
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 
 from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.codecs.message import RecordType
@@ -38,28 +36,26 @@ __all__ = [
 ]
 
 PENDING_OF = "pending_of"
-"""The column with the producer whose transaction was still open, null for all other rows."""
+"""Column with the producer of an open transaction, null for all other rows."""
 
 ABORTED = "aborted"
-"""The column that says that an offset was committed in a transaction that was aborted: all that is
-left of it is a group.
-"""
+"""Column that marks an offset commit in an aborted transaction: it only creates the group."""
 
 
 _OURS = frozenset(arrow_schema().names)
 
 
 def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | None = None) -> DataFrame:
-    """Rows of `df` whose replay in the order of offsets gives the state that all rows give, with two columns more (`PENDING_OF`, `ABORTED`).
+    """Return the rows of `df` whose replay gives the same state as replaying all rows.
 
-    Besides the last row of each key: of each group the last commit of any offset, which makes a
-    group even if the offset is deleted later; of each open transaction the last row of each key,
-    and that key's last tombstone, which makes the transaction forget it. `isolation_level`: see
-    `group_state`.
+    These are the last row of each key; the last offset commit of each group, which creates the
+    group even if the offset is deleted later; and of each open transaction, the last row and the
+    last tombstone of each key, as a tombstone removes the key from the transaction. The columns
+    `PENDING_OF` and `ABORTED` are added. `isolation_level`: see `group_state`.
     """
     types = present_types(df)
     with_markers = has_markers(df, isolation_level)
-    df = df.select(*[name for name in df.columns if name in _OURS])  # others may be called like what is added here
+    df = df.select(*[name for name in df.columns if name in _OURS])  # other columns could have the names of added ones
     found = _found(until(df, as_of), types, with_markers)
     picks = _picks(found.withColumnRenamed("offset", "place"), with_markers)
     at_offset = picks.select(*LOG, F.col("place").alias("offset"), PENDING_OF, ABORTED)
@@ -67,9 +63,9 @@ def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | N
 
 
 def packed_survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | None = None) -> DataFrame:
-    """The same, packed for `rows_in_order`.
+    """Return the same, packed for `rows_in_order`.
 
-    Of what `load()` gave, the source leaves most out, and the rest is looked at once.
+    For the unchanged result of `load()`, the source skips most rows, and one pass is enough.
     """
     types = present_types(df)
     source = loaded(df, "state", as_of)
@@ -77,8 +73,8 @@ def packed_survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: 
         return packed(survivors(df, as_of, isolation_level), PENDING_OF, ABORTED)
     with_markers = has_markers(source.rows, source.isolation_level(isolation_level))
     found = _found(until(source.rows, as_of), types, with_markers, F.struct(*packed_columns(df)).alias("row"))
-    # Where rows are compared, the offset counts; the least of `rival` is a row at the greatest
-    # offset, too, and another one if there are two.
+    # Rows are compared by offset first. The smallest `rival` is also a row at the highest offset;
+    # it differs from the greatest `place` if there are two rows at this offset.
     places = found.withColumn("place", F.struct("offset", "row")).withColumn(
         "rival", F.struct((-F.col("offset")).alias("offset"), F.col("row"))
     )
@@ -87,7 +83,7 @@ def packed_survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: 
 
 
 def _found(rows: DataFrame, types: list[RecordType], with_markers: bool, *also: Column) -> DataFrame:
-    """What decides on each row: the log, the offset, the key, and how its transaction ended."""
+    """Return log, offset and key of each row, and the outcome of its transaction."""
     text, number = key_columns(types)
     keys: list[Column | str] = [
         *LOG,
@@ -100,12 +96,12 @@ def _found(rows: DataFrame, types: list[RecordType], with_markers: bool, *also: 
         *also,
     ]
     decoded = F.col("group").isNotNull()
-    nobody, counts = F.lit(None).cast("long").alias(PENDING_OF), F.lit(False).alias(ABORTED)
+    not_pending, not_aborted = F.lit(None).cast("long").alias(PENDING_OF), F.lit(False).alias(ABORTED)
     if not with_markers:
-        return rows.where(decoded).select(*keys, nobody, counts)
+        return rows.where(decoded).select(*keys, not_pending, not_aborted)
     return (
         rows.where(decoded & ~is_in_transaction())
-        .select(*keys, nobody, counts)
+        .select(*keys, not_pending, not_aborted)
         .unionByName(
             with_outcomes(rows).select(
                 *keys,
@@ -117,9 +113,9 @@ def _found(rows: DataFrame, types: list[RecordType], with_markers: bool, *also: 
 
 
 def _picks(found: DataFrame, with_markers: bool) -> DataFrame:
-    """The `place` of each row that decides, with its log, `PENDING_OF` and `ABORTED`.
+    """Return the `place` of each selected row, with its log, `PENDING_OF` and `ABORTED`.
 
-    A place is what rows are compared by: the offset, or a struct that begins with it.
+    Rows are compared by their place: the offset, or a struct that begins with it.
     """
     commit = F.col("type").isin(*COMMIT_TYPES) & ~F.col("tombstone")
 
@@ -136,16 +132,16 @@ def _picks(found: DataFrame, with_markers: bool) -> DataFrame:
     )
     if whole:
         per_key = per_key.withColumn("last", _only_one())
-    # What is left is small. One commit of each group is enough to make it, unless the group went
-    # later.
-    nobody = F.lit(None).cast("long").alias(PENDING_OF)
-    counts, is_aborted = F.lit(False).alias(ABORTED), F.lit(True).alias(ABORTED)
-    picked = [F.struct(F.col("last").alias("place"), PENDING_OF, counts)]
+    # From here on the data is small. One commit creates a group, unless the group is deleted later.
+    not_pending = F.lit(None).cast("long").alias(PENDING_OF)
+    not_aborted, is_aborted = F.lit(False).alias(ABORTED), F.lit(True).alias(ABORTED)
+    picked = [F.struct(F.col("last").alias("place"), PENDING_OF, not_aborted)]
     if with_markers:
-        picked.append(F.struct(F.col("deleted").alias("place"), nobody, counts))
+        picked.append(F.struct(F.col("deleted").alias("place"), not_pending, not_aborted))
+    aborted_place = F.col("made_aborted").alias("place")
     made = F.greatest(
-        F.when(F.col("made").isNotNull(), F.struct(F.col("made").alias("place"), PENDING_OF, counts)),
-        F.when(F.col("made_aborted").isNotNull(), F.struct(F.col("made_aborted").alias("place"), nobody, is_aborted)),
+        F.when(F.col("made").isNotNull(), F.struct(F.col("made").alias("place"), PENDING_OF, not_aborted)),
+        F.when(F.col("made_aborted").isNotNull(), F.struct(aborted_place, not_pending, is_aborted)),
     )
     per_group = per_key.groupBy(*LOG, "group").agg(
         F.flatten(F.collect_list(F.array(*picked))).alias("picks"),
@@ -160,7 +156,7 @@ def _picks(found: DataFrame, with_markers: bool) -> DataFrame:
 
 
 def _only_one() -> Column:
-    """The `last` row of a key; two different ones at one offset end the job, as they do where `rows_in_order` sees both."""
+    """Return the `last` row of a key; two different rows at one offset fail the job."""
     last, rival = F.col("last"), F.col("rival")
     place = F.concat(F.concat_ws("-", *LOG), F.lit(", offset "), last["offset"])
     same = last.isNull() | last["row"][PACKED].eqNullSafe(rival["row"][PACKED])
@@ -168,38 +164,41 @@ def _only_one() -> Column:
 
 
 def has_markers(df: DataFrame, isolation_level: str | None) -> bool:
-    """Whether transaction markers settle what was committed in transactions.
+    """Return whether transaction markers decide on transactional commits.
 
-    `None` looks for one, which is a Spark job. Raises `OptionError`.
+    `None` looks for a marker with a Spark job. Raises `OptionError`.
     """
     if isolation_level not in (None, "read_committed", "read_uncommitted"):
+        raise OptionError(f"isolation_level is {isolation_level!r}: use read_committed or read_uncommitted, or omit it")
+    has_control = column_of(CONTROL) in df.columns
+    if isolation_level == "read_uncommitted" and not has_control:
         raise OptionError(
-            f"isolation_level is {isolation_level!r}: use read_committed or read_uncommitted, or leave it out"
+            "read_uncommitted needs the rows of transaction markers: "
+            f"read with isolation.level=read_uncommitted, and {CONTROL} among `types`"
         )
-    there = column_of(CONTROL) in df.columns
-    if isolation_level == "read_uncommitted" and not there:
-        raise OptionError(
-            f"read_uncommitted needs the rows of transaction markers: read with isolation.level=read_uncommitted, and {CONTROL} among `types`"
-        )
-    if isolation_level is None and there:
+    if isolation_level is None and has_control:
         return not df.where(is_control()).select("offset").isEmpty()
     return isolation_level == "read_uncommitted"
 
 
 def is_in_transaction() -> Column:
-    """Whether a row is an offset that was committed in a transaction.
+    """Return the condition that a row is a transactional offset commit.
 
-    A tombstone counts at once even then, as in Kafka's loader.
+    A tombstone applies at once even in a transaction, as in Kafka's loader.
     """
     transactional = F.coalesce(F.col("transactional"), F.lit(False)) & (F.col("producer_id") >= 0)
     return F.coalesce(F.col("type").isin(*COMMIT_TYPES) & ~F.col("tombstone") & transactional, F.lit(False))
 
 
 def with_outcomes(rows: DataFrame) -> DataFrame:
-    """As `quorate.codecs.log.transactions` settles them, in the JVM: the offsets of transactions with `outcome` (`COMMIT`, `ABORT`, null for a transaction that is open), and `settled_at`, the time of the marker."""
+    """Return the transactional offset commits with the outcome of their transactions.
+
+    `outcome` is `COMMIT`, `ABORT`, or null for an open transaction; `settled_at` is the time of the
+    marker. The rule is that of `quorate.codecs.log.transactions`.
+    """
     marker = F.when(is_control() & F.col("control.name").isin("COMMIT", "ABORT"), F.struct("control.name", "timestamp"))
-    # From the end: the next marker of the producer. The other way round, Spark would look at every
-    # row's followers anew.
+    # In descending order, so that the window only extends; ascending, Spark would scan the
+    # following rows of every row.
     later = (
         Window.partitionBy(*LOG, "producer_id")
         .orderBy(F.col("offset").desc())

@@ -118,8 +118,8 @@ def test_without_followers_everything_is_read_from_leaders(found: Locality, spar
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"assignors": ["fair"]}, "assignor fair is not known"),
-        ({"topology": Topology.of({"t": 3})}, "tells no racks"),
+        ({"assignors": ["fair"]}, "unknown assignor fair"),
+        ({"topology": Topology.of({"t": 3})}, "has no racks"),
     ],
 )
 def test_what_cannot_be_is_said_before_any_job_runs(spark: SparkSession, change: dict[str, Any], told: str) -> None:

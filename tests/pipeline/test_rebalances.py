@@ -181,5 +181,5 @@ def test_a_storm_needs_two_and_a_time(spark: SparkSession) -> None:
 
 def test_rows_without_timestamps_fail_rather_than_being_taken_for_one_write(spark: SparkSession) -> None:
     timeless = everything(spark).withColumn("timestamp", F.lit(None).cast("timestamp"))
-    with pytest.raises(PySparkException, match="without a timestamp do not say which of them were written together"):
+    with pytest.raises(PySparkException, match="a record has no timestamp, so records of one write cannot be found"):
         rebalances(timeless).collect()

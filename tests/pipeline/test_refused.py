@@ -46,10 +46,10 @@ def test_a_lag_needs_three_fields_of_a_commit_only(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("as_of", "told"),
     [
-        (True, "as_of is True: give a datetime"),
-        ("2026-11-21", "as_of is '2026-11-21': give a datetime"),
+        (True, "as_of is True: use a datetime"),
+        ("2026-11-21", "as_of is '2026-11-21': use a datetime"),
         ({}, "as_of needs partitions"),
-        ({"1": 5}, "as_of has '1': 5, which is not the offset of a partition: give {17: 4711}"),
+        ({"1": 5}, "as_of has '1': 5, which is not the offset of a partition: use {17: 4711}"),
         ({1: "5"}, "as_of has 1: '5', which"),
         ({True: 5}, "as_of has True: 5"),
         ({1: False}, "as_of has 1: False"),

@@ -146,7 +146,7 @@ def test_paths_are_files_folders_log_directories_and_patterns(tmp_path: Path) ->
     ("path", "error", "said"),
     [
         ("nowhere", LogError, "nowhere: no such file or folder"),
-        ("no*", LogError, "no file or folder has such a name"),
+        ("no*", LogError, "no file or folder matches"),
         ("*.index", LogError, "none of the 1 files is a segment"),
         (
             "s3a://bucket/x",
@@ -197,7 +197,7 @@ def test_modes_give_rows_with_an_error_leave_them_out_or_end_the_job(tmp_path: P
     assert by_place(rows) == by_place(expected(log, skip_corrupt=True))
     assert {row["error"]["reason"] for row in rows if row["error"]} > {"CRC mismatch", "unknown record type"}
     assert by_place(uncommitted(log, mode="DROPMALFORMED")) == by_place(row for row in rows if not row["error"])
-    with pytest.raises(LogError, match=r"position 0: the batch has CRC .*; mode PERMISSIVE gives such places as rows"):
+    with pytest.raises(LogError, match=r"position 0: the batch has CRC .*; mode PERMISSIVE returns damage as rows"):
         uncommitted(log, mode="FAILFAST")
 
 
