@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 
 from quorate.assignors import Topology
 from quorate.pipeline.jobs.audit import upgrade_audit

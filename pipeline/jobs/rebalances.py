@@ -1,9 +1,7 @@
-"""`rebalances`: every epoch and generation that groups went through, why, how long until all members had followed, and what moved.
+"""`rebalances`: each epoch and generation of groups, with cause, duration and moved partitions.
 
-`storms`: many in a short time.
-
-Each group's records are replayed in one task by `coordinator.history`; commits, which are most of a
-log, stay on the JVM's side.
+`storms`: many rebalances in a short time. Each group's records are replayed in one task by
+`coordinator.history`; offset commits, which are most of a log, stay in the JVM.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from quorate.codecs import Uuid
@@ -67,38 +65,37 @@ REBALANCES: pa.Schema = pa.schema(
 )
 """A row per group epoch, or generation of a classic group.
 
-`completed_at`: when all members had what the target assignment of this epoch (or a later one) gives
-them; null if that was not so before `superseded_at`, when the next epoch began, or the end of the
-log. `duration_ms` is from `started_at` to `completed_at`. Of a classic group, `started_at` is when
-all members had joined, and `completed_at` when the leader's assignment was written, which is all
-that its record tells.
+`completed_at`: when all members had reached the target assignment of this epoch (or a later one);
+null if that did not happen before `superseded_at`, when the next epoch began, or the end of the
+log. `duration_ms` is from `started_at` to `completed_at`. The record of a classic group contains
+only two times: `started_at` is when all members had joined, `completed_at` when the leader's
+assignment was written.
 
-`causes`: `quorate.coordinator.history.Cause`, for classic groups by what is different from the
-generation before. `members`: how many there were then. `left_or_fenced`: the records of both are
-the same. `replaced`: members whose place a static member with their name took, which fences them.
-`away`: static members that may come back. `partitions_moved`: from one member to another;
-`_gained`: that nobody had before; `_lost`: that nobody has now.
+`causes`: `quorate.coordinator.history.Cause`, for classic groups by comparison with the previous
+generation. `members`: their number. `left_or_fenced`: both have the same records. `replaced`:
+members that were fenced because a static member with the same instance id joined. `away`: static
+members that left temporarily. `partitions_moved`: from one member to another; `_gained`: without
+an owner before; `_lost`: without an owner now.
 """
 
 
 def rebalances(df: DataFrame, as_of: AsOf | None = None) -> DataFrame:
-    """Every rebalance of every group: see `REBALANCES`.
+    """Return all rebalances of all groups: see `REBALANCES`.
 
-    `df` and `as_of`: as for `group_state`; no record types but offsets may have been left out.
-
-    What one write to the log did counts together, so that a member that joins makes one row. Raises
-    `OptionError` for columns that are missing; a row without a timestamp ends the job with an
-    error.
+    `df` and `as_of`: as for `group_state`; `df` may omit offset commits, but no other record types.
+    All records of one write to the log belong together, so that a joining member gives one row.
+    Raises `OptionError` for missing columns; a row without a timestamp fails the job.
     """
     records = packed(of_groups(df, as_of).withColumn("timestamp", known_timestamp()))
     return records.groupBy(*LOG, "group").applyInArrow(_rebalances, from_arrow_schema(REBALANCES))
 
 
 def storms(found: DataFrame, *, window_ms: int = 300_000, at_least: int = 5) -> DataFrame:
-    """Where a group had `at_least` rebalances within `window_ms`: a row per storm, with `started_at`, `ended_at`, `rebalances`, `causes` and how often each was.
+    """Return the storms: at least `at_least` rebalances of a group within `window_ms`.
 
-    `found`: of `rebalances`. Windows that overlap are one storm. The end is that of the last
-    rebalance that began in it, if that is known.
+    `found` is the result of `rebalances`. A row per storm has `started_at`, `ended_at`,
+    `rebalances`, and `causes` with their counts. Overlapping windows are one storm. It ends with
+    the end of its last rebalance, if known. Raises `OptionError`.
     """
     if window_ms < 1 or at_least < 2:
         raise OptionError(
@@ -109,20 +106,20 @@ def storms(found: DataFrame, *, window_ms: int = 300_000, at_least: int = 5) -> 
     back = Window.partitionBy(*group).orderBy("ms").rangeBetween(-window_ms, Window.currentRow)
     dense = known.withColumn("within", F.count("*").over(back)).withColumn("first_ms", F.min("ms").over(back))
     dense = dense.where(F.col("within") >= at_least)
-    # Windows in the order of their ends are in the order of their beginnings, too: a gap is where
-    # one begins behind the end of the one before.
+    # Windows sorted by their ends are also sorted by their beginnings: a gap is where one begins
+    # after the end of the previous one.
     order = Window.partitionBy(*group).orderBy("ms")
     gap = F.col("first_ms") > F.coalesce(F.lag("ms").over(order), F.lit(-(2**62)))
     storm = dense.withColumn("storm", F.sum(gap.cast("int")).over(order))
     spans = storm.groupBy(*group, "storm").agg(F.min("first_ms").alias("from_ms"), F.max("ms").alias("to_ms"))
-    there = spans.withColumnsRenamed({name: f"{name}_there" for name in group})
+    renamed = spans.withColumnsRenamed({name: f"storm_{name}" for name in group})
     of_storm = (
-        F.col("log_topic").eqNullSafe(F.col("log_topic_there"))
-        & F.col("log_partition").eqNullSafe(F.col("log_partition_there"))
-        & (F.col("group") == F.col("group_there"))
+        F.col("log_topic").eqNullSafe(F.col("storm_log_topic"))
+        & F.col("log_partition").eqNullSafe(F.col("storm_log_partition"))
+        & (F.col("group") == F.col("storm_group"))
         & F.col("ms").between(F.col("from_ms"), F.col("to_ms"))
     )
-    inside = known.join(F.broadcast(there), of_storm)
+    inside = known.join(F.broadcast(renamed), of_storm)
     return (
         inside.groupBy(*group, "storm")
         .agg(
@@ -152,9 +149,9 @@ def _rebalances(table: pa.Table) -> pa.Table:
 
 
 def rows_of_group(records: Iterable[LogEntry], group_id: str) -> Iterator[dict[str, Any]]:
-    """The rows of one group, without what says which it is.
+    """Yield the rows of one group, without the columns that identify it.
 
-    `records`: those of the group, in the order of the log.
+    `records` are those of the group, in the order of the log.
     """
     followed = GroupRebalances(group_id)
     for entry in records:
@@ -163,12 +160,11 @@ def rows_of_group(records: Iterable[LogEntry], group_id: str) -> Iterator[dict[s
 
 
 class GroupRebalances:
-    """The rebalances of one group, record by record.
+    """The rebalances of one group, computed record by record.
 
-    Rows come when their epoch is reached by all, or followed by another.
-
-    What it takes to go on later, after a write that is complete: the last record of each key
-    (`kept`), `row` and `names`.
+    A row is complete when all members have reached its epoch, or when the next epoch begins. To
+    resume later, after a complete write, pass the last record of each key (`kept`), `row` and
+    `names`.
     """
 
     def __init__(
@@ -187,7 +183,7 @@ class GroupRebalances:
 
     @property
     def row(self) -> dict[str, Any] | None:
-        """The rebalance that is not over, as far as it is known."""
+        """The incomplete rebalance so far."""
         return self._followed.row
 
     @property
@@ -195,13 +191,13 @@ class GroupRebalances:
         return self._history.state.groups.get(self._group_id)
 
     def take(self, entry: LogEntry) -> Iterator[dict[str, Any]]:
-        """The rows that are complete before this record, the next of the group."""
+        """Add the next record of the group, and yield rows that were complete before it."""
         learn_names(self.names, entry.record)
         if entry.timestamp_ms == self._time_ms:
             self._history.take(entry)
             return
-        # `take` tells what a write did only when the next one begins, and has taken in that one's
-        # record by then.
+        # `take` returns the events of a write only when the next write begins, and has applied the
+        # first record of that one by then.
         group, at_ms = self._group, self._time_ms
         settled, members = is_settled(group), _size(group)
         self._time_ms = entry.timestamp_ms
@@ -211,7 +207,7 @@ class GroupRebalances:
             yield from self._followed.all_reconciled(at_ms)
 
     def finish(self) -> Iterator[dict[str, Any]]:
-        """The rest, as nothing more comes."""
+        """Yield the remaining rows at the end of the log."""
         group = self._group
         for event in self._history.finish():
             yield from self._followed.event(event, group, _size(group))
@@ -221,14 +217,14 @@ class GroupRebalances:
 
 
 class _Followed:
-    """What became of each epoch, as facts come in. `row`: the rebalance that is not over."""
+    """Rows of epochs, built from facts. `row` is the incomplete rebalance."""
 
     def __init__(self, labels: Labels, row: dict[str, Any] | None = None) -> None:
         self._labels = labels
         self.row = row
 
     def event(self, event: Event, group: CoordinatorGroup | None, members: int) -> Iterator[dict[str, Any]]:
-        """The facts of one write; `group`, `members`: after it."""
+        """Apply the facts of one write; `group` and `members` are those after it."""
         bump = next((fact for fact in event.facts if isinstance(fact, EpochBumped | GenerationBegan)), None)
         if bump is not None:
             yield from self.rest(superseded_ms=event.timestamp_ms)
@@ -244,13 +240,13 @@ class _Followed:
                 yield from self.rest()
 
     def all_reconciled(self, at_ms: int) -> Iterator[dict[str, Any]]:
-        """All members have what the target of the latest epoch gives them."""
+        """Complete the row: all members have reached the target assignment of the latest epoch."""
         if self.row is not None:
             self.row["completed_at"] = at_ms * 1000
             yield from self.rest()
 
     def rest(self, superseded_ms: int | None = None) -> Iterator[dict[str, Any]]:
-        """The row of an epoch of which nothing more is told."""
+        """Yield the row of an epoch that has ended."""
         row, self.row = self.row, None
         if row is None:
             return
@@ -290,10 +286,9 @@ class _Followed:
 
 
 def _causes(event: Event, bump: EpochBumped | GenerationBegan) -> set[str]:
-    """Why, in a word each.
+    """Return the causes of a rebalance.
 
-    The record of a classic group does not tell: there it is what is different from the generation
-    before.
+    Records of a classic group do not contain them: compare with the previous generation.
     """
     if isinstance(bump, EpochBumped):
         return {reason.cause.value for reason in bump.reasons}
@@ -316,7 +311,7 @@ def _causes(event: Event, bump: EpochBumped | GenerationBegan) -> set[str]:
 
 
 def is_settled(group: CoordinatorGroup | None) -> bool:
-    """Whether all members of a group have what the target assignment of its latest epoch gives them."""
+    """Return whether all members of a group have reached the target assignment of its epoch."""
     if isinstance(group, ModernGroup) and group.members:
         return group.epoch <= group.assignment_epoch and group.is_reconciled
     return True

@@ -1,9 +1,8 @@
-"""Rows of the pipeline's schema, back to the records that the coordinator replays.
+"""Convert rows of the pipeline's schema back to records, which the coordinator replays.
 
-This is a loop over rows in Python, so a job first leaves out on the JVM's side whatever cannot
-matter. What is left goes to Python packed: the struct that a row has as JSON instead of all structs
-that it could have. Spark asks every column of a row for its size on the way, which takes 300 µs for
-all record types.
+This is a Python loop over rows, so jobs first filter rows in the JVM. The rows are packed for
+Python: a single column has the struct of the row's record type as JSON, instead of a struct column
+per record type. Spark computes the size of each column of a row, which takes 300 µs for all types.
 """
 
 import json
@@ -14,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.log.model import LogEntry
@@ -42,35 +41,40 @@ Row = dict[str, Any]
 Convert = Callable[[Any], Any]
 
 PACKED = "packed"
-"""The column with the fields of key and value, as JSON."""
+"""Column with the fields of key and value, as JSON."""
 
 TWO_RECORDS = (
-    "there are two different records at this offset: rows of several clusters need different names in the column `topic`, "
+    "there are two different records at this offset: "
+    "rows of several clusters need different names in the column `topic`, "
     "and of segments with the same offsets only one is of the log"
 )
 
-_COMMON = ("topic", "partition", "offset", "producer_id", "transactional", "type", "value_version", "group", "tombstone")  # fmt: skip
+_COMMON = (
+    *("topic", "partition", "offset", "producer_id", "transactional"),
+    *("type", "value_version", "group", "tombstone"),
+)
 _TYPES = {found.name: found for found in RECORD_TYPES[CONSUMER_OFFSETS].values()}
 
 
 def packed(df: DataFrame, *also: Column | str) -> DataFrame:
-    """The rows of records as `rows_in_order` takes them, with columns `also`; those of transaction markers and of what could not be decoded are not for it."""
+    """Pack rows for `rows_in_order`, with the columns `also`.
+
+    Rows of transaction markers and of undecodable records have no packed fields.
+    """
     return df.select(*packed_columns(df), *also)
 
 
 def packed_columns(df: DataFrame) -> list[Column | str]:
-    """The columns of packed rows."""
+    """Return the columns of packed rows."""
     structs = [column_of(name) for name in _TYPES if column_of(name) in df.columns]
     return [*_COMMON, record_time(), F.coalesce(*[F.to_json(F.col(name)) for name in structs]).alias(PACKED)]
 
 
 def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:
-    """The records among packed rows of one partition, in the order of their offsets, with the common columns.
+    """Yield the records of packed rows of one partition by offset, with their common columns.
 
-    A row that is there twice is one.
-
-    Raises `ValueError` for rows without an offset, and for different records at one offset, which
-    are not of one log.
+    Duplicate rows are dropped. Raises `ValueError` for rows without an offset, and for different
+    records at one offset, which cannot be of one log.
     """
     rows = [row for row in table.to_pylist() if row["type"] in _TYPES and row[PACKED] is not None]
     if any(row["offset"] is None for row in rows):
@@ -87,14 +91,14 @@ def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:
 
 
 def entries(table: pa.Table) -> Iterator[LogEntry]:
-    """The same as entries of a log, for those who replay histories."""
+    """Yield the same as log entries, to replay a history."""
     for row, record in rows_in_order(table):
         timestamp = row["timestamp"]
         yield _entry(row, record, -1 if timestamp is None else milliseconds(timestamp))
 
 
 def entry_of(row: Row, timestamp_ms: int) -> LogEntry:
-    """One packed row as an entry of a log."""
+    """Convert one packed row to a log entry."""
     return _entry(row, record_of(_TYPES[row["type"]], row, json.loads(row[PACKED])), timestamp_ms)
 
 
@@ -119,18 +123,14 @@ def _entry(row: Row, record: CoordinatorRecord, timestamp_ms: int) -> LogEntry:
 
 
 def milliseconds(timestamp: Any) -> int:
-    """A time with its zone as Kafka has it, exactly."""
+    """Convert a time with a zone to exact milliseconds since 1970."""
     from datetime import UTC, datetime, timedelta
 
     return int((timestamp - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1))
 
 
 def record_of(record_type: RecordType, row: Row, struct: Row) -> CoordinatorRecord:
-    """One record.
-
-    `row`: its common columns; `struct`: the fields of its key and value, where those that are not
-    there are null.
-    """
+    """Return a record from its common columns `row` and its fields `struct` (null if missing)."""
     make_key, make_value = _makers(record_type)
     version = row["value_version"]
     return CoordinatorRecord(
@@ -160,7 +160,7 @@ def _message(spec: MessageSpec) -> Convert:
 
 
 def _conversion(kind: WireType) -> Convert | None:
-    """What makes a value of a column one of a message; `None` where they are the same."""
+    """Return the conversion from a column's value to a message's; `None` if they are the same."""
     match kind:
         case UuidType():
             return Uuid.parse

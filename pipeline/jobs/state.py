@@ -1,8 +1,9 @@
-"""`group_state`: what a coordinator would hold in memory, at any time: groups, members, target and current assignments, committed offsets, as tables.
+"""`group_state`: the state of a coordinator at any time, as tables.
 
-The JVM finds the last rows of each key (`survivors`); these are replayed by `CoordinatorState`, the
-same that serves live groups, one offsets partition at a time. So what a task holds is no more than
-what a broker has to hold for that partition.
+It consists of groups, members, target and current assignments, and committed offsets. The JVM finds
+the last row of each key (`survivors`). `CoordinatorState`, which also serves live groups, replays
+these rows for one partition of `__consumer_offsets` at a time. So a task needs no more memory than
+a broker for that partition.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from quorate.codecs import Uuid
@@ -86,8 +87,8 @@ STATE: pa.Schema = pa.schema(
         "skipped": pa.list_(SKIPPED),
     }
 )
-"""A row per group. `kind`, `state` and the rest but `offsets` are null where only offsets are left
-of a group; the row without a `group` has what was skipped.
+"""A row per group. If a group has committed offsets only, `kind`, `state` and all other columns of
+the group except `offsets` are null. The row without a `group` has the skipped records.
 """
 
 GROUP = [name for name in STATE.names if name not in ("members", "offsets", "skipped", "regexes")]
@@ -100,19 +101,19 @@ class GroupState:
 
     All come from `rows`, with a row per group, so `cache` before using more than one of them.
 
-    Every table begins with `log_topic`, `log_partition` and `group`. Partitions are `topic`,
-    `topic_id` and `partition`, of which the name or the id is null where the log does not tell it.
-    Of streams groups, partitions are active tasks.
+    Each table begins with `log_topic`, `log_partition` and `group`. Partitions have `topic`,
+    `topic_id` and `partition`; name or id is null if the log lacks it. Partitions of streams groups
+    are active tasks.
     """
 
     rows: DataFrame
 
     def cache(self) -> "GroupState":
-        """Have Spark keep the rows from their first use on."""
+        """Return the same with cached rows."""
         return GroupState(self.rows.cache())
 
     def unpersist(self) -> None:
-        """Let go of what `cache` keeps."""
+        """Release cached rows."""
         self.rows.unpersist()
 
     @property
@@ -129,7 +130,10 @@ class GroupState:
 
     @cached_property
     def groups(self) -> DataFrame:
-        """A row per group: kind, state, epoch (of classic groups the generation), assignment epoch, metadata hash, assignor or protocol, topics."""
+        """A row per group with kind, state, epoch, assignment epoch, hash, assignor and topics.
+
+        The epoch of a classic group is its generation.
+        """
         found = self.rows.where("kind is not null")
         return found.select(
             *GROUP,
@@ -140,7 +144,7 @@ class GroupState:
 
     @cached_property
     def members(self) -> DataFrame:
-        """A row per member: what it announced, the epoch that it has reached, and in what state (stable, revoking, waiting)."""
+        """A row per member: its metadata, epoch, and state (stable, revoking, waiting)."""
         left_out = ("assigned", "pending_revocation", "target")
         columns = [F.col(f"member.{field.name}") for field in MEMBER if field.name not in left_out]
         return self._exploded("members", "member").select(
@@ -149,23 +153,23 @@ class GroupState:
 
     @cached_property
     def targets(self) -> DataFrame:
-        """A row per partition of the target assignment (of classic groups: the assignment), with the member that is to have it."""
+        """A row per partition of the target assignment (classic groups: of the assignment)."""
         return self._partitions("target")
 
     @cached_property
     def assignments(self) -> DataFrame:
-        """A row per partition that a member has; `revoking` if it has to give it up."""
+        """A row per partition that a member owns; `revoking` if the member must revoke it."""
         assigned = self._partitions("assigned").withColumn("revoking", F.lit(False))
         return assigned.unionByName(self._partitions("pending_revocation").withColumn("revoking", F.lit(True)))
 
     @cached_property
     def offsets(self) -> DataFrame:
-        """A row per committed offset; those of open transactions have the producer in `pending_of`."""
+        """A row per committed offset; `pending_of` is the producer of an open transaction."""
         return self._exploded("offsets", "one").select(*AT, "one.*")
 
     @cached_property
     def skipped(self) -> DataFrame:
-        """Why records were left out, as they contradict those before them, and how many; of partitions that have some."""
+        """A row per reason for which inconsistent records were skipped, with their number."""
         return self._exploded("skipped", "one").select("log_topic", "log_partition", "one.*")
 
     def _exploded(self, name: str, alias: str) -> DataFrame:
@@ -179,19 +183,18 @@ class GroupState:
 
 
 def group_state(df: DataFrame, as_of: AsOf | None = None, *, isolation_level: str | None = None) -> GroupState:
-    """What the log says of its groups, now or at an earlier moment: exactly what `CoordinatorState` has after all records up to then.
+    """Return the state of groups now or at an earlier moment.
 
-    `df`: rows of the source or of `decode`, in any order, of one or many logs. `as_of`: a time
-    (`datetime`, without a zone UTC; or ms since 1970), or per partition the offset of the last
-    record that counts (`{17: 4711}`, `{("__consumer_offsets", 17): 4711}`); partitions that are not
-    named are left out then.
+    It equals `CoordinatorState` after replaying all records up to the moment. `df`: rows of the
+    source or of `decode`, in any order, of one or many logs. `as_of`: a time (`datetime`, UTC by
+    default; or ms since 1970), or per partition the offset of the last record to include
+    (`{17: 4711}`, `{("__consumer_offsets", 17): 4711}`); other partitions are omitted then.
 
-    `isolation_level`: "read_committed" if `df` has no rows of transaction markers (as the source
-    reads by default), so that all offsets in it are committed; "read_uncommitted" if it has, so
-    that these settle what was committed in transactions. By default a short Spark job looks for
-    markers.
+    `isolation_level`: "read_committed" if `df` has no rows of transaction markers (the source's
+    default), so that all its offsets are committed; "read_uncommitted" if it has, so that markers
+    decide on transactional offsets. By default a short Spark job looks for markers.
 
-    Raises `OptionError` for columns that are missing, or a moment that is none.
+    Raises `OptionError` for missing columns or an invalid moment.
     """
     found = packed_survivors(df, as_of, isolation_level)
     schema = from_arrow_schema(STATE)
@@ -206,7 +209,7 @@ def _replay(table: pa.Table) -> pa.Table:
 
 
 def replayed(table: pa.Table) -> tuple[CoordinatorState, dict[Uuid, str]]:
-    """The state after packed rows of `survivors` of one partition, and the names of topics that they tell."""
+    """Replay packed rows of one partition; return the state, and topic names by id."""
     state = CoordinatorState()
     names: dict[Uuid, str] = {}
     for row, record in rows_in_order(table):
@@ -220,7 +223,7 @@ def replayed(table: pa.Table) -> tuple[CoordinatorState, dict[Uuid, str]]:
 
 
 def state_rows(state: CoordinatorState, names: dict[Uuid, str]) -> Iterator[dict[str, Any]]:
-    """A row of `STATE` per group, without the log that it is of; then one for what was skipped, if anything was."""
+    """Yield a row of `STATE` per group without the log's columns, then one for skipped records."""
     pending: dict[str, list[dict[str, Any]]] = {}
     for producer_id, groups in state.offsets.pending.items():
         for group_id, topics in groups.items():
@@ -268,9 +271,9 @@ def _member(member: MemberView, names: dict[Uuid, str]) -> dict[str, Any]:
 
 
 def partition_rows(partitions: Iterable[Partition], names: dict[Uuid, str]) -> list[dict[str, Any]]:
-    """Partitions as `PARTITION` has them, by topic and number.
+    """Return partitions as `PARTITION` structs, sorted by topic and number.
 
-    Records of classic groups have names only, those of the others ids only.
+    Records of classic groups have topic names only, those of other groups ids only.
     """
     labels = Labels(names=names)
     found = []
@@ -303,5 +306,5 @@ def _offset(topic: str, number: int, committed: Any, pending_of: int | None) -> 
 
 
 def _time(timestamp_ms: int) -> int | None:
-    """In microseconds, as Arrow has it; null for none."""
+    """Convert to microseconds for Arrow; an invalid time becomes null."""
     return timestamp_ms * 1000 if 0 <= timestamp_ms <= LATEST_MS else None
