@@ -66,9 +66,9 @@ def test_damaged_values_are_rows_with_an_error_or_left_out_or_end_the_job(spark:
 
 def test_a_column_that_is_not_there_or_not_binary_is_named(spark: SparkSession) -> None:
     source = dump(spark, LOG)
-    with pytest.raises(OptionError, match="no column 'keys'; it has key, value"):
+    with pytest.raises(OptionError, match="no column 'keys'; its columns: key, value"):
         decode(source, "keys")
-    with pytest.raises(OptionError, match="column 'value' is of type string"):
+    with pytest.raises(OptionError, match="column 'value' has type string"):
         decode(source.withColumn("value", f.col("value").cast("string")))
 
 
