@@ -1,7 +1,9 @@
-"""An embedded Kafka cluster: several brokers with racks in one process, whose `__consumer_offsets` is a real topic of real bytes.
+"""An embedded Kafka cluster: several brokers with racks in one process.
 
-with EmbeddedCluster(racks=["a", "b", "c"]) as kafka:
-consumer = KafkaConsumer("orders", bootstrap_servers=kafka.bootstrap_servers, group_id="g")
+Its internal topics, such as `__consumer_offsets`, are logs of real record batches.
+
+    with EmbeddedCluster(racks=["a", "b", "c"]) as kafka:
+        consumer = KafkaConsumer("orders", bootstrap_servers=kafka.bootstrap_servers, group_id="g")
 """
 
 from importlib import import_module
@@ -48,7 +50,11 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Names are imported when they are first asked for: what only talks to a cluster elsewhere need not wait for the embedded one's modules, for most of a second."""
+    """Import public names on first use.
+
+    Importing the embedded cluster takes most of a second, which clients of other clusters do not
+    need.
+    """
     for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)

@@ -1,4 +1,4 @@
-"""`Access`: what the client of one request may do."""
+"""`Access`: the permissions of the client that sent a request."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ __all__ = ["Access", "AccessContext"]
 
 
 class Access:
-    """What one client may do.
+    """The permissions of one client.
 
-    `user`: the name that it logged in by, if it did; `address`: where it is, as Java writes it,
-    such as "/127.0.0.1".
+    `user`: the SASL user name, or `None` if the client has not authenticated. `address`: the
+    client's IP address in Java's form, such as "/127.0.0.1".
     """
 
     __slots__ = ("_authorizer", "host", "principal")
@@ -25,23 +25,23 @@ class Access:
         self.host = address.removeprefix("/")
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether it may do something with a resource."""
+        """Return whether the client may perform an operation on a resource."""
         return self._authorizer.allows(self.principal, self.host, operation, resource_type, name)
 
     def may_with_cluster(self, operation: Operation) -> bool:
-        """Whether it may do something with the cluster."""
+        """Return whether the client may perform an operation on the cluster."""
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_with_any(self, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether it may do something with at least one resource of a type."""
+        """Return whether the client may perform an operation on at least one resource of a type."""
         return self._authorizer.allows_with_any(self.principal, self.host, operation, resource_type)
 
     def topics(self, operation: Operation, names: Iterable[str]) -> frozenset[str]:
-        """The topics with which it may do something."""
+        """Return the topics on which the client may perform an operation."""
         return frozenset(name for name in set(names) if self.may(operation, ResourceType.TOPIC, name))
 
     def allowed(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> Work[set[str]]:
-        """The resources with which it may do something, of so many that others have turns in between."""
+        """Return the resources on which the client may perform an operation, checked in turns."""
         found: set[str] = set()
         for name in names:
             if name not in found and self.may(operation, resource_type, name):
@@ -50,7 +50,7 @@ class Access:
         return found
 
     def may_with_all(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> Work[bool]:
-        """Whether it may do something with each of so many resources that others have turns in between."""
+        """Return whether the client may perform an operation on all resources, in turns."""
         for name in names:
             if not self.may(operation, resource_type, name):
                 return False
@@ -58,11 +58,17 @@ class Access:
         return True
 
     def operations(self, resource_type: ResourceType, name: str, among: int) -> int:
-        """The operations that it may do with a resource, of those `among` (KIP-430): a bit for each."""
+        """Return the operations in `among` that the client may perform on a resource (KIP-430).
+
+        `among` and the result have one bit for each operation.
+        """
         return sum(1 << one for one in Operation if among & (1 << one) and self.may(one, resource_type, name))
 
     def cluster_operations(self, among: int) -> int:
-        """The same of the cluster: none without the permission to describe it."""
+        """Return the operations in `among` that the client may perform on the cluster.
+
+        0 without the permission to describe the cluster.
+        """
         if not self.may_with_cluster(Operation.DESCRIBE):
             return 0
         return self.operations(ResourceType.CLUSTER, CLUSTER_NAME, among)
@@ -70,6 +76,6 @@ class Access:
 
 @dataclass(slots=True, kw_only=True)
 class AccessContext(RequestContext):
-    """What a request comes with. `access`: what its client may do, where there is an authorizer."""
+    """A `RequestContext` with permissions; `access` is `None` without an authorizer."""
 
     access: Access | None = None

@@ -1,4 +1,7 @@
-"""What any client can tell a Kafka cluster over its protocol, as one call each that returns when it has taken effect. kafka-python does the talking."""
+"""Administration of a Kafka cluster over its protocol, by kafka-python.
+
+Each call returns when its effect is visible on all brokers that are up.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,40 +26,47 @@ __all__ = ["AdminOperations", "metadata_from"]
 
 
 HIDDEN = "(hidden)"
-"""The value of a setting that brokers tell nobody."""
+"""Stands for the value of a sensitive config, which brokers do not return."""
 
 
 class AdminOperations(ABC):
-    """Topics, partitions, replicas, configurations and coordinators of the cluster at `client_config`."""
+    """Topics, partitions, replicas, configs and coordinators of the cluster at `client_config`."""
 
     timeout_ms: int = 60_000
-    """How long to wait for anything that the cluster was told to do."""
+    """How long each operation waits for its effect."""
 
     @property
     @abstractmethod
     def bootstrap_servers(self) -> str:
-        """Addresses for clients on this host: "127.0.0.1:port" of every broker, separated by commas."""
+        """Addresses for clients on this host: "127.0.0.1:PORT" of all brokers, comma-separated."""
 
     @property
     def client_config(self) -> dict[str, Any]:
-        """Configuration by which kafka-python's clients reach the cluster, security included."""
+        """Configs for kafka-python's clients to connect to the cluster, including security."""
         return {"bootstrap_servers": self.bootstrap_servers}
 
     @property
     @abstractmethod
     def responsive_servers(self) -> str:
-        """`bootstrap_servers` without brokers that are known not to answer now: a client that begins with a frozen one waits for half a minute."""
+        """`bootstrap_servers` without brokers that are known to be stopped or paused.
+
+        A client that first tries a paused broker waits for half a minute.
+        """
 
     @abstractmethod
     def wait_ready(self) -> None:
-        """Wait until every broker that was started is registered and unfenced and each partition of `__consumer_offsets` has a leader."""
+        """Wait until the cluster is ready.
+
+        All started brokers are registered and unfenced, and each partition of `__consumer_offsets`
+        has a leader.
+        """
 
     @cached_property
     def admin(self) -> "KafkaAdminClient":
-        """A client for what is not wrapped here.
+        """An admin client, for operations without a method here.
 
-        It is closed with the cluster, whenever a broker comes or goes, and when cuts of containers'
-        network are healed: ask for it anew then.
+        It is closed with the cluster, when a broker starts or stops, and when network cuts of
+        containers are healed. Read the property again after that.
         """
         return self._make_admin()
 
@@ -67,7 +77,7 @@ class AdminOperations(ABC):
         return KafkaAdminClient(**config, client_id="quorate-integration")
 
     def close_admin(self) -> None:
-        """Close the admin client, if it was ever asked for."""
+        """Close the admin client, if one was created."""
         client = self.__dict__.pop("admin", None)
         if client is not None:
             client.close()
@@ -85,7 +95,7 @@ class AdminOperations(ABC):
     ) -> None:
         """Create a topic and wait until every partition has a leader.
 
-        `assignment`: for each partition its brokers, the preferred leader first.
+        `assignment`: the broker ids of each partition, preferred leader first.
         """
         options: dict[str, Any] = {"configs": dict(config or {})}
         if assignment is None:
@@ -96,14 +106,14 @@ class AdminOperations(ABC):
         self._wait_for_leaders(name, partitions if assignment is None else len(assignment))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and wait until it is gone."""
+        """Delete a topic and wait until no broker lists it."""
         self.admin.delete_topics([name], timeout_ms=self.timeout_ms)
         wait_for(f"topic {name} is deleted", lambda: name not in self.admin.list_topics(), self.timeout_ms)
 
     def add_partitions(self, topic: str, count: int, *, assignment: Sequence[Sequence[int]] | None = None) -> None:
-        """Raise a topic's number of partitions to `count`.
+        """Increase the number of partitions of a topic to `count`.
 
-        `assignment`: the brokers of each new partition.
+        `assignment`: the broker ids of each new partition.
         """
         wanted: Any = (
             count if assignment is None else {"count": count, "assignments": [list(one) for one in assignment]}
@@ -112,7 +122,11 @@ class AdminOperations(ABC):
         self._wait_for_leaders(topic, count)
 
     def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
-        """Give partitions other replicas (partition → brokers, the preferred leader first), wait until they have moved, and elect the preferred leaders."""
+        """Reassign replicas, wait for completion, and elect the preferred leaders.
+
+        `replicas`: partition → broker ids, preferred leader first. Raises `ClusterError` if the
+        controller rejects a reassignment.
+        """
         from kafka import TopicPartition
 
         moves = {TopicPartition(topic, partition): list(brokers) for partition, brokers in replicas.items()}
@@ -122,7 +136,7 @@ class AdminOperations(ABC):
             if error is not None
         }
         if refused:
-            raise ClusterError(f"the controller refused to reassign {refused}")
+            raise ClusterError(f"the controller rejected the reassignment of {refused}")
 
         def moved() -> bool:
             now = {part["partition_index"]: part for part in self.describe_topic(topic)["partitions"]}
@@ -134,7 +148,7 @@ class AdminOperations(ABC):
         self.elect_preferred_leaders(topic, list(replicas))
 
     def elect_preferred_leaders(self, topic: str, partitions: Sequence[int]) -> None:
-        """Make the first replica of each partition its leader, and wait until every broker knows it."""
+        """Elect the first replica of each partition, and wait until all brokers know the leader."""
 
         def elected() -> bool:
             late = sorted(
@@ -146,29 +160,34 @@ class AdminOperations(ABC):
                 }
             )
             if late:
-                # An election fails while the preferred leader is not in sync yet; it is asked for
-                # again then.
+                # The election fails while the preferred leader is out of sync.
                 self.admin.elect_leaders(0, {topic: late}, raise_errors=False)
             return not late
 
         wait_for(f"{topic} is led by its preferred leaders", elected, self.timeout_ms, every_ms=300)
 
     def describe_topic(self, name: str) -> dict[str, Any]:
-        """Metadata of a topic in kafka-python's form. Raises `ClusterError` if there is none."""
+        """Return a topic's metadata in kafka-python's form.
+
+        Raises `ClusterError` if it does not exist.
+        """
         found = self.admin.describe_topics([name])
         if not found or found[0]["error_code"] not in (0, 5):  # 5: some partition has no leader
-            raise ClusterError(f"there is no topic {name}")
+            raise ClusterError(f"topic {name} does not exist")
         topic: dict[str, Any] = found[0]
         return topic
 
     def topology(self, *names: str) -> Topology:
-        """Topics with their ids and the racks of each partition's replicas, the leader's first; all but internal topics unless some are named."""
+        """Return topics with their ids and the racks of each partition's replicas, leader first.
+
+        Without `names`: all topics except internal ones.
+        """
         racks = {broker["broker_id"]: broker["rack"] or None for broker in self.admin.describe_cluster()["brokers"]}
         topics: dict[str, list[list[int]]] = {}
         ids: dict[str, Uuid] = {}
         for topic in self.admin.describe_topics(list(names) or None):
             if names or not topic["is_internal"]:
-                # The leader first: False sorts before True.
+                # False sorts before True, so the leader comes first.
                 topics[topic["name"]] = [
                     sorted(part["replica_nodes"], key=part["leader_id"].__ne__)
                     for part in sorted(topic["partitions"], key=itemgetter("partition_index"))
@@ -177,7 +196,7 @@ class AdminOperations(ABC):
         return Topology.from_replicas(topics, racks, ids=ids)
 
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
-        # Brokers learn one after the other, and a client may ask any of them next.
+        # Brokers learn of a leader one after another, and a client may contact any of them.
         def led() -> bool:
             return all(
                 found["error_code"] == 0
@@ -189,7 +208,7 @@ class AdminOperations(ABC):
         wait_for(f"{topic} has {partitions} partitions with leaders", led, self.timeout_ms)
 
     def wait_in_sync(self) -> None:
-        """Wait until every replica of every topic is in sync."""
+        """Wait until all replicas of all topics are in sync."""
 
         def caught_up() -> bool:
             return all(
@@ -201,7 +220,7 @@ class AdminOperations(ABC):
         wait_for("all replicas are in sync", caught_up, self.timeout_ms, every_ms=300)
 
     def _as_each_broker_sees(self, topic: str) -> Iterator[dict[str, Any]]:
-        """A topic's metadata, asked of each broker that is up."""
+        """Yield a topic's metadata from each broker that is up."""
         for broker in self._brokers_up():
             yield metadata_from(self.admin, broker, topic)["topics"][0]
 
@@ -209,54 +228,53 @@ class AdminOperations(ABC):
         return [
             broker["broker_id"]
             for broker in self.admin.describe_cluster()["brokers"]
-            if not broker.get("is_fenced")  # before Kafka 4.0, those that are fenced are not listed at all
+            if not broker.get("is_fenced")  # before 4.0, fenced brokers are not listed
         ]
 
-    # Configurations
+    # Configs
 
     def set_config(self, resource: str, config: Mapping[str, str | None]) -> None:
-        """Set dynamic configurations, and wait until every broker knows them.
+        """Set dynamic configs, and wait until all brokers know them.
 
-        `resource`: "topic:NAME", "broker:ID", "broker:" (all) or "group:ID"; `None` takes a setting
-        back.
+        `resource`: "topic:NAME", "broker:ID", "broker:" (all brokers) or "group:ID". A value of
+        `None` removes the dynamic config.
 
-        Raises `ClusterError` when the cluster refuses them, and for what has none.
+        Raises `ClusterError` if the cluster rejects the configs, or for another kind of resource.
         """
         kind, colon, name = resource.partition(":")
         if kind not in ("topic", "broker", "group") or not colon:
             raise ClusterError(
                 f"{resource!r} has no configuration", "name it as topic:NAME, broker:ID, broker: or group:ID"
             )
-        # What holds for one broker alone, only that one checks and tells; of anything else, each
-        # tells what it has learned.
-        asked = [int(name)] if kind == "broker" and name else self._brokers_up()
-        refused = alter_configs(self.admin, asked[0], kind, name, config)
+        # One broker's own configs are validated and reported only by that broker.
+        brokers = [int(name)] if kind == "broker" and name else self._brokers_up()
+        refused = alter_configs(self.admin, brokers[0], kind, name, config)
         if refused is not None:
             raise ClusterError(f"the configuration of {resource} was not changed: {refused}")
         wanted = {key: None if value is None else _comparable(value) for key, value in config.items()}
 
         def known() -> bool:
-            told = [configs_from(self.admin, broker, kind, name, list(wanted)) for broker in asked]
-            return all(each[key] in (value, value and HIDDEN) for each in told for key, value in wanted.items())
+            reported = [configs_from(self.admin, broker, kind, name, list(wanted)) for broker in brokers]
+            return all(each[key] in (value, value and HIDDEN) for each in reported for key, value in wanted.items())
 
         wait_for(f"every broker knows the configuration of {resource}", known, self.timeout_ms)
 
     # Groups
 
     def coordinator_of(self, group: str) -> int:
-        """The broker that coordinates a group."""
+        """Return the id of the broker that coordinates a group."""
         leader: int = self._offsets_partition(group)["leader_id"]
         return leader
 
     def offsets_partition_of(self, group: str) -> int:
-        """The partition of `__consumer_offsets` that holds a group."""
+        """Return the partition of `__consumer_offsets` that stores a group."""
         partition: int = self._offsets_partition(group)["partition_index"]
         return partition
 
     def _offsets_partition(self, group: str) -> dict[str, Any]:
-        """Metadata of the partition that holds a group.
+        """Return metadata of the partition that stores a group.
 
-        Brokers create the topic with the first group.
+        Brokers create `__consumer_offsets` with the first group.
         """
         if CONSUMER_OFFSETS not in self.admin.list_topics():
             self.wait_ready()
@@ -266,15 +284,18 @@ class AdminOperations(ABC):
         return dict(found)
 
     def move_coordinator(self, group: str, broker: int) -> None:
-        """Make a broker the coordinator of a group, and of all groups of its offsets partition, by moving the partition's leadership."""
+        """Make a broker the coordinator of a group, by moving leadership of its offsets partition.
+
+        All groups of that partition move with it.
+        """
         found = self._offsets_partition(group)
         others = [node for node in found["replica_nodes"] if node != broker]
         self.reassign(CONSUMER_OFFSETS, {found["partition_index"]: [broker, *others][: len(found["replica_nodes"])]})
 
     def read_offsets_topic(self, **options: Any) -> "Iterator[LogEntry]":
-        """What `__consumer_offsets` holds now, decoded.
+        """Yield the current entries of `__consumer_offsets`, decoded.
 
-        `options` are those of `quorate.codecs.read_live`.
+        `options`: those of `quorate.codecs.read_live`.
         """
         config = {**self.client_config, "bootstrap_servers": self.responsive_servers}
         with closing(read_live(**{**config, **options})) as entries:  # type: ignore[type-var]
@@ -282,12 +303,12 @@ class AdminOperations(ABC):
 
 
 def metadata_from(admin: "KafkaAdminClient", broker: int, *topics: str) -> dict[str, Any]:
-    """Metadata as one broker has it: its `brokers` are those that it knows to be unfenced, with their racks."""
+    """Return metadata as one broker has it: `brokers` are the unfenced ones, with their racks."""
     from kafka.protocol.metadata import MetadataRequest
 
-    manager = admin._manager  # the public calls ask whichever broker is idle
+    manager = admin._manager  # the public methods pick any idle broker
 
-    async def ask() -> dict[str, Any]:
+    async def send() -> dict[str, Any]:
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
             allow_auto_topic_creation=False,
@@ -295,19 +316,18 @@ def metadata_from(admin: "KafkaAdminClient", broker: int, *topics: str) -> dict[
         found: dict[str, Any] = (await manager.send(request, node_id=broker)).to_dict()
         return found
 
-    answer: dict[str, Any] = manager.run(ask)
-    return answer
+    response: dict[str, Any] = manager.run(send)
+    return response
 
 
 def alter_configs(
     admin: "KafkaAdminClient", broker: int, kind: str, name: str, config: Mapping[str, str | None]
 ) -> str | None:
-    """Tell one broker to set configurations, or to take them back (`None`).
+    """Send a request to one broker that sets configs, or removes those with the value `None`.
 
-    Gives the reason if it refuses.
+    Returns the reason if the broker rejects it, else `None`.
 
-    kafka-python's own call does not do: it cannot name all brokers, and knows no setting of groups
-    before they have one.
+    kafka-python's own method cannot address all brokers, or set a group's first config.
     """
     from kafka.admin import ConfigResourceType
     from kafka.errors import for_code
@@ -315,7 +335,7 @@ def alter_configs(
 
     manager = admin._manager
 
-    async def ask() -> dict[str, Any]:
+    async def send() -> dict[str, Any]:
         # Operation 0 sets, 1 deletes.
         changes = [(key, int(value is None), value) for key, value in config.items()]
         resource = (ConfigResourceType[kind.upper()].value, name, changes)
@@ -324,34 +344,37 @@ def alter_configs(
         ).to_dict()
         return found
 
-    (answer,) = manager.run(ask)["responses"]
-    if answer["error_code"] == 0:
+    (response,) = manager.run(send)["responses"]
+    if response["error_code"] == 0:
         return None
-    error: str = for_code(answer["error_code"]).__name__
-    return f"{error}: {answer['error_message']}"
+    error: str = for_code(response["error_code"]).__name__
+    return f"{error}: {response['error_message']}"
 
 
 def configs_from(
     admin: "KafkaAdminClient", broker: int, kind: str, name: str, keys: Sequence[str]
 ) -> dict[str, str | None]:
-    """What one broker says that was set for this very resource: `None` for a setting that was not, or that is inherited; `HIDDEN` for a password."""
+    """Return the dynamic configs of a resource, as one broker reports them.
+
+    `None` for a config that is inherited, `HIDDEN` for a sensitive one.
+    """
     from kafka.admin import ConfigResourceType
     from kafka.protocol.admin.configs import DescribeConfigsRequest as Request
 
     manager = admin._manager
     source = {"topic": 1, "broker": 2 if name else 3, "group": 8}[kind]
 
-    async def ask() -> dict[str, Any]:
+    async def send() -> dict[str, Any]:
         resource = (ConfigResourceType[kind.upper()].value, name, list(keys))
         found: dict[str, Any] = (
             await manager.send(Request(resources=[resource], include_synonyms=True), node_id=broker)
         ).to_dict()
         return found
 
-    (result,) = manager.run(ask)["results"]
+    (result,) = manager.run(send)["results"]
     values: dict[str, str | None] = dict.fromkeys(keys)
     for entry in result["configs"]:
-        # Groups' configurations have no synonyms.
+        # Configs of groups have no synonyms.
         for level in [*entry["synonyms"], {"source": entry["config_source"], "value": entry["value"]}]:
             if level["source"] == source:
                 values[entry["name"]] = HIDDEN if level["value"] is None else _comparable(level["value"])
@@ -359,7 +382,7 @@ def configs_from(
 
 
 def _comparable(value: str) -> str:
-    """A value in one form, as brokers tell what they parsed: `0.5` for 0.50, `a,b` for "a, b"."""
+    """Return a value in the form in which brokers report it: `0.5` for 0.50, `a,b` for "a, b"."""
     return ",".join(_number_or_word(part.strip()) for part in value.split(","))
 
 

@@ -1,8 +1,8 @@
-"""Kafka's StandardAuthorizer (KIP-801) without I/O: access control lists (ACLs), and what they allow to whom (KIP-11, KIP-290, KIP-679).
+"""Kafka's StandardAuthorizer (KIP-801) without I/O: access control lists (ACLs) and decisions.
 
-A DENY that matches counts before every ALLOW. Where no ACL is about a resource,
-`allow.everyone.if.no.acl.found` decides. Which API needs which permission is not known here
-(`quorate.cluster.authorization`).
+KIP-11, KIP-290, KIP-679. A matching DENY takes precedence over every ALLOW. If no ACL applies to a
+resource, `allow.everyone.if.no.acl.found` decides. The permissions that each API requires are in
+`quorate.cluster.authorization`.
 """
 
 from collections import Counter
@@ -33,18 +33,18 @@ __all__ = [
 ]
 
 ANONYMOUS = "User:ANONYMOUS"
-"""The principal of a client that has not logged in, over TLS, too: servers here ask for no
-certificate.
+"""The principal of an unauthenticated client, also over TLS: listeners here do not request client
+certificates.
 """
 CLUSTER_NAME = "kafka-cluster"
-"""The only name of a resource of type CLUSTER."""
+"""The only resource name of type CLUSTER."""
 CLASS_NAME = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 WILDCARD = "*"
-_EVERYBODY = "User:*"
+_ANY_USER = "User:*"
 
 
 class _Code(IntEnum):
-    """Numbers that the protocol and the records have; one that Kafka does not know is `UNKNOWN`, as in its `fromCode`."""
+    """Codes of protocol and records; unknown ones become `UNKNOWN`, as in Kafka's `fromCode`."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:
@@ -52,19 +52,19 @@ class _Code(IntEnum):
 
 
 class ResourceType(_Code):
-    """Kinds of resources (ResourceType)."""
+    """Types of resources (ResourceType)."""
 
     UNKNOWN, ANY, TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = range(8)
 
 
 class PatternType(_Code):
-    """How an ACL names resources (PatternType). `MATCH` and `ANY` are for filters only."""
+    """How an ACL matches resource names (PatternType). `MATCH` and `ANY` are for filters only."""
 
     UNKNOWN, ANY, MATCH, LITERAL, PREFIXED = range(5)
 
 
 class Operation(_Code):
-    """What may be done with a resource (AclOperation)."""
+    """Operations on resources (AclOperation)."""
 
     UNKNOWN, ANY, ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = range(10)
     DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT = range(10, 16)
@@ -90,16 +90,16 @@ _ALLOWED_BY: Mapping[Operation, frozenset[Operation]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.ALL}),
 }
-"""The operations that an ALLOW of implies another one. A DENY implies no other operation, unless it
-is of ALL.
+"""Operation → operations whose ALLOW implies it. A DENY implies no other operation, except a DENY
+of ALL.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """An access control entry: who may, or may not, do what with which resources, from where.
+    """An access control entry with its resource pattern.
 
-    `principal`: TYPE:NAME, such as "User:alice"; `host`: an address, or "*".
+    `principal`: TYPE:NAME, such as "User:alice". `host`: an IP address, or "*".
     """
 
     resource_type: ResourceType
@@ -111,15 +111,15 @@ class Acl:
     permission: Permission
 
     def is_about(self, principal: str, host: str) -> bool:
-        """Whether it says something about a client."""
-        return self.principal in (principal, _EVERYBODY) and self.host in (host, WILDCARD)
+        """Return whether the entry applies to a client."""
+        return self.principal in (principal, _ANY_USER) and self.host in (host, WILDCARD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclFilter:
-    """Which ACLs are meant (AclBindingFilter).
+    """A filter of ACLs (AclBindingFilter).
 
-    `None` stands for any name, principal or host, `ANY` for any of the others.
+    `None` matches any name, principal or host; `ANY` matches any type, operation or permission.
     """
 
     resource_type: ResourceType
@@ -132,13 +132,13 @@ class AclFilter:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether a part of it has a number that Kafka does not know."""
+        """Whether a field has a code that Kafka does not know."""
         return 0 in (self.resource_type, self.pattern_type, self.operation, self.permission)
 
     def matches(self, acl: Acl) -> bool:
-        """Whether an ACL is meant.
+        """Return whether an ACL matches.
 
-        With `MATCH`, those are that apply to the resource of the name (KIP-290).
+        A filter with `MATCH` selects the ACLs that apply to the named resource (KIP-290).
         """
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
@@ -162,7 +162,7 @@ class AclFilter:
 
 
 class Acls:
-    """The ACLs of a cluster, by their ids, and found by the resource that they apply to without a look at all."""
+    """The ACLs of a cluster, indexed by id and by resource pattern."""
 
     def __init__(self) -> None:
         self.by_id: dict[Uuid, Acl] = {}
@@ -173,14 +173,14 @@ class Acls:
         return acl in self._by_pattern.get(_pattern_of(acl), ())
 
     def add(self, acl_id: Uuid, acl: Acl) -> None:
-        """Enter an ACL that there is not yet."""
+        """Add an ACL that does not exist yet."""
         self.by_id[acl_id] = acl
         self._by_pattern.setdefault(_pattern_of(acl), {})[acl] = None
         if acl.pattern_type is PatternType.PREFIXED:
             self._prefix_lengths.setdefault(acl.resource_type, Counter())[len(acl.name)] += 1
 
     def remove(self, acl_id: Uuid) -> None:
-        """Remove an ACL. Raises `KeyError` if there is none with the id."""
+        """Remove an ACL. Raises `KeyError` if the id does not exist."""
         acl = self.by_id.pop(acl_id)
         same = self._by_pattern[_pattern_of(acl)]
         del same[acl]
@@ -193,17 +193,17 @@ class Acls:
                 del lengths[acl_length]
 
     def matching(self, wanted: AclFilter) -> list[tuple[Uuid, Acl]]:
-        """The ACLs that a filter means, with their ids."""
+        """Return the ACLs that match a filter, with their ids."""
         return [(acl_id, acl) for acl_id, acl in self.by_id.items() if wanted.matches(acl)]
 
     def applying_to(self, resource_type: ResourceType, name: str) -> Iterator[Acl]:
-        """The ACLs that apply to a resource."""
+        """Yield the ACLs that apply to a resource."""
         found = self._by_pattern
         yield from found.get((resource_type, PatternType.LITERAL, name), ())
         for length in self._prefix_lengths.get(resource_type, ()):
             if length <= len(name):
                 yield from found.get((resource_type, PatternType.PREFIXED, name[:length]), ())
-        # As in Kafka, "*" does not apply to a longer name that begins with it.
+        # As in Kafka, the literal "*" does not apply to names that begin with "*".
         if not name.startswith(WILDCARD):
             yield from found.get((resource_type, PatternType.LITERAL, WILDCARD), ())
 
@@ -214,10 +214,10 @@ def _pattern_of(acl: Acl) -> tuple[ResourceType, PatternType, str]:
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """Decides what clients may do.
+    """Decides which operations clients may perform.
 
-    `super_users`: principals that may do everything; `allow_by_default`: what is allowed where no
-    ACL applies to a resource.
+    `super_users`: principals that may do everything. `allow_by_default`: whether to allow
+    operations on resources to which no ACL applies.
     """
 
     acls: Acls
@@ -226,18 +226,15 @@ class Authorizer:
 
     @classmethod
     def of(cls, properties: Mapping[str, str], acls: Acls) -> Self | None:
-        """The authorizer that brokers' configs ask for, `None` without one.
+        """Create the authorizer that brokers' configs name, or return `None` without one.
 
-        Raises `ConfigError` for another class than Kafka's own, and for super users that are no
-        principals.
+        Raises `ConfigError` for a class other than Kafka's own, and for malformed super users.
         """
         name = properties.get("authorizer.class.name", "").strip()
         if not name:
             return None
         if name != CLASS_NAME:
-            raise ConfigError(
-                f"authorizer.class.name cannot be {name!r}: class not found; use {CLASS_NAME}, or nothing"
-            )
+            raise ConfigError(f"authorizer.class.name: class {name!r} not found; use {CLASS_NAME}, or leave it empty")
         return cls(
             acls,
             frozenset(_principals(properties.get("super.users", ""))),
@@ -245,7 +242,7 @@ class Authorizer:
         )
 
     def allows(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether a principal may do something with a resource, from an address such as "127.0.0.1"."""
+        """Return whether a principal may perform an operation, from a host such as "127.0.0.1"."""
         if principal in self.super_users:
             return True
         allowed = found = False
@@ -260,7 +257,10 @@ class Authorizer:
         return allowed or (self.allow_by_default and not found)
 
     def allows_with_any(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether a principal may do something with at least one resource of a type that there could be (KIP-679, Authorizer.authorizeByResourceType)."""
+        """Return whether a principal may perform an operation on any possible resource of a type.
+
+        KIP-679, `Authorizer.authorizeByResourceType`.
+        """
         if self.allows(principal, host, operation, resource_type, "hardcode"):
             return True
         patterns: dict[tuple[Permission, PatternType], set[str]] = {
@@ -287,7 +287,7 @@ class Authorizer:
 
 
 def _principals(text: str) -> Iterable[str]:
-    """Principals that are separated by semicolons. Raises `ConfigError`."""
+    """Yield principals that are separated by semicolons. Raises `ConfigError`."""
     for one in map(str.strip, text.split(";")):
         if one and ":" not in one:
             raise ConfigError(
@@ -299,8 +299,8 @@ def _principals(text: str) -> Iterable[str]:
 
 
 UNKNOWN_OPERATIONS = -(1 << 31)
-"""In a response to a request that did not ask which operations are allowed (KIP-430). The sets
-below are bits of operations.
+"""In responses to requests that did not ask for authorized operations (KIP-430). The following sets
+have one bit for each operation.
 """
 
 

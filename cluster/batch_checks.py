@@ -1,7 +1,7 @@
-"""What a produce request may have for a partition, before its log is asked: one whole batch of format 2.
+"""Checks that a produce request contains exactly one whole batch of format 2 for a partition.
 
-Sizes, CRCs and counts are checked in `quorate.cluster.batch_validation`, records in
-`quorate.cluster.record_checks`, the order of a producer's batches by the log.
+`quorate.cluster.batch_validation` checks sizes, CRCs and counts, `quorate.cluster.record_checks`
+the records, and the log checks sequence numbers.
 """
 
 from quorate.codecs.api.error_codes import ErrorCode
@@ -12,33 +12,35 @@ __all__ = ["SINCE_ZSTD", "is_transactional", "one_batch"]
 
 _ZSTD = 4
 SINCE_ZSTD = 7
-"""The version of Produce that zstd came with (KIP-110)."""
+"""The first version of Produce with zstd (KIP-110)."""
 _MAGIC_AT = 16
 _SMALLEST = 14
-"""The least length that a batch of any format may have."""
+"""The minimum length of a batch in any format."""
 
 
 def one_batch(records: bytes | None, api_version: int) -> bytes:
-    """The one batch of a partition, without what stands behind it that is none.
+    """Return the first batch, without trailing bytes that are not a whole batch.
 
-    Raises `AppendError`.
+    Raises `AppendError` if there is no batch, or more than one.
     """
     if not records or (size := _size(records, 0)) is None:
-        raise AppendError(ErrorCode.INVALID_RECORD, "no whole batch")
+        raise AppendError(ErrorCode.INVALID_RECORD, "no complete batch")
     if records[_MAGIC_AT] != 2:
         raise AppendError(ErrorCode.INVALID_RECORD, f"message format {records[_MAGIC_AT]}")
     attributes = HEADER.unpack_from(records)[5]
     if api_version < SINCE_ZSTD and attributes & COMPRESSION_MASK == _ZSTD:
-        raise AppendError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"version {api_version} has no zstd")
+        raise AppendError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {api_version} does not support zstd"
+        )
     if size < len(records) and _size(records, size) is not None:
         raise AppendError(ErrorCode.INVALID_RECORD, "more than one batch")
     return records if size == len(records) else records[:size]
 
 
 def is_transactional(records: bytes) -> bool:
-    """Whether the first batch is part of a transaction.
+    """Return whether the first batch is transactional.
 
-    Raises `AppendError` for bytes that do not even begin like a batch.
+    Raises `AppendError` for an invalid length or format version.
     """
     if _size(records, 0) is None or records[_MAGIC_AT] < 2:
         return False
@@ -46,9 +48,9 @@ def is_transactional(records: bytes) -> bool:
 
 
 def _size(records: bytes, position: int) -> int | None:
-    """The size of the batch at a position; `None` where there is no whole one.
+    """Return the size of the batch at a position, or `None` if it is incomplete.
 
-    Raises `AppendError` for one that cannot be.
+    Raises `AppendError` for an invalid length or format version.
     """
     left = len(records) - position
     if left < LOG_OVERHEAD:

@@ -1,9 +1,7 @@
-"""A batch of a produce request: whether a log may take its bytes, and what becomes of them there.
+"""Validation of produced batches, and what the broker writes into them.
 
-Knows of no log, and of no producer.
-
-Of a batch only base offset, leader epoch and, with log-append time, timestamp and CRC are written
-anew.
+It knows neither logs nor producers. The broker overwrites only base offset, leader epoch and, with
+log-append time, timestamp and CRC.
 """
 
 from struct import Struct
@@ -26,7 +24,7 @@ from quorate.codecs.batches.v2 import (
 )
 from quorate.coordinator.log import AppendError
 
-__all__ = ["check_batch", "in_place", "repacked"]
+__all__ = ["assign_offset", "check_batch", "recompressed"]
 
 _OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
@@ -41,10 +39,10 @@ _CRC_AT = 17
 
 
 def check_batch(data: bytes, most_bytes: int) -> BatchFacts:
-    """What a batch says of itself.
+    """Return the facts in a batch's header.
 
-    Raises `AppendError` for one that is damaged, larger than `most_bytes`, or none that a producer
-    may send.
+    Raises `AppendError` if the batch is damaged, larger than `most_bytes`, or not allowed from a
+    producer.
     """
     if len(data) < HEADER_BYTES:
         raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"{len(data)} bytes are less than a batch's header")
@@ -54,35 +52,34 @@ def check_batch(data: bytes, most_bytes: int) -> BatchFacts:
     if magic != 2:
         raise AppendError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic}")
     if LOG_OVERHEAD + length != len(data):
-        raise AppendError(ErrorCode.INVALID_RECORD, "a produce request has one batch for each partition")
+        raise AppendError(ErrorCode.INVALID_RECORD, "a produce request must have exactly one batch for each partition")
     if base_offset:
-        raise AppendError(ErrorCode.INVALID_RECORD, f"offsets of producers begin at 0, not {base_offset}")
+        raise AppendError(ErrorCode.INVALID_RECORD, f"a produced batch must have base offset 0, not {base_offset}")
     if len(data) > most_bytes:
         raise AppendError(
-            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes, at most {most_bytes} are allowed"
+            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes exceeds the limit of {most_bytes}"
         )
     if google_crc32c.value(data[CRC_START:]) != crc:
         raise AppendError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
-    if attributes & COMPRESSION_MASK > LAST_COMPRESSION:  # over which a broker fails
-        raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no compression {attributes & COMPRESSION_MASK}")
+    if attributes & COMPRESSION_MASK > LAST_COMPRESSION:  # Kafka's brokers respond with UNKNOWN_SERVER_ERROR
+        raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown compression type {attributes & COMPRESSION_MASK}")
     if count <= 0 or last_delta != count - 1:
         raise AppendError(ErrorCode.INVALID_RECORD, f"record count {count} with last offset delta {last_delta}")
     if attributes & CONTROL:
         raise AppendError(ErrorCode.INVALID_RECORD, "control batch not allowed from a producer")
     if producer_id >= 0 > sequence:
-        raise AppendError(ErrorCode.INVALID_RECORD, f"producer {producer_id} does not say which batch of its own it is")
+        raise AppendError(ErrorCode.INVALID_RECORD, f"a batch of producer {producer_id} has no sequence number")
     return BatchFacts.of(data)
 
 
-def in_place(
+def assign_offset(
     data: bytes, base_offset: int, leader_epoch: int, append_time_ms: int | None, max_timestamp_ms: int | None = None
 ) -> bytes:
-    """The batch as the log has it.
+    """Return the batch as the log stores it.
 
-    `append_time_ms`: log-append time, where the broker's time counts for all records of the batch.
-    `max_timestamp_ms`: the latest of its records, unless it is as the batch says. Attributes that
-    no release knows are lost where anything of this changes, as in
-    `DefaultRecordBatch.setMaxTimestamp`.
+    `append_time_ms`: log-append time for all records, if configured. `max_timestamp_ms`: the
+    maximum timestamp, if the batch's own differs. If the timestamp changes, unknown attributes are
+    cleared, as in `DefaultRecordBatch.setMaxTimestamp`.
     """
     buffer = bytearray(data)
     _OFFSET.pack_into(buffer, 0, base_offset)
@@ -100,8 +97,8 @@ def in_place(
     return bytes(buffer)
 
 
-def repacked(data: bytes, content: bytes, compression: int, max_timestamp_ms: int) -> bytes:
-    """The batch with its records in another compression, whose id in the attributes is `compression`; as when a broker writes them again."""
+def recompressed(data: bytes, content: bytes, compression: int, max_timestamp_ms: int) -> bytes:
+    """Return the batch with recompressed records; `compression` is the type in the attributes."""
     fields = list(HEADER.unpack_from(data))
     fields[1] = HEADER_BYTES - LOG_OVERHEAD + len(content)
     fields[5] = fields[5] & TRANSACTIONAL | compression

@@ -1,9 +1,9 @@
-"""What brokers of releases of Kafka do in different ways, by name: `BrokerBehaviour.of(version)`.
+"""Differences between the brokers of Kafka's releases, by name: `BrokerBehaviour.of(version)`.
 
-What coordinators do is in `coordinator/behaviour.py`.
+Those of coordinators are in `coordinator/behaviour.py`.
 
-Nothing else in `cluster/` compares releases. Which configs, APIs and features a release has are
-tables of their own.
+No other module in `cluster/` compares releases. Configs, APIs and features of releases are in
+tables.
 """
 
 from dataclasses import dataclass
@@ -19,20 +19,19 @@ _4_0 = KafkaVersion(4, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerBehaviour:
-    """What the brokers of one release do. Each flag says what newer releases do.
+    """Behaviour of the brokers of one release. Each flag describes newer releases.
 
-    `features_all_or_none`: one level that is refused keeps all other features from being changed
-    (KIP-1022). `group_operations`: groups have configs, so a client may be allowed to describe and
-    alter these.
+    `features_all_or_none`: one rejected level rejects the whole UpdateFeatures request (KIP-1022).
+    `group_operations`: groups have configs, and operations to describe and alter them.
 
-    `skips_empty_topics`: ListOffsets leaves out topics of which no partition is requested, and
-    OffsetFetch names them; before, it was the other way round. `transaction_first`: a commit in a
-    transaction that the transaction's coordinator refuses never reaches the group's coordinator,
-    which creates no group then.
+    `skips_empty_topics`: ListOffsets omits topics without requested partitions, and OffsetFetch
+    includes them; before, it was the other way round. `transaction_first`: a transactional commit
+    that the transaction coordinator rejects does not reach the group coordinator, which then
+    creates no group.
 
-    `short_assignors`: `group.consumer.assignors` takes short names; before, names of classes only.
-    `session_above_heartbeat`: a broker checks at its start that sessions of groups last longer than
-    the interval of heartbeats.
+    `short_assignors`: `group.consumer.assignors` accepts short names, not only class names.
+    `session_above_heartbeat`: at startup, a broker checks that session timeouts of groups exceed
+    heartbeat intervals.
     """
 
     features_all_or_none: bool
@@ -45,7 +44,7 @@ class BrokerBehaviour:
     @classmethod
     @lru_cache(maxsize=16)
     def of(cls, version: KafkaVersion) -> Self:
-        """The behaviour of a release."""
+        """Return the behaviour of a release."""
         since_4_0 = version >= _4_0
         return cls(
             features_all_or_none=since_4_0,

@@ -1,6 +1,6 @@
-"""`Broker`: a server on a port of its own, with a rack: its connections, and how it starts, stops and freezes.
+"""`Broker`: a server with its own port and rack; its connections, start, stop and pause.
 
-What requests mean is not known here.
+It does not know what requests mean.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from quorate.cluster.telemetry import Telemetry
 __all__ = ["LOOPBACK", "Broker", "endpoint"]
 
 LOOPBACK = "127.0.0.1"
-"""Where brokers listen unless they are told otherwise: nobody but this machine reaches them."""
+"""The default listen address: only clients on this machine can connect."""
 
 _QUIET_TURNS = 4
-"""An idle connection is closed when it is found quiet so many times, at equal intervals: up to a
-quarter later than `connections.max.idle.ms` says.
+"""An idle connection is closed after so many idle checks in a row, at equal intervals. This is up
+to a quarter later than `connections.max.idle.ms`.
 """
 
 
 class FrameHandler(Protocol):
-    """Handles the requests of a broker."""
+    """Handles a broker's requests."""
 
     def serve(self, connection: Connection, header: Header, frame: bytes) -> None:
         """Handle a request, and send its response."""
@@ -40,9 +40,9 @@ class FrameHandler(Protocol):
 class Broker:
     """A broker of a cluster.
 
-    `serving`: it listens; `frozen`: and answers nothing all the same; `cut_off`: clients do not
-    reach it; `port`: 0 before it first listened; `listen_host`: where it listens; `host`: what
-    clients are told; `handler`: makes what handles its requests.
+    `serving`: it listens. `frozen`: it listens but does not respond. `cut_off`: clients cannot
+    reach it. `port`: 0 before the first start. `listen_host`: the address to listen on. `host`: the
+    advertised address. `handler`: creates the handler of the broker's requests.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Broker:
         self.fetch_sessions = FetchSessions(cluster.broker_configs.number("max.incremental.fetch.session.cache.slots"))
         self.telemetry = Telemetry()
         self._server: asyncio.Server | None = None
-        self._closing: asyncio.Server | None = None  # its last connections are being accepted
+        self._closing: asyncio.Server | None = None  # still accepting its last connections
 
     @property
     def alive(self) -> bool:
-        """Whether it may lead, and clients are told of it: it has registered, and is not fenced."""
+        """Whether the broker is registered and not fenced, so that it may lead."""
         return self.id in self.cluster.alive
 
     @property
@@ -78,18 +78,18 @@ class Broker:
         return endpoint(self.host, self.port)
 
     def note(self, text: str, trace: str = "") -> None:
-        """Report what went wrong that no response can say."""
+        """Report a problem that is in no response."""
         self.cluster.note(f"broker {self.id}: {text}", trace)
 
     def failed(self, connection: Connection, what: str, error: BaseException) -> None:
-        """Report a fault of quorate's own, which ends this connection: its client would wait in vain."""
+        """Report an internal error, and close the connection so that its client does not wait."""
         self.cluster.failed(what, error, f"broker {self.id}: ")
         connection.close()
 
-    # ---- life
+    # ---- start and stop
 
     async def start(self) -> None:
-        """Listen, on the same port as before if there was one.
+        """Listen, on the same port as before if the broker is restarted.
 
         Raises `ClusterError` if the port is taken.
         """
@@ -110,9 +110,9 @@ class Broker:
         self.note(f"listens on {self.address}" + (f" in rack {self.rack}" if self.rack else ""))
 
     def stop(self, *, at_once: bool = True) -> None:
-        """Stop listening and close all connections, `at_once` without what is still to be sent.
+        """Stop listening and close all connections, with `at_once` before pending data is sent.
 
-        The caller has the controller fence it.
+        The caller fences the broker.
         """
         self.serving = self.frozen = False
         self._end_session()
@@ -121,11 +121,11 @@ class Broker:
         if self._server is not None:
             self._closing, self._server = self._server, None
             loop = self._closing.get_loop()
-            with suppress(NotImplementedError):  # Windows' own loop, which has nothing on the way between the two
+            with suppress(NotImplementedError):  # Windows' proactor loop, which has no readers
                 for listening in self._closing.sockets:
                     loop.remove_reader(listening.fileno())
-            # asyncio never closes a connection that it has accepted, but made no transport for
-            # before the server is closed.
+            # asyncio never closes a connection that is accepted but has no transport as the server
+            # is closed.
             loop.call_soon(self._close_server)
         self.drop_clients(at_once=at_once)
 
@@ -144,30 +144,29 @@ class Broker:
     # ---- connections
 
     def admit(self, connection: Connection) -> bool:
-        """Whether a new connection is served now.
+        """Return whether to serve a new connection now.
 
-        One too many of its host is closed (`max.connections.per.ip`), one too many altogether waits
-        (`max.connections`).
+        Above `max.connections.per.ip` it is closed; above `max.connections` it waits.
         """
-        settings = self.cluster.broker_configs
+        configs = self.cluster.broker_configs
         meter = self.cluster.meter
         if meter is not None:
             meter.accepted[self.id] += 1
-        most = settings.number("max.connections.per.ip", self.id)
-        if len(self.connections) >= most and sum(one.host == connection.host for one in self.connections) >= most:
-            self.note(f"closed a connection of {connection.host[1:]}: it has {most} already (max.connections.per.ip)")
+        limit = configs.number("max.connections.per.ip", self.id)
+        if len(self.connections) >= limit and sum(one.host == connection.host for one in self.connections) >= limit:
+            self.note(f"closed a connection of {connection.host[1:]}: it has {limit} already (max.connections.per.ip)")
             if meter is not None:
                 meter.refused[self.id] += 1
             connection.close()
             return False
-        if len(self.connections) >= settings.number("max.connections", self.id):
+        if len(self.connections) >= configs.number("max.connections", self.id):
             connection.hold(True)
             self._waiting.append(connection)
             return False
         return True
 
-    def left(self, connection: Connection) -> None:
-        """A connection is closed; one that waited for its place is served."""
+    def connection_closed(self, connection: Connection) -> None:
+        """Forget a closed connection, and serve those that waited for a free place."""
         if connection.telemetry_id is not None:
             self.telemetry.forget(connection.telemetry_id)
         if connection in self.connections:
@@ -188,45 +187,45 @@ class Broker:
                 self.note(
                     f"closed a connection of {connection.host[1:]}: idle for {limit_ms} ms (connections.max.idle.ms)"
                 )
-                connection.close(at_once=True)  # who reads nothing would keep what is still to be sent
+                connection.close(at_once=True)  # a client that does not read would delay the close
         clock = self.cluster.clock
         self._idle = clock.call_at(clock.now_ms() + max(1, limit_ms // _QUIET_TURNS), self._look_for_idle)
 
-    # ---- freezing, and cutting the network
+    # ---- pausing, and cutting the network
 
     def freeze(self, frozen: bool) -> None:
-        """Answer nothing, or go on. After `broker.session.timeout.ms` others lead in its place."""
+        """Pause or resume the broker. It is fenced after `broker.session.timeout.ms`."""
         self.frozen = frozen
-        self._heard_of(not frozen)
+        self._set_controller_session(not frozen)
 
     def cut(self, off: bool) -> None:
-        """Have clients not reach it any more, or again."""
+        """Cut the broker off from clients, or reconnect it."""
         self.cut_off = off
-        self._go_on()
+        self._resume_connections()
 
-    def lose_controller(self, lost: bool) -> None:
-        """Have the controller not hear of it any more, or again; clients still reach it."""
-        self._heard_of(not lost)
+    def cut_from_controller(self, cut: bool) -> None:
+        """Cut the broker off from the controller, or reconnect it; clients still reach it."""
+        self._set_controller_session(not cut)
 
     @property
     def silent(self) -> bool:
-        """Whether requests wait without being looked at."""
+        """Whether requests are left pending."""
         return self.frozen or self.cut_off
 
-    def _heard_of(self, heard: bool) -> None:
+    def _set_controller_session(self, connected: bool) -> None:
         self._end_session()
-        if heard:
+        if connected:
             if self.serving:
                 self.cluster.broker_control.unfence(self.id)
-            self._go_on()
+            self._resume_connections()
             return
         clock = self.cluster.clock
         timeout_ms = self.cluster.broker_configs.number("broker.session.timeout.ms")
         self._session = clock.call_at(clock.now_ms() + timeout_ms, self._fence)
 
-    def _go_on(self) -> None:
+    def _resume_connections(self) -> None:
         for connection in list(self.connections):
-            connection.go_on()
+            connection.resume()
 
     def _end_session(self) -> None:
         if self._session is not None:
@@ -236,28 +235,28 @@ class Broker:
     def _fence(self) -> None:
         cluster, session = self.cluster, self._session
 
-        def leave() -> bool:
-            if self._session is not session:  # the controller has heard of it meanwhile
+        def still_expired() -> bool:
+            if self._session is not session:  # the broker has contacted the controller in the meantime
                 return False
             self._session = None
             return True
 
-        work = cluster.controller.changes.run(cluster.broker_control.fencing(self.id, leave))
+        work = cluster.controller.changes.run(cluster.broker_control.fencing(self.id, still_expired))
         cluster.turns.run(work, lambda _: None, partial(cluster.failed, f"fencing broker {self.id}"))
 
     def serve(self, connection: Connection, header: Header, frame: bytes) -> None:
-        """Have a request handled, and its response sent."""
+        """Pass a request to the handler, which sends the response."""
         self._handler.serve(connection, header, frame)
 
 
 def endpoint(host: str, port: int) -> str:
-    """HOST:PORT, an address of IPv6 in brackets."""
+    """Return HOST:PORT, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _why(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return "that port is taken; choose another"
+        return "the port is already in use; choose another"
     if error.errno == errno.EACCES:
-        return "ports up to 1023 are for root; choose another"
-    return "that is no address of this machine"  # EADDRNOTAVAIL, or a name that nobody knows
+        return "ports below 1024 require root privileges; choose another"
+    return "not an address of this machine"  # EADDRNOTAVAIL, or an unknown host name

@@ -1,4 +1,4 @@
-"""Configs of the brokers, and topics' configs behind which they stand: Kafka's by name with the defaults of its release, and quorate's own."""
+"""Configs of brokers, by release, quorate's own, and topics' configs that default to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -21,33 +21,33 @@ from quorate.coordinator.config import ConfigError, CoordinatorConfig
 __all__ = ["ALL", "MAX_PARTITIONS", "BrokerConfigs", "check_release"]
 
 MAX_PARTITIONS = "quorate.max.partitions"
-"""How many partitions a cluster may have. Kafka's brokers take as many as there are until they are
-out of memory; this is one process, often shared with its clients.
+"""The maximum number of partitions. Kafka has no such limit; this is one process, often shared with
+its clients.
 """
 
 _OWN = {MAX_PARTITIONS: ConfigKey(name=MAX_PARTITIONS, type=ConfigType.LONG, default="100000", least=0)}
-"""Configs that no broker of Kafka has. All others have Kafka's defaults."""
+"""Configs that Kafka's brokers do not have."""
 
 ALL = None
-"""Instead of a broker's id: all of them."""
+"""Stands for all brokers, in place of an id."""
 _COORDINATORS = frozenset(one.name.replace("_", ".") for one in fields(CoordinatorConfig) if one.init)
 
 
 def check_release(version: KafkaVersion) -> None:
-    """Raises `ConfigError` for a release that a cluster cannot be."""
+    """Raise `ConfigError` for an unsupported release."""
     if version.line not in RELEASES:
         known = ", ".join(one.short for one in RELEASES)
         raise ConfigError(
-            f"an embedded cluster cannot be Kafka {version}: use {KafkaVersion.NEWEST}, or another of {known}"
+            f"an embedded cluster cannot run Kafka {version}: use {KafkaVersion.NEWEST}, or another of {known}"
         )
 
 
 @dataclass(slots=True)
 class BrokerConfigs:
-    """The configs that all brokers share.
+    """The configs of all brokers.
 
-    `coordinator`: those of the group coordinator; `changed`: what was changed while brokers run, by
-    broker or for `ALL` (KIP-226).
+    `coordinator`: those of coordinators. `changed`: dynamic configs, by broker or for `ALL`
+    (KIP-226).
     """
 
     properties: dict[str, str]
@@ -58,10 +58,10 @@ class BrokerConfigs:
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> "BrokerConfigs":
-        """From what the owner gave.
+        """Create from the owner's configs.
 
-        Raises `ConfigError` for what a broker of that release refuses to start with, in Kafka's
-        words.
+        Raises `ConfigError` for configs that a broker of that release rejects at startup, with
+        Kafka's message.
         """
         given = {name: as_text(value) for name, value in properties.items()}
         version = CoordinatorConfig.from_properties(
@@ -73,27 +73,26 @@ class BrokerConfigs:
             if name not in THROTTLES and (problem := key.problem(value)):
                 raise ConfigError(problem)
         coordinator = CoordinatorConfig.from_properties({k: v for k, v in given.items() if k in _COORDINATORS})
-        made = cls(given, coordinator)
-        if problem := broker_problem(version, made.effective):
+        created = cls(given, coordinator)
+        if problem := broker_problem(version, created.effective):
             raise ConfigError(problem)
-        return made
+        return created
 
     @property
     def kafka_version(self) -> KafkaVersion:
-        """The release that the brokers behave as."""
+        """The release that brokers behave as."""
         return self.coordinator.kafka_version
 
     @property
     def behaviour(self) -> BrokerBehaviour:
-        """What that release does."""
+        """The behaviour of that release."""
         return BrokerBehaviour.of(self.kafka_version)
 
     def keys(self, resource: int) -> Mapping[str, ConfigKey]:
-        """The configs that a type of resource (`ConfigResourceType`) has in that release."""
+        """Return the config keys of a resource type (`ConfigResourceType`) in that release."""
         version = self.coordinator.kafka_version
-        if (
-            version is not self._keys_version
-        ):  # asked for with each batch that is produced: a version's hash would take as long as the rest
+        # Called for each produced batch; hashing a version for `config_keys` would double the time.
+        if version is not self._keys_version:
             self._keys_version, self._keys = version, {}
         known = self._keys.get(resource)
         if known is None:
@@ -101,7 +100,7 @@ class BrokerConfigs:
         return known
 
     def effective(self, name: str, broker: int | None = None) -> str | None:
-        """A broker's value, which is the release's default where none was given; `None` where there is neither."""
+        """Return a broker's value, else the release's default, else `None`."""
         value = self.given(name, broker)
         if value is not None:
             return value
@@ -109,26 +108,26 @@ class BrokerConfigs:
         return None if key is None else key.default
 
     def given(self, name: str, broker: int | None = None) -> str | None:
-        """What was given for a broker's config, in the order in which that counts (KIP-226): for the broker alone or for all while they run, or at the start."""
+        """Return an explicit value: dynamic of the broker, dynamic of all, or static (KIP-226)."""
         if not self.changed:
             return self.properties.get(name)
         sources = (self.changed.get(broker, {}), self.changed.get(ALL, {}), self.properties)
         return next((values[name] for values in sources if name in values), None)
 
     def get(self, name: str, broker: int | None = None) -> str:
-        """A broker's value, empty where there is none; of no broker in particular without `broker`."""
+        """Return a broker's value, or ""; without `broker`, the value that all brokers share."""
         return self.effective(name, broker) or ""
 
     def number(self, name: str, broker: int | None = None) -> int:
-        """A broker's config that is a number."""
+        """Return a numeric config of a broker."""
         return int(self.get(name, broker))
 
     def boolean(self, name: str, broker: int | None = None) -> bool:
-        """A broker's config that is true or false."""
+        """Return a boolean config of a broker."""
         return self.get(name, broker).strip().lower() == "true"
 
     def of_topic(self, name: str, config: Mapping[str, str], broker: int | None = None) -> str:
-        """A topic's config: its own, else that of the broker that leads."""
+        """Return a topic's config: its own value, else that of the broker that leads."""
         if name in config:
             return config[name]
         key = self.keys(ConfigResourceType.TOPIC)[name]
@@ -138,14 +137,14 @@ class BrokerConfigs:
         return key.default or ""
 
     def change(self, broker: int | None, values: Mapping[str, str]) -> None:
-        """Give a broker, or all of them (`ALL`), other configs than at the start; earlier changes are forgotten."""
+        """Replace the dynamic configs of a broker, or of all (`ALL`)."""
         self.changed = {**self.changed, broker: dict(values)}
         if not values:
             del self.changed[broker]
         self.upgrade(self.kafka_version)
 
     def upgrade(self, version: KafkaVersion) -> None:
-        """Behave as another release, whose defaults count from now on."""
+        """Behave as another release, with its default configs."""
         changed = {name: value.strip() for name, value in self.changed.get(ALL, {}).items()}
         given = {name: value for name, value in (self.properties | changed).items() if name in _COORDINATORS}
         self.coordinator = CoordinatorConfig.from_properties({**given, "kafka.version": version})

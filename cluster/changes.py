@@ -1,8 +1,8 @@
-"""`Changes`: changes of a cluster's metadata, one at a time, as in the queue of KRaft's controller.
+"""`Changes`: changes of a cluster's metadata, one at a time, as in KRaft's controller queue.
 
-A change may take many turns (`quorate.cluster.turns`): connections are served between its parts,
-and no other change begins before it has ended. A change that is made at once, such as by a call in
-the process, completes those in progress first.
+A change may take several turns (`quorate.cluster.turns`). Connections are served between its steps,
+and no other change begins before it ends. A change that must run at once, such as a call in the
+process, first completes those in progress.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ class _Change:
 
 
 class Changes:
-    """The queue of changes. Their work needs no thread: it never yields an `Aside`."""
+    """The queue of changes. Their work must not yield a `ThreadCall`."""
 
     def __init__(self) -> None:
         self._queue: deque[_Change] = deque()
@@ -35,19 +35,19 @@ class Changes:
 
     @property
     def pending(self) -> int:
-        """How many changes have not ended."""
+        """The number of changes that have not ended."""
         return len(self._queue)
 
     def run(self, work: Work[T]) -> Work[T]:
-        """Do the work of a change after all others before it; returns its result, or raises its error.
+        """Run a change after all earlier ones; return its result, or raise its error.
 
-        A change that waits does the next part of the one that it waits for: no change depends on
+        A waiting change runs the next step of the first one in the queue, so no change depends on
         whether its client is still connected.
         """
         change = _Change(work)
         self._queue.append(change)
         while not change.done:
-            # A step may send a response; the client's next request then comes in the middle of it.
+            # A step may send a response, and the client's next request may arrive within that step.
             if not self._in_step:
                 self._step()
             if not change.done:
@@ -58,20 +58,20 @@ class Changes:
         return result
 
     def finish(self) -> None:
-        """End all changes that have begun. Within a change it does nothing."""
+        """Complete all pending changes. Does nothing within a change."""
         while self._queue and not self._in_step:
             self._step()
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Make this context one step after all changes in progress; within a change, a part of it."""
+        """Run the context as one step after all pending changes; within a change, as part of it."""
         self.finish()
         with self.between():
             yield
 
     @contextmanager
     def between(self) -> Iterator[None]:
-        """Make this context one step between two parts of a change, which has to expect it."""
+        """Run the context as one step between two steps of a change that allows this."""
         was, self._in_step = self._in_step, True
         try:
             yield
@@ -83,7 +83,7 @@ class Changes:
         self._in_step = True
         try:
             yielded = next(change.work)
-            assert yielded is None, "the work of a change needs no thread"
+            assert yielded is None, "a change cannot use the thread"
         except StopIteration as end:
             change.result = end.value
         except Exception as error:  # noqa: BLE001  # `run` raises it where the change was requested

@@ -1,6 +1,6 @@
-"""Configs of client metrics (KIP-714): which metrics clients push, how often, and which clients.
+"""Configs of client metrics (KIP-714): metrics, push interval, and matching clients.
 
-What clients push is known to `telemetry`.
+Pushed metrics are handled in `telemetry`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["INTERVAL_MS", "matches", "parsed", "selectors"]
 
 INTERVAL_MS: Final = 300_000
-"""How often clients push by default, in ms."""
+"""Kafka's default push interval."""
 _PROPERTIES = frozenset(
     {
         "client_instance_id",
@@ -28,16 +28,16 @@ _PROPERTIES = frozenset(
         "client_source_port",
     }
 )
-"""What a client may be selected by."""
+"""Names that a `match` pattern may select clients by."""
 
 
 def parsed(key: ConfigKey, value: str) -> str:
-    """The value of a config as brokers report it: without blanks, and each element of a list once."""
+    """Return a config's value as brokers report it: without blanks and duplicate list elements."""
     return ",".join(dict.fromkeys(elements(value))) if key.type is ConfigType.LIST else key.parsed(value)
 
 
 def matches(configs: Mapping[str, str], client: Mapping[str, str]) -> bool:
-    """Whether a subscription is for a client, of which `client` tells the properties that are known."""
+    """Return whether a subscription matches a client, given the client's known attributes."""
     return all(
         name in client and pattern.matches(client[name])
         for name, pattern in selectors(elements(configs.get("match", ""))).items()
@@ -45,11 +45,11 @@ def matches(configs: Mapping[str, str], client: Mapping[str, str]) -> bool:
 
 
 def selectors(texts: "Iterable[str]") -> dict[str, Pattern]:
-    """Property → regex, of texts such as `client_id=app.*`. Raises `ApiError`."""
+    """Return attribute → regex, from texts such as `client_id=app.*`. Raises `ApiError`."""
     found: dict[str, Pattern] = {}
     for text in texts:
         parts = text.split("=")
-        while parts and not parts[-1]:  # Java's split leaves out empty parts at the end
+        while parts and not parts[-1]:  # Java's split drops trailing empty strings
             parts.pop()
         name = parts[0].strip() if parts else ""
         try:

@@ -1,11 +1,11 @@
-"""Clocks: the time in ms, and what is to be done at a time.
+"""Clocks: the time in ms, and calls at a given time.
 
-A cluster runs on the real one, or on one that a test moves.
+A cluster runs on the real clock, or on one that a test advances.
 
-Records carry the time of day, which may be set while a cluster runs (by NTP, by hand, after a
-laptop slept); how long something takes does not change by that. Kafka has two clocks for it
-(`Time.milliseconds`, `Time.hiResClockMs`). Here it is one, which says how far it was set: whoever
-keeps times at which something is due moves them along.
+Records carry wall-clock time, which may be set while a cluster runs (by NTP, manually, after a
+laptop slept). Durations must not change by that. Kafka has two clocks (`Time.milliseconds`,
+`Time.hiResClockMs`). Here there is one, which reports how far it was set, so that owners of
+deadlines can move them.
 """
 
 import asyncio
@@ -19,38 +19,38 @@ __all__ = ["Clock", "Handle", "ManualClock", "RealClock"]
 
 
 class Handle(Protocol):
-    """Something that is to be done."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """It is not to be done any more."""
+        """Cancel the call."""
 
 
 class Clock(Protocol):
-    """What a cluster asks for the time.
+    """The clock of a cluster.
 
-    `stepped_ms`: how far the time of day was set since the cluster began, forward or back; as of
+    `stepped_ms`: how far the wall clock was set since the cluster started, forward or back, as of
     the last `now_ms`.
     """
 
     stepped_ms: int
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
 
     def call_at(self, at_ms: int, action: Callable[[], object]) -> Handle:
         """Call `action` at a time, or as soon as possible after it."""
 
 
 _STEP_NS = 500_000_000
-"""What differs less from the time that passed is NTP at work, which nobody's timer notices, or this
-process not having its turn between looking at two clocks.
+"""Smaller differences between the two clocks are NTP's adjustments, or a process that was not
+scheduled between the two readings.
 """
 
 
 class RealClock:
-    """The machine's clock, in the loop that runs when it is asked to call something.
+    """The machine's clock. Calls run in the loop that is running when they are scheduled.
 
-    `wall_ns`, `passed_ns`: the time of day, and one that nobody can set.
+    `wall_ns`: the wall clock. `passed_ns`: the monotonic clock.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class RealClock:
         self._apart_ns = wall_ns() - passed_ns()
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         wall_ns = self._wall_ns()
         apart_ns = wall_ns - self._passed_ns()
         moved_ns = apart_ns - self._apart_ns
@@ -72,13 +72,13 @@ class RealClock:
         return wall_ns // 1_000_000
 
     def call_at(self, at_ms: int, action: Callable[[], object]) -> Handle:
-        """Call `action` at a time, from the running loop: after what is left until then, even if the clock is set meanwhile."""
+        """Call `action` at a time from the running loop; clock steps do not affect the delay."""
         loop = asyncio.get_running_loop()
         return loop.call_later(max(0.0, (at_ms - self.now_ms()) / 1000), action)
 
 
 class _Planned:
-    """An entry of a `ManualClock`."""
+    """A scheduled call of a `ManualClock`."""
 
     __slots__ = ("action", "cancelled")
 
@@ -87,12 +87,12 @@ class _Planned:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """It is not to be done any more."""
+        """Cancel the call."""
         self.cancelled = True
 
 
 class ManualClock:
-    """A clock that stands still until `advance` moves it, or `step` sets it."""
+    """A clock that moves only by `advance` and `step`."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self.stepped_ms = 0
@@ -101,19 +101,19 @@ class ManualClock:
         self._planned: list[tuple[int, int, _Planned]] = []
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as far as this clock knows."""
+        """Return milliseconds since 1970 on this clock."""
         return self._now_ms
 
     def call_at(self, at_ms: int, action: Callable[[], object]) -> Handle:
-        """Call `action` when the clock is moved to that time or past it."""
+        """Call `action` when the clock reaches a time."""
         planned = _Planned(action)
         heapq.heappush(self._planned, (at_ms, next(self._order), planned))
         return planned
 
     def advance(self, by_ms: int) -> None:
-        """Move the clock, doing on the way what is due, each at its time.
+        """Advance the clock, and run the calls that become due, each at its time.
 
-        To be called in the thread of the cluster's loop.
+        Must be called in the thread of the cluster's loop.
         """
         until_ms = self._now_ms + by_ms
         while self._planned and self._planned[0][0] <= until_ms:
@@ -124,7 +124,7 @@ class ManualClock:
         self._now_ms = until_ms
 
     def step(self, by_ms: int) -> None:
-        """Set the clock, as NTP does: no time passes, nothing becomes due by it."""
+        """Set the clock, as NTP does: no time passes, and no call becomes due."""
         self._now_ms += by_ms
         self.stepped_ms += by_ms
         self._planned = [(at_ms + by_ms, order, planned) for at_ms, order, planned in self._planned]

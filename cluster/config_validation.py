@@ -1,7 +1,7 @@
-"""Which configs brokers, topics, groups and client metrics can be given, with Kafka's messages for all others.
+"""Validation of configs of brokers, topics, groups and client metrics, with Kafka's error messages.
 
-Each value by itself is checked by `ConfigKey.problem`. Here is what depends on other values
-(Kafka's KafkaConfig, GroupCoordinatorConfig, ShareGroupConfig, GroupConfig, LogConfig,
+`ConfigKey.problem` checks single values. This module checks values against each other (Kafka's
+KafkaConfig, GroupCoordinatorConfig, ShareGroupConfig, GroupConfig, LogConfig,
 ClientMetricsConfigs), and what may change while brokers run (DynamicBrokerConfig, KIP-226).
 """
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class EffectiveConfigs(Protocol):
-    """What validation needs of the brokers' configs (`quorate.cluster.broker_configs`)."""
+    """The brokers' configs, as validation needs them (`quorate.cluster.broker_configs`)."""
 
     changed: dict[int | None, dict[str, str]]
 
@@ -36,14 +36,14 @@ class EffectiveConfigs(Protocol):
         """The release that brokers behave as."""
 
     def keys(self, resource_type: int) -> Mapping[str, ConfigKey]:
-        """The configs that resources of a type have in this release."""
+        """Return the config keys of a resource type in this release."""
 
     def effective(self, name: str, broker: int | None = None) -> str | None:
-        """A broker's value, which is the release's default where none was given."""
+        """Return a broker's value, or the release's default."""
 
 
 Value = Callable[[str], str | None]
-"""A broker's value of a config by name; `None` where it has none."""
+"""Returns a broker's config by name, or `None`."""
 
 _AT_LEAST, _AT_MOST, _BELOW = "must be greater than or equal to", "must be less than or equal to", "must be less than"
 _PREFIX = "org.apache.kafka.coordinator.group.assignor."
@@ -66,7 +66,7 @@ _SHARE: tuple[_Relation, ...] = (
 
 
 def _relations() -> Iterator[_Relation]:
-    """In the order in which Kafka checks them."""
+    """Yield the relations in the order in which Kafka checks them."""
     for kind in ("consumer", "share", "streams"):
         group = f"group.{kind}."
         for rest in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
@@ -82,11 +82,11 @@ def _relations() -> Iterator[_Relation]:
 _RELATIONS = tuple(_relations())
 
 
-# ---- at the start of a broker
+# ---- at the startup of a broker
 
 
 def broker_problem(version: KafkaVersion, value: Value) -> str | None:
-    """Why a broker of a release refuses to start with these values, or to change to them; `None` if it does not."""
+    """Return why a broker rejects these configs at startup or as a change, or `None`."""
     known = config_keys(ConfigResourceType.BROKER, version)
     behaviour = BrokerBehaviour.of(version)
 
@@ -103,7 +103,7 @@ def broker_problem(version: KafkaVersion, value: Value) -> str | None:
 
 
 def _class_problem(behaviour: BrokerBehaviour, value: Value) -> str | None:
-    """Plug-ins: there is no Java here to run them, so each is one that a broker does not find."""
+    """Check plug-in classes: there is no JVM here, so only Kafka's own can be found."""
     share = value("group.share.assignors")
     assignors = ["simple"] if share is None else elements(share)
     if len(assignors) != 1 and set(assignors) != {"simple"}:
@@ -127,13 +127,13 @@ def _class_problem(behaviour: BrokerBehaviour, value: Value) -> str | None:
 
 def _holds(left: int | None, must: str, right: int | None) -> bool:
     if left is None or right is None:
-        return True  # not in this release
+        return True  # not a config of this release
     return left >= right if must is _AT_LEAST else left <= right if must is _AT_MOST else left < right
 
 
 def _log_problem(known: Mapping[str, ConfigKey], number: Callable[[str], int | None]) -> str | None:
     def first(name: str) -> int | None:
-        """Of those that mean the same the one that counts."""
+        """Return the config or its first synonym that is set."""
         names = (name, *(synonym for synonym, _ in known[name].synonyms))
         return next((found for found in map(number, names) if found is not None), None)
 
@@ -178,12 +178,16 @@ def _connection_problem(value: Value, number: Callable[[str], int | None]) -> st
     delay, idle = number("connection.failed.authentication.delay.ms"), number("connections.max.idle.ms")
     if delay is not None and idle is not None and delay >= idle >= 0:
         return (
-            f"connection.failed.authentication.delay.ms={delay} should always be less than connections.max.idle.ms={idle}"
+            f"connection.failed.authentication.delay.ms={delay} should always be less than"
+            f" connections.max.idle.ms={idle}"
             " to prevent failed authentication responses from timing out"
         )
     for entry in filter(None, (part.strip() for part in (value("max.connections.per.ip.overrides") or "").split(","))):
         if re.fullmatch(r".*:[+-]?\d{1,9}", entry, re.ASCII) is None:
-            return f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry!r} is not address:number"
+            return (
+                "Error parsing configuration property 'max.connections.per.ip.overrides': "
+                f"{entry!r} is not address:number"
+            )
     if number("max.connections.per.ip") == 0 and not value("max.connections.per.ip.overrides"):
         return "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
     return None
@@ -193,27 +197,27 @@ def _connection_problem(value: Value, number: Callable[[str], int | None]) -> st
 
 
 def check_topic_configs(broker_configs: EffectiveConfigs, configs: Mapping[str, str | None]) -> None:
-    """Raises `ApiError` for configs that no topic can have."""
+    """Raise `ApiError` for configs that no topic can have."""
     known = broker_configs.keys(ConfigResourceType.TOPIC)
     values = _checked(known, configs, "topic")
     name_of_least, name_of_most = "min.compaction.lag.ms", "max.compaction.lag.ms"
     least, most = (int(values.get(name, known[name].default or 0)) for name in (name_of_least, name_of_most))
     if least > most:
-        problem = f"conflict topic config setting {name_of_least} ({least}) > {name_of_most} ({most})"
+        problem = f"conflict topic config setting {name_of_least} ({least}) > {name_of_most} ({most})"  # plain: Kafka's
         raise ApiError(ErrorCode.INVALID_CONFIG, problem)
 
 
 def check_group_configs(broker_configs: EffectiveConfigs, configs: Mapping[str, str | None]) -> None:
-    """Raises `ApiError` for configs that no group can have, or that the brokers' configs do not allow."""
+    """Raise `ApiError` for configs of a group that are invalid, or that brokers' configs forbid."""
     values = _checked(broker_configs.keys(ConfigResourceType.GROUP), configs, "group")
     if problem := _group_problem(values, broker_configs):
         raise ApiError(ErrorCode.INVALID_CONFIG, problem)
 
 
 def _checked(known: Mapping[str, ConfigKey], configs: Mapping[str, str | None], whose: str) -> Mapping[str, str]:
-    """The values, none of which is null.
+    """Return the values, none of which is null.
 
-    Raises `ApiError` for a config that `known` has not, or that has no such value.
+    Raises `ApiError` for unknown configs and invalid values.
     """
     values = _without_nulls(configs, whose)
     for name, value in values.items():
@@ -248,7 +252,7 @@ def _group_problem(configs: Mapping[str, str], broker_configs: EffectiveConfigs)
 
 
 def check_client_metrics(broker_configs: EffectiveConfigs, name: str, configs: Mapping[str, str | None]) -> None:
-    """Raises `ApiError` for configs that a subscription cannot have, in the order of Kafka's ClientMetricsConfigs."""
+    """Raise `ApiError` for configs of a subscription, in the order of ClientMetricsConfigs."""
     values = _without_nulls(configs, "client metrics")
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
@@ -264,7 +268,7 @@ def check_client_metrics(broker_configs: EffectiveConfigs, name: str, configs: M
     selectors(elements(values.get("match", "")))
 
 
-# ---- of brokers while they run
+# ---- while brokers run
 
 _MIN_IN_SYNC = "min.insync.replicas"
 _LISTENERS = ("advertised.listeners", "listener.security.protocol.map", "listeners")
@@ -278,7 +282,7 @@ _THREADS = (
 
 
 def has_eligible_leaders(features: Mapping[str, int]) -> bool:
-    """Whether the controller looks after eligible leader replicas (KIP-966)."""
+    """Return whether eligible leader replicas are enabled (KIP-966)."""
     return features.get("eligible.leader.replicas.version", 0) > 0
 
 
@@ -291,10 +295,10 @@ def check_broker_configs(
     features: Mapping[str, int],
     requested: Collection[str],
 ) -> None:
-    """Raises `ApiError` for configs that a broker, or all of them (`None`), cannot be given while they run.
+    """Raise `ApiError` for configs that one broker, or all (`None`), cannot change at runtime.
 
-    `by`: the broker that received the request, which checks what they would be for itself.
-    `features`: their levels; `requested`: configs that the request names.
+    `by`: the broker that received the request, against whose configs the values are checked.
+    `features`: the finalized levels. `requested`: the configs that the request names.
     """
     keys = {name: broker_config_key(broker_configs.kafka_version, name) for name in configs}
     values = {name: value for name, value in configs.items() if value is not None}
@@ -329,7 +333,7 @@ def _problem_of_modes(keys: Mapping[str, ConfigKey], mode: UpdateMode, problem: 
 def _problem_of_listeners(
     broker_configs: EffectiveConfigs, broker: int | None, configs: Mapping[str, str]
 ) -> str | None:
-    """The addresses of an embedded broker are its owner's: other ones are refused, as Kafka refuses listeners that do not fit together."""
+    """Reject changed listeners: embedded brokers' addresses are fixed by the cluster's owner."""
     before = broker_configs.changed.get(broker, {})
     changed = (name for name in _LISTENERS if name in configs and configs[name] != before.get(name))
     return next((f"{name} of an embedded broker cannot change while it runs" for name in changed), None)

@@ -1,8 +1,7 @@
-"""One connection of a client: frames in, frames out, one request at a time and in order, as Kafka's brokers have it.
+"""One client connection: requests are handled one at a time, in order, as in Kafka's brokers.
 
-A request that can be answered at once is answered in the same turn of the loop; one whose answer is
-yet to come (a fetch that waits, a member that joins) holds the connection's later requests back
-until it is there.
+A request whose response is available at once is completed in the same turn of the loop. If the
+response is pending (a waiting fetch, a joining member), later requests of the connection wait.
 """
 
 import asyncio
@@ -29,22 +28,22 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "java_address"]
 
 _PAUSE_BYTES = 1 << 20
-"""With so many bytes of requests waiting, nothing more is read from the client."""
+"""Reading from the client pauses while more bytes of requests are pending."""
 
 _SERVED_S = 0.005
-"""Requests that came together are served together for so long; then others have their turn."""
+"""How long one connection's pending requests are served before other connections have a turn."""
 
 _AT_ONCE_BYTES = 1 << 16
-"""Answers to requests that came together are sent together, up to so many bytes."""
+"""The maximum size of responses that are sent together."""
 
 _REPEATED_BYTES = 1 << 10
-"""Up to so many bytes of a request are kept: most of what a client repeats word for word
-(heartbeats, fetches of a session) is read once.
+"""The maximum size of a request or response that is kept, so that identical ones (heartbeats,
+fetches of a session) are decoded and encoded only once.
 """
 
 
 class ConnectionHost(Protocol):
-    """What a connection needs of its broker."""
+    """A connection's view of its broker."""
 
     id: int
     serving: bool
@@ -53,32 +52,32 @@ class ConnectionHost(Protocol):
 
     @property
     def silent(self) -> bool:
-        """Whether requests wait without being looked at."""
+        """Whether requests are left pending."""
 
     def admit(self, connection: "Connection") -> bool:
-        """Whether a new connection is served now."""
+        """Return whether to serve a new connection now."""
 
-    def left(self, connection: "Connection") -> None:
-        """A connection is closed."""
+    def connection_closed(self, connection: "Connection") -> None:
+        """Forget a closed connection."""
 
     def note(self, text: str, trace: str = "") -> None:
-        """Report what no response can say."""
+        """Report a problem that is in no response."""
 
     def failed(self, connection: "Connection", what: str, error: BaseException) -> None:
-        """Report a fault of quorate's own, which ends this connection."""
+        """Report an internal error, and close the connection."""
 
     def serve(self, connection: "Connection", header: Header, frame: bytes) -> None:
         """Handle a request, and send its response."""
 
 
 class Connection(asyncio.Protocol):
-    """A client.
+    """A connection of a client.
 
-    `user`: who it is, by SASL, once it has logged in; `login`: while it does; `software`: what it
-    says it is.
+    `user`: the SASL user, once authenticated. `login`: the authentication in progress. `software`:
+    the client's name and version, from ApiVersions.
 
-    `on_lost`: called when the client is gone, by the request that waits, if one does; it is
-    replaced by the next that waits.
+    `on_lost`: called when the client disconnects; set by a waiting request, and replaced by the
+    next.
     """
 
     def __init__(self, broker: ConnectionHost) -> None:
@@ -88,20 +87,20 @@ class Connection(asyncio.Protocol):
         self.host = ""
         self.port = 0
         self.software = ""
-        self.telemetry_id: Uuid | None = None  # of the client that pushes its metrics over it
+        self.telemetry_id: Uuid | None = None  # of the client instance that pushes metrics
         self.open = True
         self._buffer = bytearray()
-        self._large: LargeFrame | None = None  # what is being received
+        self._large: LargeFrame | None = None  # the large frame that is being received
         self._frames: deque[bytes | LargeFrame] = deque()
         self._waiting_bytes = 0
         self._busy = False
         self._paused = False
-        self._reads_nothing = False
-        self._takes_turns = False
+        self._write_paused = False
+        self._in_turns = False
         self._ending = False
         self._held: tuple[Header, int, Any] | None = None
         self._transport: Any = None
-        # Kafka's SaslServerAuthenticator reads whatever comes before the end of a login.
+        # During authentication, Kafka's SaslServerAuthenticator limits the size of requests.
         login_first = bool(broker.cluster.security.users)
         self._limit = broker.cluster.broker_configs.number(
             "sasl.server.max.receive.size" if login_first else "socket.request.max.bytes"
@@ -112,16 +111,16 @@ class Connection(asyncio.Protocol):
         self._gathers = False
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
-        self._last: tuple[bytes, bytes, Header] | None = None  # what is before and behind the correlation id
-        self._last_answer: tuple[Message, int, bytes] | None = None
+        self._last: tuple[bytes, bytes, Header] | None = None  # before and after the correlation id
+        self._last_encoded: tuple[Message, int, bytes] | None = None
         self.on_lost: Callable[[], object] | None = None
 
-    # ---- asyncio's side
+    # ---- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there."""
+        """Register a new client connection."""
         self._transport = transport
-        if not self.broker.serving:  # accepted while the broker stopped, which has closed all that it knew of
+        if not self.broker.serving:  # accepted while the broker stopped, after it closed its connections
             self.close(at_once=True)
             return
         peer = transport.get_extra_info("peername")
@@ -132,24 +131,24 @@ class Connection(asyncio.Protocol):
         self.broker.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone; what it waited for is answered to nobody."""
+        """Forget the closed connection, and drop pending responses."""
         self.open = False
         self._forget()
-        self.broker.left(self)
+        self.broker.connection_closed(self)
         if self.on_lost is not None:
             self.on_lost()
 
     def pause_writing(self) -> None:
-        """The client does not read what it is sent: its requests wait, lest answers pile up here."""
-        self._reads_nothing = True
+        """Stop handling requests while the client does not read responses."""
+        self._write_paused = True
 
     def resume_writing(self) -> None:
-        """It has read."""
-        self._reads_nothing = False
-        self.go_on()
+        """Handle requests again after the client has read responses."""
+        self._write_paused = False
+        self.resume()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of requests."""
+        """Receive bytes of requests."""
         self._quiet_for = 0
         if self._meter is not None:
             self._meter.received_bytes[self.broker.id] += len(data)
@@ -159,17 +158,17 @@ class Connection(asyncio.Protocol):
             and 4 <= len(data) <= 4 + self._limit
             and len(data) == 4 + int.from_bytes(data[:4], "big", signed=True)
         ):
-            self._frames.append(data[4:])  # just one request, as most often
+            self._frames.append(data[4:])  # exactly one request, the usual case
             self._waiting_bytes += len(data)
         else:
             self._received(data)
         if self._busy:
             self._pause_or_resume()
         else:
-            self._go_on()
+            self._serve_pending()
 
     def _received(self, data: bytes) -> None:
-        """Take what is a part of a request, or more than one."""
+        """Receive a part of a request, or several requests."""
         large = self._large
         if large is not None:
             over = len(data) - large.missing_bytes
@@ -184,16 +183,17 @@ class Connection(asyncio.Protocol):
         self._split()
 
     def _split(self) -> None:
-        """Cut the buffer into frames.
+        """Split the buffer into frames.
 
-        Once much of one is there it goes on in a place of its own.
+        A large frame that is incomplete moves into memory of its own.
         """
         buffer, position = self._buffer, 0
         while len(buffer) - position >= 4:
             size = int.from_bytes(buffer[position : position + 4], "big", signed=True)
             if size < 0 or size > self._limit:
                 self.broker.note(
-                    f"closed a connection of {self.host[1:]}: a request of {size} bytes, at most {self._limit} are allowed"
+                    f"closed a connection of {self.host[1:]}: "
+                    f"request of {size} bytes exceeds the limit of {self._limit}"
                 )
                 self.close()
                 return
@@ -220,41 +220,41 @@ class Connection(asyncio.Protocol):
 
     # ---- requests
 
-    def _go_on(self) -> None:
-        """Serve what came, all in this turn of the loop if that does not take long."""
+    def _serve_pending(self) -> None:
+        """Serve pending requests, all in this turn of the loop if that does not take long."""
         try:
-            others_first = not self._takes_turns and self._serve()
-        except Exception as error:  # noqa: BLE001  # it is reported
+            has_more = not self._in_turns and self._serve()
+        except Exception as error:  # noqa: BLE001  # reported
             self._failed(error)
             return
-        if others_first:
-            self._takes_turns = True
-            self.broker.cluster.turns.run(self._serving(), self._served, self._failed)
+        if has_more:
+            self._in_turns = True
+            self.broker.cluster.turns.run(self._serve_in_turns(), self._served, self._failed)
 
-    def _serving(self) -> Work[None]:
+    def _serve_in_turns(self) -> Work[None]:
         while True:
             yield None
             if not self._serve():
                 return
 
     def _served(self, _: None) -> None:
-        self._takes_turns = False
+        self._in_turns = False
 
     def _failed(self, error: BaseException) -> None:
-        self._takes_turns = False
+        self._in_turns = False
         self.broker.failed(self, "serving requests", error)
 
     def _serve(self) -> bool:
-        """Serve some requests; whether others could be served at once."""
+        """Serve requests for a while; return whether more could be served now."""
         frames, broker = self._frames, self.broker
         until = perf_counter() + _SERVED_S
-        while frames and not (self._busy or self._reads_nothing or broker.silent) and self.open:
+        while frames and not (self._busy or self._write_paused or broker.silent) and self.open:
             frame = frames.popleft()
             self._waiting_bytes -= len(frame) + 4
             if isinstance(frame, LargeFrame):
                 frame = frame.take()
             if self.login is not None and self.login.bare:
-                self._go_on_with(self.login, frame)
+                self._authenticate(self.login, frame)
                 continue
             try:
                 header = self._header(frame)
@@ -273,10 +273,10 @@ class Connection(asyncio.Protocol):
         if self._gathered:
             self._send_gathered()
         self._pause_or_resume()
-        return bool(frames) and not (self._busy or self._reads_nothing or broker.silent) and self.open
+        return bool(frames) and not (self._busy or self._write_paused or broker.silent) and self.open
 
     def _pause_or_resume(self) -> None:
-        """Read nothing from a client whose requests wait, also behind one whose response is yet to come: Kafka mutes its channel."""
+        """Stop reading while too many requests are pending, as Kafka mutes a channel."""
         if not self._paused and self._waiting_bytes > _PAUSE_BYTES and self.open:
             self._paused = True
             self._transport.pause_reading()
@@ -284,27 +284,27 @@ class Connection(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
 
-    def _go_on_with(self, login: Login, said: bytes) -> None:
-        """One step of a login without headers; nothing can be said of one that fails."""
+    def _authenticate(self, login: Login, token: bytes) -> None:
+        """Handle one SASL token without Kafka headers; a failed login gets no response."""
         try:
-            answer = login.step(said)
+            reply = login.step(token)
         except LoginFailed as failed:
             self.broker.note(f"rejected a login from {self.host[1:]}: {failed}")
             self.close()
             return
         if login.user is not None:
             self.logged_in(login.user)
-        self._send(len(answer).to_bytes(4, "big") + answer)
+        self._send(len(reply).to_bytes(4, "big") + reply)
 
     def logged_in(self, user: str) -> None:
-        """The login is complete: requests may be as large as `socket.request.max.bytes`."""
+        """Complete the authentication: from now on `socket.request.max.bytes` limits requests."""
         self.user, self.login = user, None
         self._limit = self.broker.cluster.broker_configs.number("socket.request.max.bytes")
 
     def _header(self, frame: bytes) -> Header:
-        """The header of a request; with the request itself if it is the one before again, all but its correlation id.
+        """Return a request's header; if it repeats the last request, with the decoded request.
 
-        Raises `FrameError`.
+        Only the correlation id may differ. Raises `FrameError`.
         """
         last = self._last
         if last is not None and frame[8:] == last[1] and frame[:4] == last[0]:
@@ -313,18 +313,18 @@ class Connection(asyncio.Protocol):
         self._last = (frame[:4], frame[8:], header) if len(frame) <= _REPEATED_BYTES else None
         return header
 
-    def answer(self, header: Header, version: int, response: "Message | Pending[Any] | None") -> None:
-        """Send a response, now or when it is there; `None` where the client expects none.
+    def respond(self, header: Header, version: int, response: "Message | Pending[Any] | None") -> None:
+        """Send a response, now or when it completes; `None` if the client expects none.
 
-        Then the next request has its turn.
+        Then the next request is handled.
         """
         if isinstance(response, Pending):
             if not response.done:
-                response.on_complete(lambda found: self._answered_later(header, version, found))
+                response.on_complete(lambda found: self._respond_later(header, version, found))
                 return
             response = response.response
         if response is not None and self.open and header.large:
-            self.broker.cluster.turns.aside(
+            self.broker.cluster.turns.in_thread(
                 partial(encode_message, response, version),
                 lambda body: self._encoded_later(header, response, body),
                 lambda error: self._unencodable(response, error),
@@ -334,22 +334,22 @@ class Connection(asyncio.Protocol):
         if response is not None and self.open:
             try:
                 body = self._encoded(response, version)
-            except Exception as error:  # noqa: BLE001  # not a fault of whoever completed the answer
+            except Exception as error:  # noqa: BLE001  # must not reach the code that completed the response
                 self._unencodable(response, error)
-        self._answered(header, response, body)
+        self._complete(header, response, body)
 
     def _encoded_later(self, header: Header, response: "Message", body: bytes) -> None:
         if self.broker.silent and self.open:
             self._held = (header, header.version, response)
             return
-        self._answered(header, response, body if self.open else None)
-        self.go_on()
+        self._complete(header, response, body if self.open else None)
+        self.resume()
 
     def _unencodable(self, response: "Message", error: BaseException) -> None:
         self.broker.failed(self, type(response).__name__, error)
 
-    def _answered(self, header: Header, response: "Message | None", body: bytes | list[bytes] | None) -> None:
-        """Send a response, if there is one; then the next request has its turn."""
+    def _complete(self, header: Header, response: "Message | None", body: bytes | list[bytes] | None) -> None:
+        """Send an encoded response, if any, and complete the request."""
         sent = b""
         if body is not None:
             sent = framed(header, body)
@@ -358,24 +358,24 @@ class Connection(asyncio.Protocol):
                 self.close()
         self._busy = False
         if self._meter is not None and header.api is not None:
-            self._meter.answered(self.broker.id, header, response, len(sent), perf_counter() - self._began_s)
+            self._meter.record(self.broker.id, header, response, len(sent), perf_counter() - self._began_s)
 
     def _encoded(self, response: "Message", version: int) -> bytes | list[bytes]:
-        """The body of a response.
+        """Return the encoded body of a response.
 
-        A coordinator has one object for all answers that say the same to a member at rest.
+        A coordinator uses the same object for identical responses to members in a stable group.
         """
-        last = self._last_answer
+        last = self._last_encoded
         if last is not None and last[0] is response and last[1] == version:
             return last[2]
         if isinstance(response, FetchResponse):
             return encode_parts(response, version)
         body = encode_message(response, version)
-        self._last_answer = (response, version, body) if len(body) <= _REPEATED_BYTES else None
+        self._last_encoded = (response, version, body) if len(body) <= _REPEATED_BYTES else None
         return body
 
     def _send(self, sent: bytes) -> None:
-        """Send it, with the answers to the requests that came together with this one; none waits for anything but the loop's turn."""
+        """Send bytes, together with responses to other requests that arrived with this one."""
         if not (self._gathers or self._gathered):
             self._transport.write(sent)
             return
@@ -388,48 +388,48 @@ class Connection(asyncio.Protocol):
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
         self._transport.write(b"".join(gathered))
 
-    def _answered_later(self, header: Header, version: int, response: Any) -> None:
+    def _respond_later(self, header: Header, version: int, response: Any) -> None:
         if not self.open:
             return
         if self.broker.silent:
             self._held = (header, version, response)
             return
-        self.answer(header, version, response)
-        self._go_on()
+        self.respond(header, version, response)
+        self._serve_pending()
 
-    def go_on(self) -> None:
-        """Send what was held back, and serve what came meanwhile."""
+    def resume(self) -> None:
+        """Send a held response, and serve pending requests."""
         if self._held is not None and not self.broker.silent:
             held, self._held = self._held, None
-            self._answered_later(*held)
+            self._respond_later(*held)
         if not self._busy:
-            self._go_on()
+            self._serve_pending()
 
     def count_quiet(self) -> int:
-        """How many times in a row it was asked this without having sent anything; 0 while an answer is awaited."""
+        """Return how many idle checks in a row found no activity; 0 while a response is pending."""
         self._quiet_for = 0 if self._busy else self._quiet_for + 1
         return self._quiet_for
 
     def hold(self, held: bool) -> None:
-        """Read nothing from the client, or go on."""
+        """Stop or resume reading from the client."""
         (self._transport.pause_reading if held else self._transport.resume_reading)()
 
     def _forget(self) -> None:
-        """Let go of requests that nobody answers any more."""
+        """Release pending requests, which get no response."""
         for frame in (*self._frames, self._large):
             if isinstance(frame, LargeFrame):
                 frame.discard()
         self._frames.clear()
         self._large = None
         self._buffer = bytearray()
-        self._last = self._last_answer = None
+        self._last = self._last_encoded = None
 
     def close_later(self) -> None:
-        """Close behind the answer that is about to be sent."""
+        """Close after the next response is sent."""
         self._ending = True
 
     def close(self, *, at_once: bool = False) -> None:
-        """Close without an answer; `at_once` also without what is still to be sent."""
+        """Close without a response; with `at_once`, also drop data that is not sent yet."""
         self.open = False
         self._forget()
         if self._gathered:
@@ -439,7 +439,7 @@ class Connection(asyncio.Protocol):
 
 
 def java_address(text: str) -> str:
-    """An IP address as Java writes it (InetAddress.getHostAddress): so it stands in groups' records and ACLs."""
+    """Return an IP address in Java's form, as in groups' records and ACLs (InetAddress)."""
     address, _, scope = text.partition("%")
     found = ip_address(address)
     if not isinstance(found, IPv6Address):

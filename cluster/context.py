@@ -1,4 +1,4 @@
-"""`Context`: what a request comes with, in addition to its body."""
+"""`Context`: the request context with the client's connection."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ __all__ = ["Context"]
 
 @dataclass(slots=True, kw_only=True)
 class Context(AccessContext):
-    """What a request comes with, beside its body: for the coordinators, and the connection that it came by.
+    """What a handler receives with a request: the coordinators' context, and the connection.
 
-    `large`: the request is, so that what is computed from it belongs in the thread.
+    `large`: the request is large, so that work on it belongs in the thread.
     """
 
     connection: Connection

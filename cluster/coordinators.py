@@ -1,7 +1,7 @@
-"""What a cluster gives the coordinators of its internal topics: partitions, their logs, its clock and turns.
+"""The embedded cluster as host of coordinators: partitions, logs, clock and turns.
 
-What a coordinator appends are real batches in a real topic. When the partition's leader moves, the
-coordinator there loads the log, as Kafka's does.
+Coordinators append real batches to a real topic. When a partition's leader changes, the coordinator
+on the new leader loads the log, as in Kafka.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -29,9 +29,9 @@ _WORTH_COLUMNS_BYTES = 1 << 20
 class PartitionCoordinatorLog:
     """A `CoordinatorLog` in the log of a partition.
 
-    `base_sequence`: of the batches; group coordinators write 0, with and without a producer,
-    transaction coordinators -1. `coordinator_epoch`: that of the transaction coordinator, for the
-    markers that it has written.
+    `base_sequence`: that of batches; group coordinators write 0, with and without a producer id,
+    transaction coordinators -1. `coordinator_epoch`: the transaction coordinator's epoch, for
+    markers.
     """
 
     def __init__(self, partition: PartitionState, *, base_sequence: int = 0) -> None:
@@ -47,7 +47,7 @@ class PartitionCoordinatorLog:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> int:
-        """Write one batch; returns the offset of its first record. Raises `AppendError`."""
+        """Append one batch; return the offset of its first record. Raises `AppendError`."""
         log = self.partition.log
         first = log.next_offset
         data = batch_of(
@@ -63,11 +63,11 @@ class PartitionCoordinatorLog:
         return first
 
     def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
-        """The records in batches of at most the topic's `max.message.bytes`."""
+        """Split records into batches of at most the topic's `max.message.bytes`."""
         return in_batches(records, self.partition.log.config.max_message_bytes)
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
-        """Write the end of a transaction; returns its offset. Raises `AppendError`."""
+        """Append a transaction marker; return its offset. Raises `AppendError`."""
         return self.partition.log.append_marker(
             producer_id,
             producer_epoch,
@@ -78,18 +78,19 @@ class PartitionCoordinatorLog:
         )
 
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
-        """Everything, oldest first. Raises `LogError` for damage."""
+        """Yield all records and markers, oldest first. Raises `LogError` for a damaged batch."""
         place = f"{self.partition.topic}-{self.partition.index}"
         for stored in self.partition.log:
             batch = next(read_batches(stored.data))
             if isinstance(batch, BatchProblem):
                 raise LogError(
-                    f"{place}, offset {stored.base_offset:,}: {batch.detail}; restore the partition's folder from a copy"
+                    f"{place}, offset {stored.base_offset:,}: {batch.detail}; "
+                    "restore the partition's folder from a copy"
                 )
             yield from stored_in(batch, topic=self.partition.topic, place=place)
 
     def blocks(self) -> Iterator["RawBlock"] | None:
-        """The same as columns, where that is worth it: in files, and of some size."""
+        """Return the log as columns, or `None` if it is in memory or too small for that."""
         log = self.partition.log
         if log.files is None or log.size_bytes < _WORTH_COLUMNS_BYTES or log.start_offset > log.segments[0].base_offset:
             return None
@@ -100,8 +101,8 @@ class PartitionCoordinatorLog:
 class TopicHost(Generic[S]):
     """The host (`quorate.coordinator.runtime.Host`) of the coordinators of one internal topic.
 
-    `what`: it coordinates, as messages call it; `loads_all`: leaders load logs before anybody asks
-    for them; `base_sequence`: of batches.
+    `what`: "groups" or "transactions", for messages. `loads_all`: leaders load logs before the
+    first request. `base_sequence`: that of batches.
     """
 
     def __init__(
@@ -122,47 +123,47 @@ class TopicHost(Generic[S]):
         self._base_sequence = base_sequence
 
     def partition_for(self, key: str) -> PartitionState | None:
-        """The partition that a group or transactional id is in; `None` while the topic does not exist."""
+        """Return the partition of a group or transactional id; `None` without the topic."""
         partitions = self.partitions()
         return partitions[partition_for(key, len(partitions))] if partitions else None
 
     def partitions(self) -> Sequence[PartitionState]:
-        """Those of the topic, by index; none while it does not exist."""
+        """Return the topic's partitions, by index; none while it does not exist."""
         topic = self._services.state.topics.get(self.topic)
         return () if topic is None else topic.partitions
 
     def new_shard(self, partition: PartitionState) -> S:
-        """A shard that knows nothing yet."""
+        """Return an empty shard."""
         return self._new_shard(partition)
 
     def log(self, partition: PartitionState) -> PartitionCoordinatorLog:
-        """A partition's log."""
+        """Return a partition's log."""
         return PartitionCoordinatorLog(partition, base_sequence=self._base_sequence)
 
     def loads_early(self, partition: PartitionState) -> bool:
-        """Whether a log is loaded before its coordinator is first asked for something; an empty one never is."""
+        """Return whether to load a log before the first request; empty logs are not loaded."""
         return self._loads_all and partition.log.next_offset > 0
 
     def unreadable(self, partition: PartitionState, error: Exception) -> None:
-        """Tell the owner."""
+        """Report a log that cannot be loaded."""
         self._services.reports.note(
             f"the {self.what} of {partition.topic}-{partition.index} have no coordinator: {error}"
         )
 
     def now_ms(self) -> int:
-        """The time."""
+        """Return the current time in ms."""
         return self._services.clock.now_ms()
 
     def stepped_ms(self) -> int:
-        """How far the clock has been set."""
+        """Return how far the clock has been set, in ms."""
         return self._services.clock.stepped_ms
 
     def call_at(self, at_ms: int, action: Callable[[], object]) -> Handle:
-        """Do something at a time."""
+        """Call `action` at a time."""
         return self._services.clock.call_at(at_ms, action)
 
     def turn(self) -> Callable[[], bool]:
-        """A turn in which timers fire."""
+        """Begin a turn in which timers fire; the result returns whether it is over."""
         return turn_of_timers()
 
     def run_work(
@@ -171,9 +172,9 @@ class TopicHost(Generic[S]):
         done: Callable[[Any], object],
         failed: Callable[[BaseException], object],
     ) -> bool:
-        """Do long work in turns."""
+        """Run long work in turns."""
         return self._services.turns.run(work, done, failed)
 
     def task_failed(self, error: BaseException) -> None:
-        """Report a fault of ours."""
+        """Report an internal error of a coordinator."""
         self._services.reports.failed("a coordinator's task", error)

@@ -1,4 +1,4 @@
-"""`ClusterCore`: a cluster with its brokers: how it starts from a directory, and stops, and how brokers come and go."""
+"""`ClusterCore`: a cluster with its brokers: start, stop, and changes of brokers."""
 
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -26,17 +26,16 @@ __all__ = ["ClusterCore"]
 
 
 class ClusterCore(SharedCluster):
-    """A cluster.
+    """An embedded cluster without a thread of its own.
 
-    `notes`: what was said besides responses, the last thousands of it; `failures`: the first
-    hundred tracebacks of faults of quorate's own, of which there were `failure_count`; `meter`:
-    counts what is answered, if there is one.
+    `notes`: the last thousands of reports; `failures`: the first hundred tracebacks of internal
+    errors, `failure_count` their number; `meter`: counts requests, if set.
 
-    `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `data`: the
-    directory that everything is kept in, else it is in memory; `accept_data_loss`: start although
-    data in it is missing or damaged, else that is a `ClusterError`; `start_notes`: what the start
-    noticed in it; `seed`: of what is random (ids, places, choices). A directory with a cluster goes
-    on with it. Raises `ClusterError` if it cannot be used.
+    `racks`: broker id → rack. `properties`: brokers' configs, by Kafka's names. `data`: the data
+    directory; without it, data is in memory. A cluster that it contains is started again.
+    `accept_data_loss`: start although data in the directory is missing or damaged. `start_notes`:
+    reports of the start. `seed`: for random ids, replica placement and choices. Raises
+    `ClusterError` if the directory cannot be used.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class ClusterCore(SharedCluster):
         on_note: Callable[[str], object] | None = None,
     ) -> None:
         super().__init__(properties, clock=clock, security=security, seed=seed, on_note=on_note)
-        # What the owner of a cluster in this process does with topics, at once.
+        # Changes of topics by the cluster's owner, which run at once.
         self.create_topic = self.topic_control.create_topic
         self.internal_topic = self.topic_control.internal_topic
         self.delete_topic = self.topic_control.delete_topic
@@ -69,7 +68,7 @@ class ClusterCore(SharedCluster):
         self.start_notes = tuple(self.notes)
 
     def _load(self, path: str | PathLike[str], *, accept_data_loss: bool) -> None:
-        """Replay the metadata in a directory, then open the logs of its partitions.
+        """Replay the metadata in a data directory, then open the logs of its partitions.
 
         Raises `ClusterError`.
         """
@@ -100,7 +99,7 @@ class ClusterCore(SharedCluster):
             )
             self.state.forget_leaders()
             for topic in self.topics.values():
-                at_once(self.logs.configuring(topic))
+                at_once(self.logs.configure(topic))
         except OSError as error:
             data.release()
             raise ClusterError(directory_error(path, error)) from None
@@ -109,11 +108,12 @@ class ClusterCore(SharedCluster):
             raise
 
     def _check_loaded(self, data: DataDirectory) -> None:
-        """Raises `ClusterError` if brokers are missing, or are of a release that does not know the levels of the cluster's features."""
+        """Raise `ClusterError` if brokers are missing, or do not support the finalized features."""
         known = self.state.brokers
         if missing := sorted(known.keys() - self.brokers.keys()):
             raise ClusterError(
-                f"{data.path} is of a cluster with brokers {', '.join(map(str, known))}, there is no broker {missing[0]} now; "
+                f"{data.path} belongs to a cluster with brokers {', '.join(map(str, known))}, "
+                f"but broker {missing[0]} is missing; "
                 f"use {max(known)} brokers, or another directory"
             )
         try:
@@ -126,32 +126,32 @@ class ClusterCore(SharedCluster):
 
     @property
     def notes(self) -> list[str]:
-        """What was said besides responses, the last thousands of it."""
+        """The last thousands of reports."""
         return self.reports.notes
 
     @property
     def failures(self) -> list[str]:
-        """The first hundred tracebacks of faults of quorate's own."""
+        """The first hundred tracebacks of internal errors."""
         return self.reports.failures
 
     @property
     def failure_count(self) -> int:
-        """How many faults of quorate's own there were."""
+        """The number of internal errors."""
         return self.reports.failure_count
 
     def _broker(self, number: int, rack: str | None) -> Broker:
         return Broker(self, number, rack, lambda broker: RequestHandler(broker, self.faults))
 
-    # ---- life
+    # ---- start and stop
 
     def started(self) -> None:
-        """All brokers are up, in a loop that runs: they register, leaders are chosen, and logs are looked after.
+        """Complete the start in a running loop: register brokers, elect leaders, begin maintenance.
 
-        Raises `ClusterError` after `close`, and where the disk has no room.
+        All brokers must listen. Raises `ClusterError` after `close`, and if the disk is full.
         """
         data = self.data
         if data is not None and data.closed:
-            raise ClusterError(f"{data.path} was closed; make another cluster with it")
+            raise ClusterError(f"the cluster of {data.path} was closed; create another one with this directory")
         if data is not None:
             self.controller.log = data.metadata
         try:
@@ -163,50 +163,51 @@ class ClusterCore(SharedCluster):
         self.maintenance.start()
 
     def register(self, *brokers: Broker) -> None:
-        """Brokers have started."""
+        """Register brokers that have started."""
         self.broker_control.register((one.id, one.rack, one.host, one.port) for one in brokers)
 
     def stop_broker(self, broker: int) -> None:
-        """Stop a broker: others lead in its place at once.
+        """Stop and fence a broker; its leaderships move at once.
 
-        Raises `ClusterError` for one that does not exist.
+        Raises `ClusterError` if it does not exist.
         """
         self.need_broker(broker).stop()
         self.broker_control.fence(broker)
 
     def add_broker(self, rack: str | None) -> Broker:
-        """One more broker, with the next number, which is to start, then to be registered."""
+        """Create a broker with the next id, which must then be started and registered."""
         added = self._broker(max(self.brokers) + 1, rack)
-        self.brokers = {**self.brokers, added.id: added}  # another one: somebody may be going through the old one
+        self.brokers = {**self.brokers, added.id: added}  # a copy: the old one may be being iterated
         return added
 
     def remove_broker(self, broker: int) -> None:
-        """Stop a broker and forget it.
+        """Stop and unregister a broker.
 
-        Raises `ClusterError`, and leaves it as it is, while it has replicas, or if it is the last
-        one.
+        Raises `ClusterError`, and changes nothing, if it has replicas or is the last broker.
         """
-        self.controller.changes.finish()  # new partitions may have replicas on it
+        self.controller.changes.finish()  # pending changes may place replicas on it
         found = self.need_broker(broker)
         replicas = sum(broker in one.replicas for topic in self.topics.values() for one in topic.partitions)
         if replicas:
-            raise ClusterError(f"broker {broker} has replicas of {replicas} partitions; move them to others first")
+            raise ClusterError(
+                f"broker {broker} has replicas of {replicas} partitions; move them to other brokers first"
+            )
         if len(self.brokers) == 1:
-            raise ClusterError(f"broker {broker} is the last one; stop the cluster instead")
+            raise ClusterError(f"broker {broker} is the last broker; stop the cluster instead")
         found.stop()
         self.brokers = {number: one for number, one in self.brokers.items() if number != broker}
         self.broker_control.unregister(broker)
 
     def need_broker(self, broker: int) -> Broker:
-        """A broker by id. Raises `ClusterError`."""
+        """Return a broker by id. Raises `ClusterError` if it does not exist."""
         found = self.brokers.get(broker)
         if found is None:
             known = ", ".join(map(str, self.brokers))
-            raise ClusterError(f"there is no broker {broker}, only {known}")
+            raise ClusterError(f"broker {broker} does not exist; brokers: {known}")
         return found
 
     def close(self) -> None:
-        """Stop in order, after the brokers: everything is on the disk if there is one."""
+        """Shut down cleanly, after the brokers: flush everything to the data directory, if any."""
         self.maintenance.stop()
         self.turns.close()
         self.controller.changes.finish()
@@ -217,39 +218,38 @@ class ClusterCore(SharedCluster):
                 self.controller.write_pending()
                 self.data.close()
             except (OSError, MetadataWriteError, AppendError) as error:
-                self.note(f"{self.data.path} could not be closed in order: {error}; the next start recovers it")
+                self.note(f"{self.data.path} could not be closed cleanly: {error}; the next start recovers it")
             finally:
                 self.data.release()
 
-    # ---- the owner's changes
+    # ---- changes by the cluster's owner
 
     def change_version(self, version: str) -> None:
-        """Have brokers and coordinators be of another release of Kafka, on the same logs.
+        """Change the release of brokers and coordinators, on the same logs.
 
-        The levels of features stay. Raises `ConfigError` or `ValueError` for a version that cannot
-        be.
+        Feature levels stay. Raises `ConfigError` or `ValueError` for an unsupported version.
         """
         parsed = KafkaVersion.parse(version)
         check_levels(self.features, parsed)
         self.broker_configs.upgrade(parsed)
         self.controller.version += 1
-        self.logs.broker_configs_changed()  # releases have defaults of their own
+        self.logs.broker_configs_changed()  # releases differ in default configs
         for broker in self.brokers.values():
-            broker.drop_clients()  # as brokers that restart do; clients ask for versions anew
+            broker.drop_clients()  # as when brokers restart; clients then request ApiVersions again
         self.groups.runtime.restart()
 
     def change_features(self, levels: Mapping[str, int]) -> None:
-        """Agree on other levels of features.
+        """Finalize feature levels; features that are not named are disabled.
 
-        What is not named is off. Raises `ApiError` if that cannot be written.
+        Raises `ApiError` if the change cannot be written.
         """
         with self.controller.changes.at_once():
             self.controller.append(feature_records(self.features, levels))
 
     def change_configs(self, resource_type: int, name: str, configs: Mapping[str, str]) -> None:
-        """Replace the configs of a topic, group, broker or subscription, which are taken to be valid.
+        """Replace the configs of a topic, group, broker or subscription, without validation.
 
-        Raises `ApiError` if that cannot be written.
+        Raises `ApiError` if the change cannot be written.
         """
         with self.controller.changes.at_once():
             old = self.state.configs_of(resource_type, name)

@@ -1,11 +1,11 @@
-"""`EmbeddedCluster`: several brokers with racks in this process, on ports of 127.0.0.1, that clients cannot tell from Kafka.
+"""`EmbeddedCluster`: brokers with racks in this process, which behave as Kafka's.
 
     with EmbeddedCluster(racks=["a", "b", "c"]) as kafka:
         kafka.bootstrap_servers
 
-It runs in a thread of its own, so that blocking clients can be used beside it; in a program with a
-loop, `async with` runs it in that loop. What brokers in containers do in seconds, such as noticing
-that one does not answer, takes its configured time here, too; starting and stopping takes none.
+It runs in a thread of its own, for blocking clients. With `async with` it runs in the caller's
+loop. Timeouts, such as for detecting a broker that does not respond, take their configured time, as
+on real brokers; starting and stopping takes none.
 """
 
 import asyncio
@@ -44,20 +44,22 @@ T = TypeVar("T")
 class EmbeddedCluster(Cluster):
     """A cluster with brokers 1 to `brokers`, by default one for each rack.
 
-    `racks`: of brokers, taken by turns; `ports`: of each; free ones are taken where none are given;
-    `host`: where they listen; `advertised_host`: what clients are told instead of that; `version`:
-    the release that they are, such as "4.0.2", which settles versions of APIs, features, and how
-    groups are coordinated (the newest by default); `properties`: configs by Kafka's names, for all
-    brokers; `data`: a directory that everything is kept in, and that a later cluster with as many
-    brokers goes on with (else it is in memory, and gone when it stops); `accept_data_loss`: start
-    although data in that directory is missing or damaged, without it (the notes name each loss;
-    damaged files are copied to `DIR/damaged-…`); `clock`: another than the machine's; `security`:
-    TLS and logins, or a protocol, for which a certificate and a user are generated (`password`: of
-    that user); `seed`: of what is random; `metered`: count requests; `on_note`: is given what
-    brokers notice.
+    `racks`: assigned to brokers round-robin. `ports`: one for each broker, by default free ones.
+    `host`: the listen address. `advertised_host`: the address that clients receive instead of it.
+    `version`: the release to behave as, such as "4.0.2": versions of APIs, features and group
+    coordination (default: the newest). `properties`: configs of all brokers, by Kafka's names.
 
-    Raises `ClusterError` for numbers that do not go together, when it is made, and for a port that
-    is taken, when it starts; `ConfigError` for configs.
+    `data`: the data directory; a later cluster with as many brokers can start from it. Without it,
+    data is in memory and is lost on stop. `accept_data_loss`: start although data in the directory
+    is missing or damaged; the notes name each loss, and damaged files are copied to
+    `DIR/damaged-…`.
+
+    `clock`: another clock than the machine's. `security`: TLS and SASL, or a protocol, for which a
+    certificate and a user are generated, with `password` for that user. `seed`: for random choices.
+    `metered`: count requests. `on_note`: called with each report of a broker.
+
+    Raises `ClusterError` for contradicting parameters, and at the start for a port in use;
+    `ConfigError` for invalid configs.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class EmbeddedCluster(Cluster):
         self._files: TemporaryFolder | None = None
         named = racks_of_brokers((len(racks) or 1) if brokers is None else brokers, racks)
         if ports is not None and len(ports) != len(named):
-            raise ClusterError(f"{len(ports)} ports for {len(named)} brokers; give one for each")
+            raise ClusterError(f"{len(ports)} ports for {len(named)} brokers; give one port for each broker")
         if version is not None:
             properties = {**(properties or {}), "kafka.version": version}
         try:
@@ -106,14 +108,14 @@ class EmbeddedCluster(Cluster):
                 on_note=on_note,
             )
         except BaseException:
-            self._forget_files()
+            self._remove_files()
             raise
         if metered:
             self.core.meter = Meter()
         for broker, port in zip(self.core.brokers.values(), ports or [0] * len(named), strict=True):
             broker.listen_host, broker.host, broker.port = host, advertised_host or host, port
 
-    # ---- what there is
+    # ---- state
 
     @property
     def brokers(self) -> Sequence[BrokerInfo]:
@@ -137,45 +139,45 @@ class EmbeddedCluster(Cluster):
 
     @property
     def responsive_servers(self) -> str:
-        """`bootstrap_servers` without brokers that answer nothing."""
+        """`bootstrap_servers` without brokers that are stopped, paused or cut off."""
         brokers = self.core.brokers.values()
         return ",".join(one.address for one in brokers if one.serving and not one.silent) or self.bootstrap_servers
 
     @property
     def client_config(self) -> dict[str, Any]:
-        """Configuration by which kafka-python's clients reach the cluster; with a generated login where there is one."""
+        """Configs for kafka-python's clients to connect, including generated credentials."""
         return {**super().client_config, **self.core.security.client_config}
 
     def _make_admin(self) -> "KafkaAdminClient":
         if self._in_loop:
             raise ClusterError(
-                "a client in the loop of its cluster would wait for itself",
+                "a blocking client would deadlock in the loop of its own cluster",
                 "use it in a thread: await asyncio.to_thread(kafka.create_topic, ...)",
             )
         return super()._make_admin()
 
     @property
     def faults(self) -> Faults:
-        """What goes wrong with requests, and the requests that came."""
+        """Injected faults, and the recorded requests."""
         return self.core.faults
 
     @property
     def cluster_id(self) -> str:
-        """The id that clients are told."""
+        """The cluster id."""
         return self.core.cluster_id
 
     @property
     def start_notes(self) -> Sequence[str]:
-        """What the start noticed in the data directory."""
+        """Reports of the start about the data directory."""
         return self.core.start_notes
 
     @property
     def failures(self) -> Sequence[str]:
-        """Tracebacks of faults of quorate's own, the first hundred."""
+        """The first hundred tracebacks of internal errors."""
         return self.core.failures
 
     def logs(self, broker: int) -> str:
-        """What a broker reported besides its responses."""
+        """Return what a broker has reported."""
         self.core.need_broker(broker)
         mark = f"broker {broker}: "
         notes = self.call(lambda: list(self.core.notes))
@@ -184,12 +186,12 @@ class EmbeddedCluster(Cluster):
     def copy_segments(
         self, destination: str | PathLike[str], topic: str = CONSUMER_OFFSETS, *, broker: int | None = None
     ) -> Path:
-        """Write a topic's batches into folders TOPIC-PARTITION, as a broker's log directory has them."""
+        """Write a topic's batches into folders TOPIC-PARTITION, as in a broker's log directory."""
 
         def write() -> None:
             found = self.core.topics.get(topic)
             if found is None:
-                raise ClusterError(f"there is no topic {topic}")
+                raise ClusterError(f"topic {topic} does not exist")
             for partition in found.partitions:
                 if broker is not None and broker not in partition.replicas:
                     continue
@@ -202,12 +204,12 @@ class EmbeddedCluster(Cluster):
         self.call(write)
         return Path(destination)
 
-    # ---- in a loop
+    # ---- in the caller's loop
 
     async def start(self) -> None:
         """Start all brokers in the running loop.
 
-        Raises `ClusterError` if a port is taken; then, as whatever goes wrong, none runs.
+        Raises `ClusterError` if a port is in use. After any error no broker runs.
         """
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         try:
@@ -218,11 +220,14 @@ class EmbeddedCluster(Cluster):
             for broker in self.core.brokers.values():
                 broker.stop()
             self.core.close()
-            self._ended()
+            self._on_stopped()
             raise
 
     async def stop(self, *, grace_ms: int = 250) -> None:
-        """Stop all brokers, in the loop that they run in: responses that are there are still sent, for as long as `grace_ms`; requests that wait get none."""
+        """Stop all brokers, in the loop in which they run.
+
+        Completed responses are sent within `grace_ms`; pending requests get none.
+        """
         loop = asyncio.get_running_loop()
         brokers = self.core.brokers.values()
         for broker in brokers:
@@ -235,13 +240,13 @@ class EmbeddedCluster(Cluster):
         for broker in brokers:
             broker.drop_clients()
         self.core.close()
-        self._ended()
+        self._on_stopped()
 
-    def _ended(self) -> None:
+    def _on_stopped(self) -> None:
         self._loop = self._loop_thread = None
-        self._forget_files()
+        self._remove_files()
 
-    def _forget_files(self) -> None:
+    def _remove_files(self) -> None:
         if self._files is not None:
             self._files.close()
 
@@ -257,28 +262,29 @@ class EmbeddedCluster(Cluster):
     # ---- in a thread
 
     def __enter__(self) -> Self:
-        """Start in a thread, unless it runs already."""
+        """Start in a thread, unless it is running."""
         if self._thread is None:
             self._thread = LoopThread(self.start)
         return self
 
     def close(self, *, grace_ms: int = 250) -> None:
-        """End a cluster that runs in a thread of its own; `grace_ms` as for `stop`."""
+        """Stop a cluster that runs in a thread; `grace_ms` as for `stop`."""
         self.close_admin()
         if self._thread is not None:
             self._thread.end(self.stop(grace_ms=grace_ms))
             self._thread = None
-        self._forget_files()
+        self._remove_files()
 
     @property
     def _in_loop(self) -> bool:
-        """Whether the caller is in the cluster's own loop, and must not wait for it."""
+        """Whether the caller runs in the cluster's loop, and must not block."""
         return self._loop_thread == threading.get_ident()
 
     def call(self, action: Callable[[], T], *, timeout_ms: int | None = None) -> T:
-        """Call a function in the cluster's thread, and wait for it; in its own loop, or before it runs, at once.
+        """Call a function in the cluster's thread, and return its result.
 
-        Raises `TimeoutError` if its turn does not come in time.
+        In the cluster's own loop, or before the start, the function is called directly. Raises
+        `TimeoutError` if it is not called in time.
         """
         if self._loop is None or self._in_loop:
             return action()
@@ -290,28 +296,28 @@ class EmbeddedCluster(Cluster):
         return waiting.result(None if timeout_ms is None else timeout_ms / 1000)
 
     def _wait(self, work: Coroutine[Any, Any, T], instead: str) -> T:
-        """Wait for what takes more than one turn of the loop.
+        """Run a coroutine in the cluster's loop and wait for it.
 
-        `instead`: what to write in the loop itself.
+        `instead`: what to write within that loop, for the error.
         """
         if self._loop is None or self._in_loop:
             work.close()
-            raise ClusterError("brokers start in the loop of their cluster, which must not wait", f"await {instead}")
+            raise ClusterError("blocking calls would deadlock in the cluster's own loop", f"await {instead}")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _change(self, action: Callable[[], object]) -> None:
-        """Change brokers: the admin client is made again, which may know others."""
+        """Change brokers, and close the admin client, which may know the old ones."""
         self.close_admin()
         self.call(action)
 
-    # ---- brokers come and go
+    # ---- brokers
 
     def stop_broker(self, broker: int) -> None:
-        """Stop a broker: others lead in its place at once."""
+        """Stop a broker; its leaderships move at once."""
         self._change(lambda: self.core.stop_broker(broker))
 
     def kill_broker(self, broker: int) -> None:
-        """Stop a broker. Its connections close, and that it is gone is noticed at once."""
+        """Stop a broker; connections close, and it is fenced at once."""
         self.stop_broker(broker)
 
     async def start_broker_async(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
@@ -326,16 +332,16 @@ class EmbeddedCluster(Cluster):
         self.core.register(found)
 
     def start_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
-        """Start a stopped broker on its old port, in another rack if one is given; "" is none.
+        """Start a stopped broker on its old port, optionally in another rack ("" for none).
 
-        In the cluster's own loop: `start_broker_async`.
+        In the cluster's own loop, use `start_broker_async`.
         """
         self.close_admin()
         self._wait(self.start_broker_async(broker, rack=rack, version=version), f"start_broker_async({broker})")
 
     def restart_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
         """`stop_broker`, then `start_broker`."""
-        self._check_version(version)  # before the broker is stopped for nothing
+        self._check_version(version)  # before the broker is stopped
         super().restart_broker(broker, rack=rack, version=version)
 
     def _check_version(self, version: str | None) -> None:
@@ -347,9 +353,9 @@ class EmbeddedCluster(Cluster):
             raise ClusterError(str(error)) from None
         if wanted != self.core.broker_configs.coordinator.kafka_version:
             raise ClusterError(
-                "all brokers of an embedded cluster are of one release",
-                f"move all of them: quorate cluster upgrade {version}",
-                "labs that run in containers can be mixed: quorate cluster up --runtime docker",
+                "all brokers of an embedded cluster have the same version",
+                f"upgrade all of them: quorate cluster upgrade {version}",
+                "labs in containers can mix versions: quorate cluster up --runtime docker",
             )
 
     async def add_broker_async(self, *, rack: str | None = None, port: int = 0) -> int:
@@ -366,46 +372,48 @@ class EmbeddedCluster(Cluster):
         return added.id
 
     def add_broker(self, *, rack: str | None = None, port: int = 0) -> int:
-        """Start one broker more, and return its number.
+        """Start one more broker, and return its id.
 
-        Nothing is on it until topics are made, or replicas moved to it. In the cluster's own loop:
-        `add_broker_async`.
+        It has no replicas until topics are created or replicas are moved. In the cluster's own
+        loop, use `add_broker_async`.
         """
         self.close_admin()
         return self._wait(self.add_broker_async(rack=rack, port=port), "add_broker_async()")
 
     def remove_broker(self, broker: int) -> None:
-        """Stop a broker and forget it.
+        """Stop and unregister a broker.
 
-        Raises `ClusterError`, and leaves it as it is, while it has replicas: move them first.
+        Raises `ClusterError`, and changes nothing, while it has replicas: move them first.
         """
         self._change(lambda: self.core.remove_broker(broker))
 
     def pause_broker(self, broker: int) -> None:
-        """Freeze a broker: connections stay open and nothing answers."""
+        """Pause a broker: connections stay open, and it does not respond."""
         self._change(lambda: self.core.need_broker(broker).freeze(True))
 
     def resume_broker(self, broker: int) -> None:
-        """Let a frozen broker go on."""
+        """Resume a paused broker."""
         self._change(lambda: self.core.need_broker(broker).freeze(False))
 
     def wait_fenced(self, broker: int) -> None:
-        """Wait until others lead in the place of a broker that is frozen or cut off from them."""
+        """Wait until a broker that is paused or cut off from the controller is fenced."""
         found = self.core.need_broker(broker)
         wait_for(f"broker {broker} is fenced", lambda: not found.alive, self.timeout_ms)
 
     def cut(self, broker: int, *others: int) -> None:
-        """Cut a broker off from the clients, or from all other brokers.
+        """Cut a broker off from clients, or from all other brokers.
 
-        Between some brokers only there is nothing that could be cut.
+        Partial partitions between brokers are not supported.
         """
         if others and set(others) | {broker} != set(self.core.brokers):
             raise ClusterError(
-                f"brokers {broker} and {', '.join(map(str, others))} of an embedded cluster exchange nothing that could be cut",
-                "cut a broker off from all others, or, without naming others, from clients; real brokers (--runtime docker) can be cut off from each other",
+                f"cannot cut broker {broker} off from {', '.join(map(str, others))} only: "
+                "embedded brokers exchange no packets",
+                "cut it off from all other brokers, or, without naming brokers, from clients; "
+                "real brokers (--runtime docker) can be cut off from each other",
             )
         found = self.core.need_broker(broker)
-        self._change(lambda: found.lose_controller(True) if others else found.cut(True))
+        self._change(lambda: found.cut_from_controller(True) if others else found.cut(True))
 
     def heal(self) -> None:
         """Undo every `cut`."""
@@ -413,24 +421,24 @@ class EmbeddedCluster(Cluster):
         def heal() -> None:
             for broker in self.core.brokers.values():
                 broker.cut(False)
-                broker.lose_controller(False)
+                broker.cut_from_controller(False)
 
         self._change(heal)
 
     def upgrade(self, version: str) -> None:
-        """Have brokers and coordinators be of another release, on the same logs."""
+        """Change the version of all brokers and coordinators, on the same logs."""
         try:
             self._change(lambda: self.core.change_version(version))
         except (ConfigError, ValueError) as error:
-            raise ClusterError(f"version {version} cannot be: {error}") from None
+            raise ClusterError(f"cannot change to version {version}: {error}") from None
 
     def wait_ready(self) -> None:
-        """Have `__consumer_offsets`, as brokers in containers do by then.
+        """Create `__consumer_offsets`, as it exists on ready brokers in containers.
 
-        Raises `ClusterError` if it cannot be made.
+        Raises `ClusterError` if it cannot be created.
         """
         try:
             self.call(lambda: self.core.internal_topic(CONSUMER_OFFSETS))
-        except ApiError as refusal:
-            remedy = ("free some space",) if refusal.code is ErrorCode.KAFKA_STORAGE_ERROR else ()
-            raise ClusterError(f"{CONSUMER_OFFSETS} cannot be made: {refusal}", *remedy) from None
+        except ApiError as error:
+            remedy = ("free some space",) if error.code is ErrorCode.KAFKA_STORAGE_ERROR else ()
+            raise ClusterError(f"{CONSUMER_OFFSETS} cannot be created: {error}", *remedy) from None

@@ -1,22 +1,25 @@
-"""Leader epochs of a log: each, oldest first, with the offset where it begins (KIP-101), as Kafka's LeaderEpochFileCache keeps them.
+"""Leader epochs of a log with their start offsets (KIP-101), as in Kafka's LeaderEpochFileCache.
 
-Knows of no batches.
+Entries are ordered from oldest to newest.
 """
 
-__all__ = ["Epochs", "begun_at", "end_of", "up_to"]
+__all__ = ["Epochs", "end_offset_for", "truncate_start", "with_epoch"]
 
 Epochs = list[tuple[int, int]]
 
 
-def up_to(epochs: Epochs, led: int, end: int) -> Epochs:
-    """The epochs of a log that ends at `end`, up to `led`, in which it is led now: that begins where the log ended before, also with nothing written in it (LeaderEpochFileCache.assign)."""
-    if epochs and epochs[-1][0] >= led:
+def with_epoch(epochs: Epochs, current: int, end: int) -> Epochs:
+    """Return the epochs with the current one, which starts at the log end offset.
+
+    It is added also if no record was written in it (LeaderEpochFileCache.assign).
+    """
+    if epochs and epochs[-1][0] >= current:
         return epochs
-    return [*((epoch, start) for epoch, start in epochs if start < end), (led, end)]
+    return [*((epoch, start) for epoch, start in epochs if start < end), (current, end)]
 
 
-def end_of(epochs: Epochs, epoch: int, end: int) -> tuple[int, int]:
-    """The largest leader epoch up to `epoch`, and where it ended; (-1, -1) for one that is later than all."""
+def end_offset_for(epochs: Epochs, epoch: int, end: int) -> tuple[int, int]:
+    """Return the largest epoch up to `epoch` and its end offset; (-1, -1) for a newer epoch."""
     if epoch == -1:
         return -1, -1
     known = [one for one, _ in epochs if one <= epoch]
@@ -28,8 +31,8 @@ def end_of(epochs: Epochs, epoch: int, end: int) -> tuple[int, int]:
     return known[-1] if known else epoch, later[0]
 
 
-def begun_at(epochs: Epochs, start_offset: int) -> Epochs:
-    """The epochs of a log that begins at an offset now: without those that ended before; the one that it begins in, begins with it."""
+def truncate_start(epochs: Epochs, start_offset: int) -> Epochs:
+    """Drop epochs that end before the log start offset, and move the oldest one's start to it."""
     keep = max((index for index, (_, start) in enumerate(epochs) if start <= start_offset), default=0)
     left = epochs[keep:]
     if left and left[0][1] < start_offset:

@@ -1,7 +1,7 @@
-"""Responses that say that a request failed, for every API, in the place where its response has errors: on top, or with each topic, partition, group or resource.
+"""Error responses for all APIs, with the error code where the response has one.
 
-They are made of the request by names: what the request says of a partition, the response says
-again, with the error beside it. Group coordination makes its own.
+This is at the top level, or for each topic, partition, group or resource. Responses are built from
+the request by field names. Group coordinators build their own error responses.
 """
 
 from dataclasses import replace
@@ -40,22 +40,24 @@ if TYPE_CHECKING:
 
 __all__ = ["failed_response", "with_error"]
 
-_SAME = (
+_SYNONYMS = (
     frozenset({"name", "topic", "topic_name"}),
     frozenset({"partition_index", "partition", "index", "partition_id"}),
 )
-"""Names of fields that mean the same in requests and responses."""
-_NOWHERE = frozenset({"base_offset", "low_watermark", "high_watermark", "node_id", "port"})
-"""What is -1 where something failed, although that is not the field's default."""
+"""Names of fields with the same meaning in requests and responses."""
+_MINUS_ONE = frozenset({"base_offset", "low_watermark", "high_watermark", "node_id", "port"})
+"""Fields that are -1 after an error, although that is not the default."""
 
 
-_OTHERS = frozenset({"allow_replication_factor_change", "leader_epoch", "producer_epoch", "producer_id", "timestamp"})
-"""Names of fields that mean one thing in a request and another in its response."""
-_OTHER_THAN_DEFAULTS: dict[type[Message], dict[str, Any]] = {
+_UNRELATED = frozenset(
+    {"allow_replication_factor_change", "leader_epoch", "producer_epoch", "producer_id", "timestamp"}
+)
+"""Fields of the same name that have different meanings in a request and its response."""
+_ERROR_VALUES: dict[type[Message], dict[str, Any]] = {
     DescribeClientQuotasRequest: {"entries": None},
     InitProducerIdRequest: {"producer_id": -1, "producer_epoch": -1},
 }
-"""Fields of responses that have these values where a request failed."""
+"""Request type → values of response fields after an error."""
 _WITH_PARTS: frozenset[type[Message]] = frozenset(
     {
         AlterClientQuotasRequest,
@@ -64,13 +66,13 @@ _WITH_PARTS: frozenset[type[Message]] = frozenset(
         ListPartitionReassignmentsRequest,
     }
 )
-"""Requests whose parts are in a response that has an error already."""
+"""Requests whose elements are in the response although it has a top-level error."""
 
 
 def failed_response(cluster: "SharedCluster", request: Message, version: int, code: ErrorCode) -> Message:
-    """A response to `request`, in a version, that says only that it failed.
+    """Return a response to `request`, in a version, with an error and nothing else.
 
-    A request about nothing gets one that says nothing.
+    If the request names nothing, the response is empty.
     """
     if type(request) in GroupCoordinatorShard.handlers:
         context = RequestContext(api_version=version, now_ms=cluster.clock.now_ms())
@@ -80,19 +82,19 @@ def failed_response(cluster: "SharedCluster", request: Message, version: int, co
             return _of_directories(request, code)
         case AlterUserScramCredentialsRequest():
             return _of_users(request, code)
-        case DescribeUserScramCredentialsRequest():  # Kafka does not say which user
+        case DescribeUserScramCredentialsRequest():  # Kafka leaves out the users' names
             one = DescribeUserScramCredentialsResult(error_code=code)
             return DescribeUserScramCredentialsResponse(error_code=code, results=(one,) * len(request.users or ()))
         case ProduceRequest():
             with_partitions = tuple(one for one in request.topic_data if one.partition_data)
             request = replace(request, topic_data=with_partitions)
     found = _mirrored(request, api_of(type(request)).response, version, code, type(request) in _WITH_PARTS)
-    other = _OTHER_THAN_DEFAULTS.get(type(request))
+    other = _ERROR_VALUES.get(type(request))
     return found if other is None else replace(found, **other)
 
 
 def _of_directories(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> Message:
-    """Each topic of each directory, also without partitions."""
+    """Return a result for each topic of each directory, also for topics without partitions."""
     return AlterReplicaLogDirsResponse(
         results=tuple(
             AlterReplicaLogDirTopicResult(
@@ -108,14 +110,14 @@ def _of_directories(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> Mes
 
 
 def _of_users(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> Message:
-    """Each user once, however many credentials are to change."""
+    """Return one result for each user."""
     users = dict.fromkeys([one.name for one in request.deletions] + [one.name for one in request.upsertions])
     results = (AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users)
     return AlterUserScramCredentialsResponse(results=tuple(results))
 
 
 def with_error(response: Any, version: int, code: ErrorCode) -> Any:
-    """A response with an error in the place where it has one in this version: on top, else in each of the innermost parts."""
+    """Return a response with an error in it: at the top level, else in each innermost element."""
     spec: MessageSpec = response.spec
     carried = [one for one in spec.fields if version in one.versions]
     values: dict[str, Any] = {one.name: getattr(response, one.name) for one in spec.fields}
@@ -138,13 +140,13 @@ def _mirrored(request: Any, spec: MessageSpec, version: int, code: ErrorCode, wi
         if one.name in ERROR_FIELDS:
             values[one.name] = int(code)
         elif element is not None:
-            if (with_parts or not on_top) and (parts := _parts_for(request, element, version)) is not None:
+            if (with_parts or not on_top) and (parts := _elements_for(request, element, version)) is not None:
                 values[one.name] = tuple(_mirrored(part, element, version, code, with_parts) for part in parts)
         elif one.nullable and version >= one.nullable_since and getattr(request, one.name, "") is None:
             values[one.name] = None
-        elif one.name not in _OTHERS and (found := _said(request, one.name)) is not None:
+        elif one.name not in _UNRELATED and (found := _value_of(request, one.name)) is not None:
             values[one.name] = found
-        elif one.name in _NOWHERE:
+        elif one.name in _MINUS_ONE:
             values[one.name] = -1
     return spec.cls(**values)
 
@@ -154,30 +156,30 @@ def _struct_in(spec: FieldSpec) -> MessageSpec | None:
     return inner.spec if isinstance(inner, StructType) else None
 
 
-def _said(request: Any, name: str) -> Any:
-    """What a part of a request says of something that the response calls `name`."""
+def _value_of(request: Any, name: str) -> Any:
+    """Return an element's value for the field that the response calls `name`."""
     if isinstance(request, dict):
         return request.get(name)
-    for same in (name, *next((names for names in _SAME if name in names), ())):
+    for same in (name, *next((names for names in _SYNONYMS if name in names), ())):
         value = getattr(request, same, None)
         if value is not None and not isinstance(value, tuple | Message):
             return value
     return None
 
 
-def _parts_for(request: Any, element: MessageSpec, version: int) -> list[Any] | None:
-    """The parts of a request that the parts of its response are about: those that share the most names with them."""
+def _elements_for(request: Any, element: MessageSpec, version: int) -> list[Any] | None:
+    """Return the request's elements that share most field names with the response's elements."""
     if isinstance(request, dict):
         return None
     wanted = {one.name for one in element.fields if one.name not in ERROR_FIELDS and version in one.versions}
-    names = {same for name in wanted for group in _SAME if name in group for same in group} | wanted
+    names = {same for name in wanted for group in _SYNONYMS if name in group for same in group} | wanted
     best: tuple[int, list[Any]] | None = None
     for one in request.spec.fields:
         value = getattr(request, one.name)
         if version not in one.versions or not isinstance(one.type, ArrayType) or value is None:
             continue
         inner = _struct_in(one)
-        if inner is None:  # just numbers or names: they are the first thing that the response says of each
+        if inner is None:  # an array of numbers or names: the first field of the response's elements
             key = next(name for name in (f.name for f in element.fields) if name in wanted)
             score, parts = 1, [{key: each} for each in value]
         else:

@@ -1,4 +1,4 @@
-"""What goes wrong with a cluster as such, for its owner.
+"""Errors for the owner of a cluster.
 
 Errors for clients are `quorate.coordinator.errors.ApiError`.
 """
@@ -9,9 +9,9 @@ __all__ = ["ClusterError"]
 
 
 class ClusterError(QuorateError, RuntimeError):
-    """A cluster cannot be started or changed as requested, or does not get there in time.
+    """A cluster cannot be started or changed, or an operation timed out.
 
-    `message`: what failed, and of which broker; `remedy`: what to do, if that is known.
+    `message`: the error, with the broker concerned. `remedy`: what to do, if known.
     """
 
     def __init__(self, message: str, *remedy: str) -> None:

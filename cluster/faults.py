@@ -1,8 +1,8 @@
-"""Faults, as values: what shall go wrong, for which requests, how often.
+"""Fault injection: what goes wrong, for which requests, how often.
 
-Every request is remembered, so that a test can ask what happened.
+    kafka.faults.add(Error(ErrorCode.NOT_COORDINATOR), api="Heartbeat", client_id="a", times=2)
 
-kafka.faults.add(Error(ErrorCode.NOT_COORDINATOR), api="Heartbeat", client_id="a", times=2)
+With `recording`, requests are kept for tests to inspect.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ _REMEMBERED = 100_000
 
 
 class Handler(Protocol):
-    """What handles requests where there are no faults (`quorate.cluster.request_handler`)."""
+    """Handles requests without faults (`quorate.cluster.request_handler`)."""
 
     broker: Broker
     faults: "Faults"
@@ -40,40 +40,40 @@ class Handler(Protocol):
         request: Message,
         change: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Handle a request, and send its response, with a change."""
+        """Handle a request, and send its response after `change`."""
 
 
 class Fault(Protocol):
     """Something that goes wrong with a request."""
 
     def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
-        """Do it, in place of what would have happened."""
+        """Apply the fault, in place of normal handling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """The response has this error code wherever its API carries one.
+    """Respond with an error code wherever the API has one.
 
-    `applied`: the request takes effect all the same: applied, then failed.
+    `applied`: the request takes effect nevertheless.
     """
 
     code: ErrorCode
     applied: bool = False
 
     def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
-        """Answer with the error; what is asked for is carried out only where `applied` says so."""
+        """Respond with the error; handle the request only if `applied`."""
         if self.applied:
             handler.handle(
                 connection, header, request, change=lambda response: with_error(response, header.version, self.code)
             )
             return
         failed = failed_response(handler.broker.cluster, request, header.version, self.code)
-        connection.answer(header, header.version, failed)
+        connection.respond(header, header.version, failed)
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The request is looked at only after `delay_ms`, as if it had come later."""
+    """Handle the request `delay_ms` later, as if it arrived then."""
 
     delay_ms: int
 
@@ -85,12 +85,12 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """The connection is closed without an answer. `applied`: after the request has taken effect."""
+    """Close the connection without a response; `applied`: after the request took effect."""
 
     applied: bool = False
 
     def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
-        """Close."""
+        """Close the connection."""
         if self.applied:
             handler.handle(connection, header, request, change=lambda response: _closing(connection))
         connection.close()
@@ -98,10 +98,13 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class Corrupt:
-    """Batches are damaged on their way, so that their CRC is wrong: those that a fetch gives, or those that a producer sent, which the broker then refuses."""
+    """Corrupt batches in transit, so that their CRC does not match.
+
+    Applies to batches in fetch responses, and to produced batches, which the broker then rejects.
+    """
 
     def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
-        """Go on with the last byte of each batch changed; what has no batches goes on as it is."""
+        """Change the last byte of each batch; requests without batches are unchanged."""
         if isinstance(request, ProduceRequest):
             handler.handle(connection, header, _damaged(request))
         else:
@@ -110,7 +113,10 @@ class Corrupt:
 
 @dataclass(frozen=True, slots=True)
 class WaitFor:
-    """The request is looked at only after another one has come: of an API, and to a broker or from a client if these are given."""
+    """Handle the request only after another request has arrived.
+
+    `api`, `broker`, `client_id`: which request to wait for.
+    """
 
     api: str
     broker: int | None = None
@@ -120,27 +126,27 @@ class WaitFor:
         """Wait, then handle the request."""
         faults = handler.faults
         rule = Rule(self, api=self.api, broker=self.broker, client_id=self.client_id)
-        faults.when(rule, partial(_resume, handler, connection, header, request))
+        faults.call_when(rule, partial(_resume, handler, connection, header, request))
         connection.on_lost = lambda: faults.forget(rule)
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """No answer comes, and the connection stays open."""
+    """Send no response, and keep the connection open."""
 
     def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
-        """Do nothing: the connection stays busy."""
+        """Do nothing; the connection stays busy."""
 
 
 def _resume(handler: Handler, connection: Connection, header: Header, request: Message) -> None:
-    """Handle a request that was held back, unless its client is gone, and those behind it."""
+    """Handle a delayed request and the following ones, unless the client has disconnected."""
     if connection.open:
         handler.handle(connection, header, request)
-        connection.go_on()
+        connection.resume()
 
 
 def _damaged(message: Any) -> Any:
-    """The same message with all batches in it damaged."""
+    """Return the message with all batches in it corrupted."""
     changed: dict[str, Any] = {}
     for spec in message.spec.fields:
         value = getattr(message, spec.name)
@@ -152,7 +158,7 @@ def _damaged(message: Any) -> Any:
 
 
 def _each_damaged(batches: bytes) -> bytes:
-    """Batches with the last byte of each changed."""
+    """Return batches with the last byte of each changed."""
     damaged = bytearray(batches)
     end = 0
     while end + LOG_OVERHEAD <= len(damaged):
@@ -169,10 +175,10 @@ def _closing(connection: Connection) -> Any:
 
 @dataclass(slots=True)
 class Rule:
-    """Which requests a fault is for.
+    """Selects the requests that a fault applies to.
 
-    `None`: any. `left`: for how many more; `probability`: of each of them; `happened`: how often it
-    has been.
+    `None` matches any. `left`: how many more requests; `probability`: for each matching request;
+    `happened`: how often the fault was applied.
     """
 
     fault: Fault
@@ -185,8 +191,8 @@ class Rule:
     random: Random = field(default_factory=Random)
     happened: int = 0
 
-    def concerns(self, broker: int, header: Header, request: Message) -> bool:
-        """Whether it is for this request."""
+    def matches(self, broker: int, header: Header, request: Message) -> bool:
+        """Return whether the rule applies to a request."""
         assert header.api is not None
         return (
             (self.left is None or self.left > 0)
@@ -199,7 +205,7 @@ class Rule:
 
 
 class Seen(NamedTuple):
-    """A request that came. `fault`: what went wrong with it, if anything."""
+    """A recorded request. `fault`: the fault that was applied, if any."""
 
     at_ms: int
     broker: int
@@ -211,7 +217,7 @@ class Seen(NamedTuple):
 
 
 class Faults:
-    """The faults of a cluster, and the requests that it has seen, the last 100,000 of them, if `recording` is on."""
+    """The faults of a cluster. With `recording`, `seen` has the last 100,000 requests."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -232,30 +238,33 @@ class Faults:
         probability: float = 1.0,
         seed: int = 0,
     ) -> Rule:
-        """From now on `fault` happens to requests that fit: to the next `times` of them, or to all; rules are asked in the order in which they were added."""
+        """Add a fault for matching requests: for the next `times` of them, or for all.
+
+        Rules are evaluated in the order in which they were added; the first match applies.
+        """
         rule = Rule(fault, api, broker, client_id, topic, times, probability, Random(seed))
         self.rules.append(rule)
         return rule
 
     def remove(self, rule: Rule) -> None:
-        """Take a rule back, if it is still there."""
+        """Remove a rule, if it exists."""
         if rule in self.rules:
             self.rules.remove(rule)
 
     @property
-    def watching(self) -> bool:
-        """Whether requests are to be looked at at all: there are rules, somebody waits for a request, or requests are remembered."""
+    def active(self) -> bool:
+        """Whether requests must be inspected: for rules, waiting requests, or recording."""
         return bool(self.rules or self._waiting or self.recording)
 
-    def of(self, broker: int, connection: Connection, header: Header, request: Message) -> Fault | None:
-        """What goes wrong with a request, if anything."""
+    def fault_for(self, broker: int, connection: Connection, header: Header, request: Message) -> Fault | None:
+        """Return the fault for a request, if any, and record the request."""
         for rule, action in tuple(self._waiting):
-            if rule.concerns(broker, header, request):
+            if rule.matches(broker, header, request):
                 self._waiting.remove((rule, action))
-                self._clock.call_at(self._clock.now_ms(), action)  # behind this one
+                self._clock.call_at(self._clock.now_ms(), action)  # after this request
         found = None
         if self.rules:
-            found = next((rule for rule in self.rules if rule.concerns(broker, header, request)), None)
+            found = next((rule for rule in self.rules if rule.matches(broker, header, request)), None)
         if found is not None:
             found.happened += 1
             if found.left is not None:
@@ -267,17 +276,17 @@ class Faults:
             self.seen.append(Seen(now_ms, broker, header.client_id, header.api.name, header.version, request, fault))
         return fault
 
-    def when(self, rule: Rule, action: Callable[[], None]) -> None:
-        """Do something once a request has come that a rule is for."""
+    def call_when(self, rule: Rule, action: Callable[[], None]) -> None:
+        """Call `action` after a request that matches the rule."""
         self._waiting.append((rule, action))
 
     def forget(self, rule: Rule) -> None:
-        """Who waited for a request that the rule is for does not any more."""
+        """Cancel the call for a rule."""
         self._waiting = [one for one in self._waiting if one[0] is not rule]
 
 
 def topics_of(request: Message) -> set[str]:
-    """The names of topics in a request."""
+    """Return the names of topics in a request."""
     found: set[str] = set()
     for part in _parts(request):
         for name in ("topic", "name", "topic_name"):

@@ -1,4 +1,4 @@
-"""The levels of features that a cluster agrees on (KIP-584), by the release that it is to be."""
+"""Finalized feature levels of a cluster (KIP-584), by release."""
 
 from collections.abc import Mapping
 
@@ -9,28 +9,32 @@ from quorate.coordinator.config import ConfigError
 __all__ = ["INCOMPLETE", "check_levels", "finalized"]
 
 INCOMPLETE: Mapping[str, str] = {"share.version": "ShareFetch", "streams.version": "StreamsGroupHeartbeat"}
-"""Features that a new cluster has at level 0, and the API that each lacks: clients fail at once,
-instead of when they need that. UpdateFeatures switches them on.
+"""Features that a new cluster disables, and the API that each lacks, so that clients fail early.
+UpdateFeatures enables them.
 """
 
 
 def finalized(version: KafkaVersion) -> dict[str, int]:
-    """The features that a new cluster of a release agrees on, with their levels: those of a new cluster of Kafka's, without `INCOMPLETE`."""
+    """Return the finalized features of a new cluster: Kafka's, without `INCOMPLETE`."""
     features = features_of(version).items()
     return {name: level for name, (_, _, level) in features if level > 0 and name not in INCOMPLETE}
 
 
 def check_levels(levels: Mapping[str, int], version: KafkaVersion) -> None:
-    """Raises `ConfigError` for levels of features that are beyond what brokers of a release know, which do not start then (KIP-584)."""
+    """Raise `ConfigError` for levels that brokers of a release do not support (KIP-584).
+
+    Such brokers would not start.
+    """
     check_release(version)
     for name, level in levels.items():
         most = _most(version, name)
         if level > most:
             able = next((one for one in RELEASES if all(_most(one, name) >= levels[name] for name in levels)), None)
             later = "a later release" if able is None else f"{able.short} or later"
-            knows = f"up to {most}" if most else "nothing of it"
+            knows = f"levels up to {most}" if most else "no such feature"
             raise ConfigError(
-                f"the cluster has {name} {level}, Kafka {version} knows {knows}; use {later}, or begin a cluster with {version}"
+                f"the cluster has {name} {level}, Kafka {version} supports {knows}; "
+                f"use {later}, or create a new cluster with {version}"
             )
 
 

@@ -1,11 +1,14 @@
-"""Fetch sessions (KIP-227): a broker remembers which partitions a client fetches, so that later requests and responses say only what changed."""
+"""Fetch sessions (KIP-227): a broker remembers the partitions that a client fetches.
+
+Later requests and responses contain only what changed.
+"""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from quorate.cluster.changes import Changes
 from quorate.cluster.topics import TopicState
-from quorate.cluster.turns import Work, parts
+from quorate.cluster.turns import Work, chunks
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import FetchRequest
 from quorate.codecs.api.broker.fetch import FetchPartition, PartitionData
@@ -20,17 +23,17 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _LAST_EPOCH = 0x7FFFFFFF
 _LARGE = 500
-"""A session with more partitions is handled in turns."""
+"""Sessions with more partitions are handled in turns."""
 _STALE_MS = 120_000
-"""Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS, which is no setting."""
+"""Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS, which is not configurable."""
 
 
 @dataclass(slots=True)
-class _Known:
-    """What a client was told of a partition last."""
+class _CachedPartition:
+    """A partition of a session: what the client requests, and what it was last sent."""
 
-    asked: FetchPartition
-    name: str | None = None  # of the topic, of which its requests have the id
+    fetch: FetchPartition
+    name: str | None = None  # of the topic, if requests have its id
     high_watermark: int = -1
     log_start_offset: int = -1
     failed: bool = False
@@ -38,13 +41,13 @@ class _Known:
 
 @dataclass(slots=True)
 class FetchSession:
-    """A session.
+    """A fetch session.
 
-    `by_id`: whether its requests name topics by id (KIP-516); `epoch`: what its next request has to
-    have; `partitions`: in the order in which they are served: those that got records go behind the
-    others.
+    `by_id`: whether requests identify topics by id (KIP-516). `epoch`: the expected epoch of the
+    next request. `partitions`: in the order in which they are served; those that returned records
+    move to the end.
 
-    `changes`: what large requests do with it, each of them in turns and one after the other.
+    `changes`: updates by large requests, which run in turns, one at a time.
     """
 
     id: int
@@ -52,60 +55,60 @@ class FetchSession:
     created_ms: int
     used_ms: int
     epoch: int = 1
-    partitions: dict[Key, _Known] = field(default_factory=dict)
+    partitions: dict[Key, _CachedPartition] = field(default_factory=dict)
     changes: Changes = field(default_factory=Changes)
 
-    def begin(self, found: Iterable[tuple[Key, PartitionData]], asked: Mapping[Key, FetchPartition]) -> None:
-        """Add partitions of the first request: all of what is `found` is told."""
+    def begin(self, found: Iterable[tuple[Key, PartitionData]], requested: Mapping[Key, FetchPartition]) -> None:
+        """Add partitions of a full request, whose response contains all that was found."""
         for key, data in found:
-            self.partitions[key] = _Known(
-                asked[key],
+            self.partitions[key] = _CachedPartition(
+                requested[key],
                 high_watermark=data.high_watermark,
                 log_start_offset=data.log_start_offset,
                 failed=data.error_code != 0,
             )
 
-    def take(self, changed: Iterable[tuple[Key, FetchPartition]], forgotten: Iterable[Key]) -> None:
-        """What a request says of its partitions. One that it asks for and forgets is forgotten."""
-        for key, asked in changed:
+    def update(self, changed: Iterable[tuple[Key, FetchPartition]], forgotten: Iterable[Key]) -> None:
+        """Add, change and remove partitions; one that is both changed and forgotten is removed."""
+        for key, fetch in changed:
             known = self.partitions.get(key)
             if known is None:
-                self.partitions[key] = _Known(asked)
+                self.partitions[key] = _CachedPartition(fetch)
             else:
-                known.asked = asked
+                known.fetch = fetch
         for key in forgotten:
             self.partitions.pop(key, None)
 
     def requested(self, topics: Mapping[Uuid, TopicState]) -> dict[Key, FetchPartition]:
-        """What is requested of each partition.
+        """Return what is requested of each partition.
 
-        Notes the names of topics: a deleted one is remembered by it.
+        Stores the names of topics, so that they remain known after a deletion.
         """
         return self._requested(self.partitions.items(), topics)
 
     def requested_in_turns(self, topics: Mapping[Uuid, TopicState]) -> Work[dict[Key, FetchPartition]]:
-        """The same in turns."""
+        """Return what is requested of each partition, computed in turns."""
         found: dict[Key, FetchPartition] = {}
-        for part in parts(list(self.partitions.items())):
+        for part in chunks(list(self.partitions.items())):
             found |= self._requested(part, topics)
             yield None
         return found
 
     def _requested(
-        self, some: Iterable[tuple[Key, _Known]], topics: Mapping[Uuid, TopicState]
+        self, some: Iterable[tuple[Key, _CachedPartition]], topics: Mapping[Uuid, TopicState]
     ) -> dict[Key, FetchPartition]:
         for (topic, _), known in some:
             if known.name is None and isinstance(topic, Uuid) and (found := topics.get(topic)) is not None:
                 known.name = found.name
-        return {key: known.asked for key, known in some}
+        return {key: known.fetch for key, known in some}
 
     def name_of(self, key: Key) -> str | None:
-        """Of the topic of a partition, if there was one by its id."""
+        """Return the topic name of a partition, if a topic with its id has existed."""
         known = self.partitions.get(key)
         return None if known is None else known.name
 
-    def worth_telling(self, key: Key, found: PartitionData) -> bool:
-        """Whether a partition has to be in the response: it has records, or something about it has changed."""
+    def must_report(self, key: Key, found: PartitionData) -> bool:
+        """Return whether the response must contain a partition: it has records, or has changed."""
         known = self.partitions.get(key)
         if known is None:
             return False
@@ -120,28 +123,31 @@ class FetchSession:
         )
         known.high_watermark, known.log_start_offset = found.high_watermark, found.log_start_offset
         known.failed = found.error_code != 0
-        if found.records:  # its turn was now
+        if found.records:  # move it to the end
             self.partitions[key] = self.partitions.pop(key)
         return changed
 
 
 def next_epoch(epoch: int) -> int:
-    """The one behind: -1 and 0 have a meaning of their own."""
+    """Return the epoch after another; -1 and 0 have special meanings."""
     return 1 if epoch == _LAST_EPOCH else epoch + 1
 
 
 class FetchSessions:
-    """The sessions of a broker, of which there are `most` at a time: only one that is stale, or old and smaller, makes room for another."""
+    """The sessions of a broker, at most `limit` of them.
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._sessions: dict[int, FetchSession] = {}  # that which was used longest ago comes first
+    A new session can evict one that is stale, or one that is old and smaller.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._sessions: dict[int, FetchSession] = {}  # least recently used first
         self._next_id = 1
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def of(
+    def update(
         self,
         request: FetchRequest,
         by_id: bool,
@@ -149,23 +155,23 @@ class FetchSessions:
         forgotten: list[Key],
         now_ms: int,
     ) -> FetchSession | ErrorCode | None:
-        """The session that a request goes on with, `None` without one, or what is wrong with it.
+        """Return the session of an incremental request, `None` without one, or an error code.
 
-        `changed`, `forgotten`: what the request says of its partitions. A session in which none is
-        left is over. A full request ends the session that it names.
+        `changed`, `forgotten`: partitions in the request. A session without partitions ends. A full
+        request ends the session that it names.
         """
         session = self._find(request, by_id)
         if not isinstance(session, FetchSession):
             return session
-        session.take(changed.items(), forgotten)
+        session.update(changed.items(), forgotten)
         return self._continue(session, now_ms)
 
-    def take_turns(self, session_id: int) -> bool:
-        """Whether a request for a session, however small, is handled in turns."""
+    def needs_turns(self, session_id: int) -> bool:
+        """Return whether requests of a session are handled in turns, whatever their size."""
         session = self._sessions.get(session_id)
         return session is not None and (len(session.partitions) > _LARGE or session.changes.pending > 0)
 
-    def taking(
+    def update_in_turns(
         self,
         request: FetchRequest,
         by_id: bool,
@@ -174,17 +180,17 @@ class FetchSessions:
         now_ms: int,
         topics: Mapping[Uuid, TopicState],
     ) -> Work[tuple[FetchSession | ErrorCode | None, dict[Key, FetchPartition]]]:
-        """The same as `of` in turns, and what is requested of each partition."""
+        """Run `update` in turns; return also what is requested of each partition."""
 
-        def take() -> Work[tuple[FetchSession | ErrorCode | None, dict[Key, FetchPartition]]]:
-            session = self._find(request, by_id)  # again: another request may have been before
+        def update() -> Work[tuple[FetchSession | ErrorCode | None, dict[Key, FetchPartition]]]:
+            session = self._find(request, by_id)  # again: another request may have come first
             if not isinstance(session, FetchSession):
                 return session, changed
-            for part in parts(changed.items()):
-                session.take(part, ())
+            for part in chunks(changed.items()):
+                session.update(part, ())
                 yield None
-            for keys in parts(forgotten):
-                session.take((), keys)
+            for keys in chunks(forgotten):
+                session.update((), keys)
                 yield None
             if self._continue(session, now_ms) is None:
                 return None, changed
@@ -193,7 +199,7 @@ class FetchSessions:
         found = self._find(request, by_id)
         if not isinstance(found, FetchSession):
             return found, changed
-        return (yield from found.changes.run(take()))
+        return (yield from found.changes.run(update()))
 
     def _find(self, request: FetchRequest, by_id: bool) -> FetchSession | ErrorCode | None:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -209,30 +215,30 @@ class FetchSessions:
         return session
 
     def _continue(self, session: FetchSession, now_ms: int) -> FetchSession | None:
-        """Note that a session was used.
+        """Advance a session to its next epoch.
 
-        One that was ended or evicted meanwhile serves this request and no other.
+        A session that has ended or was evicted meanwhile serves only this request.
         """
-        was_there = self._sessions.pop(session.id, None) is not None
+        exists = self._sessions.pop(session.id, None) is not None
         if not session.partitions:
             return None
-        if was_there:
+        if exists:
             self._sessions[session.id] = session
         session.used_ms = now_ms
         session.epoch = next_epoch(session.epoch)
         return session
 
     def begin(self, by_id: bool, size: int, now_ms: int) -> FetchSession | None:
-        """A new session for so many partitions, if there is room for it: they are to be added."""
-        if len(self._sessions) >= self.most and not self._make_room(size, now_ms):
+        """Create a session without partitions for `size` of them; `None` if none can be evicted."""
+        if len(self._sessions) >= self.limit and not self._evict(size, now_ms):
             return None
         session = FetchSession(self._next_id, by_id, now_ms, now_ms)
         self._next_id = self._next_id % _LAST_EPOCH + 1
         self._sessions[session.id] = session
         return session
 
-    def _make_room(self, size: int, now_ms: int) -> bool:
-        """Whether a session could go: one that was not used for minutes, or was when it was minutes old, and has fewer partitions than the new one."""
+    def _evict(self, size: int, now_ms: int) -> bool:
+        """Evict a session that is stale, or old and with fewer partitions than the new one."""
         stalest = next(iter(self._sessions.values()), None)
         if stalest is None:
             return False
@@ -245,5 +251,5 @@ class FetchSessions:
         return True
 
     def clear(self) -> None:
-        """Forget all, as a broker that restarts does."""
+        """Forget all sessions, as a broker that restarts."""
         self._sessions.clear()

@@ -1,6 +1,6 @@
-"""Frames and headers: what stands around the bodies of requests and responses (KIP-482, KIP-511).
+"""Frames and headers of requests and responses (KIP-482, KIP-511).
 
-A frame is an int32 of its size, then a header, then a body. Which header it is depends on API and
+A frame is an int32 size, a header and a body. The header's version depends on the API and its
 version.
 """
 
@@ -21,23 +21,23 @@ _TAGGED_RESPONSE = Struct(">iib")
 API_VERSIONS_KEY = 18
 
 _KNOWN: dict[tuple[int, int], tuple[Api, bool, bool]] = {}
-"""Key and version → API, and whether the header of the request and that of the response have tagged
-fields; of those that were asked for once.
+"""API key and version → API, and whether the headers of request and response have tagged fields;
+filled on use.
 """
 
 
 class FrameError(QuorateError, ValueError):
-    """Bytes that are no request: the connection is closed, as Kafka does, because nothing behind them can be trusted."""
+    """An invalid request; the broker closes the connection, as later bytes cannot be framed."""
 
 
 @dataclass(slots=True)  # not frozen: one is made for each request
 class Header:
-    """Who asks for what.
+    """The header of a request.
 
-    `api`: `None` for a key that nothing is declared for; `body`: where the body begins; `known`:
-    whether the API has the version; `tagged_answer`: whether the answer's header has tagged fields;
-    `request`: the body, once it was read; `large`: the request took more than one turn of the loop,
-    and so its response may.
+    `api`: `None` for an unknown API key. `body`: the position of the body. `known`: whether the API
+    has the version. `tagged_response`: whether the response header has tagged fields. `request`:
+    the decoded body, if available. `large`: the request was handled in several turns, so its
+    response may be, too.
     """
 
     api_key: int
@@ -47,12 +47,12 @@ class Header:
     api: Api | None
     known: bool
     body: int
-    tagged_answer: bool = False
+    tagged_response: bool = False
     request: Message | None = None
     large: bool = False
 
     def again(self, correlation_id: int) -> "Header":
-        """The same of another request that says the same."""
+        """Return the header of a repetition of this request."""
         return Header(
             self.api_key,
             self.version,
@@ -61,15 +61,15 @@ class Header:
             self.api,
             self.known,
             self.body,
-            self.tagged_answer,
+            self.tagged_response,
             self.request,
         )
 
 
 def read_header(frame: bytes) -> Header:
-    """The header of a request.
+    """Decode the header of a request.
 
-    Raises `FrameError` if it is cut off, or its client id is no text.
+    Raises `FrameError` if it is truncated, or its client id is not UTF-8.
     """
     try:
         api_key, version, correlation_id, size = _FIXED.unpack_from(frame)
@@ -78,22 +78,22 @@ def read_header(frame: bytes) -> Header:
         if size > 0:
             end = position + size
             if end > len(frame):
-                raise FrameError(f"the client id of a request says {size} bytes, {len(frame) - position} are left")
+                raise FrameError(f"a request's client id has length {size}, but {len(frame) - position} bytes are left")
             client_id = frame[position:end].decode()
             position = end
         elif size < -1:
-            raise FrameError(f"the client id of a request says {size} bytes")
+            raise FrameError(f"a request's client id has length {size}")
         found = _KNOWN.get((api_key, version)) or _look_up(api_key, version)
-        api, tagged, tagged_answer = found or (APIS.get(api_key), api_key == API_VERSIONS_KEY, False)
+        api, tagged, tagged_response = found or (APIS.get(api_key), api_key == API_VERSIONS_KEY, False)
         if tagged:
             position = position + 1 if frame[position] == 0 else _skip_tags(frame, position)
     except UnicodeDecodeError:
-        raise FrameError("the client id of a request is not UTF-8") from None
+        raise FrameError("a request's client id is not UTF-8") from None
     except (IndexError, ValueError) as error:
         raise error if isinstance(error, FrameError) else FrameError("a request ends within its header") from None
     except Exception as error:
         raise FrameError("a request ends within its header") from error
-    return Header(api_key, version, correlation_id, client_id, api, found is not None, position, tagged_answer)
+    return Header(api_key, version, correlation_id, client_id, api, found is not None, position, tagged_response)
 
 
 def _look_up(api_key: int, version: int) -> tuple[Api, bool, bool] | None:
@@ -120,9 +120,9 @@ def framed(header: Header, body: bytes | list[bytes]) -> bytes:
     """Return the frame of a response, whose body may come in pieces."""
     if isinstance(body, list):
         size = sum(map(len, body))
-        if header.tagged_answer:
+        if header.tagged_response:
             return b"".join([_TAGGED_RESPONSE.pack(size + 5, header.correlation_id, 0), *body])
         return b"".join([_RESPONSE.pack(size + 4, header.correlation_id), *body])
-    if header.tagged_answer:
+    if header.tagged_response:
         return _TAGGED_RESPONSE.pack(len(body) + 5, header.correlation_id, 0) + body
     return _RESPONSE.pack(len(body) + 4, header.correlation_id) + body

@@ -1,9 +1,9 @@
-"""`HANDLERS`: the one table of the APIs that brokers handle; and ApiVersions, which reports it.
+"""`HANDLERS`: the table of APIs that brokers handle; and ApiVersions, which reports it.
 
 ApiVersions v0–4 (KIP-511, KIP-584, KIP-1022): an API is reported if it is in the table and brokers
-of the cluster's release have it. A version that the broker lacks is answered in version 0 with
-UNSUPPORTED_VERSION and nothing but the versions of ApiVersions, as Kafka does. Produce is reported
-from version 0 on, as librdkafka wants (KAFKA-18659), and refused below version 3.
+of the cluster's release have it. As in Kafka, the response to an unsupported version has version 0,
+UNSUPPORTED_VERSION, and only the versions of ApiVersions. Produce is reported from version 0 on,
+which librdkafka requires (KAFKA-18659), but rejected below version 3.
 """
 
 import re
@@ -132,17 +132,17 @@ __all__ = ["HANDLERS", "TELEMETRY", "HandledApi", "advertised", "api_versions", 
 TELEMETRY: frozenset[int] = frozenset(
     api_of(one).key for one in (GetTelemetrySubscriptionsRequest, PushTelemetryRequest)
 )
-"""Answered by all releases, and told only where a plugin takes what clients push."""
+"""Handled by all releases, but reported only if a plugin receives the clients' metrics."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-_NO_THROTTLING = "holding anybody back: quotas are kept and told"
-_NO_TOKENS = "tokens: they are refused as by a broker without delegation.token.secret.key"
+_NO_THROTTLING = "throttling: quotas are stored and described only"
+_NO_TOKENS = "tokens: requests are rejected as by a broker without delegation.token.secret.key"
 
 
 @dataclass(frozen=True, slots=True)
 class HandledApi:
     """An API that brokers handle.
 
-    `rule`: who may send the request; `lacks`: what of Kafka the handler does not do, for the
+    `rule`: the required permissions. `lacks`: what of Kafka's behaviour is missing, for the
     documentation.
     """
 
@@ -158,7 +158,7 @@ class HandledApi:
 
 
 def api_versions(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
-    """Tell the versions, and take the client's name."""
+    """Report the supported versions, and store the client's name and version."""
     if context.api_version >= 3:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
@@ -171,7 +171,7 @@ def api_versions(broker: Broker, request: ApiVersionsRequest, context: Context) 
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=least, max_version=most)
             for name, (least, most, _) in supported.items()
-            if least > 0 or context.api_version >= 4  # clients up to version 3 take 0 for damage (KAFKA-17011)
+            if least > 0 or context.api_version >= 4  # clients up to v3 cannot decode a minimum of 0 (KAFKA-17011)
         ),
         finalized_features_epoch=cluster.features_epoch,
         finalized_features=tuple(
@@ -183,7 +183,7 @@ def api_versions(broker: Broker, request: ApiVersionsRequest, context: Context) 
 
 _APIS = (
     HandledApi(ProduceRequest, produce.produce, topic_rules.produce),
-    # by its sessions
+    # checked in the handler, by fetch sessions
     HandledApi(FetchRequest, fetch.fetch, by_handler),
     HandledApi(ListOffsetsRequest, list_offsets.list_offsets, topic_rules.list_offsets),
     HandledApi(MetadataRequest, metadata.metadata, topic_rules.metadata),
@@ -221,14 +221,14 @@ _APIS = (
     HandledApi(AddOffsetsToTxnRequest, transactions.add_offsets_to_txn, cluster_rules.add_offsets_to_txn),
     HandledApi(EndTxnRequest, transactions.end_txn, cluster_rules.end_txn),
     HandledApi(TxnOffsetCommitRequest, offsets.txn_offset_commit, group_rules.txn_offset_commit),
-    # These look for unknown elements first.
+    # These reject unknown elements before they check permissions.
     HandledApi(DescribeAclsRequest, acls.describe_acls, by_handler),
     HandledApi(CreateAclsRequest, acls.create_acls, by_handler),
     HandledApi(DeleteAclsRequest, acls.delete_acls, by_handler),
     HandledApi(
         DescribeConfigsRequest, configs.describe_configs, topic_rules.describe_configs, lacks="documentation; loggers"
     ),
-    # A broker checks a request before its controller asks who sent it.
+    # The broker validates the request before the controller checks permissions.
     HandledApi(AlterConfigsRequest, alter_configs.alter_configs, by_handler),
     HandledApi(AlterReplicaLogDirsRequest, log_dirs.alter_replica_log_dirs, of_cluster(Operation.ALTER)),
     HandledApi(DescribeLogDirsRequest, log_dirs.describe_log_dirs, of_cluster(Operation.DESCRIBE)),
@@ -242,7 +242,7 @@ _APIS = (
     HandledApi(CreateDelegationTokenRequest, delegation_tokens.create_delegation_token, by_handler, lacks=_NO_TOKENS),
     HandledApi(RenewDelegationTokenRequest, delegation_tokens.renew_delegation_token, free, lacks=_NO_TOKENS),
     HandledApi(ExpireDelegationTokenRequest, delegation_tokens.expire_delegation_token, free, lacks=_NO_TOKENS),
-    # Tokens are disabled, which Kafka looks at before.
+    # Tokens are disabled, which Kafka checks before permissions.
     HandledApi(DescribeDelegationTokenRequest, delegation_tokens.describe_delegation_token, free, lacks=_NO_TOKENS),
     HandledApi(DeleteGroupsRequest, groups.about_groups, group_rules.delete_groups),
     HandledApi(ElectLeadersRequest, replicas.elect_leaders, of_cluster(Operation.ALTER)),
@@ -269,13 +269,13 @@ _APIS = (
         DescribeQuorumRequest,
         quorum.describe_quorum,
         of_cluster(Operation.DESCRIBE),
-        lacks="controllers of their own: brokers' ports are told; offsets, where nothing is kept in a directory",
+        lacks="dedicated controllers: brokers' ports are returned; offsets, if data is in memory",
     ),
     HandledApi(
         UpdateFeaturesRequest,
         features.update_features,
         of_cluster(Operation.ALTER),
-        lacks="levels that depend on each other; a metadata.version is never taken down",
+        lacks="dependencies between levels; downgrades of metadata.version",
     ),
     HandledApi(
         DescribeClusterRequest,
@@ -296,7 +296,7 @@ _APIS = (
     HandledApi(
         ListConfigResourcesRequest, list_config_resources.list_config_resources, of_cluster(Operation.DESCRIBE_CONFIGS)
     ),
-    # page by page
+    # checked in the handler, page by page
     HandledApi(
         DescribeTopicPartitionsRequest, cluster.describe_topic_partitions, by_handler, lacks="eligible leader replicas"
     ),
@@ -307,7 +307,7 @@ _APIS = (
     HandledApi(ConsumerGroupInstallAssignmentRequest, groups.about_one_group, of_group(Operation.READ)),
 )
 HANDLERS: Mapping[type[Message], HandledApi] = MappingProxyType({one.request: one for one in _APIS})
-"""Request type → its handler and rule, in the order of API keys."""
+"""Request type → handler and rule, in the order of API keys."""
 
 
 @lru_cache(maxsize=16)
@@ -327,9 +327,9 @@ def _versions(version: KafkaVersion, own: bool) -> dict[int, range]:
 
 
 def advertised(cluster: SharedCluster) -> dict[int, range]:
-    """API key → versions that clients may use, told or not.
+    """Return API key → versions that clients may use, also of APIs that are not reported.
 
-    Those of KIP-848's client-side assignors only where they are enabled.
+    Those of KIP-848's client-side assignors only if they are enabled.
     """
     config = cluster.broker_configs.coordinator
     return _versions(config.kafka_version, config.group_consumer_client_assignors_enable)
@@ -346,7 +346,7 @@ def _keys(cluster: SharedCluster) -> tuple[ApiVersion, ...]:
 
 
 def unsupported(cluster: SharedCluster) -> ApiVersionsResponse:
-    """The answer to a version of this API that the broker lacks, to be sent in version 0."""
+    """Return the response to an unsupported version of ApiVersions, which is sent in version 0."""
     own = advertised(cluster)[API_VERSIONS_KEY]
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,

@@ -1,11 +1,11 @@
-"""One interface to Kafka clusters, whatever they run on.
+"""The interface of Kafka clusters, embedded or in containers.
 
-A scenario written against `Cluster` runs on embedded brokers, in labs, and on real brokers in
+Scenarios written against `Cluster` run on embedded brokers, in labs, and on real brokers in
 containers.
 
-What any client can do over Kafka's own protocol (topics, partitions, replicas, configurations) is
-inherited from `AdminOperations`; what only the owner of the brokers can do (stop, restart with
-another rack, pause, cut the network, change the version) is abstract here.
+`AdminOperations`, its base class, has what any client can do over Kafka's protocol (topics,
+partitions, replicas, configs). What only the owner of the brokers can do (stop, restart in another
+rack, pause, cut the network, change the version) is abstract here.
 """
 
 import re
@@ -29,11 +29,11 @@ TEST_PROPERTIES: Mapping[str, object] = {
     "offsets.topic.num.partitions": 4,
     "transaction.state.log.num.partitions": 2,
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    # A stopped or killed broker is noticed in seconds, as in the tests that stop one.
+    # Stopped or killed brokers are fenced within seconds.
     "broker.session.timeout.ms": 4000,
 }
-"""Configs of brokers for tests. The pytest plugin's clusters, labs, and clusters in containers have
-them unless they are given others.
+"""Configs of brokers for tests: defaults of the pytest plugin's clusters, of labs, and of clusters
+in containers.
 """
 
 
@@ -41,7 +41,7 @@ them unless they are given others.
 class BrokerInfo:
     """A broker as its owner sees it.
 
-    `rack`: `broker.rack`; `state`: "running", "paused" or "stopped".
+    `rack`: `broker.rack`. `state`: "running", "paused" or "stopped".
     """
 
     id: int
@@ -52,27 +52,27 @@ class BrokerInfo:
 
 
 def racks_of_brokers(brokers: int | None, racks: Sequence[str | None]) -> dict[int, str | None]:
-    """Put brokers 1, 2, … into racks by turns: `brokers` of them, or one for each rack.
+    """Assign racks to brokers 1, 2, … round-robin; by default one broker for each rack.
 
-    An empty name is no rack. Raises `ClusterError` if there is no broker.
+    An empty name means no rack. Raises `ClusterError` if there is no broker.
     """
     count = len(racks) if brokers is None else brokers
     if count < 1:
-        raise ClusterError("a cluster has at least one broker")
+        raise ClusterError("a cluster needs at least one broker")
     return {number: (racks[(number - 1) % len(racks)] or None) if racks else None for number in range(1, count + 1)}
 
 
 class Cluster(AdminOperations):
-    """A running Kafka cluster whose brokers one may stop, move to other racks, and cut off.
+    """A running Kafka cluster whose brokers can be stopped, moved to other racks, and cut off.
 
-    A context manager: leaving it removes the cluster and its data. Times are in milliseconds.
-    Raises `ClusterError` where a broker does not do what it was told in time, and kafka-python's
-    errors where Kafka refuses.
+    A context manager that removes the cluster and its data on exit. Times are in milliseconds.
+    Raises `ClusterError` for operations that time out, and kafka-python's errors for requests that
+    Kafka rejects.
     """
 
     stop_timeout_ms: int = 60_000
-    """How long a broker may take to shut down before it is killed: without a majority of
-    controllers it would wait for one. Embedded brokers take no time.
+    """How long a broker may take to shut down before it is killed; without a majority of
+    controllers it would wait for one. Embedded brokers stop at once.
     """
 
     @property
@@ -92,17 +92,20 @@ class Cluster(AdminOperations):
 
     @property
     def certificate(self) -> str | None:
-        """The certificate of the authority that clients have to trust (PEM), if the listener is secure."""
+        """The certificate (PEM) of the authority that clients must trust; `None` without TLS."""
         file = self.client_config.get("ssl_cafile")
         return None if file is None else Path(file).read_text(encoding="utf-8")
 
     @abstractmethod
     def stop_broker(self, broker: int) -> None:
-        """Shut a broker down as an operator does: leaders move away first."""
+        """Shut a broker down cleanly; leaderships move first."""
 
     @abstractmethod
     def start_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
-        """Start a stopped broker, in another rack ("" for none) or with another release if one is given, and wait until it is registered and unfenced."""
+        """Start a stopped broker, and wait until it is registered and unfenced.
+
+        `rack`: its new rack ("" for none). `version`: its new Kafka version.
+        """
 
     def start_brokers(self, *brokers: int, rack: str | None = None, version: str | None = None) -> None:
         """Start several stopped brokers."""
@@ -110,7 +113,7 @@ class Cluster(AdminOperations):
             self.start_broker(broker, rack=rack, version=version)
 
     def start_all(self) -> None:
-        """Let frozen brokers go on, and start those that are stopped."""
+        """Resume paused brokers, and start stopped ones."""
         for broker in self.brokers:
             if broker.state == "paused":
                 self.resume_broker(broker.id)
@@ -118,7 +121,7 @@ class Cluster(AdminOperations):
 
     @abstractmethod
     def kill_broker(self, broker: int) -> None:
-        """End a broker at once, as a crash would."""
+        """Kill a broker, as a crash would."""
 
     def restart_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
         """`stop_broker`, then `start_broker`."""
@@ -127,22 +130,22 @@ class Cluster(AdminOperations):
 
     @abstractmethod
     def pause_broker(self, broker: int) -> None:
-        """Freeze a broker (SIGSTOP): connections stay open and nothing answers."""
+        """Pause a broker (SIGSTOP): connections stay open, and it does not respond."""
 
     @abstractmethod
     def resume_broker(self, broker: int) -> None:
-        """Let a frozen broker go on."""
+        """Resume a paused broker."""
 
     @abstractmethod
     def wait_fenced(self, broker: int) -> None:
-        """Wait until the others have noticed that a broker does not answer any more, and lead in its place.
+        """Wait until an unresponsive broker is fenced, and other brokers lead its partitions.
 
-        It takes the broker's session timeout.
+        This takes the broker's session timeout.
         """
 
     @contextmanager
     def paused(self, broker: int) -> Iterator[None]:
-        """A broker frozen while the block runs."""
+        """Pause a broker during the block."""
         self.pause_broker(broker)
         try:
             yield
@@ -151,7 +154,10 @@ class Cluster(AdminOperations):
 
     @abstractmethod
     def cut(self, broker: int, *others: int) -> None:
-        """Drop all packets between a broker and others, both ways; without others, between it and the clients on this host."""
+        """Drop all packets between a broker and other brokers.
+
+        Without `others`: between it and the clients on this host.
+        """
 
     @abstractmethod
     def heal(self) -> None:
@@ -159,7 +165,7 @@ class Cluster(AdminOperations):
 
     @contextmanager
     def network_cut(self, broker: int, *others: int) -> Iterator[None]:
-        """`cut` while the block runs."""
+        """Call `cut` before the block, and `heal` after it."""
         self.cut(broker, *others)
         try:
             yield
@@ -168,22 +174,25 @@ class Cluster(AdminOperations):
 
     @abstractmethod
     def upgrade(self, version: str) -> None:
-        """Move to another Kafka version, broker by broker, on the same data.
+        """Upgrade to another Kafka version, broker by broker, on the same data.
 
         A lower version is a downgrade.
         """
 
     @abstractmethod
     def logs(self, broker: int) -> str:
-        """What a broker has logged, over all its restarts."""
+        """Return the log output of a broker, over all its restarts."""
 
     @abstractmethod
     def copy_segments(self, destination: Path, topic: str = CONSUMER_OFFSETS, *, broker: int | None = None) -> Path:
-        """Copy a topic's log segments as they are on a broker's disk (of each partition's leader unless one is named) into folders TOPIC-PARTITION."""
+        """Copy a topic's log segments from a broker's disk into folders TOPIC-PARTITION.
+
+        By default from each partition's leader.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """End the cluster and remove its data."""
+        """Stop the cluster and remove its data."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,7 +1,7 @@
-"""A large request while it is being received: in memory of its own, which the system has back as soon as it is not needed.
+"""A large request while it is being received, in memory that is returned to the system after use.
 
 Buffers of the C library's allocator would stay with the process: 60 connections that each sent half
-of 10 MB left it 200 MB larger for good.
+of a 10 MB request left it 200 MB larger.
 """
 
 import sys
@@ -10,16 +10,15 @@ from mmap import mmap
 __all__ = ["LARGE_BYTES", "LargeFrame"]
 
 LARGE_BYTES = 1 << 18
-"""So many bytes of a request have to be there before it gets memory of its own: an announcement
+"""How many bytes of a request must arrive before it gets memory of its own, so that a size prefix
 alone costs nothing.
 """
 
 
 class LargeFrame:
-    """`size` bytes that come in pieces.
+    """A frame of `size` bytes that arrives in pieces.
 
-    A page of memory is taken when something is written there. Raises `OSError` if the system has no
-    room.
+    Memory is allocated page by page, on writes. Raises `OSError` if the system has no memory left.
     """
 
     __slots__ = ("_memory", "_size", "missing_bytes")
@@ -34,7 +33,7 @@ class LargeFrame:
         self._size = self.missing_bytes = size
 
     def add(self, data: bytes | bytearray) -> None:
-        """Write what follows; no more than is missing."""
+        """Append bytes, at most `missing_bytes`."""
         self._memory.write(data)
         self.missing_bytes -= len(data)
 
@@ -42,11 +41,11 @@ class LargeFrame:
         return self._size
 
     def take(self) -> bytes:
-        """The frame, whose memory is given back."""
+        """Return the frame, and free its memory."""
         frame = self._memory[:]
         self._memory.close()
         return frame
 
     def discard(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._memory.close()

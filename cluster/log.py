@@ -1,11 +1,11 @@
-"""`PartitionLog`: the batches of one partition, as producers sent them, with the offsets that the broker gives; in memory, or in a folder.
+"""`PartitionLog`: the log of one partition, in memory or in a folder.
 
-Batches stay bytes (`quorate.cluster.batch_validation`). What a producer may append, and when, is decided
-there and in `quorate.cluster.producers` (KIP-98). All replicas of a partition share one log, so its
-high watermark is its end.
+It stores batches as producers sent them (`quorate.cluster.batch_validation`), with offsets assigned
+by the broker. `quorate.cluster.producers` checks sequences and epochs (KIP-98). All replicas of a
+partition share one log, so its high watermark is its end.
 
-A little longer than a module should be: what is appended, deleted, compacted and flushed has to
-agree on the same few numbers.
+The module is longer than others, because append, delete, compact and flush must agree on the same
+few offsets.
 """
 
 from bisect import bisect_right
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quorate.cluster.batch_validation import check_batch, in_place
-from quorate.cluster.epochs import begun_at, end_of, up_to
+from quorate.cluster.batch_validation import assign_offset, check_batch
+from quorate.cluster.epochs import end_offset_for, truncate_start, with_epoch
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.producers import Producers
 from quorate.cluster.storage.files import AbortedTransaction
@@ -32,10 +32,10 @@ __all__ = ["Appended", "Fetched", "PartitionLog", "StoredBatch"]
 
 @dataclass(slots=True)
 class Appended:
-    """Where a batch is.
+    """The result of an append.
 
-    `timestamp_ms`: the broker's, with log-append time; of one that came before its own, as Kafka
-    has it; else -1.
+    `timestamp_ms`: log-append time; for a duplicate, the timestamp of the original batch, as in
+    Kafka; else -1.
     """
 
     base_offset: int
@@ -46,7 +46,11 @@ class Appended:
 
 @dataclass(slots=True)
 class Fetched:
-    """Whole batches, and how far brokers look for transactions that were aborted: to the next entry of the index behind them, or the end of the log; -1: nowhere."""
+    """Whole batches from a log.
+
+    `looked_until`: the offset up to which brokers search for aborted transactions: the next entry
+    of the offset index, or the log end; -1 if they do not search.
+    """
 
     records: bytes
     looked_until: int
@@ -55,12 +59,12 @@ class Fetched:
 class PartitionLog:
     """The log of one partition.
 
-    Offsets begin at `start_offset` and go up to `next_offset`, excluded. `waiting`: called whenever
-    something is appended.
+    It contains offsets from `start_offset` to `next_offset`, exclusive. `waiting`: callbacks for
+    appended data.
 
-    `files`: where it is on the disk; without, it is in memory. `flushed_offset`: what is before it
-    is on the disk for sure. `on_unflushed`: called when something was written that need not be on
-    the disk yet; `on_failure`: receives why nothing can be written.
+    `files`: the files of the log; `None` if it is in memory. `flushed_offset`: the first offset
+    that may not be on disk. `on_unflushed`: called after a write that is not flushed. `on_failure`:
+    called with the reason of a failed write.
     """
 
     def __init__(self, config: LogConfig | None = None, files: "LogFiles | None" = None, *, now_ms: int = 0) -> None:
@@ -84,28 +88,28 @@ class PartitionLog:
     # ---- segments
 
     def add_segment(self, segment: LogSegment) -> None:
-        """A segment behind the others."""
+        """Add a segment at the end."""
         segment.interval_bytes = self.config.index_interval_bytes
         self.segments.append(segment)
         self._bases.append(segment.base_offset)
 
     def replace_segments(self, segments: list[LogSegment]) -> None:
-        """Other segments than before: some were deleted or compacted."""
+        """Replace the segments, after some were deleted or compacted."""
         self.segments = segments
         self._bases = [one.base_offset for one in segments]
 
     @property
     def active(self) -> LogSegment:
-        """The segment that is written to."""
+        """The active segment, to which batches are appended."""
         return self.segments[-1]
 
     @property
     def size_bytes(self) -> int:
-        """Of all segments."""
+        """The size of all segments."""
         return sum(one.size for one in self.segments)
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment, unless nothing is in this one.
+        """Roll a new segment, unless the active one is empty.
 
         Raises `AppendError` if it cannot be written.
         """
@@ -128,24 +132,25 @@ class PartitionLog:
             self.files.seal(old)
             self.files.write_checksums(self)
 
-    # ---- what consumers may see
+    # ---- reading
 
     @property
     def high_watermark(self) -> int:
-        """All replicas have everything."""
+        """The end of the log, as all replicas share it."""
         return self.next_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Where the first open transaction begins (KIP-98)."""
+        """The first offset of the earliest open transaction, else the end of the log (KIP-98)."""
         if not self.producers.open:
             return self.next_offset
         return max(min(self.next_offset, *self.producers.open.values()), self.start_offset)
 
     def read(self, offset: int, max_bytes: int, *, until: int, at_least_one: bool) -> Fetched:
-        """Whole batches from the one that has `offset` on, up to `max_bytes`, of those that end before `until`; as in Kafka, of one segment.
+        """Read whole batches of one segment, from the one with `offset`, up to `max_bytes`.
 
-        The first one is given even if it is larger, with `at_least_one` (KIP-74).
+        Only batches that end before `until` are read. With `at_least_one`, the first batch may
+        exceed `max_bytes` (KIP-74).
         """
         if offset >= until:
             return Fetched(b"", -1)
@@ -159,21 +164,21 @@ class PartitionLog:
                 continue
             found = segment.read(position, stop, max_bytes, at_least_one=at_least_one) if position < stop else b""
             end = position + len(found)
-            behind = segment.entry_from(end)
-            if behind is None:
-                behind = self._bases[index + 1] if index + 1 < len(self._bases) else self.next_offset
-            return Fetched(found, behind)
+            looked_until = segment.entry_from(end)
+            if looked_until is None:
+                looked_until = self._bases[index + 1] if index + 1 < len(self._bases) else self.next_offset
+            return Fetched(found, looked_until)
         return Fetched(b"", -1)
 
     def aborted_between(self, first: int, until: int) -> list[tuple[int, int]]:
-        """Producer id and first offset of the transactions that were aborted in a range of offsets, as a fetch response has them."""
+        """Return producer id and first offset of aborted transactions, as in a fetch response."""
         return self.producers.aborted_between(first, until)
 
     def offset_for(self, timestamp_ms: int, *, until: int) -> StoredBatch | None:
-        """The first batch with a record at or after a time.
+        """Return the first batch with a record at or after a time.
 
-        As brokers do, only the first segment with such a time is looked at, even if the record was
-        deleted.
+        As in Kafka, only the first segment with such a timestamp is searched, even if the record
+        was deleted.
         """
         for segment in self.segments:
             if segment.max_timestamp_ms < timestamp_ms:
@@ -187,24 +192,29 @@ class PartitionLog:
         return None
 
     def greatest_timestamp(self) -> StoredBatch | None:
-        """The batch with the latest timestamp, the first of them."""
+        """Return the first batch with the maximum timestamp."""
         newest = max(self.segments, key=lambda one: one.max_timestamp_ms)
         if newest.max_timestamp_ms < 0:
             return None
         return next(newest.batches(newest.position_of(newest.max_timestamp_offset)), None)
 
-    def end_of_epoch(self, epoch: int, led: int) -> tuple[int, int]:
-        """The largest leader epoch up to `epoch`, and where it ended; (-1, -1) for an epoch later than `led`, in which the log is led now."""
-        return end_of(up_to(self.epochs, led, self.next_offset), epoch, self.next_offset)
+    def end_of_epoch(self, epoch: int, current: int) -> tuple[int, int]:
+        """Return the largest leader epoch up to `epoch` and its end offset.
 
-    def epoch_of(self, offset: int, led: int) -> int:
-        """The leader epoch that an offset was or will be written in, if the log is led in `led` now; -1 if that is not known."""
-        return next(
-            (epoch for epoch, start in reversed(up_to(self.epochs, led, self.next_offset)) if start <= offset), -1
-        )
+        (-1, -1) for an epoch after `current`, the partition's leader epoch.
+        """
+        return end_offset_for(with_epoch(self.epochs, current, self.next_offset), epoch, self.next_offset)
+
+    def epoch_of(self, offset: int, current: int) -> int:
+        """Return the leader epoch of an offset, -1 if unknown.
+
+        `current`: the partition's leader epoch, in which new records are written.
+        """
+        epochs = with_epoch(self.epochs, current, self.next_offset)
+        return next((epoch for epoch, start in reversed(epochs) if start <= offset), -1)
 
     def __iter__(self) -> Iterator[StoredBatch]:
-        """All batches, oldest first; those that are appended meanwhile are left out."""
+        """Yield all batches, oldest first, without those appended during the iteration."""
         end = self.next_offset
         for segment in list(self.segments):
             for batch in segment.batches():
@@ -225,7 +235,10 @@ class PartitionLog:
         append_time: bool | None = None,
         max_batch_bytes: int | None = None,
     ) -> Appended:
-        """Take the one batch of a produce request; `facts`: of it, if `check_batch` has said them; `append_time` and `max_batch_bytes` as the log's settings have them, unless said.
+        """Append the batch of a produce request.
+
+        `facts`: the result of `check_batch`, if it was called. `append_time`, `max_batch_bytes`:
+        override the log's configs.
 
         Raises `AppendError`.
         """
@@ -242,12 +255,14 @@ class PartitionLog:
         stamped = self.config.append_time if append_time is None else append_time
         if stamped:
             facts.max_timestamp_ms = now_ms
-        placed = in_place(data, facts.base_offset, leader_epoch, now_ms if stamped else None, facts.max_timestamp_ms)
+        placed = assign_offset(
+            data, facts.base_offset, leader_epoch, now_ms if stamped else None, facts.max_timestamp_ms
+        )
         self._add(facts, placed, now_ms)
         return Appended(facts.base_offset, facts.last_offset, now_ms if stamped else -1)
 
     def append_own(self, data: bytes, now_ms: int) -> None:
-        """Take a batch that the broker itself made, whose offsets are `next_offset` and on.
+        """Append a batch of the broker itself, whose offsets begin at `next_offset`.
 
         Raises `AppendError`.
         """
@@ -265,7 +280,7 @@ class PartitionLog:
         leader_epoch: int,
         coordinator_epoch: int = 0,
     ) -> int:
-        """End a producer's transaction; returns the marker's offset. Raises `AppendError`."""
+        """Append the marker of a transaction; return its offset. Raises `AppendError`."""
         data = encode_marker(
             commit=commit,
             offset=self.next_offset,
@@ -276,23 +291,23 @@ class PartitionLog:
             partition_leader_epoch=leader_epoch,
         )
         if self.config.append_time:
-            data = in_place(data, self.next_offset, leader_epoch, now_ms)
+            data = assign_offset(data, self.next_offset, leader_epoch, now_ms)
         facts = BatchFacts.of(data)
         self._write(facts, data, now_ms, None if commit else self.producers.aborted_by(facts))
         self.producers.take_marker(facts, commit=commit, coordinator_epoch=coordinator_epoch)
-        self._tell()
+        self._notify()
         return facts.base_offset
 
     def _add(self, facts: BatchFacts, data: bytes, now_ms: int) -> None:
         self._write(facts, data, now_ms)
         if facts.producer_id >= 0:
             self.producers.take(facts)
-        self._tell()
+        self._notify()
 
     def _write(self, facts: BatchFacts, data: bytes, now_ms: int, aborted: AbortedTransaction | None = None) -> None:
-        """Everything of a batch, or nothing, to the disk where that is due: what is known of producers is not changed yet.
+        """Write a batch completely or not at all, and flush if due; does not change `producers`.
 
-        `aborted`: the transaction that it ends so.
+        `aborted`: the transaction that the batch aborts.
         """
         config = self.config
         unflushed = self._unflushed + facts.last_offset - facts.base_offset + 1
@@ -313,7 +328,7 @@ class PartitionLog:
                 active = self.active
             if not active.size:
                 active.created_ms = now_ms
-            if self.files is not None:  # first, as what they say of a batch that is not there counts for nothing
+            if self.files is not None:  # before the batch: without it, these entries have no effect
                 if begins_epoch:
                     self.files.write_epochs(epochs)
                     self.files.write_checksums(self, epochs)
@@ -336,14 +351,14 @@ class PartitionLog:
         if self.on_unflushed is not None:
             self.on_unflushed(self)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in list(self.waiting):
             listener()
 
-    # ---- what goes
+    # ---- deleting
 
     def delete_before(self, offset: int) -> None:
-        """The oldest records may go (DeleteRecords, KIP-107): segments that have only such go at once.
+        """Advance the start offset, and delete segments before it (DeleteRecords, KIP-107).
 
         Raises `AppendError`.
         """
@@ -353,7 +368,7 @@ class PartitionLog:
         try:
             if self.files is not None:
                 self.files.start_offset_changed(self)
-        except OSError as error:  # what is deleted would be there again after a restart
+        except OSError as error:  # else deleted records would reappear after a restart
             self.start_offset = was
             raise self._cannot_write(error) from None
         try:
@@ -365,7 +380,7 @@ class PartitionLog:
             raise self._cannot_write(error) from None
 
     def drop(self, segments: list[LogSegment]) -> None:
-        """Some of the oldest segments go, not the one that is written to."""
+        """Delete the oldest segments, which must not include the active one."""
         if not segments:
             return
         left = self.segments[len(segments) :]
@@ -375,14 +390,14 @@ class PartitionLog:
         self.start_offset = max(self.start_offset, left[0].base_offset)
         self.first_dirty_offset = max(self.first_dirty_offset, left[0].base_offset)
         self.producers.forget_aborted(left[0].base_offset)
-        self.epochs = begun_at(self.epochs, self.start_offset)
+        self.epochs = truncate_start(self.epochs, self.start_offset)
         if self.files is not None:
             self.files.dropped(self, segments)
 
-    # ---- the disk
+    # ---- disk
 
     def flush(self) -> None:
-        """Bring what was written to the disk. Raises `AppendError`."""
+        """Flush all written data to disk. Raises `AppendError`."""
         if self.files is None or self.files.deleted or self.flushed_offset >= self.next_offset:
             return
         try:
@@ -396,11 +411,11 @@ class PartitionLog:
         for segment in self.segments[max(bisect_right(self._bases, self.flushed_offset) - 1, 0) :]:
             assert isinstance(segment.store, FileStore)
             segment.store.sync()
-            self.files.sync_aborted(segment)  # without them aborted records would be taken for committed
+            self.files.sync_aborted(segment)  # else aborted records would look committed
         self.files.sync_folders()
 
     def close(self) -> None:
-        """Stop writing in order: everything is on the disk, with indexes and producers, and nothing has to be recovered.
+        """Flush, and write indexes and producer state, so that no recovery is needed.
 
         Raises `AppendError`.
         """

@@ -1,4 +1,4 @@
-"""The configs of a topic that its partitions' logs follow, as numbers."""
+"""A topic's configs that its partitions' logs use, as numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,15 +8,14 @@ from quorate.cluster.broker_configs import BrokerConfigs
 __all__ = ["NEVER", "LogConfig"]
 
 NEVER = 0x7FFF_FFFF_FFFF_FFFF
-"""What Kafka says for "never" where a number of ms or messages is asked for."""
+"""Kafka's value for "never" in configs that are a number of ms or messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """A topic's configs, with Kafka's defaults; -1 in `retention_ms` and `retention_bytes` keeps everything.
+    """A topic's configs, with Kafka's defaults; -1 is unlimited retention.
 
-    `flush_messages`, `flush_ms`: after so many records, or so long after one, what was written is
-    brought to the disk (`fsync`).
+    `flush_messages`, `flush_ms`: flush (`fsync`) after so many records, or so long after a write.
     """
 
     segment_bytes: int = 1 << 30
@@ -37,7 +36,7 @@ class LogConfig:
 
     @classmethod
     def of(cls, broker_configs: BrokerConfigs, config: Mapping[str, str], broker: int | None = None) -> "LogConfig":
-        """From a topic's configs and those of the broker that leads, which were checked when they were given."""
+        """Create from validated configs of a topic and of the broker that leads."""
 
         def config_of(name: str) -> str:
             return broker_configs.of_topic(name, config, broker).strip()

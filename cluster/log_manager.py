@@ -1,4 +1,4 @@
-"""`LogManager`: the logs of partitions, which all replicas share: they are made, configured, moved and deleted as the cluster's metadata says."""
+"""`LogManager`: creates, configures and deletes the logs of partitions, following the metadata."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -15,14 +15,14 @@ from quorate.coordinator.errors import ApiError
 
 __all__ = ["LogManager"]
 
-_TELL_AGAIN_MS = 1_000
-_MOST_KNOWN_CONFIGS = 1_000
+_REPORT_INTERVAL_MS = 1_000
+_MAX_CACHED_CONFIGS = 1_000
 
 
 class LogManager:
     """The logs of a cluster, in memory or in a data directory (`data`).
 
-    `on_unflushed`: called by logs, as `PartitionLog` says.
+    `on_unflushed`: the callback of all logs, see `PartitionLog`.
     """
 
     def __init__(self, services: Services) -> None:
@@ -37,32 +37,32 @@ class LogManager:
 
     # ---- new partitions
 
-    def preparing(self, topic: TopicState, new: Sequence[PartitionState]) -> Work[None]:
-        """Give the `new` partitions of a topic logs before they exist.
+    def create_logs(self, topic: TopicState, new: Sequence[PartitionState]) -> Work[None]:
+        """Create the logs of the `new` partitions of a topic, before the partitions exist.
 
-        Raises `ApiError` if another topic has the name by now, and `OSError`.
+        Raises `ApiError` if another topic has the name meanwhile, and `OSError`.
         """
-        yield from self.configuring(topic)
+        yield from self.configure(topic)
         for one in new:
             self._prepared[topic.id, one.index] = one.log
         yield None
 
     def new_log(self, topic_id: Uuid, index: int) -> PartitionLog:
-        """The log of a partition that exists from now on."""
+        """Return the log of a new partition."""
         prepared = self._prepared.pop((topic_id, index), None)
         return PartitionLog() if prepared is None else prepared
 
-    def dropping(self, topic: TopicState, partitions: Sequence[PartitionState]) -> Work[None]:
-        """Delete the logs of new partitions of a topic that will not exist after all."""
+    def discard_logs(self, topic: TopicState, partitions: Sequence[PartitionState]) -> Work[None]:
+        """Delete the logs of new partitions whose creation failed."""
         for one in partitions:
             self._prepared.pop((topic.id, one.index), None)
         self._configured.pop(topic.name, None)
-        yield from self.removing(partitions)
+        yield from self.delete_logs(partitions)
 
     # ---- partitions that exist
 
-    def following(self, delta: Delta) -> Work[None]:
-        """Give logs the configs that they have after a change: those of topics, and of the brokers that lead.
+    def apply_configs(self, delta: Delta) -> Work[None]:
+        """Apply changed configs of topics, and of the brokers that lead, to logs.
 
         Raises `OSError`.
         """
@@ -72,13 +72,13 @@ class LogManager:
             topics = ({**delta.led, **delta.configured}).values()
         for topic in topics:
             if topic.id in self._state.topics_by_id:
-                yield from self.configuring(topic)
+                yield from self.configure(topic)
             yield None
 
-    def configuring(self, topic: TopicState) -> Work[None]:
-        """Give each partition its log, and the log the topic's configs.
+    def configure(self, topic: TopicState) -> Work[None]:
+        """Create missing logs of a topic's partitions, and apply the topic's configs.
 
-        Raises `ApiError` if another topic has the name by now, and `OSError`.
+        Raises `ApiError` if another topic has the name meanwhile, and `OSError`.
         """
         leaders = [one.leader for one in topic.partitions]
         own = dict(topic.config)
@@ -92,44 +92,45 @@ class LogManager:
             files = partition.log.files
             if self.data is not None and (files is None or files.deleted):
                 if self._state.topics.get(topic.name, topic).id != topic.id:
-                    raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name} already")
+                    raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name} already exists")
                 partition.log = self.data.log(topic.name, partition.index, topic.id, partition.replicas, config, now_ms)
                 partition.log.on_unflushed = self.on_unflushed
                 partition.log.on_failure = self._cannot_write
                 yield None
             partition.log.config = config
-        if known is self._configs:  # else brokers were given other configs meanwhile
+        if known is self._configs:  # else brokers' configs have changed meanwhile
             self._configured[topic.name] = (own, leaders)
 
     def _config(self, own: Mapping[str, str], leader: int) -> LogConfig:
-        """The configs of a log by those of its topic and its leader, which are the same for most topics."""
+        """Return a log's config, cached by the topic's configs and the leader."""
         key = (frozenset(own.items()), leader)
         found = self._configs.get(key)
         if found is None:
-            if len(self._configs) >= _MOST_KNOWN_CONFIGS:
+            if len(self._configs) >= _MAX_CACHED_CONFIGS:
                 self._configs.clear()
             found = self._configs[key] = LogConfig.of(self._services.broker_configs, own, leader)
         return found
 
     def broker_configs_changed(self) -> None:
-        """Brokers have other configs, or are of another release: logs are configured again."""
+        """Forget cached configs, after brokers' configs or the release changed."""
         self._configured.clear()
         self._configs = {}
 
     def _cannot_write(self, why: str) -> None:
-        """Report that a log could not be written; once a second, as clients try again and again."""
+        """Report that a log cannot be written, at most once a second, because clients retry."""
         now_ms = self._services.clock.now_ms()
-        if self._noted_ms is None or not 0 <= now_ms - self._noted_ms < _TELL_AGAIN_MS:  # it may have been set back
+        # The clock may have been set back.
+        if self._noted_ms is None or not 0 <= now_ms - self._noted_ms < _REPORT_INTERVAL_MS:
             self._noted_ms = now_ms
             self._services.reports.note(why)
 
-    # ---- partitions that are gone
+    # ---- deleted partitions
 
     def forget(self, topic: TopicState) -> None:
-        """A topic is deleted."""
+        """Forget a deleted topic."""
         self._configured.pop(topic.name, None)
 
-    def removing(self, partitions: Iterable[PartitionState]) -> Work[None]:
+    def delete_logs(self, partitions: Iterable[PartitionState]) -> Work[None]:
         """Delete the logs of partitions."""
         for one in partitions:
             if self.data is not None:

@@ -1,4 +1,4 @@
-"""`LoopThread`: an asyncio loop in a thread of its own, for callers that block."""
+"""`LoopThread`: an asyncio loop in its own thread, for blocking callers."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ __all__ = ["LoopThread"]
 class LoopThread:
     """A running loop.
 
-    `start`: what runs in it first; what that raises is raised here, and then there is no thread.
+    `start`: runs first in the loop. Its exception is raised here, and the thread ends.
     """
 
     def __init__(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -28,7 +28,7 @@ class LoopThread:
     def _run(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             self._loop.run_until_complete(start())
-        except BaseException as error:  # noqa: BLE001  # whatever it is, the thread that waits raises it
+        except BaseException as error:  # noqa: BLE001  # raised in the waiting thread
             self._failed.append(error)
             self._loop.close()
             return
@@ -47,10 +47,10 @@ class LoopThread:
 
 
 async def _end_tasks() -> None:
-    """End what is going on in the loop: clients that connect until the end are being accepted."""
+    """Cancel remaining tasks, such as the accepting of late connections."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    for _ in range(3):  # so that connections are told that they are closed
+    for _ in range(3):  # connections receive `connection_lost`
         await asyncio.sleep(0)

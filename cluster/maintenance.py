@@ -1,7 +1,7 @@
-"""What brokers do with their logs from time to time: delete what is old or too much, compact, flush, forget producers, note how far the disk is.
+"""Periodic maintenance of logs: retention, compaction, flushing, checkpoints, producer expiration.
 
-Everything happens in the loop of the cluster, by the cluster's clock. Compaction is done in slices,
-and large batches in a thread, so that nobody waits for it.
+Everything runs in the cluster's loop, by the cluster's clock. Compaction runs in slices, and large
+batches in a thread, so that it does not delay requests.
 """
 
 import time
@@ -27,12 +27,11 @@ from quorate.coordinator.log import AppendError
 __all__ = ["Maintenance"]
 
 _SLICE_S = 0.005
-_TROUBLE = (OSError, LogError, AppendError)
-"""What may go wrong with files."""
+_LOG_ERRORS = (OSError, LogError, AppendError)
 
 
 class Maintenance:
-    """The tasks of a cluster that come again. They begin with `start`."""
+    """The periodic tasks of a cluster. They begin with `start`."""
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class Maintenance:
         self._cleaning: Iterator[BatchWork[Any] | None] | None = None
 
     def start(self) -> None:
-        """Begin, in a loop that runs."""
+        """Begin, in the running loop."""
         if self._timers:
             return
         self._every("log.retention.check.interval.ms", self.retain)
@@ -62,29 +61,29 @@ class Maintenance:
             self._every("log.flush.offset.checkpoint.interval.ms", self.checkpoint)
 
     def stop(self) -> None:
-        """End; what is half compacted stays as it was."""
+        """End; unfinished compactions are discarded."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         self._cleaning = None
 
-    def _every(self, setting: str, action: Callable[[], object]) -> None:
+    def _every(self, config: str, action: Callable[[], object]) -> None:
         def run() -> None:
-            self._later(setting, interval_ms, run)
+            self._later(config, interval_ms, run)
             try:
                 action()
-            except _TROUBLE as error:
-                self._services.reports.note(f"{setting}: {error}")
+            except _LOG_ERRORS as error:
+                self._services.reports.note(f"{config}: {error}")
 
-        interval_ms = max(self._services.broker_configs.number(setting), 1)
-        self._later(setting, interval_ms, run)
+        interval_ms = max(self._services.broker_configs.number(config), 1)
+        self._later(config, interval_ms, run)
 
     def _later(self, key: object, in_ms: int, action: Callable[[], object]) -> None:
         clock = self._services.clock
         self._timers[key] = clock.call_at(clock.now_ms() + in_ms, action)
 
     def _logs(self) -> Iterator[tuple[str, PartitionLog, Callable[[], bool]]]:
-        """Each log whose partition exists when it is its turn: its name, and whether it still exists."""
+        """Yield each existing log: its name, the log, and whether it still exists."""
         for topic in list(self._state.topics.values()):
             for one in list(topic.partitions):
                 if self._state.has(one):
@@ -93,7 +92,7 @@ class Maintenance:
     # ---- tasks
 
     def retain(self) -> None:
-        """Delete segments that are older or more than their topic keeps, in turns."""
+        """Delete segments by `retention.ms` and `retention.bytes`, in turns."""
         self._services.turns.run(
             self._retaining(), lambda _: None, partial(self._services.reports.failed, "deleting old records")
         )
@@ -103,7 +102,7 @@ class Maintenance:
         for name, log, _ in self._logs():
             try:
                 expire(log, now_ms)
-            except _TROUBLE as error:  # one log's trouble is not the others'
+            except _LOG_ERRORS as error:  # continue with other logs
                 self._services.reports.note(f"old records of {name} could not be deleted: {error}")
             yield None
 
@@ -120,14 +119,14 @@ class Maintenance:
             yield None
 
     def checkpoint(self) -> None:
-        """Note how far the disk is, and what there was no room for."""
+        """Write recovery points, and metadata that the full disk had no space for."""
         if self._log_manager.data is not None:
-            with suppress(MetadataWriteError):  # it was noted
+            with suppress(MetadataWriteError):  # reported already
                 self._controller.write_pending()
             self._log_manager.data.checkpoint()
 
     def compact(self) -> None:
-        """Compact the logs that have enough to be compacted, unless that is going on already."""
+        """Compact logs that are due, unless a compaction is running."""
         if self._cleaning is None:
             self._cleaning = self._pass()
             self._slice()
@@ -141,7 +140,7 @@ class Maintenance:
                         yield work
                         if not exists():
                             break
-            except _TROUBLE as error:
+            except _LOG_ERRORS as error:
                 self._services.reports.note(f"{name} could not be compacted: {error}")
             yield None
 
@@ -153,7 +152,7 @@ class Maintenance:
         for work in cleaning:
             if work is not None and work.large:
                 failed = partial(self._services.reports.failed, "compacting a batch")
-                self._services.turns.aside(work.run, lambda _: self._slice(), failed)
+                self._services.turns.in_thread(work.run, lambda _: self._slice(), failed)
                 return
             if time.perf_counter() > until:
                 self._later(self._slice, 0, self._slice)
@@ -163,7 +162,7 @@ class Maintenance:
     # ---- flushing
 
     def unflushed(self, log: PartitionLog) -> None:
-        """Something was written and is not on the disk: bring it there within `flush.ms`."""
+        """Flush a log within `flush.ms` after a write."""
         if log.config.flush_ms < NEVER and id(log) not in self._timers:
             self._later(id(log), log.config.flush_ms, partial(self._flush, log))
 

@@ -1,6 +1,6 @@
-"""`Meter`: what brokers count while they answer: requests, errors, how long answers took, bytes.
+"""`Meter`: counts of requests, errors, response times and bytes of brokers.
 
-Who shows it, and in which form, is not known here.
+It does not know how they are exported.
 """
 
 from bisect import bisect_left
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["BUCKETS_S", "Meter", "Timing", "error_codes"]
 
 BUCKETS_S = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
-"""Upper bounds of the buckets that answers are counted in by the seconds they took; fetches and
-joins wait for up to half a minute or more.
+"""Upper bounds of the buckets for response times; fetches and joins can wait for more than half a
+minute.
 """
 
 
 class Timing:
-    """How long answers took.
+    """A histogram of response times.
 
-    `buckets`: how many up to each of `BUCKETS_S`, and how many longer than all; `sum_s`: together.
+    `buckets`: counts for each of `BUCKETS_S`, and for longer times; `sum_s`: the sum of all.
     """
 
     __slots__ = ("buckets", "sum_s")
@@ -36,18 +36,18 @@ class Timing:
         self.sum_s = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one."""
+        """Count a response."""
         self.buckets[bisect_left(BUCKETS_S, seconds)] += 1
         self.sum_s += seconds
 
 
 class Meter:
-    """The counts of all brokers of a cluster, since it was made.
+    """The counts of all brokers of a cluster.
 
-    `requests`: by broker, API and version; `errors`: by broker, API and error, each code in a
-    response once for each place it is in; `timings`: by broker and API, from when a request is
-    looked at until its answer is handed to the socket; `received_bytes`, `sent_bytes`, `accepted`
-    (connections) and `refused`: by broker.
+    `requests`: by broker, API and version. `errors`: by broker, API and error, counted once for
+    each occurrence in a response. `timings`: by broker and API, from the start of handling until
+    the response is written to the socket. `received_bytes`, `sent_bytes`, `accepted` (connections)
+    and `refused`: by broker.
     """
 
     def __init__(self) -> None:
@@ -59,10 +59,8 @@ class Meter:
         self.accepted: Counter[int] = Counter()
         self.refused: Counter[int] = Counter()
 
-    def answered(
-        self, broker: int, header: "Header", response: Message | None, sent_bytes: int, seconds: float
-    ) -> None:
-        """A request was answered, or there is nothing to answer to it."""
+    def record(self, broker: int, header: "Header", response: Message | None, sent_bytes: int, seconds: float) -> None:
+        """Count a handled request; `response` is `None` if the client expects none."""
         assert header.api is not None
         api = header.api.name
         self.requests[broker, api, header.version] += 1
@@ -76,8 +74,8 @@ _KNOWN = frozenset(int(code) for code in ErrorCode)
 
 
 def error_codes(response: Message) -> list[int]:
-    """All error codes in a response that say that something failed, wherever its API has them."""
-    own, inner = _places(response.spec)
+    """Return all error codes in a response, at any level."""
+    own, inner = _error_fields(response.spec)
     found = [code for code in (getattr(response, name) for name in own) if code]
     for name in inner:
         value: Any = getattr(response, name)
@@ -87,12 +85,12 @@ def error_codes(response: Message) -> list[int]:
 
 
 @cache
-def _places(spec: MessageSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of a message's fields that are error codes, and of those that are lists of parts which have some."""
+def _error_fields(spec: MessageSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of error code fields, and of arrays whose elements have such fields."""
     own = tuple(field.name for field in spec.fields if field.name in ERROR_FIELDS)
     inner = []
     for field in spec.fields:
         element = field.type.element if isinstance(field.type, ArrayType) else None
-        if isinstance(element, StructType) and any(_places(element.spec)):
+        if isinstance(element, StructType) and any(_error_fields(element.spec)):
             inner.append(field.name)
     return own, tuple(inner)

@@ -1,8 +1,8 @@
-"""Where replicas go when nobody says so: rack by rack, as Kafka's controller does it (KIP-36, striped over racks).
+"""Replica placement: rack by rack, as in Kafka's controller (KIP-36, StripedReplicaPlacer).
 
-Racks take turns, and within a rack its brokers; a partition's first replica is in the next rack
-after the one of the partition before it. With fewer racks than replicas a rack gets several. Where
-it begins is random, in Kafka too.
+Racks alternate, and within a rack its brokers. A partition's first replica is in the rack after
+that of the previous partition. With fewer racks than replicas, a rack gets several. The first rack
+is random, as in Kafka.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ __all__ = ["place"]
 
 
 class _Rack:
-    """Brokers of one rack. With each partition another one is the first."""
+    """The brokers of one rack; each partition begins with the next one."""
 
     def __init__(self, brokers: list[int]) -> None:
         self.brokers = brokers
@@ -21,7 +21,7 @@ class _Rack:
         self.taken = 0
 
     def take(self, partition: int) -> int | None:
-        """The next broker for a partition; `None` when it has them all."""
+        """Return the next broker for a partition; `None` after all brokers."""
         if partition != self.partition:
             self.partition, self.taken = partition, 0
             self.first = (self.first + 1) % len(self.brokers)
@@ -32,9 +32,9 @@ class _Rack:
 
 
 def place(brokers: Mapping[int, str | None], partitions: int, replicas: int, random: Random) -> list[tuple[int, ...]]:
-    """For each partition its brokers, the leader first.
+    """Return the brokers of each partition, leader first.
 
-    `brokers`: those that may be chosen, with their racks; as many as replicas, at least.
+    `brokers`: broker id → rack; at least `replicas` of them.
     """
     racks: dict[str, list[int]] = {}
     for broker, rack in sorted(brokers.items()):

@@ -1,7 +1,7 @@
-"""What a partition knows of its producers (KIP-98): epochs, the sequences of their last batches, where their open transactions begin, and which were aborted.
+"""Producer state of a partition (KIP-98): epochs, sequences, open and aborted transactions.
 
-What may be appended is checked first, without changing anything; what was appended, or is read from
-a log, is then taken in. So a write that fails leaves nothing.
+Batches are checked before the write without changing the state. The state is updated after the
+write, or when a log is loaded, so a failed write changes nothing.
 """
 
 from bisect import bisect_left, insort
@@ -16,8 +16,8 @@ from quorate.coordinator.log import AppendError
 
 __all__ = ["KnownBatch", "Producer", "Producers"]
 
-_REMEMBERED = 5
-"""So many batches of a producer are remembered, so that one that comes again is known (KIP-98)."""
+_CACHED_BATCHES = 5
+"""How many batches of a producer are cached to detect duplicates (KIP-98)."""
 _SEQUENCES = 0x7FFFFFFF
 
 
@@ -34,25 +34,29 @@ class KnownBatch:
 
 @dataclass(slots=True)
 class Producer:
-    """What is known of a producer: its epoch, its last batches, when it wrote last, where its open transaction begins, and who ended the last one."""
+    """The state of a producer: epoch, last batches, open transaction.
+
+    `coordinator_epoch`: that of the last marker.
+    """
 
     epoch: int
-    batches: deque[KnownBatch] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    batches: deque[KnownBatch] = field(default_factory=lambda: deque(maxlen=_CACHED_BATCHES))
     last_timestamp_ms: int = -1
     transaction_start: int | None = None
     coordinator_epoch: int = -1
 
     @property
     def last_sequence(self) -> int:
-        """Of its last record; -1 before the first."""
+        """The sequence of the last record; -1 before the first."""
         return self.batches[-1].last_sequence if self.batches else -1
 
 
 @dataclass(slots=True)
-class _Asked:
-    """What is remembered of batches about which a transaction coordinator was asked, until one is taken (KIP-890).
+class _Verification:
+    """Transactional batches under verification by the transaction coordinator (KIP-890).
 
-    `adds`: whether the first came from a client that leaves it to the broker to add partitions.
+    Kept until a batch is appended, as Kafka's VerificationStateEntry. `adds`: whether the client
+    leaves it to the broker to add partitions.
     """
 
     epoch: int
@@ -63,49 +67,49 @@ class _Asked:
 class Producers:
     """All producers of a partition, by id.
 
-    `open`: producer id → where its transaction begins; `aborted`: in the order of their markers.
+    `open`: producer id → first offset of its open transaction; `aborted`: in the order of markers.
     """
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
-        self._asked: dict[int, _Asked] = {}
+        self._verifications: dict[int, _Verification] = {}
         self.open: dict[int, int] = {}
         self.aborted: list[AbortedTransaction] = []
 
-    # ---- asking
+    # ---- checks
 
-    def ask(self, producer_id: int, epoch: int, sequence: int, *, adds: bool) -> None:
-        """Its coordinator is about to be asked whether a transactional batch belongs to an open transaction.
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, adds: bool) -> None:
+        """Note that the coordinator verifies whether a batch belongs to an open transaction.
 
         `adds`: whether the broker adds the partition.
         """
         producer = self.by_id.get(producer_id)
         if producer is not None and producer.epoch == epoch and producer.transaction_start is not None:
             return
-        asked = self._asked.setdefault(producer_id, _Asked(epoch, sequence, adds))
-        if epoch > asked.epoch:
-            asked.epoch, asked.lowest_sequence = epoch, sequence
-        elif epoch == asked.epoch:
-            asked.lowest_sequence = min(asked.lowest_sequence, sequence)
+        entry = self._verifications.setdefault(producer_id, _Verification(epoch, sequence, adds))
+        if epoch > entry.epoch:
+            entry.epoch, entry.lowest_sequence = epoch, sequence
+        elif epoch == entry.epoch:
+            entry.lowest_sequence = min(entry.lowest_sequence, sequence)
 
     def known(self, facts: BatchFacts) -> KnownBatch | None:
-        """The batch, if it came before."""
+        """Return the cached batch with the same sequences, if this is a duplicate."""
         producer = self.by_id.get(facts.producer_id)
         if producer is None or producer.epoch != facts.producer_epoch:
             return None
-        asked = (facts.base_sequence, _last_sequence(facts))
-        return next((one for one in producer.batches if (one.first_sequence, one.last_sequence) == asked), None)
+        sequences = (facts.base_sequence, _last_sequence(facts))
+        return next((one for one in producer.batches if (one.first_sequence, one.last_sequence) == sequences), None)
 
     def check(self, facts: BatchFacts) -> None:
-        """Raises `AppendError` unless the batch is the producer's next one.
+        """Raise `AppendError` unless the batch is the producer's next one.
 
-        Of a producer that is not known any sequence is taken: its batches may have been deleted
-        (KIP-360); but none behind one that it began with, and of clients that leave it to the
-        broker to add partitions only 0 (KIP-890).
+        An unknown producer may begin with any sequence, because its batches may have been deleted
+        (KIP-360), but not with one after that under verification. If the broker adds its
+        partitions, it must begin with 0 (KIP-890).
         """
         producer = self.by_id.get(facts.producer_id)
         if producer is None:
-            self._check_asked(facts, begins=True)
+            self._check_verification(facts, begins=True)
             return
         epoch, sequence = facts.producer_epoch, facts.base_sequence
         if epoch < producer.epoch:
@@ -114,41 +118,41 @@ class Producers:
             )
         if not facts.transactional and producer.transaction_start is not None:
             raise AppendError(ErrorCode.INVALID_TXN_STATE, "a batch outside the producer's open transaction")
-        self._check_asked(facts, begins=not producer.batches)
+        self._check_verification(facts, begins=not producer.batches)
         if epoch > producer.epoch:
             if sequence != 0:
                 raise AppendError(
-                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence} is the first of a new epoch, not 0"
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence} in a new epoch, expected 0"
                 )
             return
         expected = (producer.last_sequence + 1) & _SEQUENCES
         if sequence != expected:
-            raise AppendError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence}, but {expected} would be the next"
-            )
+            raise AppendError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence}, expected {expected}")
 
-    def _check_asked(self, facts: BatchFacts, *, begins: bool) -> None:
-        asked = self._asked.get(facts.producer_id) if facts.transactional else None
-        if asked is None:
+    def _check_verification(self, facts: BatchFacts, *, begins: bool) -> None:
+        entry = self._verifications.get(facts.producer_id) if facts.transactional else None
+        if entry is None:
             return
         sequence = facts.base_sequence
-        if asked.adds and begins and sequence != 0:
-            raise AppendError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that is not known begins with 0")
-        if sequence > asked.lowest_sequence:
-            told = f"sequence {sequence}, but {asked.lowest_sequence} is still to come"
-            raise AppendError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, told)
+        if entry.adds and begins and sequence != 0:
+            raise AppendError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence} of an unknown producer, expected 0"
+            )
+        if sequence > entry.lowest_sequence:
+            problem = f"sequence {sequence}, but {entry.lowest_sequence} is still under verification"
+            raise AppendError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, problem)
 
     def aborted_between(self, first: int, until: int) -> list[tuple[int, int]]:
-        """Producer id and first offset of the transactions that were aborted in a range of offsets, as a fetch response has them."""
+        """Return producer id and first offset of aborted transactions, as in a fetch response."""
         start = bisect_left(self.aborted, first, key=lambda one: one.last_offset)
         return [(one.producer_id, one.first_offset) for one in self.aborted[start:] if one.first_offset < until]
 
     def aborted_from(self, offset: int) -> int:
-        """How many aborted transactions have their marker at an offset or after it."""
+        """Return the number of aborted transactions whose marker is at or after an offset."""
         return len(self.aborted) - bisect_left(self.aborted, offset, key=lambda one: one.last_offset)
 
     def aborted_by(self, facts: BatchFacts) -> AbortedTransaction | None:
-        """The transaction that a marker aborts, if one is open."""
+        """Return the transaction that a marker aborts, if one is open."""
         start = self.open.get(facts.producer_id)
         if start is None:
             return None
@@ -157,11 +161,11 @@ class Producers:
             facts.last_offset, facts.producer_id, start, min(others, default=facts.last_offset + 1)
         )
 
-    # ---- taking in
+    # ---- updates
 
     def take(self, facts: BatchFacts) -> None:
-        """A batch of a producer is in the log."""
-        self._asked.pop(facts.producer_id, None)
+        """Update the state after a batch of a producer was appended."""
+        self._verifications.pop(facts.producer_id, None)
         producer = self._at_epoch(facts.producer_id, facts.producer_epoch)
         if facts.base_sequence >= 0:
             producer.batches.append(
@@ -174,12 +178,12 @@ class Producers:
                 )
             )
         producer.last_timestamp_ms = facts.max_timestamp_ms
-        # What compaction has emptied opens no transaction: its marker may be gone, too.
+        # A batch emptied by compaction opens no transaction: its marker may have been removed.
         if facts.transactional and producer.transaction_start is None and facts.count:
             producer.transaction_start = self.open[facts.producer_id] = facts.base_offset
 
     def take_marker(self, facts: BatchFacts, *, commit: bool, coordinator_epoch: int) -> None:
-        """A marker is in the log."""
+        """Update the state after a marker was appended."""
         aborted = None if commit else self.aborted_by(facts)
         producer = self._at_epoch(facts.producer_id, facts.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
@@ -203,7 +207,10 @@ class Producers:
         return producer
 
     def expire(self, before_ms: int) -> None:
-        """Forget producers that wrote nothing since, unless their transaction is open (`producer.id.expiration.ms`)."""
+        """Forget producers that wrote nothing since a time, unless they have an open transaction.
+
+        See `producer.id.expiration.ms`.
+        """
         gone = [
             producer_id
             for producer_id, one in self.by_id.items()
@@ -211,16 +218,16 @@ class Producers:
         ]
         for producer_id in gone:
             del self.by_id[producer_id]
-        self._asked.clear()
+        self._verifications.clear()
 
     def forget_aborted(self, before: int) -> None:
-        """Transactions that ended before an offset are gone with their records."""
+        """Forget aborted transactions that ended before an offset."""
         del self.aborted[: bisect_left(self.aborted, before, key=lambda one: one.last_offset)]
 
     # ---- snapshots
 
     def entries(self) -> list[ProducerEntry]:
-        """What a snapshot says, by id: of each producer the last batch only, as in Kafka."""
+        """Return a snapshot's entries by producer id, with the last batch of each, as in Kafka."""
         found = []
         for producer_id, one in sorted(self.by_id.items()):
             last = one.batches[-1] if one.batches else None
@@ -239,7 +246,7 @@ class Producers:
         return found
 
     def restore(self, entries: Iterable[ProducerEntry]) -> None:
-        """Know what a snapshot says, and nothing else."""
+        """Replace the state by a snapshot."""
         self.by_id.clear()
         self.open.clear()
         for one in entries:

@@ -1,8 +1,8 @@
-"""The records of a batch that a producer sent, checked as Kafka's `LogValidator` does, and the batch as the topic keeps it.
+"""Validation of a produced batch's records, as in Kafka's `LogValidator`, and recompression.
 
-Every record is read: a count or a size that is wrong is found here, as is a key that compaction
-needs. What a batch's header says by itself is checked before (`quorate.cluster.batch_validation`), and the
-order of a producer's batches later, by the log.
+Every record is read, to find wrong counts, wrong sizes, and missing keys in compacted topics. The
+batch header is checked before (`quorate.cluster.batch_validation`), and sequence numbers later, by
+the log.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quorate.cluster.batch_validation import repacked
+from quorate.cluster.batch_validation import recompressed
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.batches.compression import DecompressionError, TooLargeError, compress
@@ -38,21 +38,21 @@ __all__ = ["InvalidRecords", "TopicPolicy", "validated"]
 _NONE = COMPRESSIONS[0]
 _ZSTD = "zstd"
 _NAMES = {"uncompressed": _NONE}
-"""What configs call a compression."""
+"""Names of compressions in configs, if they differ."""
 _FEW = 64
-"""So many records are read one by one faster than as columns."""
+"""Up to so many records are decoded faster one by one than as columns."""
 _NO_TIMESTAMP = -1
-_TOLD = 3
-_DESCRIBED = 1000
-"""Of so many records the response says what is wrong. Kafka does so for all, and makes a hundred
-megabytes out of a kilobyte.
+_MAX_IN_MESSAGE = 3
+_MAX_DESCRIBED = 1000
+"""How many record errors in a response have a message. Kafka describes all of them, which can turn
+a kilobyte of records into a hundred megabytes.
 """
 
 
 class InvalidRecords(AppendError):
-    """Records that a topic does not take, each by itself.
+    """Records that a topic rejects individually.
 
-    `records`: their places in the batch, and what is wrong, as the response has it.
+    `records`: index in the batch, and error message, as in the response.
     """
 
     def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str | None]]) -> None:
@@ -62,9 +62,9 @@ class InvalidRecords(AppendError):
 
 @dataclass(frozen=True, slots=True)
 class TopicPolicy:
-    """What a topic's configs say of records: `compression` as `compression.type`, times of `message.timestamp.*` in ms.
+    """A topic's configs for records: `compression.type` and `message.timestamp.*` in ms.
 
-    `name`: of the partition, for messages.
+    `name`: the partition's name, for messages.
     """
 
     name: str
@@ -77,7 +77,7 @@ class TopicPolicy:
 
 @dataclass(slots=True)
 class _Records:
-    """What was read of a batch's records: first those that were read as columns, then those that were read one by one."""
+    """Facts about a batch's records: first the columns, then records decoded one by one."""
 
     first: RecordFacts | None = None
     timestamp_deltas: list[int] = field(default_factory=list)
@@ -85,24 +85,25 @@ class _Records:
     keyless: list[bool] = field(default_factory=list)
 
     def range_of_timestamps(self) -> tuple[int, int]:
-        """The least and the greatest timestamp delta."""
+        """Return the minimum and maximum timestamp delta."""
         ends = [min(self.timestamp_deltas), max(self.timestamp_deltas)] if self.timestamp_deltas else []
         if self.first is not None and len(self.first):
             ends += [int(self.first.timestamp_delta.min()), int(self.first.timestamp_delta.max())]
         return min(ends), max(ends)
 
     def in_order(self) -> bool:
-        """Whether offset deltas are 0, 1, 2 and so on."""
+        """Return whether the offset deltas are 0, 1, 2 and so on."""
         done = 0 if self.first is None else len(self.first)
         if done and not np.array_equal(self.first.offset_delta, np.arange(done)):  # type: ignore[union-attr]
             return False
         return self.offset_deltas == list(range(done, done + len(self.offset_deltas)))
 
     def any_keyless(self) -> bool:
+        """Return whether a record has no key."""
         return any(self.keyless) or (self.first is not None and bool(self.first.keyless.any()))
 
     def columns(self) -> tuple[Ints, Bools]:
-        """Timestamp deltas, and which records have no key."""
+        """Return timestamp deltas, and which records have no key."""
         deltas, keyless = np.array(self.timestamp_deltas, dtype=np.int64), np.array(self.keyless, dtype=np.bool_)
         if self.first is None:
             return deltas, keyless
@@ -110,23 +111,23 @@ class _Records:
 
 
 def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int = MAX_BATCH_BYTES) -> tuple[bytes, int]:
-    """The batch in the compression that the topic wants, and the latest timestamp of its records.
+    """Return the batch in the topic's compression, and the maximum timestamp of its records.
 
-    Raises `AppendError`, and `TooLargeError` above a lower limit than usual.
+    Raises `AppendError`, and `TooLargeError` above a `limit_bytes` that is lower than the default.
 
-    In the order of `LogValidator`: a batch that cannot be read is refused as a whole, and only then
-    single records are (`InvalidRecords`, KIP-467). What a broker fails over is UNKNOWN_SERVER_ERROR
-    here, too: bytes that do not decompress, and offsets out of order in a compressed batch that it
-    would keep as it came.
+    As in `LogValidator`, an unreadable batch is rejected as a whole before single records are
+    checked (`InvalidRecords`, KIP-467). Where Kafka's brokers throw an unexpected exception, the
+    error is UNKNOWN_SERVER_ERROR, too: for bytes that do not decompress, and for offsets out of
+    order in a compressed batch that keeps its compression.
     """
     _, _, _, _, _, attributes, _, base_ms, latest_ms, *producer, count = HEADER.unpack_from(batch)
     source = COMPRESSIONS[attributes & COMPRESSION_MASK]
     target = source if policy.compression == "producer" else _NAMES.get(policy.compression, policy.compression)
-    nothing = source == _ZSTD and len(batch) == HEADER_BYTES  # which Java's reader takes for the end of the records
+    nothing = source == _ZSTD and len(batch) == HEADER_BYTES  # which Java's reader treats as the end of the records
     try:
         body, start, end = payload(batch, 0, len(batch), _NONE if nothing else source, count, limit_bytes)
     except DecompressionError as error:
-        raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the records do not decompress: {error}") from None
+        raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the records cannot be decompressed: {error}") from None
     except TooLargeError as error:
         if limit_bytes < MAX_BATCH_BYTES:
             raise
@@ -137,7 +138,7 @@ def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int =
     if stamped:
         oldest_ms = newest_ms = latest_ms
     timely = policy.append_time or (
-        base_ms <= oldest_ms <= newest_ms  # else they wrapped around
+        base_ms <= oldest_ms <= newest_ms  # else the sum overflowed
         and now_ms - oldest_ms <= policy.before_max_ms
         and newest_ms - now_ms <= policy.after_max_ms
     )
@@ -147,7 +148,7 @@ def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int =
     if source == target:
         if source != _NONE and not records.in_order():
             raise AppendError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of a compressed batch are not 0, 1, 2 and so on"
+                ErrorCode.UNKNOWN_SERVER_ERROR, "offset deltas of a compressed batch must be 0, 1, 2 and so on"
             )
         return batch, newest_ms
     _check_writable(attributes & TRANSACTIONAL, *producer)
@@ -155,14 +156,15 @@ def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int =
     as_written = not stamped and first is not None and len(first) == count and records.in_order()
     if as_written and first is not None and first.timestamp_delta[0] == 0 and min(base_ms, oldest_ms) >= _NO_TIMESTAMP:
         content = body[start:end] if target == _NONE else compress(target, body[start:end])
-        return repacked(batch, content, COMPRESSIONS.index(target), newest_ms), newest_ms
-    return _written_again(batch, (body, start, end), target), newest_ms
+        return recompressed(batch, content, COMPRESSIONS.index(target), newest_ms), newest_ms
+    return _rewritten(batch, (body, start, end), target), newest_ms
 
 
 def _read(body: bytes, position: int, end: int, count: int, *, packed: bool, kept: bool) -> _Records:
-    """All records of a batch.
+    """Read all records of a batch.
 
-    `packed`: they were compressed; `kept`: they stay as they are. Raises `AppendError`.
+    `packed`: the batch is compressed. `kept`: the broker keeps its compression. Raises
+    `AppendError`.
     """
     found = _Records()
     done = 0
@@ -184,16 +186,17 @@ def _read(body: bytes, position: int, end: int, count: int, *, packed: bool, kep
         check_end(position, end, count)
     except BadRecordsError as error:
         size = body[position : position + 5]
-        if not packed and len(size) == 5 and min(size) > 0x7F:  # the one thing here that brokers do not expect to fail
+        if not packed and len(size) == 5 and min(size) > 0x7F:  # Kafka's brokers do not expect this error
             raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
         raise AppendError(ErrorCode.INVALID_RECORD, str(error)) from None
     return found
 
 
 def _check_each(records: _Records, policy: TopicPolicy, now_ms: int, base_ms: int, stamped_ms: int | None) -> int:
-    """Check keys and timestamps, record by record; the latest timestamp.
+    """Check the records' keys and timestamps; return the maximum timestamp.
 
-    `stamped_ms`: of all records, if the batch says that a broker gave it. Raises `InvalidRecords`.
+    `stamped_ms`: the timestamp of all records, if the batch has log-append time. Raises
+    `InvalidRecords`.
     """
     deltas, keyless = records.columns()
     times = np.int64(base_ms) + deltas if stamped_ms is None else np.full(len(deltas), stamped_ms, dtype=np.int64)
@@ -202,7 +205,7 @@ def _check_each(records: _Records, policy: TopicPolicy, now_ms: int, base_ms: in
     untimely = np.zeros(len(keyless), dtype=np.bool_)
     without = times == _NO_TIMESTAMP
     if not policy.append_time:
-        age = np.int64(now_ms) - times  # wraps around, as in Java
+        age = np.int64(now_ms) - times  # overflows as in Java
         untimely = ~without & ((age > policy.before_max_ms) | (-age > policy.after_max_ms))
     if stamped_ms is not None:
         untimely |= without | policy.append_time
@@ -210,18 +213,20 @@ def _check_each(records: _Records, policy: TopicPolicy, now_ms: int, base_ms: in
     wrong = np.flatnonzero(keyless | untimely)
     if not len(wrong):
         return int(times.max())
-    told: list[tuple[int, str | None]] = []
+    errors: list[tuple[int, str | None]] = []
     for place in wrong.tolist():
-        if len(told) >= _DESCRIBED:
-            told.append((place, None))
+        if len(errors) >= _MAX_DESCRIBED:
+            errors.append((place, None))
         elif keyless[place]:
-            told.append((place, f"Compacted topic cannot accept message without key in topic partition {policy.name}"))
+            errors.append(
+                (place, f"Compacted topic cannot accept message without key in topic partition {policy.name}")
+            )
         elif policy.append_time or without[place]:
             text = f"Invalid timestamp type in message with offset {place}. "
-            told.append((place, f"{text}Producer should not set timestamp type to LogAppendTime."))
+            errors.append((place, f"{text}Producer should not set timestamp type to LogAppendTime."))
         else:
             first, last = now_ms - policy.before_max_ms, now_ms + policy.after_max_ms
-            told.append(
+            errors.append(
                 (
                     place,
                     f"Timestamp {times[place]} of message with offset {place} is out of range. "
@@ -230,17 +235,19 @@ def _check_each(records: _Records, policy: TopicPolicy, now_ms: int, base_ms: in
             )
     if bool(untimely.any()):
         text = "One or more records have been rejected due to invalid timestamp"
-        raise InvalidRecords(ErrorCode.INVALID_TIMESTAMP, text, told)
+        raise InvalidRecords(ErrorCode.INVALID_TIMESTAMP, text, errors)
+    first_ones = ", ".join(
+        f"RecordError(batchIndex={place}, message='{one}')" for place, one in errors[:_MAX_IN_MESSAGE]
+    )  # as Java's toString, which clients receive
     text = (
-        f"One or more records have been rejected due to {len(told)} record errors in total, and only showing the first "
+        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"and only showing the first three errors at most: [{first_ones}]"
     )
-    first_ones = ", ".join(f"RecordError(batchIndex={place}, message='{one}')" for place, one in told[:_TOLD])
-    text += f"three errors at most: [{first_ones}]"  # what Java's record makes of itself, for clients to see, too
-    raise InvalidRecords(ErrorCode.INVALID_RECORD, text, told)
+    raise InvalidRecords(ErrorCode.INVALID_RECORD, text, errors)
 
 
 def _check_writable(transactional: int, producer_id: int, epoch: int, sequence: int) -> None:
-    """Whether brokers can write a batch of a producer again (`MemoryRecordsBuilder.validateProducerState`).
+    """Check that a broker can recompress a batch (`MemoryRecordsBuilder.validateProducerState`).
 
     Raises `AppendError`.
     """
@@ -252,8 +259,8 @@ def _check_writable(transactional: int, producer_id: int, epoch: int, sequence: 
         )
 
 
-def _written_again(batch: bytes, content: tuple[bytes, int, int], target: str) -> bytes:
-    """The batch as a broker writes it that has to compress it otherwise: offsets from 0 on, and times counted from the first one's.
+def _rewritten(batch: bytes, content: tuple[bytes, int, int], target: str) -> bytes:
+    """Return the batch as a broker recompresses it: offset deltas from 0, a new base timestamp.
 
     Raises `AppendError`.
     """
@@ -270,14 +277,14 @@ def _written_again(batch: bytes, content: tuple[bytes, int, int], target: str) -
 
 
 def _records(batch: bytes, body: bytes, position: int, end: int) -> Iterator[BatchRecord]:
-    """The records with offsets from 0 on. Raises `AppendError`."""
+    """Yield the records with offsets from 0. Raises `AppendError`."""
     _, _, _, _, _, attributes, _, base_ms, latest_ms, *_, count = HEADER.unpack_from(batch)
     for place in range(count):
         position, delta, _, key, value, headers = read_record(body, position, end)
         at_ms = latest_ms if attributes & LOG_APPEND_TIME else long_sum(base_ms, delta)
         if at_ms < _NO_TIMESTAMP:
             raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a record has the negative timestamp {at_ms}")
-        # Java replaces what is no UTF-8.
+        # Java replaces invalid UTF-8.
         names = tuple(
             (name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), one) for name, one in headers
         )

@@ -1,4 +1,4 @@
-"""`RequestHandler`: requests are decoded, faults happen to them, and the handlers of their APIs are called."""
+"""`RequestHandler`: decodes requests, applies faults, and calls the handlers of APIs."""
 
 from collections.abc import Callable, Generator
 from functools import partial
@@ -20,21 +20,17 @@ from quorate.coordinator.results import Pending
 __all__ = ["RequestHandler"]
 
 _LARGE_BYTES = 32 << 10
-"""A larger request is decoded in a thread: with elements of three bytes it takes 10 ms."""
+"""Larger requests are decoded in a thread: with elements of three bytes this takes 10 ms."""
 _PRODUCE_KEY = 0
 _LARGE_PRODUCE_BYTES = 256 << 10
-"""The same for Produce, which is mostly batches, that are not looked into, and is not to wait for a
-thread.
-"""
+"""The same for Produce, whose batches are not decoded here; it should rarely wait for it."""
 
 BEFORE_LOGIN = frozenset({API_VERSIONS_KEY, 17, 36})
-"""ApiVersions, SaslHandshake and SaslAuthenticate: what a client may ask for before it has logged
-in.
-"""
+"""ApiVersions, SaslHandshake and SaslAuthenticate, which are allowed before authentication."""
 
 
 class RequestHandler:
-    """Handles the requests to a broker. `faults`: happen to some of them."""
+    """Handles the requests to a broker, and applies `faults`."""
 
     def __init__(self, broker: Broker, faults: Faults) -> None:
         self.broker = broker
@@ -45,15 +41,16 @@ class RequestHandler:
         """Handle a request, and send its response."""
         if header.api is None or header.version not in advertised(self.cluster).get(header.api_key, ()):
             if header.api_key == API_VERSIONS_KEY:
-                connection.answer(header, 0, unsupported(self.cluster))
+                connection.respond(header, 0, unsupported(self.cluster))
                 return
             self.broker.note(
-                f"closed a connection of {connection.host[1:]}: API {header.api_key} version {header.version} is not one of Kafka {self.cluster.broker_configs.coordinator.kafka_version}, or not answered"
+                f"closed a connection of {connection.host[1:]}: API key {header.api_key} version {header.version} "
+                f"is not supported by Kafka {self.cluster.broker_configs.kafka_version}, or not implemented"
             )
             connection.close()
             return
         if self.cluster.security.users and connection.user is None and header.api_key not in BEFORE_LOGIN:
-            self.broker.note(f"closed a connection of {connection.host[1:]}: {header.api.name} before it had logged in")
+            self.broker.note(f"closed a connection of {connection.host[1:]}: {header.api.name} before authentication")
             connection.close()
             return
         if header.request is not None:
@@ -61,13 +58,13 @@ class RequestHandler:
         elif len(frame) <= (_LARGE_PRODUCE_BYTES if header.api_key == _PRODUCE_KEY else _LARGE_BYTES):
             try:
                 header.request = _decode(header, frame)
-            except Exception as error:  # noqa: BLE001  # a fault of ours, too, ends one connection
+            except Exception as error:  # noqa: BLE001  # also an internal error closes only this connection
                 self._undecodable(connection, header, error)
                 return
             self._decoded(connection, header, header.request)
         else:
             header.large = True
-            self.cluster.turns.aside(
+            self.cluster.turns.in_thread(
                 partial(_decode, header, frame),
                 lambda request: self._decoded(connection, header, request, later=True),
                 lambda error: self._undecodable(connection, header, error),
@@ -85,13 +82,13 @@ class RequestHandler:
         if not self.broker.serving:
             return
         faults = self.faults
-        fault = faults.of(self.broker.id, connection, header, request) if faults.watching else None
+        fault = faults.fault_for(self.broker.id, connection, header, request) if faults.active else None
         if fault is not None:
             fault.happen(self, connection, header, request)
         else:
             self.handle(connection, header, request)
         if later:
-            connection.go_on()
+            connection.resume()
 
     def handle(
         self,
@@ -100,7 +97,7 @@ class RequestHandler:
         request: Message,
         change: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Answer a request as if there were no faults. `change`: of the response."""
+        """Handle a request without faults, and send its response after `change`."""
         context = Context(
             api_version=header.version,
             now_ms=self.cluster.clock.now_ms(),
@@ -117,15 +114,15 @@ class RequestHandler:
                 if authorizer is None
                 else authorized(api.handler, api.rule, self.broker, authorizer, request, context)
             )
-        except Exception as error:  # noqa: BLE001  # a fault of ours ends one connection, not the broker, and is not hidden
+        except Exception as error:  # noqa: BLE001  # reported; closes only this connection
             self.broker.failed(connection, type(request).__name__, error)
             return
         if isinstance(response, Generator):
-            self._in_turns(response, connection, header, request, change)
+            self._run_in_turns(response, connection, header, request, change)
         else:
-            self._handled(response, connection, header, change)
+            self._respond(response, connection, header, change)
 
-    def _in_turns(
+    def _run_in_turns(
         self,
         work: Work[Any],
         connection: Connection,
@@ -133,19 +130,19 @@ class RequestHandler:
         request: Message,
         change: Callable[[Any], Any] | None,
     ) -> None:
-        """Have a request handled in as many turns as it takes."""
+        """Handle a request in several turns."""
         began = False
 
         def done(response: Any) -> None:
             header.large |= began
-            self._handled(response, connection, header, change)
+            self._respond(response, connection, header, change)
             if began:
-                connection.go_on()
+                connection.resume()
 
         failed = partial(self.broker.failed, connection, type(request).__name__)
         began = not self.cluster.turns.run(work, done, failed)
 
-    def _handled(
+    def _respond(
         self,
         response: "Message | Pending[Any] | None",
         connection: Connection,
@@ -159,10 +156,10 @@ class RequestHandler:
                 response = changed
             elif response is not None:
                 response = change(response)
-        connection.answer(header, header.version, response)
+        connection.respond(header, header.version, response)
 
 
 def _decode(header: Header, frame: bytes) -> Message:
-    """The body of a request. Raises `DecodeError`."""
+    """Decode the body of a request. Raises `DecodeError`."""
     assert header.api is not None
     return decode_api(header.api.request.cls, frame, header.version, position=header.body)

@@ -1,7 +1,7 @@
-"""What users log in by with SCRAM (RFC 5802, KIP-84): credentials that the cluster was started with, as passwords, and those that clients gave it since (KIP-554).
+"""SCRAM credentials (RFC 5802, KIP-84), given at the start or altered by clients (KIP-554).
 
-A password given at the start is known to the process only. What clients change is written down with
-the cluster's metadata, without passwords, and counts in the place of it.
+Passwords given at the start are only in memory. Credentials from clients are stored in the metadata
+log, without passwords, and take precedence.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ from typing import Any
 __all__ = ["ITERATIONS", "MECHANISMS", "Credential", "ScramCredentials"]
 
 MECHANISMS: Mapping[int, str] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-"""The numbers by which the protocol and the records name them."""
+"""Code of the mechanism in the protocol and in records → name."""
 ITERATIONS = range(4096, 16384 + 1)
-"""How many rounds of hashing Kafka takes for enough, and not too many."""
+"""The iterations that Kafka accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a server keeps of a password: nobody can log in by it, or learn the password from it."""
+    """A stored credential, from which neither the password nor a login can be derived."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -30,7 +30,7 @@ class Credential:
 
     @classmethod
     def of(cls, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> "Credential":
-        """From what clients send of a password (RFC 5802, section 3)."""
+        """Create a credential from a request's salted password (RFC 5802, section 3)."""
         name = "sha256" if mechanism == 1 else "sha512"
         client_key = hmac.digest(salted_password, b"Client Key", name)
         server_key = hmac.digest(salted_password, b"Server Key", name)
@@ -38,13 +38,12 @@ class Credential:
 
 
 class ScramCredentials:
-    """The credentials of a cluster.
+    """The SCRAM credentials of a cluster.
 
-    `changed`: by user and number of the mechanism, those that clients gave it, as the controller
-    has them.
+    `changed`: user and mechanism code → credential from clients, as stored by the controller.
 
-    `users`: name → password, and `mechanisms`, by which they may log in, at the start. Of these,
-    what clients take away is away as long as the process lives.
+    `users`: name → password at the start, valid for `mechanisms`. If a client deletes one of these,
+    it stays deleted until the process ends.
     """
 
     def __init__(
@@ -64,12 +63,12 @@ class ScramCredentials:
 
     @property
     def longest_name_bytes(self) -> int:
-        """What the longest name of a user takes in a message, where each "," and "=" is three bytes (RFC 5802)."""
+        """The maximum size of a user name in a message; "," and "=" take three bytes (RFC 5802)."""
         names = {user for user, _ in (*self._given, *self.changed)}
         return 3 * max((len(name.encode(errors="replace")) for name in names), default=0)
 
     def iterations(self) -> dict[str, dict[int, int]]:
-        """Of each user the mechanisms, with how many rounds their credentials have."""
+        """Return user → mechanism code → iterations."""
         found: dict[str, dict[int, int]] = {}
         for user, number in sorted(self._given | self.changed.keys()):
             known = self.changed.get((user, number))
@@ -77,13 +76,13 @@ class ScramCredentials:
         return found
 
     def withdraw(self, user: str, mechanism: int) -> None:
-        """A user does not log in by a password from the start any more."""
+        """Remove a credential from the start."""
         self._given.discard((user, mechanism))
 
     def find(self, user: str, mechanism: str) -> tuple[bytes, bytes, bytes, int]:
-        """Salt, stored key, server key and iterations.
+        """Return salt, stored key, server key and iterations.
 
-        Raises `KeyError` if the user has none for the mechanism.
+        Raises `KeyError` if the user has no credential for the mechanism.
         """
         number = next(one for one, name in MECHANISMS.items() if name == mechanism)
         known = self.changed.get((user, number))
@@ -96,7 +95,7 @@ class ScramCredentials:
 
 @cache
 def _salted(mechanism: str, password: str) -> Any:
-    """Made once for a password: it takes thousands of rounds of hashing."""
+    """Return a password's credential; cached, because it takes thousands of hash iterations."""
     from scramp import ScramMechanism
 
     return ScramMechanism(mechanism).make_auth_info(password, iteration_count=ITERATIONS.start)

@@ -1,6 +1,6 @@
-"""Who may connect: TLS, and logins by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; KIP-43, KIP-84, KIP-152).
+"""TLS, and authentication by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; KIP-43, KIP-84, KIP-152).
 
-What is said about failures has no secrets in it.
+Error messages contain no secrets.
 """
 
 import hmac
@@ -35,24 +35,24 @@ _MECHANISM = "SCRAM-SHA-512"
 
 
 _SCRAM_BYTES = 8 << 10
-"""A message of SCRAM has at most so many bytes besides the user's name: nonces have about 30,
+"""The maximum size of a SCRAM message, in addition to the user name: nonces have about 30 bytes,
 proofs up to 88.
 
-SASLprep (RFC 4013) takes microseconds for each character, before anybody has logged in.
+SASLprep (RFC 4013) takes microseconds for each character, before the client is authenticated.
 """
 
 
 class LoginFailed(QuorateError):
-    """A login that is refused. The message goes to the client, as Kafka's does."""
+    """Authentication failed. The client receives the message, as in Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a cluster asks of its clients.
+    """The security of a cluster.
 
-    `users`: name → password, no logins without any, and more by SCRAM that clients add
-    (`quorate.cluster.scram`); `mechanisms`: those that are allowed; `tls`: the servers' side of it;
-    `client_config`: what kafka-python's clients are configured with for it.
+    `users`: user name → password; without users there is no authentication. Clients can add SCRAM
+    credentials (`quorate.cluster.scram`). `mechanisms`: the enabled SASL mechanisms. `tls`: the
+    servers' TLS context. `client_config`: configs for kafka-python's clients.
     """
 
     users: Mapping[str, str] = field(default_factory=dict)
@@ -62,10 +62,10 @@ class Security:
 
 
 class Login:
-    """A login while it goes on.
+    """An authentication in progress.
 
-    `user`: who it was, once it is over; `bare`: what client and server say comes in frames of its
-    own, without Kafka's headers.
+    `user`: the user name, once authenticated. `bare`: SASL tokens are in frames without Kafka
+    headers.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class Login:
         self._first = True
         self._name = ""
 
-    def step(self, said: bytes) -> bytes:
-        """What the server says to what the client said. Raises `LoginFailed`."""
-        return self._plain(said) if self._mechanism == "PLAIN" else self._challenge(said)
+    def step(self, token: bytes) -> bytes:
+        """Return the server's response to a client's token. Raises `LoginFailed`."""
+        return self._plain(token) if self._mechanism == "PLAIN" else self._challenge(token)
 
-    def _plain(self, said: bytes) -> bytes:
-        parts = said.split(b"\0")
+    def _plain(self, token: bytes) -> bytes:
+        parts = token.split(b"\0")
         if len(parts) != 3:
             raise LoginFailed("Invalid SASL/PLAIN response: expected 3 tokens")
         name, password = parts[1].decode("utf-8", "replace"), parts[2]
@@ -95,26 +95,27 @@ class Login:
         self.user = name
         return b""
 
-    def _challenge(self, said: bytes) -> bytes:
+    def _challenge(self, token: bytes) -> bytes:
         from scramp import ScramException
 
         failed = LoginFailed(
-            f"Authentication failed during authentication due to invalid credentials with SASL mechanism {self._mechanism}"
+            "Authentication failed during authentication due to invalid credentials"
+            f" with SASL mechanism {self._mechanism}"
         )
         try:
-            if len(said) > _SCRAM_BYTES + self._credentials.longest_name_bytes:
+            if len(token) > _SCRAM_BYTES + self._credentials.longest_name_bytes:
                 raise failed
             if self._first:
                 self._first = False
                 self._scram = _mechanism(self._mechanism).make_server(self._secret)
-                self._scram.set_client_first(said.decode())
+                self._scram.set_client_first(token.decode())
                 return str(self._scram.get_server_first()).encode()
-            self._scram.set_client_final(said.decode())
-            answer = str(self._scram.get_server_final()).encode()
+            self._scram.set_client_final(token.decode())
+            reply = str(self._scram.get_server_final()).encode()
         except (ScramException, UnicodeDecodeError, KeyError, ValueError):
             raise failed from None
         self.user = self._name
-        return answer
+        return reply
 
     def _secret(self, name: str) -> Any:
         self._name = name
@@ -129,7 +130,10 @@ def _mechanism(name: str) -> Any:
 
 
 def make_certificate(folder: "Path") -> tuple[ssl.SSLContext, "Path"]:
-    """TLS for 127.0.0.1 and localhost by an authority of its own, good for nothing else: the servers' side, and the file that clients trust."""
+    """Create a certificate for 127.0.0.1 and localhost, signed by a new authority.
+
+    Returns the servers' TLS context, and the file with the authority's certificate for clients.
+    """
     import trustme
 
     authority = trustme.CA()
@@ -141,9 +145,9 @@ def make_certificate(folder: "Path") -> tuple[ssl.SSLContext, "Path"]:
 
 
 def generate_security(protocol: SecurityProtocol, folder: "Path | None", password: str | None = None) -> Security:
-    """A certificate in `folder`, and a user with a password, as the protocol needs them.
+    """Generate a certificate in `folder` and a user, as the protocol requires.
 
-    Raises `ClusterError` where a package is missing.
+    Raises `ClusterError` if a package is missing.
     """
     if protocol == "PLAINTEXT":
         return Security()
@@ -161,7 +165,7 @@ def generate_security(protocol: SecurityProtocol, folder: "Path | None", passwor
                 "sasl_plain_username": _USER,
                 "sasl_plain_password": users[_USER],
             }
-            import scramp  # noqa: F401  # now, not when the first client logs in
+            import scramp  # noqa: F401  # fail now, not at the first login
     except ModuleNotFoundError as error:
         raise ClusterError(
             f"{protocol} needs the package {error.name}", "install it: pip install 'quorate[secure]'"

@@ -1,4 +1,4 @@
-"""What everything in a cluster uses: time, chance, turns, configs, what there is, and where problems are reported."""
+"""Services for all parts of a cluster: clock, randomness, turns, configs, metadata and reports."""
 
 import traceback
 from collections.abc import Callable
@@ -15,20 +15,20 @@ from quorate.codecs.printable import brief
 
 __all__ = ["Reports", "Services"]
 
-_MOST_NOTES = 10_000
-"""A client that is refused over and over again must not fill the memory with what is said of it."""
+_MAX_NOTES = 10_000
+"""Limits the memory that notes about repeated errors take."""
 
-_MOST_NOTE = 2_000
-"""Characters in a line of a note."""
-_MOST_TRACE = 20_000
-_MOST_FAILURES = 100
+_MAX_LINE = 2_000
+"""The maximum length of a line in a note."""
+_MAX_TRACE = 20_000
+_MAX_FAILURES = 100
 
 
 class Reports:
-    """What no response can say.
+    """Reports of problems that are in no response.
 
-    `notes`: the last thousands; `failures`: the first hundred tracebacks of faults of quorate's
-    own, of which there were `failure_count`.
+    `notes`: the last thousands; `failures`: the first hundred tracebacks of internal errors;
+    `failure_count`: the number of internal errors.
     """
 
     def __init__(self, on_note: Callable[[str], object] | None = None) -> None:
@@ -38,34 +38,34 @@ class Reports:
         self._on_note = on_note or (lambda text: None)
 
     def note(self, text: str, trace: str = "") -> None:
-        """Report something in one line, which may be followed by a traceback.
+        """Report a line of text, optionally with a traceback.
 
-        Clients choose names and ids in it: nothing in it acts on a terminal, and it has a largest
-        size.
+        The text may contain names and ids that clients chose, so control characters are escaped and
+        its length is limited.
         """
-        text = brief(text, _MOST_NOTE)
+        text = brief(text, _MAX_LINE)
         if trace:
-            text += ":\n" + "\n".join(brief(line, _MOST_NOTE) for line in trace[-_MOST_TRACE:].splitlines())
-        if len(self.notes) >= _MOST_NOTES:
-            del self.notes[: _MOST_NOTES // 2]
+            text += ":\n" + "\n".join(brief(line, _MAX_LINE) for line in trace[-_MAX_TRACE:].splitlines())
+        if len(self.notes) >= _MAX_NOTES:
+            del self.notes[: _MAX_NOTES // 2]
         self.notes.append(text)
         self._on_note(text)
 
     def failed(self, what: str, error: BaseException, where: str = "") -> None:
-        """Report that something failed by a fault of quorate's own, count it, and keep its traceback.
+        """Report an internal error, count it, and keep its traceback.
 
-        `where`: the note begins with it.
+        `where`: the prefix of the note.
         """
         trace = "".join(traceback.format_exception(error))
-        self.note(f"{where}{what} failed, which is a fault of quorate's", trace)
+        self.note(f"{where}{what} failed with an internal error", trace)
         self.failure_count += 1
-        if len(self.failures) < _MOST_FAILURES:
-            self.failures.append(trace[-_MOST_TRACE:])
+        if len(self.failures) < _MAX_FAILURES:
+            self.failures.append(trace[-_MAX_TRACE:])
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`state`: what there is, which the controller alone changes; `turns`: of large requests; `random`: of ids, places and choices."""
+    """`state`: the metadata, which only the controller changes; `turns`: run large requests."""
 
     broker_configs: BrokerConfigs
     state: ClusterState
@@ -75,9 +75,9 @@ class Services:
     reports: Reports
 
     def new_uuid(self) -> Uuid:
-        """A random id."""
+        """Return a random id."""
         return Uuid(self.new_id().bytes)
 
     def new_id(self) -> UUID:
-        """A random UUID."""
+        """Return a random UUID."""
         return UUID(int=self.random.getrandbits(128), version=4)

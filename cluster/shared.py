@@ -1,7 +1,7 @@
-"""`SharedCluster`: what the brokers of a cluster and their APIs share: metadata, its controller, logs and coordinators.
+"""`SharedCluster`: what brokers and their APIs share: metadata, controller, logs and coordinators.
 
-Everything happens in one thread, that of the loop which the brokers run in; so nothing here needs
-locks, and a change is seen by all brokers at once.
+Everything runs in one thread, in the loop of the brokers. So nothing here needs locks, and all
+brokers see a change at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,10 +34,9 @@ __all__ = ["SharedCluster"]
 
 
 class SharedCluster:
-    """A cluster without its brokers.
+    """A cluster without brokers.
 
-    `state`: what there is; `meter`: counts requests, if there is one. Parameters as for
-    `ClusterCore`.
+    `state`: the metadata; `meter`: counts requests, if set. Parameters as for `ClusterCore`.
     """
 
     def __init__(
@@ -66,8 +65,8 @@ class SharedCluster:
         self.topic_control = TopicControl(self.services, self.controller, self.logs)
         self.partition_control = PartitionControl(self.controller, self.logs, self.topic_control)
         self.broker_control = BrokerControl(self.controller, self.logs)
-        self.features_epoch = 0  # goes up with each change: clients take no older ones
-        self.client_metrics_version = 0  # how often subscriptions have changed
+        self.features_epoch = 0  # grows with each change: clients ignore older ones
+        self.client_metrics_version = 0  # grows with each change of subscriptions
 
         self.authorizer = Authorizer.of(self.broker_configs.properties, self.state.acls)
         self.security = security or Security()
@@ -75,11 +74,11 @@ class SharedCluster:
         self.groups = GroupCoordinators(self.services, self.authorizer)
         self.transactions = TransactionCoordinators(self.services, self.controller, self.groups)
 
-    # ---- what there is
+    # ---- state
 
     @property
     def data(self) -> DataDirectory | None:
-        """The directory that everything is kept in; `None` if it is in memory."""
+        """The data directory; `None` if data is in memory."""
         return self.logs.data
 
     @property
@@ -94,28 +93,28 @@ class SharedCluster:
 
     @property
     def image(self) -> MetadataImage:
-        """Topics and brokers, as coordinators see them."""
+        """The metadata image of topics and brokers, for coordinators."""
         return self.state.image
 
     @property
     def features(self) -> dict[str, int]:
-        """The levels of features."""
+        """The finalized feature levels."""
         return self.state.features
 
     @property
     def alive(self) -> dict[int, str | None]:
-        """Brokers that are up, with their racks."""
+        """Unfenced brokers → racks."""
         return self.state.alive
 
     @property
     def controller_id(self) -> int:
-        """The broker that clients are told is the controller: the first that is up. -1 if none is."""
+        """The broker that clients see as controller: the unfenced one with the lowest id, or -1."""
         return min(self.alive, default=-1)
 
-    # ---- following the controller
+    # ---- metadata changes
 
     def _publish(self, delta: Delta) -> None:
-        """Metadata has changed: everything that follows it does, in the same step."""
+        """Apply a metadata change to coordinators, logs and configs, in the same step."""
         if delta.features:
             self.features_epoch += 1
         if delta.client_metrics:

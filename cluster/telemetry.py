@@ -1,7 +1,7 @@
-"""Telemetry of clients as one broker keeps it (KIP-714): each client's subscription, and when it may ask and push again.
+"""Client telemetry of one broker (KIP-714): each client's subscription and request intervals.
 
-Follows Kafka's ClientMetricsManager. Which subscriptions there are is known to `client_metrics`;
-what is inside of what clients push is not looked at.
+Follows Kafka's ClientMetricsManager. `client_metrics` has the configs of subscriptions. The pushed
+metrics are not decoded.
 """
 
 from collections import OrderedDict, deque
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["COMPRESSION_TYPES", "Instance", "Pushed", "Telemetry", "check_payload", "check_push", "is_reserved"]
 
 COMPRESSION_TYPES: Final = (4, 3, 1, 2)
-"""zstd, lz4, gzip, snappy: those that brokers tell clients of, best first. What is not compressed
-is taken, too.
+"""zstd, lz4, gzip, snappy: the types that brokers accept, preferred first. Uncompressed metrics are
+accepted, too.
 """
 _KNOWN_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 _RESERVED = frozenset({Uuid.ZERO, Uuid(bytes(15) + b"\x01")})
@@ -38,7 +38,7 @@ _ALL = "*"
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a client pushed. `metrics`: as it came, in the compression of that number."""
+    """Metrics that a client pushed. `metrics`: as received, compressed by `compression_type`."""
 
     client_instance_id: Uuid
     client_id: str
@@ -49,10 +49,10 @@ class Pushed:
 
 @dataclass(slots=True)
 class Instance:
-    """A client.
+    """A client instance.
 
-    `metrics`: prefixes, in Kafka's order; `version`: of the subscriptions that this follows from;
-    times are in ms.
+    `metrics`: prefixes, in Kafka's order. `version`: that of the configs that the subscription was
+    computed from. Times are in ms.
     """
 
     id: Uuid
@@ -61,31 +61,34 @@ class Instance:
     push_interval_ms: int
     subscription_id: int
     version: int
-    asked_ms: int = 0
+    requested_ms: int = 0
     pushed_ms: int = 0
     terminating: bool = False
     error: ErrorCode = ErrorCode.NONE
     expires_ms: int = 0
 
-    def may_ask(self, now_ms: int) -> bool:
-        """Whether it is time to ask for its subscription again. If it is, that is noted."""
-        if now_ms - max(self.asked_ms, self.pushed_ms) < self.push_interval_ms:
+    def may_request(self, now_ms: int) -> bool:
+        """Return whether the client may request its subscription now; if so, store the time."""
+        if now_ms - max(self.requested_ms, self.pushed_ms) < self.push_interval_ms:
             return False
-        self.asked_ms = now_ms
+        self.requested_ms = now_ms
         return True
 
     def may_push(self, now_ms: int) -> bool:
-        """Whether it has asked since it last pushed, or it is time again. If so, that is noted."""
-        if self.asked_ms <= self.pushed_ms and now_ms - self.pushed_ms < self.push_interval_ms:
+        """Return whether the client may push metrics now; if so, store the time.
+
+        It may after a request for its subscription, or after the push interval.
+        """
+        if self.requested_ms <= self.pushed_ms and now_ms - self.pushed_ms < self.push_interval_ms:
             return False
         self.pushed_ms = now_ms
         return True
 
 
 class Telemetry:
-    """The clients of a broker.
+    """The client instances of a broker.
 
-    `received`: what they pushed last, where the broker has a plugin that takes it.
+    `received`: the last pushed metrics, if a plugin receives them.
     """
 
     def __init__(self) -> None:
@@ -93,14 +96,14 @@ class Telemetry:
         self._instances: OrderedDict[Uuid, Instance] = OrderedDict()  # least recently used first
 
     def new_id(self, make: Callable[[], Uuid]) -> Uuid:
-        """An id that no client has."""
+        """Return an id that no client instance has."""
         while True:
             number = make()
             if number not in self._instances and not str(number).startswith("-"):
                 return number
 
     def forget(self, instance: Uuid) -> None:
-        """Its connection is closed."""
+        """Remove a client instance whose connection is closed."""
         self._instances.pop(instance, None)
 
     def instance(
@@ -111,7 +114,7 @@ class Telemetry:
         version: int,
         now_ms: int,
     ) -> tuple[Instance, bool]:
-        """A client, with a new subscription if it is new or the subscriptions have changed since; and whether that is so."""
+        """Return a client instance, and whether its subscription is new or has changed."""
         found = self._instances.get(number)
         if found is not None and now_ms >= found.expires_ms:
             found = None
@@ -128,12 +131,14 @@ class Telemetry:
 
 
 def check_push(request: "PushTelemetryRequest", instance: Instance, most_bytes: int, now_ms: int) -> None:
-    """Raises `ApiError`, in the order of Kafka's validatePushRequest."""
+    """Raise `ApiError` for a rejected push, in the order of Kafka's validatePushRequest."""
     whose = f"[{request.client_instance_id}]"
     if instance.terminating:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"client {whose} has pushed with the terminating flag before")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"client {whose} has already pushed with the terminating flag")
     if not instance.may_push(now_ms) and not request.terminating:
-        raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"client {whose} pushes before its interval is over")
+        raise ApiError(
+            ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"client {whose} pushed before the end of its push interval"
+        )
     if request.subscription_id != instance.subscription_id:
         raise ApiError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, f"client {whose} has another subscription")
     if not 0 <= request.compression_type < len(_KNOWN_TYPES):
@@ -143,13 +148,13 @@ def check_push(request: "PushTelemetryRequest", instance: Instance, most_bytes: 
 
 
 def check_payload(request: "PushTelemetryRequest", most_bytes: int) -> None:
-    """Raises `DecompressionError` for metrics that do not decompress, or to more than `most_bytes`."""
+    """Raise `DecompressionError` for metrics that are damaged, or larger than `most_bytes`."""
     if request.metrics and request.compression_type:
         decompress(_KNOWN_TYPES[request.compression_type], request.metrics, most_bytes)
 
 
 def is_reserved(number: Uuid) -> bool:
-    """Whether no client can have this id."""
+    """Return whether the id is reserved."""
     return number in _RESERVED
 
 
@@ -168,7 +173,7 @@ def _subscribed(
 
 
 def _subscription_id(number: Uuid, metrics: tuple[str, ...], interval_ms: int) -> int:
-    """CRC-32C of the metrics and the interval, exclusive or Java's hash of the client's id."""
+    """Return CRC-32C of metrics and interval, XOR Java's hash of the client instance id."""
     crc: int = google_crc32c.value(f"[{', '.join(metrics)}]{interval_ms}".encode())
     halves = int.from_bytes(number[:8], "big") ^ int.from_bytes(number[8:], "big")
     found = crc ^ ((halves >> 32) ^ halves) & 0xFFFFFFFF

@@ -1,10 +1,9 @@
-"""`TemporaryFolder`: a temporary folder for as long as this process lives, with certificates or a socket in it.
+"""`TemporaryFolder`: a folder for certificates or sockets that exists as long as this process.
 
-One that a killed process left behind goes with the next that is made.
+Folders of killed processes are removed when the next one is created.
 
-The file `owner` in it is locked by the process that made it, and the system gives the lock up for
-whoever dies; nothing else is touched: neither other names, nor other users' folders, nor what has
-no such file.
+The process locks the file `owner` in its folder; the system releases the lock when the process
+ends. Only such folders of the same user are removed.
 """
 
 import os
@@ -22,7 +21,7 @@ _OWNER = "owner"
 
 
 class TemporaryFolder:
-    """A folder that only this user can open; gone with `close`, at the end of the `with`, or of the process.
+    """A folder that only this user can open; removed by `close`, after a `with`, or at exit.
 
     Raises `OSError`.
     """
@@ -35,10 +34,10 @@ class TemporaryFolder:
             self._owner = _locked(self.path / _OWNER, os.O_CREAT)
             if self._owner is not None:
                 return
-            self._folder.cleanup()  # who looks for stale ones had the lock in that very moment, and takes the folder
+            self._folder.cleanup()  # another process held the lock while it searched for stale folders
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the folder."""
         self._folder.cleanup()
         if self._owner is not None:
             os.close(self._owner)
@@ -54,10 +53,10 @@ class TemporaryFolder:
 
 
 def _locked(path: Path, flags: int) -> int | None:
-    """The open file, locked; `None` if another has it, or if it is not there (any more)."""
+    """Return the open, locked file; `None` if another process has locked or removed it."""
     try:
         import fcntl
-    except ImportError:  # Windows: nothing is found to be stale there
+    except ImportError:  # Windows, where stale folders are not removed
         return os.open(path, os.O_RDWR | flags)
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)

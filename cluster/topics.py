@@ -1,4 +1,4 @@
-"""Topics and partitions: their ids, replicas, leaders and logs."""
+"""State of topics and partitions: ids, replicas, leaders and logs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +24,8 @@ INTERNAL: Mapping[str, tuple[str, Mapping[str, str]]] = {
     CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
     TRANSACTION_STATE: ("transaction.state.log", {"cleanup.policy": "compact", "compression.type": "uncompressed"}),
 }
-"""Topics that brokers write: the beginning of their configs' names, and the topic's own configs, in
-addition to `segment.bytes`.
+"""Internal topics: the prefix of their configs, and the topic's own configs in addition to
+`segment.bytes`.
 """
 NO_LEADER = -1
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -33,7 +33,10 @@ _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345
 
 @dataclass(slots=True)
 class PartitionState:
-    """A partition: its replicas, the preferred leader first; those in sync; who leads, in which epoch; and the one log that the replicas share."""
+    """A partition and the log that its replicas share.
+
+    `replicas`: preferred leader first. `in_sync`: the ISR.
+    """
 
     topic: str
     index: int
@@ -46,16 +49,16 @@ class PartitionState:
     removing: tuple[int, ...] = ()
 
     def elect(self, alive: Iterable[int], *, preferred: bool = False) -> bool:
-        """Choose a leader among the replicas in sync that are alive: the present one if it can stay, else the first by preference.
+        """Elect a live in-sync replica as leader: the current one, else the first by preference.
 
-        Returns whether it changed.
+        Returns whether the leader changed.
         """
         leader = self.leader
         self.lead(*_elected(frozenset(alive), self.replicas, self.in_sync, NO_LEADER if preferred else leader))
         return self.leader != leader
 
     def lead(self, leader: int, in_sync: tuple[int, ...]) -> None:
-        """Have another leader, in the next epoch, or the same; and other replicas in sync."""
+        """Set leader and ISR; a new leader begins the next epoch."""
         if leader != self.leader:
             self.leader_epoch += 1
         self.leader, self.in_sync = leader, in_sync
@@ -66,9 +69,9 @@ Election = tuple[int, tuple[int, ...]]
 
 
 class Elections(dict[tuple[tuple[int, ...], tuple[int, ...], int], Election]):
-    """Replicas, those in sync, and the leader of partitions → their leader and those in sync, with these brokers alive.
+    """Replicas, ISR and leader of partitions → new leader and ISR, for a set of live brokers.
 
-    Each is found out once: partitions are many.
+    Results are cached, because many partitions have the same replicas.
     """
 
     def __init__(self, alive: Iterable[int]) -> None:
@@ -80,7 +83,7 @@ class Elections(dict[tuple[tuple[int, ...], tuple[int, ...], int], Election]):
         return found
 
     def moved(self, partitions: Iterable[PartitionState]) -> list[tuple[PartitionState, Election]]:
-        """The partitions with another outcome than their present one."""
+        """Return the partitions whose leader or ISR changes."""
         return [
             (one, elected)
             for one in partitions
@@ -91,27 +94,28 @@ class Elections(dict[tuple[tuple[int, ...], tuple[int, ...], int], Election]):
 def _elected(
     up: frozenset[int], replicas: tuple[int, ...], in_sync: tuple[int, ...], leader: int
 ) -> tuple[int, tuple[int, ...]]:
-    """The leader, and the replicas in sync.
+    """Return leader and ISR.
 
-    The last replica in sync stays in sync without being alive: no other replica has every record
+    The last in-sync replica stays in the ISR when it fails, because other replicas may lack records
     (Kafka's rule; here it only decides who may lead).
     """
-    there = tuple(one for one in replicas if one in up)
+    live = tuple(one for one in replicas if one in up)
     stays = leader in up and leader in replicas
-    return leader if stays else next(iter(there), NO_LEADER), there or in_sync[:1] or replicas[:1]
+    return leader if stays else next(iter(live), NO_LEADER), live or in_sync[:1] or replicas[:1]
 
 
 def wake(partition: PartitionState) -> None:
-    """Answer the fetches that wait for a partition: something about it has changed."""
+    """Complete waiting fetches of a partition after a change."""
     for listener in list(partition.log.waiting):
         listener()
 
 
 @dataclass(slots=True)
 class TopicState:
-    """A topic, with configs by Kafka's names.
+    """A topic.
 
-    `leadership`: goes up when leaders or replicas in sync change.
+    `config`: its configs, by Kafka's names. `leadership`: grows with each change of leaders or
+    ISRs.
     """
 
     name: str
@@ -122,7 +126,7 @@ class TopicState:
     leadership: int = 0
 
     def add_partitions(self, replicas: Sequence[Sequence[int]], alive: Iterable[int]) -> None:
-        """More partitions, by the brokers of each."""
+        """Add partitions with the given replicas."""
         up = list(alive)
         for brokers in replicas:
             made = PartitionState(self.name, len(self.partitions), tuple(brokers), tuple(brokers))
@@ -132,15 +136,18 @@ class TopicState:
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether a topic may have this name: up to 249 letters, digits, dots, underscores and hyphens."""
+    """Return whether a topic name is valid: up to 249 letters, digits and "._-"."""
     return 0 < len(name) <= 249 and name not in (".", "..") and _ALLOWED.issuperset(name)
 
 
 def leader_error(partition: PartitionState | None, broker: int, leader_epoch: int) -> ErrorCode:
-    """Why a broker may not answer for a partition: it does not lead it, or the client knows another leader epoch (KIP-320; -1: it knows none)."""
+    """Return why a broker may not serve a partition, or NONE.
+
+    `leader_epoch`: that of the client (KIP-320), -1 if it sent none.
+    """
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if broker in partition.replicas and leader_epoch != -1:  # replicas look at the epoch first
+    if broker in partition.replicas and leader_epoch != -1:  # replicas check the epoch first
         if leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if leader_epoch > partition.leader_epoch:

@@ -1,6 +1,6 @@
-"""The transaction coordinators of a cluster, and the producer ids that it gives out (KIP-98, KIP-730).
+"""The transaction coordinators of a cluster, and allocation of producer ids (KIP-98, KIP-730).
 
-One for each partition of `__transaction_state`, on the broker that leads it; what they decide is in
+There is one for each partition of `__transaction_state`, on its leader; the logic is in
 `quorate.coordinator.transactions`. Markers are written in turns. As in Kafka, some partitions of a
 large transaction have their marker before others.
 """
@@ -31,13 +31,13 @@ _MARKERS_AT_ONCE = 20
 """Markers that are written in one turn; a transaction with fewer partitions ends at once."""
 
 _BLOCK = 1000
-"""So many producer ids are given out before it is written down that they are (KIP-730)."""
+"""The size of a block of producer ids that the controller allocates (KIP-730)."""
 
 R = TypeVar("R")
 
 
 class TransactionCoordinators:
-    """All transaction coordinators of a cluster. Raises `ApiError` where a client gets an error."""
+    """All transaction coordinators of a cluster. Raises `ApiError` for errors of clients."""
 
     def __init__(self, services: Services, controller: Controller, groups: GroupCoordinators) -> None:
         self._services = services
@@ -53,33 +53,33 @@ class TransactionCoordinators:
     def _new_shard(self, partition: PartitionState) -> TransactionShard:
         return TransactionShard(self, partition.leader_epoch, self._state.image)
 
-    # ---- who coordinates
+    # ---- coordinators
 
     def partition_for(self, transactional_id: str) -> PartitionState | None:
-        """The partition of `__transaction_state` that a transactional id is in; `None` while there is no such topic."""
+        """Return the partition of a transactional id; `None` without `__transaction_state`."""
         return self._host.partition_for(transactional_id)
 
     def check_coordinator(self, broker: int, transactional_id: str) -> None:
-        """Raises `ApiError` if another broker coordinates the id."""
+        """Raise `ApiError` if another broker coordinates the id."""
         partition = self.partition_for(transactional_id)
         if partition is None or partition.leader != broker:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
 
     def led_by(self, broker: int) -> Iterator[Transaction]:
-        """The transactions that a broker coordinates."""
+        """Yield the transactions that a broker coordinates."""
         self.runtime.leaders_changed()
         for one in self.runtime:
             if one.partition.leader == broker:
                 yield from one.shard.by_id.values()
 
     def find(self, transactional_id: str) -> Transaction | None:
-        """What is known of an id, if somebody coordinates it."""
+        """Return the state of a transactional id, if it is known and has a coordinator."""
         found = self._of(transactional_id)
         return None if found is None else found.shard.by_id.get(transactional_id)
 
     @property
     def by_id(self) -> dict[str, Transaction]:
-        """All that is coordinated."""
+        """All transactions, by transactional id."""
         return {key: found for one in self.runtime for key, found in one.shard.by_id.items()}
 
     def _of(self, transactional_id: str) -> Coordinator[TransactionShard] | None:
@@ -89,18 +89,18 @@ class TransactionCoordinators:
     def _run(
         self, transactional_id: str, name: str, operation: Callable[[TransactionShard, int], Result[R]]
     ) -> R | None:
-        """Have the coordinator of an id do something; what it responds. Raises `ApiError`."""
+        """Run an operation of an id's coordinator; return its response. Raises `ApiError`."""
         found = self._of(transactional_id)
         if found is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         return self.runtime.run(found, lambda runtime: runtime.run(name, operation)).response
 
-    # ---- what producers ask for
+    # ---- requests of producers
 
     def begin(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> tuple[int, int]:
-        """InitProducerId: a producer begins, and those before it are fenced; an open transaction is aborted.
+        """Initialize a producer (InitProducerId): fence earlier ones, abort an open transaction.
 
-        Returns its id and epoch. Raises `ApiError`.
+        Returns producer id and epoch. Raises `ApiError`.
         """
         producer = producer_id, epoch
         self._run(
@@ -121,9 +121,9 @@ class TransactionCoordinators:
         *,
         version: int = 2,
     ) -> None:
-        """Partitions that the transaction writes to, which begins with them.
+        """Add partitions to a transaction, which begins with them.
 
-        Raises `ApiError`. `version`: of transactions, that the client knows.
+        `version`: the transaction version of the client. Raises `ApiError`.
         """
         producer = producer_id, epoch
         self._run(
@@ -133,7 +133,7 @@ class TransactionCoordinators:
         )
 
     def check_open(self, transactional_id: str, producer_id: int, epoch: int, where: tuple[str, int]) -> None:
-        """Raises `ApiError` unless the producer's open transaction has the partition (KIP-890)."""
+        """Raise `ApiError` unless the producer's transaction contains the partition (KIP-890)."""
         found = self._of(transactional_id)
         if found is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
@@ -142,7 +142,7 @@ class TransactionCoordinators:
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, raise_epoch: bool
     ) -> tuple[int, int]:
-        """EndTxn: commit or abort; returns the producer's id and epoch from now on.
+        """Commit or abort a transaction (EndTxn); return the producer's id and epoch from now on.
 
         Raises `ApiError`.
         """
@@ -156,36 +156,36 @@ class TransactionCoordinators:
         return ended
 
     def expire(self) -> None:
-        """Forget ids that nobody used for `transactional.id.expiration.ms`."""
+        """Forget ids that were not used for `transactional.id.expiration.ms`."""
         for one in self.runtime:
             self.runtime.run(one, lambda runtime: runtime.clean_up())
 
-    # ---- what coordinators ask for: see `TransactionHost`
+    # ---- `TransactionHost`
 
     @property
     def record_version(self) -> int:
-        """1 if the feature `transaction.version` is at least 1, else 0."""
+        """The version of records: 1 if `transaction.version` is at least 1, else 0."""
         return min(self._state.features.get("transaction.version", 0), 1)
 
     @property
     def most_timeout_ms(self) -> int:
-        """`transaction.max.timeout.ms`."""
+        """The config `transaction.max.timeout.ms`."""
         return self._services.broker_configs.number("transaction.max.timeout.ms")
 
     @property
     def expiration_ms(self) -> int:
-        """`transactional.id.expiration.ms`."""
+        """The config `transactional.id.expiration.ms`."""
         return self._services.broker_configs.number("transactional.id.expiration.ms")
 
     @property
     def behaviour(self) -> Behaviour:
-        """What the release of Kafka does."""
+        """The behaviour of the release."""
         return self._services.broker_configs.coordinator.behaviour
 
     def new_producer_id(self) -> int:
-        """An id that no producer has had.
+        """Allocate a producer id.
 
-        Raises `ApiError` if it cannot be written that it is given out.
+        Raises `ApiError` if the allocation cannot be written.
         """
         state = self._state
         first = state.next_producer_id
@@ -193,14 +193,14 @@ class TransactionCoordinators:
             block = ProducerIdsRecord(broker_id=min(state.brokers, default=0), next_producer_id=first + _BLOCK)
             try:
                 self._controller.append([block])
-            except MetadataWriteError as refused:
-                raise ApiError(MAPPED_ERRORS[refused.code]) from None
+            except MetadataWriteError as error:
+                raise ApiError(MAPPED_ERRORS[error.code]) from None
             self._next_producer_id = first
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
     def write_markers(self, transaction: Transaction, coordinator_epoch: int) -> Generator[None, None, None]:
-        """Write markers to the partitions of a transaction; those of offsets by their coordinators.
+        """Write a transaction's markers; group coordinators write those of offsets.
 
         Raises `AppendError`.
         """
@@ -210,7 +210,7 @@ class TransactionCoordinators:
                 yield
             partition = self._state.partition(topic, index)
             if partition is None:
-                continue  # deleted since
+                continue  # deleted meanwhile
             if topic == CONSUMER_OFFSETS and partition.leader >= 0:
                 self._groups.end_transaction(
                     partition,
@@ -230,5 +230,5 @@ class TransactionCoordinators:
             )
 
     def note(self, text: str) -> None:
-        """Tell the owner."""
+        """Report a problem to the cluster's owner."""
         self._services.reports.note(text)

@@ -1,9 +1,8 @@
-"""Large requests in small turns, so that other connections are served meanwhile.
+"""Large requests in small turns, between which other connections are served.
 
-What changes a cluster's state runs in its loop: a handler that may have much to do is a generator,
-and yields wherever others may have their turn. What is only computed from a request (decoding it,
-compressing its batches, encoding its response) runs in one thread. Small requests need neither and
-take one turn, as ever.
+Code that changes a cluster's state runs in its loop. A handler with much work is a generator that
+yields where other requests may run. Pure computations on a request (decoding, compressing batches,
+encoding the response) run in one thread. Small requests need neither, and take one turn.
 """
 
 import asyncio
@@ -17,36 +16,44 @@ from itertools import islice
 from time import perf_counter, thread_time
 from typing import Any, TypeVar
 
-__all__ = ["Aside", "Turns", "Work", "at_once", "collect_rarely", "each", "parts", "split", "turn_of_timers"]
+__all__ = [
+    "ThreadCall",
+    "Turns",
+    "Work",
+    "at_once",
+    "chunks",
+    "collect_rarely",
+    "map_in_turns",
+    "split",
+    "turn_of_timers",
+]
 
 A = TypeVar("A")
 B = TypeVar("B")
 T = TypeVar("T")
 
 _TURN_S = 0.01
-"""How long one request may hold up all others. There is one such turn in each round of the loop,
-however many requests there are.
+"""How long one request may delay others. There is one such turn in each iteration of the loop,
+however many requests are waiting.
 """
 _SHORT_TURN_S = 0.002
-"""The same while other large requests wait: many may come in one round."""
+"""The same while other large requests are waiting."""
 _TIMERS_S = 0.05
-"""How long timers of a coordinator that are due at once may hold up all others, in CPU time: on a
-busy machine, what is small is done at once, too.
+"""How long due timers of a coordinator may delay requests, in CPU time, so that a busy machine does
+not split small work.
 """
-_ITEMS_AT_ONCE = 200
+_CHUNK_SIZE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
-    """What a `Work` yields to have something computed in the thread: it is resumed with the result, or with the exception."""
+class ThreadCall:
+    """A call that a `Work` yields to run in the thread; its result or exception is sent back."""
 
     function: Callable[[], Any]
 
 
-Work = Generator[Aside | None, Any, T]
-"""What a handler with much to do returns. It yields `None` between parts of at most a few
-milliseconds each.
-"""
+Work = Generator[ThreadCall | None, Any, T]
+"""The work of a handler. It yields `None` between steps of at most a few milliseconds each."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,11 +63,11 @@ class _Running:
     failed: Callable[[BaseException], object]
     sent: Any = None
     error: BaseException | None = None
-    aside: Aside | None = None
+    call: ThreadCall | None = None
 
 
 def at_once(work: Work[T]) -> T:
-    """The result of work that needs no thread, without turns for others in between."""
+    """Run work to its end without other turns; it must not yield a `ThreadCall`."""
     try:
         while True:
             next(work)
@@ -69,8 +76,8 @@ def at_once(work: Work[T]) -> T:
         return result
 
 
-def each(items: Iterable[A], function: Callable[[A], B]) -> Work[tuple[B, ...]]:
-    """What the function makes of each item, with turns for others in between."""
+def map_in_turns(items: Iterable[A], function: Callable[[A], B]) -> Work[tuple[B, ...]]:
+    """Return the function's results for all items, computed in turns."""
     found = []
     for item in items:
         found.append(function(item))
@@ -79,30 +86,30 @@ def each(items: Iterable[A], function: Callable[[A], B]) -> Work[tuple[B, ...]]:
 
 
 def turn_of_timers() -> Callable[[], bool]:
-    """Timers begin to fire: what this returns says whether they have for as long as they should."""
+    """Begin a turn in which timers fire; the result returns whether it is over."""
     until = thread_time() + _TIMERS_S
     return lambda: thread_time() > until
 
 
-def parts(items: Iterable[A]) -> Iterator[list[A]]:
-    """The items in lists, each of which is handled without turns for others in between."""
+def chunks(items: Iterable[A]) -> Iterator[list[A]]:
+    """Split items into lists that are each handled in one step."""
     iterator = iter(items)
-    while some := list(islice(iterator, _ITEMS_AT_ONCE)):
+    while some := list(islice(iterator, _CHUNK_SIZE)):
         yield some
 
 
 def collect_rarely() -> None:
-    """Keep Python's garbage collector from holding up every client, in a process that is the cluster's own.
+    """Make full garbage collections rare, in a process that only runs a cluster.
 
-    A full collection looks at each object there is: 0.4 s with 70,000 partitions, after some
-    requests that create or describe them. Young objects are collected as ever, and what is not in
-    cycles needs no collector.
+    A full collection visits all objects, and takes 0.4 s with 70,000 partitions, after requests
+    that create or describe them. Young objects are collected as usual, and objects outside of
+    cycles need no collector.
     """
     gc.set_threshold(5_000, 10, 1_000)
 
 
 def split(items: Iterable[A], condition: Callable[[A], object]) -> Work[tuple[tuple[A, ...], tuple[A, ...]]]:
-    """The items that meet a condition, and the others, with turns for others in between."""
+    """Return the items that meet a condition, and the others, computed in turns."""
     found: tuple[list[A], list[A]] = [], []
     for item in items:
         found[not condition(item)].append(item)
@@ -111,25 +118,25 @@ def split(items: Iterable[A], condition: Callable[[A], object]) -> Work[tuple[tu
 
 
 class Turns:
-    """The large requests of a cluster.
+    """Runs the large requests of a cluster, in its loop.
 
-    To be used in its loop; without one, and while it is `closing`, everything is done at once.
+    Without a running loop, and while `closing`, work runs to its end at once.
 
-    `report`: gets the exception of a `failed` callback, which stops nothing but its own work.
+    `report`: called with exceptions of `failed` callbacks.
     """
 
     def __init__(self, report: Callable[[BaseException], object]) -> None:
         self._report = report
         self._waiting: deque[_Running] = deque()
-        self._aside: set[_Running] = set()
+        self._in_thread: set[_Running] = set()
         self._handle: asyncio.Handle | None = None
         self._pool: ThreadPoolExecutor | None = None
         self.closing = False
 
     def run(self, work: Work[T], done: Callable[[T], object], failed: Callable[[BaseException], object]) -> bool:
-        """Do the work, then call `done` with its result; `failed` with the exception of either.
+        """Run the work, then call `done` with its result, or `failed` with an exception of either.
 
-        Returns whether that was at once.
+        Returns whether it completed at once.
         """
         running = _Running(work, done, failed)
         if self._turn(running):
@@ -137,36 +144,36 @@ class Turns:
         if not self._has_loop():
             self._finish(running)
             return True
-        self._go_on(running)
+        self._continue_later(running)
         return False
 
     def later(self, work: Work[T], done: Callable[[T], object], failed: Callable[[BaseException], object]) -> None:
-        """Do the work when it is its turn, such as for one of many clients that wait for the same."""
+        """Run the work in a later turn, such as for one of many waiting clients."""
         running = _Running(work, done, failed)
         if self._has_loop():
-            self._go_on(running)
+            self._continue_later(running)
         else:
             self._finish(running)
 
-    def aside(
+    def in_thread(
         self, function: Callable[[], T], done: Callable[[T], object], failed: Callable[[BaseException], object]
     ) -> None:
-        """Compute something in the thread."""
-        self.run(_only(function), done, failed)
+        """Run a function in the thread."""
+        self.run(_thread_call(function), done, failed)
 
     def close(self) -> None:
-        """Finish what was begun, at once."""
+        """Complete all pending work at once."""
         self.closing = True
         if self._handle is not None:
             self._handle.cancel()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
-        for running in (*self._aside, *self._waiting):
+        for running in (*self._in_thread, *self._waiting):
             try:
                 self._finish(running)
-            except Exception as error:  # noqa: BLE001  # it is reported, and the others are finished
+            except Exception as error:  # noqa: BLE001  # reported; other work is completed
                 self._report(error)
-        self._aside.clear()
+        self._in_thread.clear()
         self._waiting.clear()
         self._handle = self._pool = None
         self.closing = False
@@ -181,9 +188,9 @@ class Turns:
         return True
 
     def _turn(self, running: _Running) -> bool:
-        """One turn of some work; whether it is over.
+        """Run one turn of some work; return whether it has ended.
 
-        It is not, either, where it waits for the thread.
+        It has not while it waits for the thread.
         """
         until = perf_counter() + (_SHORT_TURN_S if self._waiting else _TURN_S)
         work, sent, error = running.work, running.sent, running.error
@@ -193,7 +200,7 @@ class Turns:
                 found = work.send(sent) if error is None else work.throw(error)
                 sent = error = None
                 if found is not None:
-                    running.aside = found
+                    running.call = found
                     return False
                 if perf_counter() > until:
                     return False
@@ -202,28 +209,28 @@ class Turns:
                 running.done(end.value)
             except Exception as raised:  # noqa: BLE001  # as below
                 running.failed(raised)
-        except Exception as raised:  # noqa: BLE001  # whoever asked for the work knows what to do about it
+        except Exception as raised:  # noqa: BLE001  # handled by the callback
             running.failed(raised)
         return True
 
-    def _go_on(self, running: _Running) -> None:
-        """Have it continued when it is its turn, or when the thread has what it waits for."""
-        if running.aside is None:
+    def _continue_later(self, running: _Running) -> None:
+        """Continue some work in a later turn, or after its call in the thread."""
+        if running.call is None:
             self._waiting.append(running)
             self._schedule()
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, "quorate-large-requests")
         loop = asyncio.get_running_loop()
-        self._aside.add(running)
-        computed = loop.run_in_executor(self._pool, running.aside.function)
+        self._in_thread.add(running)
+        computed = loop.run_in_executor(self._pool, running.call.function)
         computed.add_done_callback(partial(self._computed, running))
 
     def _computed(self, running: _Running, computed: "asyncio.Future[Any]") -> None:
-        if running not in self._aside:  # finished by `close`
+        if running not in self._in_thread:  # completed by `close`
             return
-        self._aside.discard(running)
-        running.aside = None
+        self._in_thread.discard(running)
+        running.call = None
         running.error = computed.exception()
         running.sent = None if running.error is not None else computed.result()
         self._waiting.append(running)
@@ -238,8 +245,8 @@ class Turns:
         running = self._waiting.popleft()
         try:
             if not self._turn(running):
-                self._go_on(running)
-        except Exception as error:  # noqa: BLE001  # it is reported
+                self._continue_later(running)
+        except Exception as error:  # noqa: BLE001  # reported
             self._report(error)
         finally:
             if self._waiting:
@@ -247,16 +254,16 @@ class Turns:
 
     def _finish(self, running: _Running) -> None:
         while True:
-            if running.aside is not None:
-                aside, running.aside = running.aside, None
+            if running.call is not None:
+                call, running.call = running.call, None
                 try:
-                    running.sent = aside.function()
-                except Exception as error:  # noqa: BLE001  # the work hears of it
+                    running.sent = call.function()
+                except Exception as error:  # noqa: BLE001  # raised in the work
                     running.error = error
             if self._turn(running):
                 return
 
 
-def _only(function: Callable[[], T]) -> Work[T]:
-    found: T = yield Aside(function)
+def _thread_call(function: Callable[[], T]) -> Work[T]:
+    found: T = yield ThreadCall(function)
     return found

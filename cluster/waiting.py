@@ -1,4 +1,4 @@
-"""Waiting for a condition, with a time limit and a message that says what was waited for."""
+"""Waiting for a condition, with a timeout and an error that names the condition."""
 
 import time
 from collections.abc import Callable
@@ -19,11 +19,11 @@ def wait_for(
     every_ms: int = 100,
     also: tuple[type[Exception], ...] = (),
 ) -> T:
-    """The first result of `ready` that is not None (or False).
+    """Return the first result of `ready` that is neither `None` nor `False`.
 
-    `also`: exceptions that mean "not yet".
+    `also`: exceptions that mean that the condition is not met yet.
 
-    Raises `ClusterError` naming `what`, and why it was not so at last, after `timeout_ms`.
+    Raises `ClusterError` with `what` and the last exception after `timeout_ms`.
     """
     deadline = time.monotonic() + timeout_ms / 1000
     last: Exception | None = None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context
 from quorate.cluster.authorizer import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.topics import PartitionState, is_valid_name
-from quorate.cluster.turns import Work, each
+from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs.api.broker import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -63,7 +63,7 @@ def describe_topic_partitions(
     up = cluster.alive
     names = sorted({one.name for one in request.topics} or cluster.topics)
     if (error := _bad_paging(request)) is not None:
-        refused = yield from each(
+        refused = yield from map_in_turns(
             request.topics, lambda one: DescribeTopicPartitionsResponseTopic(error_code=error, name=one.name)
         )
         return DescribeTopicPartitionsResponse(topics=refused)

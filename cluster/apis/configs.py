@@ -14,7 +14,7 @@ from quorate.cluster.broker_configs import ALL, MAX_PARTITIONS
 from quorate.cluster.client_metrics import parsed
 from quorate.cluster.config_validation import has_eligible_leaders
 from quorate.cluster.topics import is_valid_name
-from quorate.cluster.turns import Work, each
+from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs.api.broker import DescribeConfigsRequest, DescribeConfigsResponse
 from quorate.codecs.api.broker.describe_configs import (
     DescribeConfigsResource,
@@ -185,7 +185,7 @@ def describe_configs(
                 for one in request.resources
             )
         )
-    found = yield from each(request.resources, lambda one: _described(broker, one, request.include_synonyms))
+    found = yield from map_in_turns(request.resources, lambda one: _described(broker, one, request.include_synonyms))
     return DescribeConfigsResponse(results=found)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context
 from quorate.cluster.topics import is_valid_name
-from quorate.cluster.turns import Work, each
+from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs.api.broker import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -39,7 +39,7 @@ def describe_producers(
     """Return the state of each partition's active producers."""
     topics = []
     for topic in request.topics:
-        partitions = yield from each(topic.partition_indexes, partial(_producers, broker, topic.name))
+        partitions = yield from map_in_turns(topic.partition_indexes, partial(_producers, broker, topic.name))
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
         yield None
     return DescribeProducersResponse(topics=tuple(topics))
@@ -73,7 +73,7 @@ def describe_transactions(
     broker: "Broker", request: DescribeTransactionsRequest, context: Context
 ) -> Work[DescribeTransactionsResponse]:
     """Return the state of each transactional id that this broker coordinates."""
-    found = yield from each(request.transactional_ids, partial(_described, broker))
+    found = yield from map_in_turns(request.transactional_ids, partial(_described, broker))
     return DescribeTransactionsResponse(transaction_states=found)
 
 

@@ -16,7 +16,7 @@ from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.fetch_sessions import INITIAL_EPOCH, FetchSession, Key, next_epoch
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.topics import PartitionState, TopicState
-from quorate.cluster.turns import Work, parts
+from quorate.cluster.turns import Work, chunks
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import FetchRequest, FetchResponse
 from quorate.codecs.api.broker.fetch import (
@@ -51,7 +51,7 @@ def fetch(
 
     A large request, or one of a large session, is served in turns (`quorate.cluster.turns`).
     """
-    if context.large or (request.session_id and broker.fetch_sessions.take_turns(request.session_id)):
+    if context.large or (request.session_id and broker.fetch_sessions.needs_turns(request.session_id)):
         return _in_turns(broker, request, context)
     by_id = context.api_version >= 13
     requested: dict[Key, FetchPartition] = {
@@ -64,7 +64,7 @@ def fetch(
         for topic in request.forgotten_topics_data
         for index in topic.partitions
     ]
-    session = broker.fetch_sessions.of(request, by_id, requested, forgotten, context.now_ms)
+    session = broker.fetch_sessions.update(request, by_id, requested, forgotten, context.now_ms)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
     if session is not None:
@@ -88,18 +88,18 @@ def _in_turns(broker: "Broker", request: FetchRequest, context: Context) -> Work
     requested: dict[Key, FetchPartition] = {}
     for topic in request.topics:
         name: Hashable = topic.topic_id if by_id else topic.topic
-        for some in parts(topic.partitions):
+        for some in chunks(topic.partitions):
             requested |= {(name, one.partition): one for one in some}
             yield None
         yield None
     forgotten: list[Key] = []
     for left in request.forgotten_topics_data:
         name = left.topic_id if by_id else left.topic
-        for indexes in parts(left.partitions):
+        for indexes in chunks(left.partitions):
             forgotten += [(name, index) for index in indexes]
             yield None
         yield None
-    session, requested = yield from broker.fetch_sessions.taking(
+    session, requested = yield from broker.fetch_sessions.update_in_turns(
         request, by_id, requested, forgotten, context.now_ms, broker.cluster.topics_by_id
     )
     if isinstance(session, ErrorCode):
@@ -172,7 +172,7 @@ class _FetchRun:
         Topics created meanwhile are denied.
         """
         names: set[str] = set()
-        for keys in parts(self.requested):
+        for keys in chunks(self.requested):
             names |= self._names(keys)
             yield None
         self.allowed = self._allowed_to_replica(access, names)
@@ -197,7 +197,7 @@ class _FetchRun:
     def reading(self) -> Work[_Found]:
         """Read all partitions, in turns."""
         found = self._empty()
-        for some in parts(self.requested.items()):
+        for some in chunks(self.requested.items()):
             self._read(some, found)
             yield None
         return found
@@ -285,7 +285,7 @@ class _FetchRun:
             connection.on_lost = None
 
         failed = partial(self.broker.failed, connection, "FetchRequest")
-        for keys in parts(self.requested):
+        for keys in chunks(self.requested):
             for log in self._logs(keys):
                 log.waiting.add(check)
                 logs.append(log)
@@ -305,7 +305,7 @@ class _FetchRun:
         if session is not None:
             if self._was_used_meanwhile(session):
                 return self._wrong_epoch(session)
-            contents.add(item for item in found.data.items() if session.worth_telling(*item))
+            contents.add(item for item in found.data.items() if session.must_report(*item))
         else:
             contents.add(found.data.items())
             if (session := self._new_session()) is not None:
@@ -324,12 +324,12 @@ class _FetchRun:
         if session is not None:
             if self._was_used_meanwhile(session):
                 return self._wrong_epoch(session)
-            for some in parts(found.data.items()):
-                contents.add(item for item in some if session.worth_telling(*item))
+            for some in chunks(found.data.items()):
+                contents.add(item for item in some if session.must_report(*item))
                 yield None
         else:
             session = self._new_session()
-            for some in parts(found.data.items()):
+            for some in chunks(found.data.items()):
                 contents.add(some)
                 if session is not None:
                     session.begin(some, self.requested)
@@ -337,7 +337,7 @@ class _FetchRun:
             if session is not None:
                 yield from session.requested_in_turns(self.broker.cluster.topics_by_id)
         topics: list[FetchableTopicResponse] = []
-        for some_topics in parts(contents.topics.items()):
+        for some_topics in chunks(contents.topics.items()):
             topics += self._topics(some_topics)
             yield None
         return self._response(session, contents, topics)

@@ -7,7 +7,7 @@ looks up many keys at once (KIP-699). The embedded cluster has no share coordina
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context
-from quorate.cluster.turns import Work, each
+from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.broker import FindCoordinatorRequest, FindCoordinatorResponse
 from quorate.codecs.api.broker.find_coordinator import Coordinator
@@ -28,7 +28,7 @@ def find_coordinator(
 ) -> Work[FindCoordinatorResponse]:
     """Find the coordinator of each key."""
     if context.api_version >= 4:
-        found = yield from each(request.coordinator_keys, lambda key: _one(broker, key, request.key_type))
+        found = yield from map_in_turns(request.coordinator_keys, lambda key: _one(broker, key, request.key_type))
         return FindCoordinatorResponse(coordinators=found)
     one = _one(broker, request.key, request.key_type)
     return FindCoordinatorResponse(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context
 from quorate.cluster.storage.segment import StoredBatch
 from quorate.cluster.topics import leader_error
-from quorate.cluster.turns import Aside, Work
+from quorate.cluster.turns import ThreadCall, Work
 from quorate.codecs.api.broker import ListOffsetsRequest, ListOffsetsResponse
 from quorate.codecs.api.broker.list_offsets import (
     ListOffsetsPartition,
@@ -108,7 +108,7 @@ def _offset(log: "PartitionLog", leader_epoch: int, timestamp_ms: int, until: in
     find = partial(_record, batch, timestamp_ms, log.start_offset)
     if batch.last_offset - batch.base_offset < _FEW:
         return find()
-    found: tuple[int, int, int] = yield Aside(find)
+    found: tuple[int, int, int] = yield ThreadCall(find)
     return found
 
 

@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context
-from quorate.cluster.turns import Work, each
+from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs.api.broker import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -80,7 +80,7 @@ def alter_replica_log_dirs(
         result = AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=error)
         results.setdefault(name, []).append(result)
         yield None
-    moved = yield from each(
+    moved = yield from map_in_turns(
         results.items(), lambda one: AlterReplicaLogDirTopicResult(topic_name=one[0], partitions=tuple(one[1]))
     )
     return AlterReplicaLogDirsResponse(results=moved)

@@ -14,7 +14,7 @@ from quorate.cluster.apis import Context
 from quorate.cluster.apis.topics import MAX_PARTITIONS
 from quorate.cluster.authorizer import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN_OPERATIONS
 from quorate.cluster.topics import NO_LEADER, PartitionState, TopicState, is_valid_name
-from quorate.cluster.turns import Work, each
+from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.api.broker import MetadataRequest, MetadataResponse
 from quorate.codecs.api.broker.metadata import (
@@ -49,20 +49,20 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
         )
     everything = requested is None or (context.api_version == 0 and not requested)
     if everything:
-        topics = yield from each(list(cluster.topics.values()), lambda topic: _described(topic, cluster.alive))
+        topics = yield from map_in_turns(list(cluster.topics.values()), lambda topic: _described(topic, cluster.alive))
     else:
         assert requested is not None
         # If any topic has an id, topics without one are ignored.
         by_id = [one for one in requested if one.topic_id != Uuid.ZERO]
         missing: dict[str, None] = {}
         may_create = request.allow_auto_topic_creation or context.api_version < 4
-        topics = yield from each(
+        topics = yield from map_in_turns(
             dict.fromkeys(by_id or requested), lambda one: _one(broker, one, missing if may_create else None)
         )
         if missing:
             yield from cluster.controller.changes.run(_create(cluster, list(missing)))
     allowed = TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN_OPERATIONS
-    topics = yield from each(
+    topics = yield from map_in_turns(
         topics, lambda one: one if one.name is None else replace(one, topic_authorized_operations=allowed)
     )
     return MetadataResponse(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context
 from quorate.cluster.topics import leader_error
-from quorate.cluster.turns import Work, each
+from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs.api.broker import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from quorate.codecs.api.broker.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -25,7 +25,7 @@ def offset_for_leader_epoch(
     """Return the end offset of each requested leader epoch."""
     topics = []
     for topic in request.topics:
-        partitions = yield from each(topic.partitions, partial(_end, broker, topic.topic))
+        partitions = yield from map_in_turns(topic.partitions, partial(_end, broker, topic.topic))
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
         yield None
     return OffsetForLeaderEpochResponse(topics=tuple(topics))

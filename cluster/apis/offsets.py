@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.cluster.apis import Context
-from quorate.cluster.turns import Work, each
+from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import (
     OffsetCommitRequest,
@@ -206,7 +206,7 @@ def _fetched_group(
             if began != moment():
                 break
         else:
-            whole = yield from each(found + unknown, lambda one: replace(one[0], partitions=tuple(one[1])))
+            whole = yield from map_in_turns(found + unknown, lambda one: replace(one[0], partitions=tuple(one[1])))
             if several:
                 return replace(response, groups=(replace(found_group, topics=whole),))
             return replace(response, topics=whole)

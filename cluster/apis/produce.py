@@ -17,7 +17,7 @@ from quorate.cluster.batch_validation import check_batch
 from quorate.cluster.record_checks import InvalidRecords, TopicPolicy, validated
 from quorate.cluster.storage.segment import BatchFacts
 from quorate.cluster.topics import PartitionState, TopicState
-from quorate.cluster.turns import Aside, Work, each
+from quorate.cluster.turns import ThreadCall, Work, map_in_turns
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import ProduceRequest, ProduceResponse
 from quorate.codecs.api.broker.produce import (
@@ -203,7 +203,7 @@ def _appended(
             with suppress(TooLargeError):
                 checked = validate(_LARGE_BATCH_BYTES)
         if checked is None:
-            checked = yield Aside(validate)
+            checked = yield ThreadCall(validate)
             # The leader or the transaction may have changed while the thread ran.
             if partition.leader != broker.id or not cluster.state.has(partition):
                 raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -223,7 +223,7 @@ def _appended(
             _refused(partition.index, refused.code, refused.message),
             log_start_offset=partition.log.start_offset,
             record_errors=(
-                yield from each(
+                yield from map_in_turns(
                     refused.records,
                     lambda one: BatchIndexAndErrorMessage(batch_index=one[0], batch_index_error_message=one[1]),
                 )
@@ -259,7 +259,7 @@ def _check_transaction(
     adds = context.api_version >= _ADDS_PARTITIONS
     where = (partition.topic, partition.index)
     if partition.leader == broker.id:
-        partition.log.producers.ask(producer_id, epoch, sequence, adds=adds)
+        partition.log.producers.begin_verification(producer_id, epoch, sequence, adds=adds)
     try:
         if adds:
             transactions.add(request.transactional_id, producer_id, epoch, [where])

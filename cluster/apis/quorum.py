@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
 from quorate.cluster.apis import Context
-from quorate.cluster.turns import Work, each
+from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import DescribeQuorumRequest, DescribeQuorumResponse
 from quorate.codecs.api.broker.describe_quorum import Listener, Node, PartitionData, ReplicaState, TopicData
@@ -32,7 +32,7 @@ def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: C
     ] == [(_METADATA, 0)]
     topics = []
     for topic in request.topics:
-        partitions = yield from each(
+        partitions = yield from map_in_turns(
             topic.partitions,
             lambda part: (
                 _state(cluster, context)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.storage.metadata import MetadataBatch
 from quorate.cluster.topics import PartitionState, wake
-from quorate.cluster.turns import Work, each
+from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs.api.broker import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -46,7 +46,7 @@ def alter_partition_reassignments(
     topics = []
     may_resize = request.allow_replication_factor_change
     for topic in request.topics:
-        partitions = yield from each(topic.partitions, partial(_reassigned, broker, topic.name, may_resize))
+        partitions = yield from map_in_turns(topic.partitions, partial(_reassigned, broker, topic.name, may_resize))
         topics.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
         yield None
     return AlterPartitionReassignmentsResponse(
@@ -96,7 +96,9 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
         code = ErrorCode.INVALID_REQUEST
         refused = []
         for one in request.topic_partitions or ():
-            named = yield from each(one.partitions, lambda index: PartitionResult(partition_id=index, error_code=code))
+            named = yield from map_in_turns(
+                one.partitions, lambda index: PartitionResult(partition_id=index, error_code=code)
+            )
             refused.append(ReplicaElectionResult(topic=one.topic, partition_result=named))
             yield None
         return ElectLeadersResponse(error_code=code, replica_election_results=tuple(refused))

@@ -45,7 +45,7 @@ def get_telemetry_subscriptions(
     if instance_id == Uuid.ZERO:
         instance_id = broker.telemetry.new_id(broker.cluster.new_uuid)
     instance = _instance(broker, instance_id, context)
-    if not instance.may_ask(context.now_ms) and instance.error not in _FORGIVEN:
+    if not instance.may_request(context.now_ms) and instance.error not in _FORGIVEN:
         return GetTelemetrySubscriptionsResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     instance.error = ErrorCode.NONE
     return GetTelemetrySubscriptionsResponse(

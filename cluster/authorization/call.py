@@ -11,7 +11,7 @@ from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.broker import Broker
 from quorate.cluster.context import Context
 from quorate.cluster.error_responses import failed_response
-from quorate.cluster.turns import Aside, Work, split
+from quorate.cluster.turns import ThreadCall, Work, split
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
@@ -43,7 +43,7 @@ class Call:
         request = replace(self.request, **changes) if changes else self.request
         respond = partial(failed_response, self.broker.cluster, request, self.context.api_version, code)
         if self.context.large:
-            return (yield Aside(respond))
+            return (yield ThreadCall(respond))
         return respond()
 
     def after(self, result: HandlerResult, change: Callable[[Any], Message | Work[Any]]) -> HandlerResult:

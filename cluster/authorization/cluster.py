@@ -6,7 +6,7 @@ from typing import Any
 from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorization.rules import of_cluster
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
-from quorate.cluster.turns import Work, each, split
+from quorate.cluster.turns import Work, map_in_turns, split
 from quorate.codecs.api.broker.describe_transactions import TransactionState
 from quorate.codecs.api.broker.find_coordinator import Coordinator
 from quorate.codecs.api.error_codes import ErrorCode
@@ -74,7 +74,7 @@ def _keys(call: Call, kind: ResourceType, code: ErrorCode) -> Work[Any]:
                 return next(found)  # type: ignore[no-any-return]
             return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message="")
 
-        return replace(response, coordinators=(yield from each(keys, one)))
+        return replace(response, coordinators=(yield from map_in_turns(keys, one)))
 
     return call.after(call.handle(coordinator_keys=left), merge)
 
@@ -138,7 +138,7 @@ def describe_transactions(call: Call) -> Work[Any]:
                 return with_topics(next(found))
             return TransactionState(error_code=code, transactional_id=transactional_id)
 
-        return replace(response, transaction_states=(yield from each(ids, one)))
+        return replace(response, transaction_states=(yield from map_in_turns(ids, one)))
 
     def with_topics(state: TransactionState) -> TransactionState:
         seen = access.topics(Operation.DESCRIBE, [one.topic for one in state.topics])

@@ -13,7 +13,7 @@ from quorate.cluster.apis.groups import lacks_feature, lacks_protocol, share_mem
 from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorization.rules import Rule, of_group
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
-from quorate.cluster.turns import Work, each, split
+from quorate.cluster.turns import Work, map_in_turns, split
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 from quorate.codecs.api.offset_fetch import (
@@ -118,7 +118,7 @@ def _described(field: str, topics_of: Callable[[Any], Iterator[str]]) -> Rule:
 
     def rule(call: Call) -> HandlerResult:
         def visible(response: Any) -> Work[Any]:
-            groups = yield from each(response.groups, lambda one: _seen(one, call.access, topics_of))
+            groups = yield from map_in_turns(response.groups, lambda one: _seen(one, call.access, topics_of))
             return replace(response, groups=groups)
 
         return call.after(each_group(call), visible)

@@ -11,7 +11,7 @@ from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorizer import CLUSTER_NAME, UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.batch_checks import is_transactional
 from quorate.cluster.topics import is_valid_name
-from quorate.cluster.turns import Work, each, split
+from quorate.cluster.turns import Work, map_in_turns, split
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
     ProduceRequest,
@@ -138,7 +138,7 @@ def metadata(call: Call) -> Work[Any]:
         return call.handle()
     by_id = [one for one in requested if one.topic_id != Uuid.ZERO]
     topics = tuple(dict.fromkeys(by_id or requested))
-    names = dict(zip(topics, (yield from each(topics, lambda one: _name_of(call, one))), strict=True))
+    names = dict(zip(topics, (yield from map_in_turns(topics, lambda one: _name_of(call, one))), strict=True))
     named = [name for name in names.values() if name is not None]
     allowed = yield from access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, named)
     may_create = request.allow_auto_topic_creation or version < 4
@@ -147,7 +147,7 @@ def metadata(call: Call) -> Work[Any]:
         if new and not access.may_with_cluster(Operation.CREATE):
             allowed -= new - (yield from access.allowed(Operation.CREATE, ResourceType.TOPIC, new))
     left, denied = yield from split(topics, lambda one: names[one] is None or names[one] in allowed)
-    entries = yield from each(
+    entries = yield from map_in_turns(
         denied,
         lambda one: MetadataResponseTopic(
             error_code=_DENIED,
@@ -181,7 +181,7 @@ def _seen(call: Call, response: Any, denied: tuple[MetadataResponseTopic, ...]) 
             return topic
         return replace(topic, topic_authorized_operations=access.operations(ResourceType.TOPIC, topic.name, among))
 
-    topics = yield from each(described, narrow)
+    topics = yield from map_in_turns(described, narrow)
     operations = response.cluster_authorized_operations
     if operations != UNKNOWN_OPERATIONS:
         operations = access.cluster_operations(operations)
@@ -201,7 +201,7 @@ def create_topics(call: Call) -> Work[Any]:
         denied = once - (yield from access.allowed(Operation.CREATE, ResourceType.TOPIC, once))
     shown = yield from access.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, once)
     left, _ = yield from split(request.topics, lambda one: one.name not in denied)
-    refused = yield from each(
+    refused = yield from map_in_turns(
         denied,
         lambda name: CreatableTopicResult(name=name, error_code=_DENIED, error_message="Authorization failed."),
     )
@@ -212,7 +212,7 @@ def create_topics(call: Call) -> Work[Any]:
         return replace(topic, topic_config_error_code=_DENIED, num_partitions=-1, replication_factor=-1, configs=())
 
     def hide(response: Any) -> Work[Any]:
-        return replace(response, topics=(yield from each(response.topics, hidden)) + refused)
+        return replace(response, topics=(yield from map_in_turns(response.topics, hidden)) + refused)
 
     return call.after(call.handle(topics=left) if denied else call.handle(), hide)
 

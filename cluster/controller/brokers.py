@@ -11,7 +11,7 @@ from quorate.cluster.controller.state import BrokerRegistration
 from quorate.cluster.log_manager import LogManager
 from quorate.cluster.storage.metadata import MetadataBatch
 from quorate.cluster.topics import Elections
-from quorate.cluster.turns import Work, at_once, parts
+from quorate.cluster.turns import Work, at_once, chunks
 from quorate.codecs import Uuid
 from quorate.codecs.message import Message
 from quorate.codecs.metadata_records import UnregisterBrokerRecord
@@ -89,7 +89,7 @@ class BrokerControl:
         except MetadataWriteError:
             batch = at_once(electing())
         if leave():
-            yield from self._logs.following(self._controller.commit_in_any_case(batch))
+            yield from self._logs.apply_configs(self._controller.commit_in_any_case(batch))
 
     def unregistering(self, broker: int) -> Work[None]:
         """Unregister a broker on request, in turns. Raises `MetadataWriteError`."""
@@ -108,7 +108,7 @@ class BrokerControl:
         elections = Elections(up)
         batch = yield from self._controller.encoding(change)
         for topic in list(self._state.topics.values()):
-            for some in parts(topic.partitions):
+            for some in chunks(topic.partitions):
                 for partition, election in elections.moved(some):
                     batch.add(election_record(topic.id, partition, election))
                 yield None
@@ -116,4 +116,4 @@ class BrokerControl:
 
     def _commit_at_once(self, work: Work[MetadataBatch]) -> None:
         batch = at_once(work)
-        at_once(self._logs.following(self._controller.commit_in_any_case(batch)))
+        at_once(self._logs.apply_configs(self._controller.commit_in_any_case(batch)))

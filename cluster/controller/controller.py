@@ -102,7 +102,7 @@ class Controller:
 
         Raises `MetadataWriteError`.
         """
-        yield from self._logs.following(self.commit(batch))
+        yield from self._logs.apply_configs(self.commit(batch))
 
     def commit(self, batch: MetadataBatch) -> Delta:
         """Append and replay the records of a change, and return the delta.

@@ -79,7 +79,7 @@ class PartitionControl:
             batch = yield from self._controller.preparing(lambda: self._adding(grown, added))
             self._controller.commit(batch)
         except (OSError, ApiError) as error:
-            yield from self._logs.dropping(topic, added)
+            yield from self._logs.discard_logs(topic, added)
             if isinstance(error, ApiError):
                 raise
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
@@ -92,7 +92,7 @@ class PartitionControl:
         up, brokers = self._state.alive, self._state.brokers
         for partition in added:
             partition.elect(up)
-        yield from self._logs.preparing(grown, added)
+        yield from self._logs.create_logs(grown, added)
         return (yield from self._controller.encoding(partition_record(grown.id, one, brokers) for one in added))
 
     # ---- replicas

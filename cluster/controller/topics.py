@@ -147,7 +147,7 @@ class TopicControl:
         refused: dict[str, ApiError] = {}
         for topic in topics:
             try:
-                yield from self._logs.configuring(topic)
+                yield from self._logs.configure(topic)
                 yield None
             except ApiError as refusal:
                 refused[topic.name] = refusal
@@ -165,7 +165,7 @@ class TopicControl:
             refused = {topic.name: stopping for topic in topics}
         for topic in topics:
             if topic.name in refused:
-                yield from self._logs.dropping(topic, topic.partitions)
+                yield from self._logs.discard_logs(topic, topic.partitions)
         return refused
 
     def _committing(self, topics: Sequence[TopicState], refused: dict[str, ApiError]) -> Work[MetadataBatch]:
@@ -183,7 +183,7 @@ class TopicControl:
                 self.check_partition_limit(partitions + len(topic.partitions))
                 for partition in topic.partitions:
                     partition.elect(up)  # brokers may have started or stopped
-                yield from self._logs.preparing(topic, topic.partitions)  # their configs may have changed
+                yield from self._logs.create_logs(topic, topic.partitions)  # their configs may have changed
             except ApiError as refusal:
                 refused[topic.name] = refusal
             except OSError as error:
@@ -234,4 +234,4 @@ class TopicControl:
             for partition in topic.partitions:
                 wake(partition)
                 yield None
-        yield from self._logs.removing([one for topic in topics for one in topic.partitions])
+        yield from self._logs.delete_logs([one for topic in topics for one in topic.partitions])

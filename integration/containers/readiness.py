@@ -45,7 +45,7 @@ class ObservedCluster(Cluster, ABC):
 
     def _node(self, broker: int) -> Node:
         if broker not in self._plan.ports:
-            raise ClusterError(f"there is no broker {broker}, only {', '.join(map(str, self._plan.ports))}")
+            raise ClusterError(f"broker {broker} does not exist; brokers: {', '.join(map(str, self._plan.ports))}")
         return self._nodes[broker]
 
     def wait_ready(self) -> None:

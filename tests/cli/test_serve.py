@@ -144,7 +144,9 @@ def test_a_port_in_use_is_an_error(quorate, used_port):
     ended = quorate("serve", "--port", used_port)
     assert ended.status == 1
     first, remedy = ended.err.splitlines()
-    assert first == f"error: broker 1 cannot listen on 127.0.0.1:{used_port}: that port is taken; choose another"
+    assert first == (
+        f"error: broker 1 cannot listen on 127.0.0.1:{used_port}: the port is already in use; choose another"
+    )
     assert remedy == "       choose other ports: --port N; or free ports: --port 0"
 
 
@@ -160,7 +162,7 @@ def test_a_metrics_port_in_use_is_an_error(quorate, used_port):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--kafka-version", "2.8.0"], "an embedded cluster cannot be Kafka 2.8.0: use 4.3.1, or another of 3.9, 4.0"),
+        (["--kafka-version", "2.8.0"], "an embedded cluster cannot run Kafka 2.8.0: use 4.3.1, or another of 3.9, 4.0"),
         (["--kafka-version", "new"], "kafka.version cannot be 'new'"),
         (["--racks", "a,,b"], "--racks a,,b: a name is missing"),
         (["--brokers", "2", "--racks", "a,b,c"], "--brokers 2: too few for 3 racks"),
@@ -174,7 +176,7 @@ def test_a_metrics_port_in_use_is_an_error(quorate, used_port):
             "Invalid value long for configuration connections.max.idle.ms",
         ),
         (["--host", "0.0.0.0"], "--host 0.0.0.0: clients cannot connect to this address"),
-        (["--host", "192.0.2.1"], "broker 1 cannot listen on 192.0.2.1:9092: that is no address of this machine"),
+        (["--host", "192.0.2.1"], "broker 1 cannot listen on 192.0.2.1:9092: not an address of this machine"),
         (["--data", "/proc/x"], "/proc/x: No such file or directory"),
         (["--password", "x"], "--password has no effect with --security PLAINTEXT"),
         (

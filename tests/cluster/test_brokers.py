@@ -26,13 +26,15 @@ def test_an_added_broker_takes_replicas_and_goes_once_it_has_none(tmp_path: Path
         (partition,) = topic.partitions
         assert sorted(partition.replicas) == [1, 2, 3]
         assert (tmp_path / "broker-3" / "orders-0").is_dir()
-        with pytest.raises(ClusterError, match="broker 3 has replicas of 1 partitions; move them to others first"):
+        with pytest.raises(
+            ClusterError, match="broker 3 has replicas of 1 partitions; move them to other brokers first"
+        ):
             cluster.remove_broker(3)
         assert known(cluster) == {1: "a", 2: "b", 3: "c"}
         cluster.call(lambda: cluster.core.reassign(partition, (1, 2)))
         cluster.remove_broker(3)
         assert known(cluster) == {1: "a", 2: "b"}
-        with pytest.raises(ClusterError, match="there is no broker 3"):
+        with pytest.raises(ClusterError, match="broker 3 does not exist"):
             cluster.start_broker(3)
     with EmbeddedCluster(brokers=2, data=tmp_path) as cluster:  # of the third nothing is known any more
         assert known(cluster) == {1: "a", 2: "b"}

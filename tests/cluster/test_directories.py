@@ -24,7 +24,7 @@ def test_a_directory_is_for_one_cluster_at_a_time_with_as_many_brokers(tmp_path:
         quiet_core(tmp_path, ManualClock())
     core.close()
     with pytest.raises(
-        ClusterError, match="is of a cluster with brokers 1, 2, there is no broker 2 now; use 2 brokers"
+        ClusterError, match="belongs to a cluster with brokers 1, 2, but broker 2 is missing; use 2 brokers"
     ):
         ClusterCore({1: None}, data=tmp_path)
     file = tmp_path / "file"
@@ -93,7 +93,7 @@ def test_levels_of_features_are_those_that_the_cluster_began_with(tmp_path: Path
 
 def test_a_release_that_does_not_know_the_levels_of_a_directory_is_refused(tmp_path: Path) -> None:
     core_of(tmp_path, "4.2.0").close()
-    said = "the cluster has .*, Kafka 4.0.2 knows .*; use 4.2 or later, or begin a cluster with 4.0.2, in another directory"
+    said = "the cluster has .*, Kafka 4.0.2 supports .*; use 4.2 or later, or create a new cluster with 4.0.2, in another directory"
     with pytest.raises(ClusterError, match=said):
         core_of(tmp_path, "4.0.2")
     core_of(tmp_path, "4.2.0").close()  # and nothing was changed

@@ -28,8 +28,8 @@ def test_brokers_are_in_racks_by_turns(options: dict[str, object], racks: list[s
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"brokers": 0}, "a cluster has at least one broker"),
-        ({"brokers": 2, "ports": [9092]}, "1 ports for 2 brokers; give one for each"),
+        ({"brokers": 0}, "a cluster needs at least one broker"),
+        ({"brokers": 2, "ports": [9092]}, "1 ports for 2 brokers; give one port for each broker"),
     ],
 )
 def test_numbers_that_do_not_go_together_are_refused(options: dict[str, object], complaint: str) -> None:

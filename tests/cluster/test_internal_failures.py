@@ -32,7 +32,7 @@ def test_a_request_that_cannot_be_decoded_by_our_fault(
         monkeypatch.undo()
         other.ask(NOBODY, 12)
     assert cluster.core.failure_count == 1
-    assert any("MetadataRequest failed, which is a fault of quorate's" in note for note in cluster.core.notes)
+    assert any("MetadataRequest failed with an internal error" in note for note in cluster.core.notes)
 
 
 @pytest.mark.usefixtures("short_turns")

@@ -27,7 +27,7 @@ PARTITIONS = 6
 
 @pytest.fixture(autouse=True)
 def one_partition_in_a_turn(monkeypatch: pytest.MonkeyPatch, short_turns: None) -> None:
-    monkeypatch.setattr(turns, "_ITEMS_AT_ONCE", 1)
+    monkeypatch.setattr(turns, "_CHUNK_SIZE", 1)
 
 
 @pytest.fixture

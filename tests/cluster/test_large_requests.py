@@ -484,7 +484,7 @@ def test_a_broker_that_leaves_and_its_successors_change_at_the_same_moment(
     how: str, on_disk: bool, tmp_path: Path, short_turns: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """90,000 partitions held up everything for 0.6 s (issue 14)."""
-    monkeypatch.setattr(turns, "_ITEMS_AT_ONCE", 10)
+    monkeypatch.setattr(turns, "_CHUNK_SIZE", 10)
     data = tmp_path if on_disk else None
     with EmbeddedCluster(brokers=2, properties=QUICK | {"broker.session.timeout.ms": 10}, data=data) as made:
         core = made.core
@@ -500,7 +500,7 @@ def test_a_broker_that_leaves_and_its_successors_change_at_the_same_moment(
         def watched(self: turns.Turns) -> None:
             looked.append((core.brokers[2].alive, led(), core.image.topics["t"].leadership))
             if how == "heard of meanwhile" and len(looked) == 10:
-                core.brokers[2].lose_controller(False)
+                core.brokers[2].cut_from_controller(False)
             unwatched(self)
 
         monkeypatch.setattr(turns.Turns, "_next", watched)
@@ -508,7 +508,7 @@ def test_a_broker_that_leaves_and_its_successors_change_at_the_same_moment(
             with Wire(core.brokers[1].port) as wire:
                 assert wire.ask(UnregisterBrokerRequest(broker_id=2), 0).error_code == 0
         else:
-            made.call(lambda: core.brokers[2].lose_controller(True))
+            made.call(lambda: core.brokers[2].cut_from_controller(True))
             eventually(lambda: looked and not core.controller.changes.pending)
         before, after = (True, {1, 2}, 0), (False, {1}, 1)
         assert len(looked) > MANY
@@ -693,7 +693,7 @@ def test_a_coordinator_sees_no_more_of_a_subscription_than_a_record_has_room_for
     kind: type[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups_api, "_MOST_NAMES", 10)
-    monkeypatch.setattr(groups, "_NAMES_AT_ONCE", 5)
+    monkeypatch.setattr(groups, "_NAMES_PER_TURN", 5)
     made = EmbeddedCluster(
         properties=QUICK | {"message.max.bytes": 1_000, "share.coordinator.state.topic.num.partitions": 1}
     )

@@ -127,7 +127,7 @@ def test_a_request_larger_than_allowed_closes_the_connection(rest: bytes) -> Non
     with cluster(socket_request_max_bytes=100) as made, Wire(made.core.brokers[1].port) as wire:
         wire.socket.sendall(pack(">i", 101) + rest)
         assert wire.is_closed()
-        assert "a request of 101 bytes, at most 100 are allowed" in made.core.notes[-1]
+        assert "request of 101 bytes exceeds the limit of 100" in made.core.notes[-1]
 
 
 def test_where_a_port_is_taken_no_broker_keeps_running() -> None:
@@ -243,7 +243,7 @@ def test_a_fault_of_our_own_ends_the_connection_and_is_told_and_counted_but_not_
                 wire.send(MetadataRequest(topics=()), 12)
                 assert wire.is_closed()
         assert (made.core.failure_count, len(made.core.failures)) == (110, 100)
-        assert "failed, which is a fault of quorate's:\nTraceback" in made.core.notes[-1]
+        assert "failed with an internal error:\nTraceback" in made.core.notes[-1]
 
 
 def test_a_new_topic_takes_no_longer_where_there_are_many(tmp_path: Path) -> None:

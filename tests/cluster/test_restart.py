@@ -217,7 +217,7 @@ def test_a_cluster_that_was_closed_does_not_begin_again(tmp_path: Path) -> None:
     cluster = running(tmp_path)
     with cluster:
         pass
-    with pytest.raises(ClusterError, match="was closed; make another cluster with it"):
+    with pytest.raises(ClusterError, match="was closed; create another one with this directory"):
         cluster.__enter__()
     with running(tmp_path):
         pass

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorate.cluster import turns
-from quorate.cluster.turns import Aside, Turns, Work
+from quorate.cluster.turns import ThreadCall, Turns, Work
 
 
 def steps(name: str, count: int, seen: list[Any]) -> Work[str]:
@@ -80,9 +80,9 @@ def test_what_is_only_computed_runs_in_a_thread_and_its_failure_comes_back() -> 
         return threading.get_ident()
 
     def work() -> Work[tuple[bool, str]]:
-        elsewhere = (yield Aside(which)) != which()
+        elsewhere = (yield ThreadCall(which)) != which()
         try:
-            yield Aside(lambda: 1 // 0)
+            yield ThreadCall(lambda: 1 // 0)
         except ZeroDivisionError as error:
             return elsewhere, str(error)
         raise AssertionError("not reached")
@@ -114,7 +114,7 @@ def test_an_exception_goes_to_who_asked() -> None:
 def test_closing_finishes_what_was_begun(in_thread: bool) -> None:
     def work() -> Work[str]:
         for _ in range(3):
-            yield Aside(lambda: None) if in_thread else None
+            yield ThreadCall(lambda: None) if in_thread else None
         return "finished"
 
     async def run() -> list[str]:

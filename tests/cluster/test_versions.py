@@ -89,7 +89,7 @@ def test_a_version_above_that_of_the_release_closes_the_connection_and_says_why(
         with Wire(old.core.brokers[1].port) as wire:
             wire.send(request, 10)
             assert wire.is_closed()
-        assert "API 8 version 10 is not one of Kafka 4.0.2" in old.core.notes[-1]
+        assert "API key 8 version 10 is not supported by Kafka 4.0.2" in old.core.notes[-1]
     with EmbeddedCluster(properties=QUICK) as new, Wire(new.core.brokers[1].port) as wire:
         wire.ask(request, 10)
 

@@ -233,7 +233,7 @@ def test_a_cut_is_healed_by_another_process(on: Callable[..., Ended]) -> None:
 def test_a_broker_shows_its_log(on: Callable[..., Ended]) -> None:
     logged = on("logs", "2", "--lines", "3")
     assert len(logged.out.splitlines()) == 3
-    assert "there is no broker 7, only 1, 2, 3" in on("logs", "7").err
+    assert "broker 7 does not exist; brokers: 1, 2, 3" in on("logs", "7").err
 
 
 def test_a_broker_cannot_be_cut_off_from_itself(on: Callable[..., Ended]) -> None:

@@ -54,7 +54,9 @@ def test_a_lab_runs_between_commands_and_its_data_outlives_its_process(labs):
     assert labs("cluster", "up").out.startswith("lab: up again after ")
     assert labs("cluster", "upgrade", "4.3.1").out == "lab: all brokers run 4.3.1\n"
     refused = labs("cluster", "upgrade", "3.9.2")
-    assert refused.err.startswith("error: version 3.9.2 cannot be: the cluster has group.version 1, Kafka 3.9.2 knows")
+    assert refused.err.startswith(
+        "error: cannot change to version 3.9.2: the cluster has group.version 1, Kafka 3.9.2 supports no such feature"
+    )
     assert "2 of 2 running" in labs("cluster", "list").out
 
     os.kill(int((lab_folder("lab") / "lock").read_text()), signal.SIGKILL)
@@ -116,7 +118,7 @@ def test_an_existing_lab_is_not_replaced(labs):
     ended = labs("cluster", "up", "--runtime", "docker")
     assert ended.err.splitlines()[0] == "error: lab lab already exists, and is embedded"
     ended = labs("cluster", "restart-broker", "1", "--version", "4.0.2")
-    assert ended.err.splitlines()[0] == "error: all brokers of an embedded cluster are of one release"
+    assert ended.err.splitlines()[0] == "error: all brokers of an embedded cluster have the same version"
     ended = labs("cluster", "restart-broker", "1", "--version", "new")
     assert ended.err.splitlines() == ["error: 'new' is not a version of Kafka: write it as 4.3.1"]
     ended = labs("cluster", "stop-broker", "7")
@@ -126,8 +128,8 @@ def test_an_existing_lab_is_not_replaced(labs):
     assert "broker 7" in ended.err.splitlines()[0]
     ended = labs("cluster", "cut", "1", "2", "3")
     assert ended.err.splitlines() == [
-        "error: brokers 1 and 2, 3 of an embedded cluster exchange nothing that could be cut",
-        "       cut a broker off from all others, or, without naming others, from clients; "
+        "error: cannot cut broker 1 off from 2, 3 only: embedded brokers exchange no packets",
+        "       cut it off from all other brokers, or, without naming brokers, from clients; "
         "real brokers (--runtime docker) can be cut off from each other",
     ]
 
@@ -137,7 +139,7 @@ def test_an_existing_lab_is_not_replaced(labs):
     [
         (["--image", "x"], "--image is for labs in containers"),
         (["--heap-mb", "512"], "--heap-mb is for labs in containers"),
-        (["--version", "2.0.0"], "an embedded cluster cannot be Kafka 2.0.0: use 4.3.1"),
+        (["--version", "2.0.0"], "an embedded cluster cannot run Kafka 2.0.0: use 4.3.1"),
         (["--name", "A B"], "a lab cannot be named 'A B'"),
         (["--property", "num.partitions=x"], "Invalid value x for configuration num.partitions"),
     ],
