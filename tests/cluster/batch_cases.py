@@ -1,7 +1,7 @@
-"""Batches that a faulty producer may send, each with one fault, and how a broker is asked about them; `test_batch_validation` compares what brokers say.
+"""Invalid batches from a producer, each with one fault; `test_batch_validation` plays them to brokers.
 
-Everything is built from bytes here, so that nothing of what is tested repairs a fault on the way.
-Longer than a module should be: it is a table.
+Batches are built from bytes here, so that no tested code repairs a fault. The module is long
+because it is a table.
 """
 
 import re
@@ -39,8 +39,8 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "zstd": {"compression.type": "zstd"},
     "gzip-append-time": {"compression.type": "gzip", "message.timestamp.type": "LogAppendTime"},
 }
-"""Topics by what is special about them: the checks of a broker depend on whether it can keep a
-batch as it came.
+"""Kinds of topics, by their configs: what a broker checks depends on whether it can keep a batch
+unchanged.
 """
 
 _CRC = Struct(">I")
@@ -48,7 +48,7 @@ _CRC_AT = 17
 
 
 def varint(value: int) -> bytes:
-    """A zigzag varint, of an int32 or an int64."""
+    """Encode an int32 or int64 as a zigzag varint."""
     return unsigned(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
@@ -75,7 +75,7 @@ def record(
     rest: bytes = b"",
     size: int | bytes | None = None,
 ) -> bytes:
-    """A record; `key`, `value` and `headers` with their sizes, `rest`: inside the record and after its headers."""
+    """Encode a record; `rest` follows the headers inside the record."""
     body = bytes([attributes]) + _as_varint(time_ms) + _as_varint(offset) + key + value + headers + rest
     return _as_varint(len(body) if size is None else size) + body
 
@@ -105,7 +105,7 @@ def batch(
     crc_off: int = 0,
     length_off: int = 0,
 ) -> bytes:
-    """A batch of magic 2 around records; `packed`: changes what compression gave; the last two are added to what is right."""
+    """Encode a v2 batch; `packed` changes the compressed bytes; the deltas are added to correct values."""
     content = three() if records is None else list(records)
     body = b"".join(content)
     if compression != "none":
@@ -132,7 +132,7 @@ def batch(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A batch in any compression. `only`: the compressions that it makes sense for."""
+    """A batch in any compression. `only`: the compressions for which it is meaningful."""
 
     name: str
     data: Callable[[str], bytes]
@@ -145,7 +145,7 @@ def _records(name: str, *records: bytes, **header: Any) -> Case:
 
 
 def _among_many(name: str, fault: bytes, **header: Any) -> Case:
-    """A record at fault after 150 others and before as many."""
+    """A faulty record with 150 valid records before and after it."""
     before = [record(at, time_ms=at, headers=varint(1) + sized(b"h") + sized(b"v" * (at % 7))) for at in range(150)]
     after = [record(at, key=sized(b"key"), time_ms=at) for at in range(151, 300)]
     return _records(f"among many: {name}", *before, fault, *after, **{"count": 300, **header})
@@ -182,7 +182,7 @@ CASES: tuple[Case, ...] = (
     _records("sound, many with nulls", *(record(at, value=sized(None if at % 2 else b"v")) for at in range(100))),
     _records("sound, many with headers", *(record(at, headers=MANY_HEADERS) for at in range(100))),
     _records("sound, many, one with many headers", *(record(at) for at in range(99)), record(99, headers=MANY_HEADERS)),
-    # the same faults among so many records that those before are read together
+    # the same faults among many records, where the ones before are decoded as columns
     _among_many("sound", record(150)),
     _among_many("count above", record(150), count=301),
     _among_many("count below", record(150), count=299),
@@ -247,7 +247,7 @@ CASES: tuple[Case, ...] = (
     _records("offset delta -2147483648", record(0), record(-(2**31))),
     _records("offset delta 2147483647", record(0), record(2**31 - 1)),
     _records("offset deltas from 1, idempotent", record(1), record(2), producer=(70, 0, 0)),
-    # bytes that are left, or missing
+    # extra or missing bytes
     _records("bytes after the last record", record(), record(1), b"\0", count=2),
     _records("many bytes after the last record", record(), b"x" * 5000, count=1),
     _records("a record after the last", record(), record(1), record(2), count=2),
@@ -415,7 +415,7 @@ CASES: tuple[Case, ...] = (
     _header("length one above", length_off=1),
     _header("length one below", length_off=-1),
     _header("length far below", length_off=-30),
-    # what a partition has
+    # the records of a partition
     _all("two batches", lambda compression: batch(compression=compression) * 2),
     _all("a batch and bytes", lambda compression: batch(compression=compression) + b"x" * 11),
     _all("a batch and many zeros", lambda compression: batch(compression=compression) + bytes(100)),
@@ -434,7 +434,7 @@ CASES: tuple[Case, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a broker made of a batch: its response, how far its log went on, and the bytes that it keeps (without times that differ)."""
+    """A broker's result: the response, the appended offsets, and the stored bytes without timestamps."""
 
     error: str
     message: str | None
@@ -446,26 +446,26 @@ class Outcome:
     kept: str
 
     def __str__(self) -> str:
-        told = f"{self.error} {_comparable(self.message)} records={_comparable(str(self.record_errors))}"
+        result = f"{self.error} {_comparable(self.message)} records={_comparable(str(self.record_errors))}"
         start = f"start={self.log_start_offset} base={self.base_offset} time={self.append_time}"
-        return f"{told} {start} +{self.appended} kept={self.kept}"
+        return f"{result} {start} +{self.appended} kept={self.kept}"
 
 
 def _comparable(text: str | None) -> str:
-    """A message without what the clocks of two brokers make of it, and without Java's words for a record."""
+    """Return a message without timestamps of brokers, and without Java's string forms of records."""
     return re.sub(
         r"in message .*?\. Producer", "in message (record). Producer", re.sub(r"\d{13,}", "(time)", str(text))
     )
 
 
 def _relative(time_ms: int) -> str:
-    """A time as it was sent, or as the clock of the broker gave it, which is later than what cases send."""
+    """Return a time as sent, or "now" for a later time, which is from the broker's clock."""
     after = time_ms - NOW_MS
     return "the broker's" if 50_000 < after < 10**9 else f"sent {after:+}" if abs(after) <= 10**11 else str(time_ms)
 
 
 class Player:
-    """Asks one broker; each kind of topic exists once."""
+    """Sends batches to one broker, which has one topic of each kind."""
 
     def __init__(self, port: int, kinds: Mapping[str, Mapping[str, str]] = KINDS) -> None:
         self._port = port
@@ -509,19 +509,19 @@ class Player:
         }
 
     def play(self, data: bytes, version: int) -> dict[str, Outcome]:
-        """What becomes of a batch in each kind of topic."""
+        """Send a batch to each kind of topic, and return the outcomes."""
         topics = tuple(
             TopicProduceData(name=f"{TOPIC}-{kind}", partition_data=(PartitionProduceData(index=0, records=data),))
             for kind in self.kinds
         )
         try:
-            answer = self._wire.ask(ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=topics), version)
+            response = self._wire.ask(ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=topics), version)
         except ConnectionError:
             self._wire = Wire(self._port, timeout_s=20)
             return {kind: Outcome("closed", None, (), False, -1, False, 0, "") for kind in self.kinds}
         ends = {kind: offset for kind, (_, offset) in self._list().items()}
         found = {}
-        for topic in answer.responses:
+        for topic in response.responses:
             kind = topic.name.removeprefix(f"{TOPIC}-")
             (part,) = topic.partition_responses
             appended = ends[kind] - self._ends[kind]
@@ -539,7 +539,7 @@ class Player:
         return {kind: found[kind] for kind in self.kinds}
 
     def _kept(self, kind: str, sent: bytes) -> str:
-        """The bytes of a batch in the log: header and records; of a compressed one, whose bytes depend on the library, only the header, unless it was kept as it came."""
+        """Return the stored bytes; of recompressed batches, whose bytes depend on the library, the header."""
         topic = FetchTopic(
             topic=f"{TOPIC}-{kind}",
             partitions=(FetchPartition(partition=0, fetch_offset=self._ends[kind], partition_max_bytes=1 << 20),),

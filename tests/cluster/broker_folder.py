@@ -1,4 +1,6 @@
-"""Has a real broker fill a partition with plain, idempotent and transactional batches, and packs its folder: tests/data/broker_folder.tar.xz.
+"""Record the folder of a partition from a real broker: tests/data/broker_folder.tar.xz.
+
+It contains plain, idempotent and transactional batches.
 
 .venv/bin/python -m tests.cluster.broker_folder    (in the root; needs a container engine)
 """
@@ -21,9 +23,9 @@ _DAY_MS = 86_400_000
 
 
 def main() -> None:
-    """Make it anew.
+    """Record it again.
 
-    Values are compressible, and times jump, so that segments end for their size and for their age.
+    Values are compressible, and timestamps jump, so that segments roll by size and by time.
     """
     random = Random(1)
     at_ms = _NOW_MS
@@ -45,7 +47,7 @@ def main() -> None:
                     producer.produce(TOPIC, value, timestamp=at_ms - random.randrange(5000))
                 producer.flush(300)
             if turn == 149:
-                break  # the last one stays open
+                break  # the last transaction stays open
             (transactional.commit_transaction if turn % 4 else transactional.abort_transaction)(20)
         with TemporaryDirectory() as copied:
             folder = cluster.copy_segments(Path(copied), TOPIC) / f"{TOPIC}-0"
@@ -55,7 +57,7 @@ def main() -> None:
                     if path.stem != newest or path.suffix in (
                         ".log",
                         ".snapshot",
-                    ):  # brokers allot 10 MB to indexes that are not full
+                    ):  # brokers preallocate 10 MB for indexes
                         packed.add(path, path.name, filter=_anonymous)
 
 

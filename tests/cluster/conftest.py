@@ -23,7 +23,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each part of a large request is a turn of its own, whatever the machine."""
+    """Run each step of a large request as a turn of its own, however fast the machine is."""
     monkeypatch.setattr(turns, "_TURN_S", -1)
     monkeypatch.setattr(turns, "_SHORT_TURN_S", -1)
     monkeypatch.setattr(turns, "_TIMERS_S", -1)

@@ -1,7 +1,8 @@
-"""Directories of clusters, damaged at random: each start restores everything, or is refused with what is lost, or cuts off what a crash left unfinished, and says so.
+"""Randomly damaged data directories: each start restores all data, or fails and reports the loss.
 
-`Case` makes a directory from a seed, keeps what the cluster had in it, damages one thing in a copy,
-and starts a cluster there. What may be silent is nothing.
+A start may cut off an unfinished write of a crash, and reports that. `Case` creates a directory
+from a seed, stores the cluster's contents, damages one thing in a copy, and starts a cluster there.
+No loss may be silent.
 """
 
 import re
@@ -49,7 +50,7 @@ KINDS = (
     "folder",
 )
 ENDS = ("stop", "crash", "power")
-"""How the cluster ended: in order, killed, or with its machine."""
+"""How the cluster ended: cleanly, killed, or by a power failure."""
 HOWS = ("bit", "bit", "bit", "cut", "cut at a batch", "empty", "remove")
 GROUPS = ("g0", "g1", "g2")
 
@@ -58,12 +59,12 @@ _LOST = re.compile(r"records at offsets? ([\d,]+)(?: to ([\d,]+))?")
 
 
 class Finding(AssertionError):
-    """What a start kept silent about, or failed with."""
+    """A loss that the start did not report, or an unexpected failure."""
 
 
 @dataclass
 class Outcome:
-    """What became of a case: `restored`, `refused` or `cut`, and what was said."""
+    """The result of a case: `restored`, `refused` or `cut`, and the messages."""
 
     kind: str
     how: str
@@ -76,29 +77,29 @@ class Outcome:
 
 
 def core_of(data: Path, **options: Any) -> ClusterCore:
-    """A cluster of three brokers without sockets, not started yet: nothing is written by it."""
+    """Create a cluster of three brokers without sockets, not started, so that it writes nothing."""
     return ClusterCore({1: "a", 2: "b", 3: None}, data=data, clock=ManualClock(), seed=1, properties=QUICK, **options)
 
 
 def begin(core: ClusterCore) -> None:
-    """Have the brokers count as up."""
+    """Register the brokers."""
     for broker in core.brokers.values():
         broker.serving = True
     core.started()
 
 
 def crash(core: ClusterCore) -> None:
-    """Stop without anything that a stop does."""
+    """Stop without a shutdown."""
     core.maintenance.stop()
     assert core.data is not None
     core.data.release()
 
 
-# ---- what a cluster has
+# ---- contents of a cluster
 
 
 def log_facts(log: PartitionLog) -> dict[str, Any]:
-    """All that a log tells anybody."""
+    """Return all facts that a log reports."""
     return {
         "batches": [one.data for one in log],
         "offsets": (log.start_offset, log.next_offset, log.last_stable_offset),
@@ -114,9 +115,9 @@ def log_facts(log: PartitionLog) -> dict[str, Any]:
 
 
 def _is_aborted(log: PartitionLog, batch: BatchFacts) -> bool:
-    """Whether consumers of committed records skip a batch.
+    """Return whether consumers of committed records skip a batch.
 
-    Of what compaction has removed the index need not know.
+    The index may lack transactions that compaction has removed.
     """
     return not batch.control and any(
         one.producer_id == batch.producer_id and one.first_offset <= batch.base_offset < one.last_offset
@@ -134,7 +135,7 @@ def _times(log: PartitionLog) -> range:
 
 
 def facts(core: ClusterCore) -> dict[str, Any]:
-    """All that a cluster has, before it is started: partitions by name, and the rest."""
+    """Return the contents of a cluster before its start: by partition, and the rest."""
     found: dict[str, Any] = {
         "cluster": core.cluster_id,
         "features": dict(core.features),
@@ -152,6 +153,9 @@ def facts(core: ClusterCore) -> dict[str, Any]:
     return found
 
 
+"""Return the committed offset of each group, from its coordinator."""
+
+
 def committed(core: ClusterCore) -> dict[str, object]:
     """The committed offset of each group, from its coordinator."""
     if CONSUMER_OFFSETS not in core.topics:
@@ -167,8 +171,8 @@ def committed(core: ClusterCore) -> dict[str, object]:
         )
         led = core.groups.partition_for(group)
         assert led is not None
-        answer: Any = core.groups.request(led.leader, group, request, RequestContext(api_version=8, now_ms=0))
-        (one,) = answer.groups
+        response: Any = core.groups.request(led.leader, group, request, RequestContext(api_version=8, now_ms=0))
+        (one,) = response.groups
         found[group] = (
             one.error_code,
             [each.committed_offset for each in one.topics[0].partitions] if one.topics else [],
@@ -176,11 +180,11 @@ def committed(core: ClusterCore) -> dict[str, object]:
     return found
 
 
-# ---- making one
+# ---- creating a directory
 
 
 class Maker:
-    """A cluster that something was done with."""
+    """A cluster to which random operations are applied."""
 
     def __init__(self, data: Path, random: Random) -> None:
         self.data = data
@@ -203,24 +207,24 @@ class Maker:
         self.core.change_configs(ConfigResourceType.TOPIC, CONSUMER_OFFSETS, configs)
 
     def play(self, steps: int) -> None:
-        """Do things with it."""
+        """Apply random operations."""
         actions = (self.produce, self.produce, self.produce, self.produce, self.commit, self.transaction)
         rare = (self.delete_records, self.change, self.compact, self.leaders, self.restart, self.kill, self.topics)
         for _ in range(steps):
             action = self.random.choice(rare if self.random.random() < 0.15 else actions)
             try:
                 action()
-            except ApiError:  # such as a sequence that is not the next one after an abort
+            except ApiError:  # such as an out-of-order sequence after an abort
                 continue
 
     def log(self) -> tuple[str, int, PartitionLog, int]:
-        """Any of the topics that producers write to."""
+        """Return a random log of a topic that producers write to."""
         name = self.random.choice(["plain", "plain", "compacted", "large"])
         one = self.random.choice(self.core.topics[name].partitions)
         return name, one.index, one.log, one.leader_epoch
 
     def produce(self) -> None:
-        """A batch of a plain, an idempotent or a transactional producer."""
+        """Append a batch of a plain, idempotent or transactional producer."""
         name, index, log, epoch = self.log()
         producer = self.random.choice([-1, -1, 7_001, 7_002, 7_003])
         count = self.random.randint(1, 4)
@@ -249,7 +253,7 @@ class Maker:
             log.append_marker(7_003, 0, commit=self.random.random() < 0.5, now_ms=self.at_ms, leader_epoch=epoch)
 
     def commit(self) -> None:
-        """A group commits an offset."""
+        """Commit an offset of a group."""
         group = self.random.choice(GROUPS)
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=self.random.randrange(1000))
         request = OffsetCommitRequest(
@@ -262,23 +266,23 @@ class Maker:
         )
 
     def transaction(self) -> None:
-        """A transactional id gets a producer, and its coordinator writes that."""
+        """Initialize a producer of a transactional id."""
         self.core.transactions.begin(f"t{self.random.randrange(3)}", 60_000, -1, -1)
 
     def delete_records(self) -> None:
-        """The oldest records go."""
+        """Delete the oldest records."""
         _, _, log, _ = self.log()
         log.delete_before(self.random.randint(log.start_offset, log.next_offset))
 
     def change(self) -> None:
-        """The cluster's metadata changes."""
+        """Change the cluster's metadata."""
         timeout_ms = str(self.random.randint(46_000, 59_000))
         self.core.change_configs(
             ConfigResourceType.GROUP, self.random.choice(GROUPS), {"consumer.session.timeout.ms": timeout_ms}
         )
 
     def compact(self) -> None:
-        """What is to be compacted is, and what is old is deleted; and the checkpoints are written."""
+        """Compact and delete old segments, and write checkpoints."""
         self.core.maintenance.compact()
         clock = self.core.clock
         assert isinstance(clock, ManualClock)
@@ -286,23 +290,23 @@ class Maker:
         self.core.maintenance.checkpoint()
 
     def leaders(self) -> None:
-        """A broker stops, and comes back: another leader, another epoch."""
+        """Stop and start a broker, which changes leaders and epochs."""
         broker = self.core.brokers[self.random.randint(1, 3)]
         self.core.stop_broker(broker.id)
         self.core.register(broker)
 
     def restart(self) -> None:
-        """The cluster stops in order, and starts again."""
+        """Stop the cluster cleanly, and start it."""
         self.core.close()
         self._again()
 
     def kill(self) -> None:
-        """The cluster is killed, and starts again."""
+        """Kill the cluster, and start it."""
         crash(self.core)
         self._again()
 
     def topics(self) -> None:
-        """A topic comes and goes."""
+        """Create and delete a topic."""
         name = f"passing-{self.random.randrange(3)}"
         if name in self.core.topics:
             self.core.delete_topic(name)
@@ -314,11 +318,11 @@ class Maker:
         begin(self.core)
 
 
-# ---- damaging one
+# ---- damaging a directory
 
 
 def kind_of(path: Path) -> str:
-    """Which of `KINDS` a file is."""
+    """Return which of `KINDS` a file is."""
     name = path.name
     if name == ".lock":
         return "lock"
@@ -339,7 +343,7 @@ def kind_of(path: Path) -> str:
 
 
 def damaged(root: Path, random: Random, kind: str) -> Outcome:
-    """Damage one thing in a directory, of a kind if there is any."""
+    """Damage one thing in a directory, of the given kind if it exists."""
     by_kind: dict[str, list[Path]] = {}
     for path in sorted(root.rglob("*")):
         if path.is_file() and path.stat().st_size:
@@ -364,7 +368,7 @@ def damaged(root: Path, random: Random, kind: str) -> Outcome:
         case "bit":
             changed = bytearray(content)
             place = random.randrange(len(content))
-            if path.suffix == ".log" and random.random() < 0.3:  # a header, most of which no CRC covers
+            if path.suffix == ".log" and random.random() < 0.3:  # a header, most of which is not covered by a CRC
                 batches = [one for one in read_batches(content) if isinstance(one, Batch)]
                 place = random.choice(batches).header.position + random.randrange(21)
             changed[place] ^= 1 << random.randrange(8)
@@ -379,7 +383,7 @@ def damaged(root: Path, random: Random, kind: str) -> Outcome:
         case _:
             new = None
     twins = [path]
-    if random.random() < 0.8:  # else only one replica's file, in place of a link
+    if random.random() < 0.8:  # else replace the hard link of one replica by a file
         twins = [one for one in root.rglob(path.name) if one.is_file() and one.samefile(path)]
     for one in twins:
         one.unlink()
@@ -392,7 +396,7 @@ def damaged(root: Path, random: Random, kind: str) -> Outcome:
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    """All files with what is in them, but for the lock."""
+    """Return the contents of all files except the lock."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in sorted(root.rglob("*"))
@@ -400,12 +404,12 @@ def tree(root: Path) -> dict[str, bytes]:
     }
 
 
-# ---- playing
+# ---- playing cases
 
 
 @dataclass
 class Case:
-    """A directory of a cluster that ended, with what it had."""
+    """A directory of a stopped cluster, and the cluster's contents."""
 
     data: Path
     end: str
@@ -414,7 +418,7 @@ class Case:
 
     @classmethod
     def of(cls, root: Path, random: Random, end: str) -> "Case":
-        """Make one that ends as one of `ENDS`."""
+        """Create a directory whose cluster ends as one of `ENDS`."""
         data = root / "data"
         maker = Maker(data, random)
         maker.play(random.randint(30, 160))
@@ -478,7 +482,7 @@ class Case:
         crash(core)
 
     def _tails(self, has: dict[str, Any], differing: list[str], notes: tuple[str, ...]) -> None:
-        """After a power failure what was not flushed may be missing from the end of a log, and the notes name it."""
+        """After a power failure, unflushed data may be missing at the end of a log if notes name it."""
         for name in differing:
             if not isinstance(has.get(name), dict) or "batches" not in has[name]:
                 if any("__cluster_metadata-0" in text and "are lost" in text for text in notes):
@@ -523,7 +527,7 @@ class Case:
         crash(core)
 
     def _others_stay(self, has: dict[str, Any], said: str, outcome: Outcome) -> None:
-        """What a refusal did not name is there once the loss is accepted."""
+        """Check that data which the error did not name is intact once the loss is accepted."""
         if "__cluster_metadata-0" in said:  # without it, topics may be unknown
             return
         for name, value in self.had.items():
@@ -543,7 +547,7 @@ class Case:
 
 
 def _may_go(name: str) -> bool:
-    """What a start deletes: the marker of a stop in order, and old snapshots of producers, of which Kafka keeps the newest only."""
+    """Return whether a start may delete a file: the clean shutdown marker, and old producer snapshots."""
     return name.endswith((".kafka_cleanshutdown", ".snapshot", ".tmp", ".txnindex"))
 
 
@@ -552,7 +556,7 @@ def _copy(source: Path, target: Path, *, links: bool) -> None:
 
 
 def play(seed: int, root: Path, each: int = 10) -> Iterator[Outcome | Finding]:
-    """`each` damages of one directory."""
+    """Damage one directory `each` times."""
     random = Random(seed)
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A partition's folder for tests: opened as after a stop or a crash, written to, and what is in it."""
+"""A partition's folder for tests: opened after a stop or a crash, written to, and inspected."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,7 +44,7 @@ def batch(
 
 
 class Lost(Exception):
-    """What a folder has lost."""
+    """Data loss that opening a folder reports."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Folder:
     def opened(
         self, config: LogConfig = SMALL, *, clean: bool = False, flushed: int = 0, same_boot: bool = True
     ) -> Iterator[PartitionLog]:
-        """As after a stop (`clean`) or a crash, of the process (`same_boot`) or the machine.
+        """Open the log after a stop (`clean`) or a crash of the process (`same_boot`) or machine.
 
         Raises `Lost`.
         """
@@ -88,7 +88,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def facts(log: PartitionLog) -> dict[str, object]:
-    """All that a log tells anybody."""
+    """Return all facts that a log reports."""
     return {
         "batches": [one.data for one in log],
         "ends": (log.start_offset, log.next_offset, log.last_stable_offset),
@@ -99,9 +99,9 @@ def facts(log: PartitionLog) -> dict[str, object]:
 
 
 class Writer:
-    """Writes to a log, and notes what it told after each batch.
+    """Writes to a log, and stores its facts after each batch.
 
-    `acknowledged`: the end of what was brought to the disk.
+    `acknowledged`: the end of the flushed data.
     """
 
     def __init__(self, log: PartitionLog) -> None:
@@ -121,7 +121,7 @@ class Writer:
         )
         try:
             self.log.append(data, leader_epoch=epoch, now_ms=NOW_MS)
-        except AppendError:  # outside the transaction that is open
+        except AppendError:  # outside the open transaction
             return
         self.sequences[producer] = sequence + count
         self._note()

@@ -1,8 +1,8 @@
-"""Many consumers on an embedded cluster whose brokers, connections and members come and go, and what has to hold all the same.
+"""Many consumers on an embedded cluster, while brokers, connections and members fail; and invariants.
 
-Members are of our own: the consumer protocol (KIP-848) in asyncio, a few lines each, so that
-hundreds fit into one process. They note who owns which partition, what was processed and what was
-committed; `Ledger` raises as soon as a partition has two owners, or an offset goes back.
+Members implement the consumer protocol (KIP-848) in asyncio in a few lines, so that hundreds fit
+into one process. They record ownership of partitions, processed records and committed offsets.
+`Ledger` raises as soon as a partition has two owners, or a committed offset decreases.
 """
 
 import asyncio
@@ -51,15 +51,15 @@ _REJOIN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}
 
 
 class Broken(AssertionError):
-    """Something happened that must not."""
+    """An invariant is violated."""
 
 
 @dataclass
 class Ledger:
-    """What happened in all groups.
+    """The history of all groups.
 
-    `owners`: (group, partition) → member; `processed`: offsets; `committed`: the offset that was
-    committed last.
+    `owners`: (group, partition) → member. `processed`: offsets. `committed`: the last committed
+    offset.
     """
 
     owners: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Ledger:
 
 
 class Member:
-    """A consumer. It goes on until it is stopped, whatever happens to brokers and connections."""
+    """A consumer that runs until it is stopped, whatever happens to brokers and connections."""
 
     def __init__(self, load: "Load", group: str, rack: str | None) -> None:
         self.load = load
@@ -104,7 +104,7 @@ class Member:
         self.task = asyncio.create_task(self._run())
 
     async def kill(self) -> None:
-        """End without a word, as a crash does."""
+        """Stop without leaving the group, as in a crash."""
         self.stopped = True
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
@@ -116,7 +116,7 @@ class Member:
         self.stopped = True
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
-        self._close()  # the answer that it did not wait for any more may still come
+        self._close()  # a response that timed out may still arrive
         try:
             await self._commit(list(self.positions))
             await self._beat(leaving=True)
@@ -161,42 +161,42 @@ class Member:
             if owned
             else (),
         )
-        answer = await self._ask_coordinator(request, 1)
-        if answer is None or leaving:
+        reply = await self._ask_coordinator(request, 1)
+        if reply is None or leaving:
             return
-        if answer.error_code in _REJOIN:
+        if reply.error_code in _REJOIN:
             self.load.ledger.rejoined += 1
             self._drop_partitions()
             self.epoch = 0
             return
-        if answer.error_code:
+        if reply.error_code:
             self._coordinator = None
             return
-        self.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            self.wanted = {index for part in answer.assignment.topic_partitions for index in part.partitions}
+        self.epoch = reply.member_epoch
+        if reply.assignment is not None:
+            self.wanted = {index for part in reply.assignment.topic_partitions for index in part.partitions}
         if lost := set(self.positions) - self.wanted:
             await self._commit(sorted(lost))
             for index in lost & set(self.positions):
                 del self.positions[index]
                 self.load.ledger.gives(self.group, index, self.id)
-            await self._beat()  # says that they are free, and is told what follows
+            await self._beat()  # reports the revocation, and receives the next assignment
         elif self.wanted - set(self.positions):
             await self._take()
 
     async def _take(self) -> None:
-        """Begin with partitions where their offsets were committed.
+        """Begin to consume partitions at their committed offsets.
 
-        What does not work now is tried again behind the next heartbeat.
+        Partitions that fail are tried again after the next heartbeat.
         """
         topic = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=tuple(sorted(self.wanted - set(self.positions))))
-        asked = OffsetFetchRequestGroup(
+        requested = OffsetFetchRequestGroup(
             group_id=self.group, member_id=self.id, member_epoch=self.epoch, topics=(topic,)
         )
-        answer = await self._ask_coordinator(OffsetFetchRequest(groups=(asked,)), 9)
-        if answer is None or answer.groups[0].error_code:
+        reply = await self._ask_coordinator(OffsetFetchRequest(groups=(requested,)), 9)
+        if reply is None or reply.groups[0].error_code:
             return
-        for part in answer.groups[0].topics[0].partitions:
+        for part in reply.groups[0].topics[0].partitions:
             offset = max(part.committed_offset, 0)
             self.load.ledger.takes(self.group, part.partition_index, self.id)
             self.load.ledger.finds(self.group, part.partition_index, offset)
@@ -224,8 +224,8 @@ class Member:
                 ),
             ),
         )
-        answer = await self._ask_coordinator(request, 9)
-        for part in answer.topics[0].partitions if answer is not None else ():
+        reply = await self._ask_coordinator(request, 9)
+        for part in reply.topics[0].partitions if reply is not None else ():
             if not part.error_code:
                 ledger.commits(self.group, part.partition_index, offsets[part.partition_index])
 
@@ -244,8 +244,8 @@ class Member:
         by_leader.pop(-1, None)
         if not by_leader:
             await asyncio.sleep(0.05)
-        asked = (self._fetch_from(broker, indexes) for broker, indexes in by_leader.items())
-        for failed in await asyncio.gather(*asked, return_exceptions=True):  # none goes on behind the others' back
+        requested = (self._fetch_from(broker, indexes) for broker, indexes in by_leader.items())
+        for failed in await asyncio.gather(*requested, return_exceptions=True):  # wait for all of them
             if failed is not None:
                 raise failed
 
@@ -255,8 +255,8 @@ class Member:
             for index in indexes
         )
         request = FetchRequest(max_wait_ms=_WAIT_MS, min_bytes=1, topics=(FetchTopic(topic=TOPIC, partitions=parts),))
-        answer = await self._ask(broker, request, 11)
-        for topic in answer.responses:
+        reply = await self._ask(broker, request, 11)
+        for topic in reply.responses:
             for part in topic.partitions:
                 if not part.error_code and part.records:
                     self._process(part.partition_index, part.records)
@@ -304,9 +304,9 @@ class Member:
 
 
 class Load:
-    """Groups of members on a cluster, and what befalls them.
+    """Groups of members on a cluster, with random failures.
 
-    `troubles`: how often each kind of trouble came.
+    `troubles`: how often each kind of failure occurred.
     """
 
     def __init__(self, cluster: EmbeddedCluster, *, groups: int, members: int, partitions: int, seed: int) -> None:
@@ -325,7 +325,7 @@ class Load:
         return self.partitions[partition].leader
 
     async def run(self, seconds: float, produce: Callable[[], Awaitable[object]]) -> None:
-        """Members consume while `produce` is awaited again and again, with a trouble every now and then; then everything is read to its end.
+        """Run members while `produce` is awaited repeatedly, with random failures; then read to the end.
 
         Raises `Broken`.
         """
@@ -336,7 +336,7 @@ class Load:
         faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="OffsetCommit", probability=0.01, seed=2)
         until = loop.time() + seconds
         next_trouble = loop.time() + 1
-        while loop.time() < until or self.troubles.keys() < set(_TROUBLES):  # a busy machine has fewer
+        while loop.time() < until or self.troubles.keys() < set(_TROUBLES):  # on a busy machine failures are rarer
             await produce()
             if loop.time() >= next_trouble:
                 next_trouble += 0.2
@@ -346,7 +346,7 @@ class Load:
         await self._until_everything_is_processed(until + 300)
         for member in self.members:
             await member.kill()
-        await asyncio.sleep(0.1)  # until connections know that they are closed
+        await asyncio.sleep(0.1)  # until connections are closed
         self._check()
 
     def _member(self, group: str) -> Member:
@@ -370,7 +370,7 @@ class Load:
         broker = self.random.choice(sorted(self.cluster.core.brokers))
         if kind == "cut":
             await loop.run_in_executor(None, self.cluster.call, self.cluster.core.brokers[broker].drop_clients)
-        else:  # its coordinators and leaders move to the other two, and not all of them back
+        else:  # its leaderships move to the other two brokers, not all of them back
             rack = self.random.choice(("a", "b", "c"))
             await loop.run_in_executor(None, lambda: self.cluster.restart_broker(broker, rack=rack))
 

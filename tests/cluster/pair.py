@@ -1,11 +1,10 @@
-"""Two brokers that are asked the same: the embedded one and a real one.
+"""An embedded and a real broker that receive the same requests.
 
-What either makes up (ids, times, ports) is mapped; everything else has to be equal.
+Generated values (ids, times, ports) are mapped; all others must be equal.
 
-Requests are written in the embedded cluster's terms. Before the real broker gets one, the ids in it
-are replaced by those that the real broker gave in the same place; before its response is compared,
-they are replaced back. `Pair` knows no API: which fields are ids, times or sets is said in
-`pair_tables` by their names.
+Requests contain the embedded cluster's ids. They are replaced by the real broker's ids of the same
+position before a request is sent to it, and replaced back in its response. `Pair` knows no APIs:
+`pair_tables` lists fields with ids, times or sets by name.
 """
 
 import re
@@ -39,30 +38,28 @@ from tests.cluster.wire import Wire
 __all__ = ["CLOSED", "Difference", "Pair", "parts"]
 
 CLOSED = "the connection is closed"
-SILENT = "no answer"
+SILENT = "no response"
 
 BARRIER = ("barrier", "consumer.session.timeout.ms")
-"""A group that nobody else asks about, and the setting of it that is changed so that it can be seen
-when a change has come through.
+"""A group that no test uses, whose config is changed to see when a change has reached the group
+coordinator.
 """
 
 _BARRIER_VALUES = cycle(range(45_000, 60_000))
 
 READ_AGAIN_S = 2
-"""For so long a real broker is asked again for what it may just not know yet, where differences may
-stay.
-"""
+"""How long a request is sent again to a real broker that may lag, where differences may remain."""
 LATE_S = 60
-"""The same where none may: a busy machine delays what a broker learns by many seconds."""
+"""The same where no differences may remain: a busy machine delays metadata by many seconds."""
 SILENCE_S = 4
-"""A request that has no response for so long has none."""
+"""A request without a response after so long has none."""
 BUSY_S = 60
-"""For so long a real broker's response may be late where there is one of ours."""
+"""How late a real broker's response may be, if the embedded broker has responded."""
 TRANSIENT = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS}
 )
-"""What a real broker answers for a moment, while something is written: it is asked again. The last
-is what older producers are told of transactions that end.
+"""Transient errors of a real broker, after which a request is sent again. The last one is for older
+producers, of transactions that end.
 """
 
 _PRODUCER = Struct(">q")
@@ -75,7 +72,7 @@ _INDEX = re.compile(r"\[\d+\]")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two responses part.
+    """A difference between two responses.
 
     `path`: fields from the response down, `[]` for an element of an array.
     """
@@ -92,9 +89,9 @@ class Difference:
 
 
 class Ids:
-    """Which id of ours is which of theirs.
+    """The mapping between ids of the embedded and the real broker.
 
-    An id that only one side has given is an id that it made up: it stays as it is.
+    An id that neither broker has allocated is sent unchanged.
     """
 
     def __init__(self) -> None:
@@ -108,7 +105,7 @@ class Ids:
         return self._ours.get((kind, theirs), theirs)
 
     def same(self, kind: str, ours: Any, theirs: Any) -> bool:
-        """Whether both are the same thing; two that are both new are from now on."""
+        """Return whether two ids correspond; two new ids do from now on."""
         if _is_nothing(kind, ours) or _is_nothing(kind, theirs):
             return bool(ours == theirs)
         known, back = self._theirs.get((kind, ours)), self._ours.get((kind, theirs))
@@ -123,10 +120,10 @@ def _is_nothing(kind: str, value: Any) -> bool:
 
 
 class Pair:
-    """The two brokers, over `connections` connections to each.
+    """The two brokers, with `connections` connections to each.
 
-    `sets`: arrays without an order; `user`: as whom to log in by SASL/PLAIN, with the name as the
-    password.
+    `sets`: arrays without an order. `user`: the user for SASL/PLAIN, whose password is the user
+    name.
     """
 
     def __init__(
@@ -141,8 +138,8 @@ class Pair:
     ) -> None:
         self._user = user
         self.patience_s: Callable[[list[Difference]], float] = lambda found: READ_AGAIN_S
-        """How long the real broker is asked again while it differs so; longer where nothing else
-        would explain it.
+        """How long to send a request again to the real broker while the responses differ; longer if
+        no declared difference explains it.
         """
         self.ids = ids or Ids()
         self._sets = sets
@@ -155,10 +152,10 @@ class Pair:
             for wire in pair or ():
                 wire.socket.close()
 
-    # ---- asking
+    # ---- requests
 
     def ask(self, request: Message, version: int, connection: int = 0) -> tuple[Any, Any, list[Difference]]:
-        """What both say, theirs in our terms, and where they part."""
+        """Return both responses, the real one with embedded ids, and their differences."""
         pair = self._wires[connection]
         if pair is None:
             pair = self._wires[connection] = (
@@ -185,14 +182,17 @@ class Pair:
         return ours, theirs, found
 
     def _may_ask_again(self, request: Message, ours: Any, theirs: Message) -> bool:
-        """A real broker lags: it answers reads from caches that are updated later, and writes with errors that go away."""
+        """Return whether the real broker may lag: caches are updated late, and some errors are transient."""
         if reads_only(request):
             return True
         codes = set(error_codes(theirs))
         return bool(codes & TRANSIENT) and not (isinstance(ours, Message) and set(error_codes(ours)) & TRANSIENT)
 
     def settle(self, timeout_s: float = LATE_S) -> list[Difference]:
-        """Wait until the real broker's metadata, settings of topics and ends of logs are as the embedded one's are; `timeout_s` at most where they stay different."""
+        """Wait until the real broker's metadata, topic configs and log ends equal the embedded ones.
+
+        If they stay different, return after `timeout_s`.
+        """
         began = time.monotonic()
         found: list[Difference] = []
         while True:
@@ -206,10 +206,10 @@ class Pair:
             time.sleep(0.02)
 
     def _see_through(self) -> None:
-        """Wait until the real broker's group coordinators know the metadata, too, which it tells clients before.
+        """Wait until the real broker's group coordinators have the metadata that clients already see.
 
-        A broker goes through one change of its metadata after the other: once it tells of another
-        one, its coordinators have heard of those before.
+        A broker publishes metadata changes in order: once a later change is visible in its
+        coordinators, they have received all earlier ones.
         """
         value = str(next(_BARRIER_VALUES))
         config = AlterableConfig(name=BARRIER[1], config_operation=0, value=value)
@@ -217,10 +217,10 @@ class Pair:
         look = DescribeConfigsResource(resource_type=32, resource_name=BARRIER[0], configuration_keys=BARRIER[1:])
         for port in reversed(self._ports):
             with Wire(port, user=self._user) as wire:
-                answer = wire.ask(IncrementalAlterConfigsRequest(resources=(change,)), 1)
-                if answer.responses[0].error_code == ErrorCode.INVALID_REQUEST:
-                    return  # before 4.0 groups have no settings, and their coordinators do not look at the metadata
-                assert answer.responses[0].error_code == 0, answer
+                reply = wire.ask(IncrementalAlterConfigsRequest(resources=(change,)), 1)
+                if reply.responses[0].error_code == ErrorCode.INVALID_REQUEST:
+                    return  # before 4.0 groups have no configs, and coordinators ignore the metadata
+                assert reply.responses[0].error_code == 0, reply
                 while value not in repr(wire.ask(DescribeConfigsRequest(resources=(look,)), 4)):
                     time.sleep(0.002)
 
@@ -255,7 +255,7 @@ class Pair:
     # ---- ids
 
     def translated(self, message: Any) -> Any:
-        """A request in their terms."""
+        """Return a request with the real broker's ids."""
         changed = {}
         name = type(message).__name__
         for spec in message.spec.fields:
@@ -275,7 +275,7 @@ class Pair:
         return replace(message, **changed) if changed else message
 
     def _translated_batch(self, data: bytes) -> bytes:
-        """Another producer's id, and the CRC anew if it was right."""
+        """Replace the producer id of a batch, and its CRC if that was correct."""
         if len(data) < HEADER_BYTES:
             return data
         (ours,) = _PRODUCER.unpack_from(data, _PRODUCER_AT)
@@ -355,7 +355,7 @@ class Pair:
         return repr(key)
 
     def _records(self, data: bytes | None, *, ours: bool) -> Any:
-        """What whole batches say, apart from where they were stored when; Kafka may cut the last one."""
+        """Return the content of whole batches without offsets and times; Kafka may truncate the last one."""
         if data is None:
             return None
         out: list[Any] = []
@@ -383,7 +383,7 @@ class Pair:
 
 
 def _merged(topics: Sequence[Any]) -> list[Any]:
-    """Each topic once, which Kafka tells of as often as its partitions are not side by side."""
+    """Merge entries of a topic, which Kafka repeats if its partitions are not adjacent."""
     found: dict[Any, Any] = {}
     for one in topics:
         key = (one.topic, one.topic_id)
@@ -393,7 +393,7 @@ def _merged(topics: Sequence[Any]) -> list[Any]:
 
 
 def _same_moment(ours: Any, theirs: Any) -> bool:
-    """Times at which something happened on either side."""
+    """Return whether both are times at which something happened."""
     return (
         isinstance(ours, int)
         and isinstance(theirs, int)
@@ -404,11 +404,11 @@ def _same_moment(ours: Any, theirs: Any) -> bool:
 
 
 def _id_of(message: Message) -> Any:
-    """By what an element of a set is known."""
-    if hasattr(message, "permission_type") or hasattr(message, "pattern_type"):  # of ACLs
+    """Return the identity of an element of a set."""
+    if hasattr(message, "permission_type") or hasattr(message, "pattern_type"):  # an ACL
         names = (spec.name for spec in message.spec.fields)
         return tuple(value for name in names if isinstance(value := getattr(message, name), int | str))
-    if isinstance(entity := getattr(message, "entity", None), tuple):  # of a quota
+    if isinstance(entity := getattr(message, "entity", None), tuple):  # a quota
         return tuple(sorted((one.entity_type, one.entity_name or "") for one in entity))
     if hasattr(message, "resource_type"):
         return (message.resource_type, getattr(message, "resource_name", ""))
@@ -421,7 +421,7 @@ def _id_of(message: Message) -> Any:
 
 
 def reads_only(request: Message) -> bool:
-    """Whether asking it again changes nothing."""
+    """Return whether a request changes nothing."""
     name = api_of(type(request)).name
     if name == "Metadata":
         return not getattr(request, "allow_auto_topic_creation", True)
@@ -439,7 +439,7 @@ def reads_only(request: Message) -> bool:
 
 
 def parts(message: Message) -> Iterator[Message]:
-    """A message and all structs in it."""
+    """Yield a message and all structs in it."""
     yield message
     for spec in message.spec.fields:
         value = getattr(message, spec.name)
@@ -449,7 +449,7 @@ def parts(message: Message) -> Iterator[Message]:
 
 
 def error_codes(response: Message) -> list[int]:
-    """All error codes in a response."""
+    """Return all error codes in a response."""
     found: list[int] = []
     for part in parts(response):
         for name in ("error_code", "partition_error_code"):
@@ -482,7 +482,7 @@ def _receive(wire: Wire, request: Message, version: int) -> Any:
 
 
 def encodable(request: Message, versions: Sequence[int]) -> list[int]:
-    """The versions that can carry a request."""
+    """Return the versions that can encode a request."""
     found = []
     for version in versions:
         try:

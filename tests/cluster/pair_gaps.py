@@ -1,4 +1,4 @@
-"""Where the embedded cluster differs from Kafka and is to: each with a reason, and with requests that show it, so that the list stays true (`test_pair`)."""
+"""Intended differences from Kafka, each with a reason and requests that show it (`test_pair`)."""
 
 import re
 import time
@@ -32,8 +32,8 @@ _LATEST_TIME = -3
 class Gap:
     """A difference.
 
-    `path`: a pattern of API and fields, as `Difference` has them; `shows`: asks for it; `fits`:
-    whether a request is one that shows it.
+    `path`: a pattern of API and fields, as in `Difference`. `shows`: sends a request that shows it.
+    `fits`: whether a request may show it.
     """
 
     path: str
@@ -73,17 +73,17 @@ def _time_of_deleted(pair: Pair) -> list[Difference]:
     return pair.ask(ListOffsetsRequest(replica_id=-1, topics=(listed,)), 8)[2]
 
 
-def _asks_for_times(request: Any) -> bool:
+def _requests_times(request: Any) -> bool:
     return any(
         part.timestamp == _LATEST_TIME or part.timestamp >= 0 for one in request.topics for part in one.partitions
     )
 
 
 GAPS: tuple[Gap, ...] = (
-    Gap("ApiVersions api_keys#", "APIs that the embedded cluster does not answer are not told", _versions),
+    Gap("ApiVersions api_keys#", "APIs that the embedded cluster does not implement are not reported", _versions),
     Gap(
         r"DescribeConfigs results\[\]\.configs(#|\[\].*)",
-        "the two brokers are started with other settings: addresses, folders, threads",
+        "the two brokers are started with other configs: addresses, folders, threads",
         _settings_of_broker,
         _is_of_broker,
     ),
@@ -91,11 +91,11 @@ GAPS: tuple[Gap, ...] = (
         r"ListOffsets topics\[\]\.partitions\[\]\.(timestamp|offset|leader_epoch)",
         "deleted records are gone at once, where a broker finds their times until it cleans up",
         _time_of_deleted,
-        _asks_for_times,
+        _requests_times,
     ),
 )
 
 
 def undeclared(differences: list[Difference]) -> list[Difference]:
-    """What no gap covers."""
+    """Return the differences that no gap covers."""
     return [one for one in differences if not any(gap.covers(one) for gap in GAPS)]

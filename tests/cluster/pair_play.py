@@ -1,4 +1,4 @@
-"""Plays random requests to the embedded cluster and to a real broker, seed by seed, until they differ."""
+"""Send random requests to the embedded cluster and to a real broker, seed by seed, until they differ."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ from tests.cluster.wire import Wire
 __all__ = ["SETTINGS", "Differs", "Duel", "duel"]
 
 _STAYS_S = 5
-"""For so long brokers get the same metadata, before what is declared is taken to stay different."""
+"""How long to wait for equal metadata before declared differences are taken to remain."""
 _OFFSETS_PARTITIONS = 3
 SETTINGS: Mapping[str, object] = {
     "offsets.topic.num.partitions": _OFFSETS_PARTITIONS,
@@ -41,10 +41,10 @@ SETTINGS: Mapping[str, object] = {
     "auto.create.topics.enable": "true",
     "group.consumer.assignment.interval.ms": 0,
     "group.share.assignment.interval.ms": 0,
-    # What is too old goes when nobody looks: a record with a timestamp of 5 ms is sent, too.
+    # Old segments may be deleted at any time: records with a timestamp of 5 ms are sent, too.
     "log.retention.check.interval.ms": 10**9,
     "log.initial.task.delay.ms": 10**9,
-    # Transactions whose time is over end at once here, and are listed in other seeds, too.
+    # Expired transactions end at once here, and are also in the results of other seeds.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
 }
 """Of both."""
@@ -71,23 +71,23 @@ CHANGES = frozenset(
         "DeleteAcls",
     }
 )
-"""APIs after which a real broker takes a moment until everything that it says follows from them."""
+"""APIs whose changes a real broker applies with a delay."""
 
 
 class Differs(AssertionError):
-    """The two sides say different things."""
+    """The responses of the brokers differ."""
 
 
 class Duel:
     """The embedded cluster and a real broker.
 
-    `requests`: how many were compared; `share_states`: of the real broker.
+    `requests`: how many were compared. `share_states`: those of the real broker.
     """
 
     def __init__(
         self, ours: EmbeddedCluster, port: int, *, sets: frozenset[str] = SETS, user: str | None = None
     ) -> None:
-        """`port`: of the real broker; `sets`: arrays without an order; `user`: as whom to log in, if brokers want that."""
+        """`port`: the real broker's. `sets`: arrays without an order. `user`: for SASL, if required."""
         self._user = user
         self._sets = sets
         self.ours = ours
@@ -96,15 +96,15 @@ class Duel:
         self.requests = 0
         self.pair = Pair(*self.ports, ids=self.ids, sets=sets, user=user)
         self.share_states = ShareStates(port, _OFFSETS_PARTITIONS, user)
-        for key_type in (0, 1):  # has both make their internal topics
+        for key_type in (0, 1):  # creates the internal topics
             self._until_equal(FindCoordinatorRequest(coordinator_keys=("g",), key_type=key_type), 4)
         self._until_equal(InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000), 4)
-        asked = ApiVersionsRequest(client_software_name="w", client_software_version="1")
-        told, real, _ = self.pair.ask(asked, 4)
+        requested = ApiVersionsRequest(client_software_name="w", client_software_version="1")
+        reported, real, _ = self.pair.ask(requested, 4)
         theirs_by_key = {one.api_key: one for one in real.api_keys}
         self.versions = {
             one.api_key: range(max(one.min_version, _OLDEST.get(one.api_key, 0)), one.max_version + 1)
-            for one in told.api_keys
+            for one in reported.api_keys
             if one.api_key in theirs_by_key
         }
 
@@ -117,13 +117,13 @@ class Duel:
         raise Differs(f"the brokers do not get ready: {found[0]}")
 
     def play(self, seed: int, steps: int) -> None:
-        """Random requests until one is answered in different ways.
+        """Send random requests until two responses differ.
 
         Raises `Differs`, with the seed and the request.
         """
         random = Random(seed)
         pair = Pair(*self.ports, ids=self.ids, sets=self._sets)
-        pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference stays
+        pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference remains
         requests = Requests(random, self.ours.core, self.versions, prefix=f"s{seed}-")
         try:
             for step in range(steps):
@@ -146,11 +146,11 @@ class Duel:
     def _check(self, found: list[Difference], seed: int, step: int, request: Message, when: str) -> None:
         left = undeclared(found)
         if left:
-            told = "\n".join(map(str, left[:5]))
-            raise Differs(f"seed {seed}, step {step}: {when}{told}\n{request}")
+            reported = "\n".join(map(str, left[:5]))
+            raise Differs(f"seed {seed}, step {step}: {when}{reported}\n{request}")
 
     def _clean(self) -> None:
-        """Topics go on both sides, whether they differ or not, so that seeds do not meet."""
+        """Delete topics on both sides, so that seeds are independent."""
         for port in self.ports:
             with Wire(port, user=self._user) as wire:
                 found = wire.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), 9).topics
@@ -160,15 +160,15 @@ class Duel:
 
 
 _OLDEST = {0: 3}
-"""Produce tells of versions that it does not take (KAFKA-18659)."""
+"""Produce reports versions that it rejects (KAFKA-18659)."""
 
 
 @contextmanager
 def duel(version: str | None = None) -> Iterator[Duel]:
-    """Both, ready.
+    """Yield both brokers, ready.
 
-    `version`: the release of Kafka; the real broker runs in a container unless it is that of
-    tests/broker (by default).
+    `version`: the release of Kafka. The real broker runs in a container, unless it has the version
+    of tests/broker (the default).
     """
     with ExitStack() as stack:
         ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, version=version))

@@ -1,9 +1,9 @@
-"""Random requests for `Pair`: most of them make sense for what is there, some have a field or two that make none.
+"""Random requests for `Pair`: most fit the cluster's state, some have one or two random fields.
 
-Messages are filled field by field. `SENSIBLE` says what a field of that name usually has, by the
-state of the embedded cluster, which is looked at directly, and by what was answered before; a wild
-field has anything that its type can have, the extremes first. What would disturb the comparison
-itself is kept out here: long waits, and settings of brokers.
+Messages are generated field by field. `SENSIBLE` has generators of realistic values by field name,
+which use the embedded cluster's state and earlier responses. A wild field has any value of its
+type, preferably an extreme one. Requests that would disturb the comparison are left out: long
+waits, and configs of brokers.
 """
 
 import time
@@ -37,7 +37,7 @@ from tests.cluster.pair_values import (
     BAD_TOPICS,
     EMPTY_ASSIGNMENT,
     EMPTY_SUBSCRIPTION,
-    FETCH_TELLS_EPOCHS,
+    FETCH_WITH_EPOCHS,
     GROUPS,
     INTERNAL,
     NAME_INTERNAL,
@@ -49,15 +49,15 @@ from tests.cluster.pair_values import (
 __all__ = ["Requests"]
 
 LEFT_OUT = frozenset({"SaslHandshake", "SaslAuthenticate"})
-"""After a failed handshake the connection is of no use; they have cases of their own."""
+"""A failed handshake makes the connection unusable; other tests cover these APIs."""
 
 _LEADER_EPOCH, _CRC, _ATTRIBUTES, _MAX_TIMESTAMP, _PRODUCER_EPOCH, _SEQUENCE, _COUNT = 2, 4, 5, 8, 10, 11, 12
-"""Places in `HEADER`."""
+"""Positions in `HEADER`."""
 
 KEYS = frozenset({"name", "topic", "topic_id", "partition", "partition_index", "index", "group_id", "resource_name"})
 TWICE = frozenset({"CreateTopics", "DeleteTopics", "CreatePartitions"})
-"""APIs that have a rule for what is named twice. To others no client says anything twice, and what
-Kafka makes of it is left to its maps.
+"""APIs with a defined behaviour for duplicates. For others, Kafka's result depends on its maps, and
+no client sends duplicates.
 """
 _NEVER_WILD = frozenset(
     {
@@ -80,16 +80,16 @@ _NEVER_WILD = frozenset(
         "OpData.value",
     }
 )
-"""A client that waits for months compares nothing, nor does a transaction that ends at once, which
-brokers look for every ten seconds; brokers do not fetch from the embedded ones; of an isolation
-level that there is not, what Kafka does depends on what it looks at first; to a produce request
-without records it never answers; whether it fails over a topic to fetch that has neither id nor
-name depends on what comes behind.
+"""Values that are not sent. Long waits compare nothing, nor do transactions with a tiny timeout,
+which brokers check every ten seconds. Brokers do not fetch from embedded ones. For an unknown
+isolation level, Kafka's result depends on the order of its checks. Kafka never responds to a
+produce request without records. Whether it fails on a topic without id and name depends on what
+follows.
 """
 
 
 def _sync(request: Any, response: Any) -> SyncGroupRequest:
-    """What a member that has joined says next."""
+    """Return the next request of a member that has joined."""
     assignment = SyncGroupRequestAssignment(member_id=response.member_id, assignment=EMPTY_ASSIGNMENT)
     return SyncGroupRequest(
         group_id=request.group_id,
@@ -101,10 +101,10 @@ def _sync(request: Any, response: Any) -> SyncGroupRequest:
 
 
 class Requests:
-    """Requests of a seed.
+    """The requests of a seed.
 
-    `prefix` is put before names of topics, groups and producers, so that seeds do not meet;
-    `versions`: of each API, what both brokers take.
+    `prefix`: that of names of topics, groups and producers, so that seeds are independent.
+    `versions`: API key → versions that both brokers support.
     """
 
     def __init__(self, random: Random, core: ClusterCore, versions: Mapping[int, range], *, prefix: str = "") -> None:
@@ -129,7 +129,7 @@ class Requests:
         self._waiting: list[tuple[tuple[int, int, str, int], tuple[int, int]]] = []
 
     def next(self) -> tuple[Message, int]:
-        """A request, and its version."""
+        """Return a request and its version."""
         while self._first:
             request, self.version = self._first.pop(0)
             self.api = api_of(type(request))
@@ -144,14 +144,14 @@ class Requests:
             self.transactional_id = None
             request = self._message(self.api.request)
             if self.api.name == "OffsetFetch" and self.version >= 8 and not request.groups:  # type: ignore[attr-defined]
-                continue  # to this one brokers before 4.1 never answer
+                continue  # brokers before 4.1 never respond to this
             if self.api.name == "AddPartitionsToTxn" and self.version >= 4 and not request.transactions:  # type: ignore[attr-defined]
-                continue  # to this one a broker never answers
+                continue  # brokers never respond to this
             if self.version in encodable(request, (self.version,)):
                 return request, self.version
 
     def observe(self, request: Any, response: Any) -> None:
-        """Learn from what the embedded cluster answered."""
+        """Update the state from the embedded cluster's response."""
         name = type(request).__name__
         if name == "InitProducerIdRequest" and response.error_code == 0 and request.transactional_id is None:
             self.producers.append((response.producer_id, response.producer_epoch))
@@ -170,14 +170,14 @@ class Requests:
                 if key[2:] in done:
                     self.sequences.setdefault(key, []).append(batch)
         elif name == "FetchRequest" and response.error_code == 0 and response.session_id:
-            tells_epochs = self.version >= FETCH_TELLS_EPOCHS
-            self.sessions.append((response.session_id, max(request.session_epoch, 0) + 1, tells_epochs))
+            has_epochs = self.version >= FETCH_WITH_EPOCHS
+            self.sessions.append((response.session_id, max(request.session_epoch, 0) + 1, has_epochs))
         elif name == "JoinGroupRequest" and response.member_id:
             known = self.members.setdefault(request.group_id, [])
             known[:] = [one for one in known if one[0] != response.member_id]
             known.append((response.member_id, response.generation_id))
             if response.error_code == 0 and self.theme.sober and self.random.random() < 0.9:
-                self._first.append((_sync(request, response), 3))  # before it has no time left for it
+                self._first.append((_sync(request, response), 3))  # before its rebalance timeout
         elif name in ("ConsumerGroupHeartbeatRequest", "ShareGroupHeartbeatRequest") and response.error_code == 0:
             known = self.members.setdefault(request.group_id, [])
             known[:] = [one for one in known if one[0] != response.member_id]
@@ -253,13 +253,13 @@ class Requests:
                 return pick((b"", b"\0\1", EMPTY_SUBSCRIPTION))
         raise AssertionError(kind)
 
-    # ---- what is there
+    # ---- the cluster's state
 
     def named(self, *names: str) -> str:
         return self.prefix + self.random.choice(names)
 
     def topic(self) -> str:
-        """Mostly a topic that is there."""
+        """Return a topic that mostly exists."""
         there = [name for name in self.core.topics if name.startswith(self.prefix) and not name.startswith("__")]
         if there and self.random.random() < 0.9:
             return self.random.choice(there)
@@ -268,7 +268,7 @@ class Requests:
         return self.random.choice(BAD_TOPICS + INTERNAL if self.api.name in NAME_INTERNAL else BAD_TOPICS)
 
     def topic_id(self, of: str | None) -> Uuid:
-        """The id of a topic by name, or of some topic."""
+        """Return the id of a topic by name, or of any topic."""
         found = self.core.topics.get(of or self.topic())
         return found.id if found is not None else Uuid(UUID(int=self.random.getrandbits(128)).bytes)
 
@@ -287,14 +287,14 @@ class Requests:
         return self.named(*GROUPS[kind]) if self.random.random() < 0.9 else self.random.choice(("", "nobody"))
 
     def member(self, group: str) -> tuple[str, int]:
-        """Someone in a group, mostly, and the generation or epoch."""
+        """Return a member of a group, mostly an existing one, and the generation or epoch."""
         known = self.members.get(group)
         if known and self.random.random() < 0.85:
             return self.random.choice(known)
         return self.random.choice((("", -1), ("", 0), ("stranger", 1), ("stranger", 0)))
 
     def transaction(self, transactional_id: str | None) -> tuple[int, int]:
-        """Producer id and epoch of a transactional id."""
+        """Return producer id and epoch of a transactional id."""
         found = self.core.transactions.find(transactional_id or "")
         if found is not None and self.random.random() < 0.93:
             return found.producer_id, found.epoch - (self.random.random() < 0.05)
@@ -307,7 +307,7 @@ class Requests:
     # ---- batches
 
     def _other_header(self, data: bytes) -> bytes:
-        """A batch whose header says something else, with the right CRC."""
+        """Change the header of a batch, and correct the CRC."""
         fields = list(HEADER.unpack_from(data))
         pick = self.random.choice
         place, value = pick(
@@ -354,12 +354,12 @@ class Requests:
             before = self.sequences.get(key, [])
             known = sum(before[-1]) if before else 0
             sequence = known if random.random() < 0.9 else max(known + pick((-1, -2, 1, 3)), 0)
-            if before and random.random() < 0.08:  # the same again, as if its answer had not come
+            if before and random.random() < 0.08:  # a retry, as after a lost response
                 sequence, count = pick(before[-7:])
                 records = records[:count] + [replace(records[0], offset=at) for at in range(len(records), count)]
             self._waiting.append((key, (sequence, count)))
             options |= {"producer_id": producer_id, "producer_epoch": max(epoch, 0), "base_sequence": sequence}
-        elif random.random() < self.wildness / 3 and transactional_id is None:  # or who knows what brokers make of it
+        elif random.random() < self.wildness / 3 and transactional_id is None:  # else the result is undefined
             options["transactional"] = True
         if random.random() < self.wildness / 2:
             options |= pick(

@@ -1,8 +1,8 @@
-"""When a real broker has made the share state of a group's partitions: only `__consumer_offsets` shows it.
+"""Waits until a real broker has initialized the share state of a group's partitions.
 
-A heartbeat writes which partitions are about to get state, and a broker answers it before their
-state is in `__share_group_state`; the embedded cluster has made it by then. The next heartbeat
-gives the group another epoch once the state is there, so random requests wait for that first.
+A heartbeat writes which partitions are initializing, and a broker responds before their state is in
+`__share_group_state`; the embedded cluster initializes at once. The next heartbeat bumps the group
+epoch. So random requests wait, by reading `__consumer_offsets`, which alone shows this.
 """
 
 import time
@@ -24,9 +24,9 @@ _TIMEOUT_S = 60
 
 
 class ShareStates:
-    """The share states of a broker on `port`, with so many `partitions` of `__consumer_offsets`.
+    """The share states of a broker on `port`, with `partitions` partitions of `__consumer_offsets`.
 
-    `user`: as whom to log in, if it wants that.
+    `user`: for SASL, if required.
     """
 
     def __init__(self, port: int, partitions: int, user: str | None = None) -> None:
@@ -36,7 +36,7 @@ class ShareStates:
         self._initializing: dict[str, bool] = {}
 
     def wait(self, group_id: str) -> None:
-        """Wait until no partition of the group is about to get state. Raises `TimeoutError`."""
+        """Wait until no partition of the group is initializing. Raises `TimeoutError`."""
         until = time.monotonic() + _TIMEOUT_S
         with Wire(self._port, user=self._user) as wire:
             while self._read(wire, partition_for(group_id, len(self._ends))) or self._initializing.get(group_id, False):
@@ -44,7 +44,7 @@ class ShareStates:
                     raise TimeoutError(f"partitions of share group {group_id} got no state within {_TIMEOUT_S} s")
 
     def _read(self, wire: Wire, partition: int) -> bool:
-        """Read what has been written since; whether there was anything. Waits for it a little."""
+        """Read new records, waiting for a short time; return whether there were any."""
         wanted = FetchPartition(partition=partition, fetch_offset=self._ends[partition], partition_max_bytes=1 << 20)
         topic = FetchTopic(topic=CONSUMER_OFFSETS, partitions=(wanted,))
         (found,) = wire.ask(FetchRequest(max_wait_ms=20, min_bytes=1, topics=(topic,)), 11).responses[0].partitions

@@ -1,4 +1,4 @@
-"""What `pair` has to know of fields, by their names: which are ids, which are not compared, which arrays have no order."""
+"""Tables for `pair`, by field name: ids, fields that are not compared, arrays without an order."""
 
 __all__ = ["IDS", "NOT_COMPARED", "NOT_COMPARED_OF", "ONLY_THEIRS", "SETS", "SETS_ONCE"]
 
@@ -15,8 +15,8 @@ IDS = {
     "replica_directory_id": "directory",
     "JoinGroupResponse.leader": "member",
 }
-"""Fields that hold ids, by name or by struct and name, and of what: equal ids on one side are equal
-on the other.
+"""Fields with ids, by name or by struct and name, and the kind of id. Equal ids on one side must be
+equal on the other.
 """
 
 NOT_COMPARED = frozenset(
@@ -33,13 +33,13 @@ NOT_COMPARED = frozenset(
         "DescribeLogDirsPartition.partition_size",
     }
 )
-"""Texts for people, and what depends on how fast a machine is: how far the controller has come,
-which share partitions have got their state.
+"""Texts for people, and values that depend on timing: the controller's progress, initialized share
+partitions.
 """
 
 NOT_COMPARED_OF = {"DescribeQuorum": frozenset({"leader_epoch", "high_watermark", "log_end_offset", "host", "port"})}
-"""More of single APIs: how much has happened to a cluster, how often its controller, on a busy
-machine, has been elected, and where its controllers listen, of which the embedded one has no own.
+"""More fields of single APIs: how much a cluster has done, how often its controller was elected,
+and the addresses of controllers, of which the embedded cluster has none.
 """
 
 SETS = frozenset(
@@ -115,10 +115,10 @@ SETS = frozenset(
         "DeleteAclsFilterResult.matching_acls",
     }
 )
-"""Arrays whose order Kafka leaves to a hash table, so that no client relies on it."""
+"""Arrays whose order in Kafka depends on a hash table."""
 
 SETS_ONCE = frozenset({"MetadataResponseTopic.partitions"})
 """More such arrays of releases before 4.3."""
 
 ONLY_THEIRS = frozenset({"__share_group_state"})
-"""Topics that only a real broker makes."""
+"""Topics that only a real broker creates."""

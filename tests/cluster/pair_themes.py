@@ -1,8 +1,7 @@
-"""What a seed of `pair_requests` is about: requests that come first, and how often it asks for which API.
+"""Themes of seeds of `pair_requests`: first requests, and the weights of APIs.
 
-Requests that are chosen from all APIs alike seldom get to anything deep: a transaction that is
-committed takes six that fit each other. Half of the seeds are about one thing, for which topics,
-producers or members are there already.
+Requests that are chosen uniformly rarely reach deep states: a committed transaction takes six that
+fit each other. Half of the seeds have a theme, with topics, producers or members created first.
 """
 
 from collections.abc import Mapping
@@ -18,12 +17,16 @@ from quorate.codecs.message import Message
 __all__ = ["EVERYTHING", "EVERYTHING_ALIKE", "Theme", "theme_of"]
 
 EVERYTHING_ALIKE = 2
-"""How often an API is asked for that has no weight."""
+"""The weight of other APIs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """`weights`: how often an API is asked for; `others`: those that are not among them; `begins`: with which things there; `sober`: seldom with nonsense."""
+    """A kind of seed.
+
+    `weights`: those of APIs; `others`: the weight of all others; `begins`: the first requests;
+    `sober`: few wild fields.
+    """
 
     name: str
     weights: Mapping[str, int]
@@ -32,7 +35,7 @@ class Theme:
     sober: bool = True
 
     def prelude(self, prefix: str) -> list[tuple[Message, int]]:
-        """The first requests, and their versions."""
+        """Return the first requests, and their versions."""
         return [one for what in self.begins for one in _BEGINNINGS[what](prefix)]
 
 
@@ -130,7 +133,7 @@ _THEMES = (
 
 
 def theme_of(random: Random) -> Theme:
-    """What a seed is about: every other one about everything."""
+    """Return a random theme; every second one includes all APIs."""
     return EVERYTHING if random.random() < 0.5 else random.choice(_THEMES)
 
 

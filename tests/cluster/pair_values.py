@@ -1,6 +1,7 @@
-"""What the fields of requests usually have, for `pair_requests`: by the name of a field, or of its struct and it, a function of the generator and of the fields before it.
+"""Generators of realistic field values for `pair_requests`.
 
-More than 400 lines, as half of it is one table of fields.
+By the name of a field, or of its struct and it: a function of the generator and of the fields
+before it. The module is long because half of it is one table.
 """
 
 import time
@@ -20,7 +21,7 @@ __all__ = [
     "BAD_TOPICS",
     "EMPTY_ASSIGNMENT",
     "EMPTY_SUBSCRIPTION",
-    "FETCH_TELLS_EPOCHS",
+    "FETCH_WITH_EPOCHS",
     "GROUPS",
     "INTERNAL",
     "NAME_INTERNAL",
@@ -32,8 +33,8 @@ __all__ = [
 TOPICS = ("a", "b", "c", "d.1", "d_1", "e")
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 NAME_INTERNAL = frozenset({"Produce", "AddPartitionsToTxn", "Metadata", "OffsetCommit"})
-"""APIs that may name internal topics: whatever would change them disturbs the rest, and how much is
-in them depends on how often something was tried.
+"""APIs that may name internal topics: changes of these would disturb other requests, and their size
+depends on retries.
 """
 BAD_TOPICS = ("", ".", "..", "with space", "é", "x" * 250, "nowhere")
 TRANSACTIONAL_IDS = ("x", "y", "z")
@@ -90,8 +91,8 @@ EMPTY_ASSIGNMENT = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 EMPTY_SUBSCRIPTION = b"\0\0\0\0\0\1\0\1a\xff\xff\xff\xff"
 
 
-FETCH_TELLS_EPOCHS = 12
-"""The version since which fetch requests have `last_fetched_epoch`."""
+FETCH_WITH_EPOCHS = 12
+"""The first version of Fetch with `last_fetched_epoch`."""
 
 
 def topic_name(core: ClusterCore, topic_id: Uuid | None) -> str:
@@ -130,7 +131,7 @@ def _config(gen: "Requests") -> tuple[str, str | None]:
 
 
 def _alterable(gen: "Requests", values: Values) -> tuple[Message, ...]:
-    """Settings that fit the kind of resource; none twice, mostly."""
+    """Return configs that fit the resource type, mostly without duplicates."""
     spec = next(one for one in gen.api.request.fields if one.name == "resources").type.element.spec  # type: ignore[union-attr]
     of_config = next(one for one in spec.fields if one.name == "configs").type.element.spec.cls
     pool: tuple[tuple[str, str | None], ...] = TOPIC_CONFIGS
@@ -139,7 +140,7 @@ def _alterable(gen: "Requests", values: Values) -> tuple[Message, ...]:
     elif values["resource_type"] == 16:
         pool = CLIENT_METRICS_CONFIGS
     elif values["resource_type"] == 4:
-        return ()  # whatever it changes would stay
+        return ()  # its changes would persist
     elif gen.random.random() < gen.wildness:
         pool += BAD_CONFIGS
     out = []
@@ -256,9 +257,9 @@ def _init_producer_id(gen: "Requests", values: Values) -> int:
 
 
 def _session(gen: "Requests", values: Values) -> int:
-    # Brokers up to 4.0 fail where a session begins with a version that says what was fetched last,
-    # and goes on with one that does not.
-    known = [one[:2] for one in gen.sessions if one[2] is (gen.version >= FETCH_TELLS_EPOCHS)]
+    # Brokers up to 4.0 fail if a session begins with a version that has `last_fetched_epoch`, and
+    # continues with one that has not.
+    known = [one[:2] for one in gen.sessions if one[2] is (gen.version >= FETCH_WITH_EPOCHS)]
     if not known or gen.random.random() < (0.3 if gen.theme.name == "readers" else 0.7):
         gen.scratch["session_epoch"] = gen.random.choice((-1, -1, -1, 0, 0, 5))
         return 0 if gen.random.random() < 0.95 else 123_456
@@ -330,7 +331,7 @@ SENSIBLE: Mapping[str, Make] = {
     "replicas": _pick((1,), (1,), None, (), (2,), (1, 1), (1, 2)),
     "election_type": _pick(0, 0, 1),
     "TopicPartitions.partitions": lambda gen, _: (gen.partition(),),
-    # settings
+    # configs
     "resource_type": _pick(2, 2, 2, 2, 32, 4, 16),
     "AlterConfigsResource.resource_type": _pick(2, 2, 2, 32, 16),
     "resource_name": _resource_name,
@@ -378,7 +379,7 @@ SENSIBLE: Mapping[str, Make] = {
     ),
     "OffsetForLeaderPartition.leader_epoch": _pick(0, 0, 1, 3, -1),
     "offset": _pick(0, 1, 2, 5, -1, 1000, -2),
-    # All topics fit into one answer: a real broker has one more than the embedded cluster.
+    # All topics fit into one response: a real broker has one more than the embedded cluster.
     "response_partition_limit": lambda gen, values: gen.random.choice((2000, 1, 2, 3, 0)) if values["topics"] else 2000,
     # transactions
     "transactional_id": lambda gen, _: _transactional_id(gen, _),
@@ -423,7 +424,7 @@ SENSIBLE: Mapping[str, Make] = {
     "match_type": _pick(0, 1, 2, 2, 3),
     "match": lambda gen, values: gen.prefix + "a" if values["match_type"] == 0 else None,
     "OpData.key": _pick("producer_byte_rate", "request_percentage", "connection_creation_rate", "nothing"),
-    "OpData.value": _pick(1e12, 2e12, 1e12 + 0.5, 0.0, -1.0, 1e19),  # such as hold up nobody
+    "OpData.value": _pick(1e12, 2e12, 1e12 + 0.5, 0.0, -1.0, 1e19),  # too high to throttle
     "OpData.remove": lambda gen, _: gen.random.random() < 0.3,
     "UserName.name": lambda gen, _: gen.named(*USERS),
     "ScramCredentialDeletion.name": lambda gen, _: gen.named(*USERS),
@@ -491,7 +492,7 @@ def _commit_epoch(gen: "Requests", values: Values) -> int:
 
 
 def _field(path: str, gen: "Requests") -> FieldSpec:
-    """A field of a struct within the request that is being made."""
+    """Generate a field of a struct within the current request."""
     struct, name = path.split(".")
     return next(
         one for spec in _specs(gen.api.request) if spec.name == struct for one in spec.fields if one.name == name

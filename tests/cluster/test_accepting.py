@@ -1,4 +1,4 @@
-"""Brokers that stop and start while connections are on their way in."""
+"""Brokers that stop and start while connections are being accepted."""
 
 import asyncio
 import gc
@@ -11,8 +11,8 @@ from quorate.cluster import EmbeddedCluster
 
 
 @pytest.mark.parametrize("turns", range(5))
-def test_a_connection_on_its_way_in_while_a_broker_stops_is_closed(turns: int) -> None:
-    """asyncio takes connections in steps; a server that is closed between two of them forgets the connection, unclosed."""
+def test_a_connection_accepted_while_a_broker_stops_is_closed(turns: int) -> None:
+    """asyncio accepts connections in steps, and a server closed between two steps never closes them."""
 
     async def run() -> bytes:
         async with EmbeddedCluster() as cluster:
@@ -35,7 +35,7 @@ def test_a_connection_on_its_way_in_while_a_broker_stops_is_closed(turns: int) -
     assert [str(one.message) for one in warned if "unclosed transport" in str(one.message)] == []
 
 
-def test_a_broker_starts_again_on_its_port_in_the_turn_in_which_it_stopped() -> None:
+def test_a_broker_restarts_on_its_port_at_once() -> None:
     async def run() -> None:
         async with EmbeddedCluster() as cluster:
             broker = cluster.core.brokers[1]

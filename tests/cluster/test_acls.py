@@ -1,4 +1,4 @@
-"""ACLs as clients see them: created, described, deleted, kept over a restart, refused without an authorizer; and what they do to clients and members."""
+"""ACLs as clients see them: create, describe, delete, restart, no authorizer; and their effects."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -72,7 +72,7 @@ def port(cluster: EmbeddedCluster) -> int:
 
 
 def entry(**fields: Any) -> AclCreation:
-    """An ACL with which alice may read topic "open"."""
+    """Return an ACL by which alice may read topic "open"."""
     given = {
         "resource_type": Resource.TOPIC,
         "resource_name": "open",
@@ -101,19 +101,19 @@ EVERY = DeleteAclsFilter(
 )
 
 
-# ---- the authorizer as a config
+# ---- the config of the authorizer
 
 
 @pytest.mark.parametrize("name", ["kafka.security.authorizer.AclAuthorizer", "nonsense", f"{CLASS_NAME}x"])
-def test_another_authorizer_is_refused_at_the_start(name: str) -> None:
-    """Issue 14: it had no effect. Kafka ends with a ClassNotFoundException."""
+def test_another_authorizer_class_is_rejected_at_the_start(name: str) -> None:
+    """Issue 14: it was ignored. Kafka ends with a ClassNotFoundException."""
     with pytest.raises(
         ConfigError, match=rf"authorizer.class.name: class '{name}' not found; use {CLASS_NAME}, or leave it empty"
     ):
         EmbeddedCluster(properties={"authorizer.class.name": name})
 
 
-def test_without_an_authorizer_acls_are_refused() -> None:
+def test_without_an_authorizer_acls_are_rejected() -> None:
     with EmbeddedCluster() as cluster, Wire(port(cluster)) as wire:
         disabled = ErrorCode.SECURITY_DISABLED
         created = wire.ask(CreateAclsRequest(creations=(entry(), entry())), 3)
@@ -121,7 +121,7 @@ def test_without_an_authorizer_acls_are_refused() -> None:
         assert [one.error_code for one in wire.ask(DeleteAclsRequest(filters=(EVERY,)), 3).filter_results] == [disabled]
 
 
-def test_without_logins_clients_are_anonymous() -> None:
+def test_without_authentication_clients_are_anonymous() -> None:
     configs = {**QUICK, "authorizer.class.name": CLASS_NAME, "super.users": "User:ANONYMOUS"}
     for properties, code in ((configs, 0), (configs | {"super.users": ""}, ErrorCode.GROUP_AUTHORIZATION_FAILED)):
         with EmbeddedCluster(properties=properties) as cluster, Wire(port(cluster)) as wire:
@@ -129,7 +129,7 @@ def test_without_logins_clients_are_anonymous() -> None:
             assert found.coordinators[0].error_code == code
 
 
-# ---- what is kept
+# ---- storage
 
 
 def test_acls_survive_a_restart(tmp_path: Path) -> None:
@@ -154,13 +154,13 @@ def test_acls_survive_a_restart(tmp_path: Path) -> None:
         assert len(cluster.core.state.acls.by_id) == 11
 
 
-def test_the_same_acl_twice_is_one(guarded: EmbeddedCluster) -> None:
+def test_a_duplicate_acl_is_stored_once(guarded: EmbeddedCluster) -> None:
     allow(guarded, entry(), entry())
     allow(guarded, entry())
     assert len(guarded.core.state.acls.by_id) == 1
 
 
-# ---- what they do
+# ---- effects
 
 
 def batch() -> bytes:
@@ -178,7 +178,7 @@ def produced(wire: Wire, *topics: str, acks: int = 1) -> Any:
     return {one.name: one.partition_responses[0].error_code for one in wire.ask(request, 9).responses}
 
 
-def test_a_producer_that_wants_no_responses_is_cut_off_and_writes_only_what_it_may(guarded: EmbeddedCluster) -> None:
+def test_a_denied_producer_with_acks_0_is_disconnected_and_writes_only_allowed_topics(guarded: EmbeddedCluster) -> None:
     allow(guarded, entry(operation=Operation.WRITE))
     with Wire(port(guarded), user="alice") as wire:
         assert produced(wire, "open", "secret") == {"open": 0, "secret": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
@@ -188,7 +188,7 @@ def test_a_producer_that_wants_no_responses_is_cut_off_and_writes_only_what_it_m
     assert ends == {"open": 2, "secret": 0}
 
 
-def test_a_fetch_session_loses_what_is_denied_later(guarded: EmbeddedCluster) -> None:
+def test_a_fetch_session_loses_topics_that_are_denied_later(guarded: EmbeddedCluster) -> None:
     allow(guarded, entry())
 
     def fetch(wire: Wire, session: int, epoch: int, *topics: str) -> Any:
@@ -212,7 +212,7 @@ def test_a_fetch_session_loses_what_is_denied_later(guarded: EmbeddedCluster) ->
         assert {one.topic: one.partitions[0].error_code for one in then.responses} == {"open": denied, "secret": denied}
 
 
-def test_a_regex_matches_only_topics_that_may_be_described(guarded: EmbeddedCluster) -> None:
+def test_a_regex_matches_only_topics_that_the_member_may_describe(guarded: EmbeddedCluster) -> None:
     group = entry(resource_type=Resource.GROUP, resource_name="g")
     allow(guarded, group, entry(operation=Operation.DESCRIBE))
     with Wire(port(guarded), user="alice") as wire:
@@ -234,16 +234,16 @@ def test_a_regex_matches_only_topics_that_may_be_described(guarded: EmbeddedClus
     assert set(found.topics) == {"open"}
 
 
-def test_all_topics_are_those_that_may_be_described(guarded: EmbeddedCluster) -> None:
+def test_metadata_of_all_topics_has_those_that_the_client_may_describe(guarded: EmbeddedCluster) -> None:
     allow(guarded, entry(operation=Operation.DELETE))
     with Wire(port(guarded), user="alice") as wire:
-        asked = MetadataRequest(topics=None, include_topic_authorized_operations=True)
-        (topic,) = wire.ask(asked, 12).topics
+        requested = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+        (topic,) = wire.ask(requested, 12).topics
         assert topic.name == "open"
         assert topic.topic_authorized_operations == 1 << Operation.DELETE | 1 << Operation.DESCRIBE
 
 
-def test_a_filter_with_an_unknown_element_ends_the_connection(guarded: EmbeddedCluster) -> None:
+def test_a_filter_with_an_unknown_element_closes_the_connection(guarded: EmbeddedCluster) -> None:
     for request in (
         CreateAclsRequest(creations=(entry(operation=0),)),
         DeleteAclsRequest(filters=(DeleteAclsFilter(resource_type_filter=Resource.ANY),)),

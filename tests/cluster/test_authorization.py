@@ -1,4 +1,4 @@
-"""Permissions on the embedded cluster beside a real broker with StandardAuthorizer: who may ask for what, and what others are told instead."""
+"""Permissions on the embedded cluster, compared with a real broker with StandardAuthorizer."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -34,9 +34,9 @@ from tests.extent import portion
 USERS = ("admin", "alice", "bob", "nobody")
 """`admin` is a super user, `alice` and `bob` get random ACLs, and `nobody` has none."""
 STEPS = 40
-NO_ANSWER = (DescribeUserScramCredentialsRequest(users=None),)
-"""To these a real broker never answers whoever is not authorized: Kafka fails over the response (a
-NullPointerException in getErrorResponse).
+NO_RESPONSE = (DescribeUserScramCredentialsRequest(users=None),)
+"""A real broker never responds to these if the client is not authorized, because of a
+NullPointerException in getErrorResponse.
 """
 EVERY = DeleteAclsFilter(
     resource_type_filter=ResourceType.ANY,
@@ -49,7 +49,7 @@ EVERY = DeleteAclsFilter(
 )
 
 
-def test_the_table_of_handlers_has_each_api_once_in_the_order_of_keys() -> None:
+def test_the_table_of_handlers_has_each_api_once_ordered_by_key() -> None:
     keys = [one.api.key for one in HANDLERS.values()]
     assert keys == sorted(set(keys))
     assert all(one.api.request.cls is request for request, one in HANDLERS.items())
@@ -80,11 +80,11 @@ def both() -> Iterator[Duel]:
 
 @pytest.fixture
 def users(both: Duel) -> Iterator[dict[str, Pair]]:
-    """Connections of each user to both brokers, which have no ACLs before and after."""
+    """Connections of each user to both brokers; ACLs are empty before and after a test."""
     with ExitStack() as stack:
         pairs = {name: Pair(*both.ports, ids=both.ids, user=name) for name in USERS}
         for pair in pairs.values():
-            pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference stays
+            pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference remains
             stack.callback(pair.close)
         _delete_all(both)
         yield pairs
@@ -97,7 +97,7 @@ def _delete_all(both: Duel) -> None:
 
 
 def settle(both: Duel) -> None:
-    """Wait until the real broker's metadata and ACLs are as ours are."""
+    """Wait until the real broker's metadata and ACLs equal the embedded ones."""
     fields = {name: getattr(EVERY, name) for name in EVERY.__dataclass_fields__}
     assert not both.pair.settle()
     assert not both.pair.ask(DescribeAclsRequest(**fields), 3)[2]
@@ -133,7 +133,7 @@ def random_acl(random: Random, prefix: str) -> AclCreation:
 
 
 @pytest.mark.parametrize("seed", range(101, 101 + portion(10)))
-def test_random_requests_of_users_are_answered_as_a_real_broker_answers_them(
+def test_random_requests_of_users_get_the_responses_of_a_real_broker(
     both: Duel, users: dict[str, Pair], seed: int
 ) -> None:
     random, prefix = Random(seed), f"a{seed}-"
@@ -145,11 +145,11 @@ def test_random_requests_of_users_are_answered_as_a_real_broker_answers_them(
         request, version = requests.next()
         user = random.choice(("admin", "alice", "alice", "bob", "nobody"))
         ours, _, found = users[user].ask(request, version)
-        if found and request in NO_ANSWER:
+        if found and request in NO_RESPONSE:
             continue
         if left := undeclared(found):
-            told = "\n".join(map(str, left[:5]))
-            raise Differs(f"seed {seed}, step {step}, {user}: {told}\n{request}\n{acls}")
+            reported = "\n".join(map(str, left[:5]))
+            raise Differs(f"seed {seed}, step {step}, {user}: {reported}\n{request}\n{acls}")
         if isinstance(ours, Message):
             requests.observe(request, ours)
         if requests.api.name in CHANGES:
@@ -160,20 +160,20 @@ def test_random_requests_of_users_are_answered_as_a_real_broker_answers_them(
 @pytest.mark.parametrize(
     "key", sorted(one.api.key for one in HANDLERS.values() if not one.api.own and one.api.name not in LEFT_OUT)
 )
-def test_who_has_no_acl_is_refused_by_each_api_as_by_a_real_broker(
+def test_each_api_rejects_a_user_without_acls_as_a_real_broker_does(
     both: Duel, users: dict[str, Pair], key: int
 ) -> None:
     prefix = f"n{key}-"
     topics = tuple(CreatableTopic(name=prefix + name, num_partitions=1, replication_factor=1) for name in TOPICS[:2])
     assert not users["admin"].ask(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7)[2]
     settle(both)
-    for version in both.versions.get(key, ()):  # a real broker may not tell of an API, such as that of telemetry
+    for version in both.versions.get(key, ()):  # a real broker may not report an API, such as telemetry
         requests = Requests(Random(version), both.ours.core, {key: range(version, version + 1)}, prefix=prefix)
         requests.theme, requests.weights = EVERYTHING, [1]
         for _ in range(4):
             request, _ = requests.next()
             _, _, found = users["nobody"].ask(request, version)
-            assert request in NO_ANSWER or not undeclared(found), (request, found)
+            assert request in NO_RESPONSE or not undeclared(found), (request, found)
 
 
 def entry(**fields: object) -> AclCreation:
@@ -221,7 +221,7 @@ def test_acls_are_validated_as_by_a_real_broker(users: dict[str, Pair], user: st
         assert not users[user].ask(request, version)[2]
 
 
-def test_filters_find_and_delete_what_a_real_broker_finds(both: Duel, users: dict[str, Pair]) -> None:
+def test_filters_match_the_acls_that_they_match_on_a_real_broker(both: Duel, users: dict[str, Pair]) -> None:
     random = Random(7)
     kept = tuple({random_acl(random, "f-"): None for _ in range(40)})
     assert not users["admin"].ask(CreateAclsRequest(creations=kept), 3)[2]

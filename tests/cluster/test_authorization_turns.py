@@ -1,7 +1,6 @@
-"""Permissions for large requests: others are served while each of many names is looked up (issue 14).
+"""Permissions for large requests are checked in turns, between which others are served (issue 14).
 
-Each part of the work is a turn of its own here, so that what is counted does not depend on the
-machine.
+Each step is a turn of its own here, so that counts do not depend on the machine.
 """
 
 import re
@@ -90,7 +89,7 @@ def cluster(short_turns: None) -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def count(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many turns large requests had."""
+    """Return a function that returns how many turns large requests took."""
     seen: list[None] = []
     unwatched = turns.Turns._next
 
@@ -120,26 +119,26 @@ def allow(
 
 
 @pytest.mark.parametrize(
-    ("asked", "version"), REQUESTS, ids=[f"{type(one).__name__} {at}" for at, (one, _) in enumerate(REQUESTS)]
+    ("requested", "version"), REQUESTS, ids=[f"{type(one).__name__} {at}" for at, (one, _) in enumerate(REQUESTS)]
 )
 def test_permissions_are_denied_in_turns(
-    cluster: EmbeddedCluster, count: Callable[[], int], asked: Message, version: int
+    cluster: EmbeddedCluster, count: Callable[[], int], requested: Message, version: int
 ) -> None:
     with Wire(cluster.core.brokers[1].port) as wire:
-        if "group_id='g'" in repr(asked):
+        if "group_id='g'" in repr(requested):
             allow(cluster, ResourceType.GROUP)
             wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
-        if isinstance(asked, ConsumerGroupHeartbeatRequest):  # the first topic that it may not describe is enough
+        if isinstance(requested, ConsumerGroupHeartbeatRequest):  # fails at the first topic that may not be described
             allow(cluster, ResourceType.TOPIC)
             allow(cluster, ResourceType.TOPIC, name=NAMES[-1], permission=Permission.DENY)
-        found = wire.ask(asked, version)
+        found = wire.ask(requested, version)
     assert re.search(r"error_code=(29|30|53)\b", repr(found))
     assert count() >= MANY
     assert not cluster.core.failures
 
 
 @pytest.mark.parametrize(
-    ("asked", "version", "field"),
+    ("requested", "version", "field"),
     [
         (FindCoordinatorRequest(key_type=0, coordinator_keys=NAMES), 4, "coordinators"),
         (DescribeTransactionsRequest(transactional_ids=NAMES), 0, "transaction_states"),
@@ -147,11 +146,11 @@ def test_permissions_are_denied_in_turns(
     ids=lambda one: type(one).__name__,
 )
 def test_responses_are_merged_in_turns(
-    cluster: EmbeddedCluster, count: Callable[[], int], asked: Message, version: int, field: str
+    cluster: EmbeddedCluster, count: Callable[[], int], requested: Message, version: int, field: str
 ) -> None:
-    """Two passes over the names before the handler, which looks at each, and one after it."""
+    """The names are passed twice before the handler, which visits each, and once after it."""
     allow(cluster, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
     with Wire(cluster.core.brokers[1].port) as wire:
-        found = wire.ask(asked, version)
+        found = wire.ask(requested, version)
     assert len(getattr(found, field)) == MANY
     assert count() >= 4 * MANY

@@ -1,4 +1,4 @@
-"""What ACLs allow, beside Kafka's own StandardAuthorizer: generated ACLs, actions and filters, and the rules one by one."""
+"""Decisions on ACLs compared with Kafka's StandardAuthorizer: generated cases, and single rules."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -74,8 +74,10 @@ def authorizer_with(*entries: Acl, **configs: str) -> Authorizer:
 
 
 def ours(authorizer: Authorizer, action: dict[str, Any]) -> str:
-    asked = (action["principal"], action["host"], action["operation"], action["resourceType"])
-    allowed = authorizer.allows(*asked, action["name"]) if "name" in action else authorizer.allows_with_any(*asked)
+    requested = (action["principal"], action["host"], action["operation"], action["resourceType"])
+    allowed = (
+        authorizer.allows(*requested, action["name"]) if "name" in action else authorizer.allows_with_any(*requested)
+    )
     return "ALLOWED" if allowed else "DENIED"
 
 
@@ -86,11 +88,11 @@ def as_json(one: Acl | AclFilter) -> dict[str, Any]:
 
 
 def kafka_fails(acl: Acl, action: dict[str, Any]) -> bool:
-    """Whether Kafka 4.3.1 may throw or never return when it checks this ACL.
+    """Return whether Kafka 4.3.1 may throw or never return when it checks this ACL.
 
-    Names that sort before "*" are met when it looks for ACLs of "*". From one that only begins like
-    the resource, it goes back to `"*".substring(0, n)` for n common characters: for 1 that is the
-    same place again, and beyond 1 it is out of bounds.
+    It visits names that sort before "*" while it looks for ACLs of "*". From one that shares a
+    prefix with the resource, it continues at `"*".substring(0, n)` for n common characters: for 1
+    this is the same place again, and above 1 it is out of bounds.
     """
     name = action.get("name", "")
     begins_like_it = acl.name[0] == name[:1] and not name.startswith(acl.name)
@@ -100,7 +102,7 @@ def kafka_fails(acl: Acl, action: dict[str, Any]) -> bool:
 @pytest.mark.oracle
 @given(
     entries=st.lists(acls, max_size=8, unique=True),
-    asked=st.lists(actions, min_size=1, max_size=12),
+    requested=st.lists(actions, min_size=1, max_size=12),
     wanted=st.lists(filters, max_size=4),
     super_users=st.sampled_from(["", "User:bob", " User:alice ; User:bob ;"]),
     allow_everyone=st.sampled_from(["true", "false", "TRUE "]),
@@ -108,16 +110,16 @@ def kafka_fails(acl: Acl, action: dict[str, Any]) -> bool:
 def test_generated_acls_allow_what_kafkas_authorizer_allows(
     oracle: Oracle,
     entries: list[Acl],
-    asked: list[dict[str, Any]],
+    requested: list[dict[str, Any]],
     wanted: list[AclFilter],
     super_users: str,
     allow_everyone: str,
 ) -> None:
-    assume(not any(kafka_fails(acl, action) for acl in entries for action in asked))
+    assume(not any(kafka_fails(acl, action) for acl in entries for action in requested))
     theirs = oracle.call(
         "authorize",
         acls=[as_json(one) for one in entries],
-        actions=asked,
+        actions=requested,
         filters=[as_json(one) for one in wanted],
         superUsers=super_users,
         allowEveryone=allow_everyone,
@@ -125,16 +127,16 @@ def test_generated_acls_allow_what_kafkas_authorizer_allows(
     authorizer = authorizer_with(
         *entries, **{"super.users": super_users, "allow.everyone.if.no.acl.found": allow_everyone}
     )
-    assert [ours(authorizer, one) for one in asked] == theirs["results"]
+    assert [ours(authorizer, one) for one in requested] == theirs["results"]
     found = [[list(asdict(acl).values()) for _, acl in authorizer.acls.matching(one)] for one in wanted]
     assert [sorted(one) for one in found] == [sorted(one) for one in theirs["found"]]
 
 
 @pytest.mark.oracle
-def test_an_acl_whose_name_sorts_before_the_wildcard_refuses_nobody_else(oracle: Oracle) -> None:
-    """Where Kafka throws.
+def test_an_acl_whose_name_sorts_before_the_wildcard_does_not_affect_others(oracle: Oracle) -> None:
+    """Kafka throws here.
 
-    With "#b" and "#a", of which one character is common, it would never return.
+    With "#b" and "#a", which share one character, it would never return.
     """
     other = replace(READ_A, resource_type=ResourceType.GROUP, name="#team-b")
     own = replace(other, name="#team-a")
@@ -149,7 +151,7 @@ def test_an_acl_whose_name_sorts_before_the_wildcard_refuses_nobody_else(oracle:
 
 @pytest.mark.oracle
 @given(entries=st.lists(acls, min_size=1, max_size=8, unique=True), data=st.data())
-def test_removed_acls_allow_and_deny_nothing_any_more(entries: list[Acl], data: st.DataObject) -> None:
+def test_removed_acls_have_no_effect(entries: list[Acl], data: st.DataObject) -> None:
     kept = data.draw(st.lists(st.sampled_from(entries), unique=True))
     authorizer, expected = authorizer_with(*entries), authorizer_with(*kept)
     for acl_id, acl in list(authorizer.acls.by_id.items()):
@@ -177,7 +179,7 @@ def allows(
     return authorizer_with(*entries).allows(principal, "127.0.0.1", operation, ResourceType.TOPIC, name)
 
 
-def test_reading_implies_describing_and_nothing_else() -> None:
+def test_allow_read_implies_describe_only() -> None:
     assert allows(READ_A, operation=Operation.DESCRIBE)
     assert not allows(READ_A, operation=Operation.WRITE)
     assert not allows(READ_A, operation=Operation.DESCRIBE_CONFIGS)
@@ -185,7 +187,7 @@ def test_reading_implies_describing_and_nothing_else() -> None:
     assert not allows(READ_A, principal="User:bob")
 
 
-def test_a_denial_counts_before_an_allowance_and_implies_nothing() -> None:
+def test_deny_takes_precedence_and_implies_no_other_operation() -> None:
     everything = replace(READ_A, name="*", operation=Operation.ALL, principal="User:*")
     denied = replace(READ_A, permission=Permission.DENY)
     assert not allows(everything, denied)
@@ -193,15 +195,15 @@ def test_a_denial_counts_before_an_allowance_and_implies_nothing() -> None:
     assert not allows(everything, replace(denied, operation=Operation.ALL), operation=Operation.DESCRIBE)
 
 
-def test_where_nothing_is_said_of_a_resource_everyone_may_if_so_configured() -> None:
+def test_resources_without_acls_follow_allow_everyone_if_no_acl_found() -> None:
     configured = {"allow.everyone.if.no.acl.found": "true"}
     authorizer = authorizer_with(READ_A, **configured)
-    asked = ("User:bob", "127.0.0.1", Operation.READ, ResourceType.TOPIC)
-    assert authorizer.allows(*asked, "b")
-    assert not authorizer.allows(*asked, "a")
+    requested = ("User:bob", "127.0.0.1", Operation.READ, ResourceType.TOPIC)
+    assert authorizer.allows(*requested, "b")
+    assert not authorizer.allows(*requested, "a")
 
 
 @pytest.mark.parametrize("text", ["alice", "User:bob;alice", ";;x"])
-def test_super_users_are_principals(text: str) -> None:
+def test_super_users_must_be_principals(text: str) -> None:
     with pytest.raises(ConfigError, match=r"super.users cannot have .*: expected principalType:principalName"):
         authorizer_with(**{"super.users": text})

@@ -1,4 +1,4 @@
-"""What becomes of batches that a faulty producer sends: the embedded broker beside a real one, in topics of every kind and all compressions (issue 14)."""
+"""Invalid batches: the embedded broker compared with a real one, in all kinds of topics (issue 14)."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -24,10 +24,10 @@ def players() -> Iterator[tuple[Player, Player]]:
 @pytest.mark.parametrize(
     "cases", [list(found) for _, found in groupby(CASES, lambda case: case.name)], ids=lambda cases: cases[0].name
 )
-def test_a_batch_is_taken_refused_and_kept_as_by_a_real_broker(
+def test_a_batch_is_accepted_or_rejected_and_stored_as_by_a_real_broker(
     players: tuple[Player, Player], cases: list[Case]
 ) -> None:
-    """Error code and message, errors of single records, how far the log goes on, and the bytes that it keeps."""
+    """Error code and message, record errors, appended offsets, and stored bytes are equal."""
     for case in cases:
         for compression in case.only:
             data = case.data(compression)

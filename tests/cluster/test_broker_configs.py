@@ -1,4 +1,4 @@
-"""Settings of brokers that change while they run (KIP-226): the same as on a real broker, and they count."""
+"""Dynamic configs of brokers (KIP-226): the same as on a real broker, and they take effect."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 FINE, REFUSED, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
 
 SAME = {**SETTINGS, "num.io.threads": 2, "background.threads": 1, "log.cleaner.dedupe.buffer.size": 2 << 20}
-"""Those that what may be set depends on."""
+"""Configs that limit dynamic changes."""
 
 
 def changed(
@@ -60,7 +60,7 @@ def described(name: str, *keys: str, kind: int = BROKER) -> DescribeConfigsReque
 CHANGES: Sequence[tuple[Any, ErrorCode]] = (
     (changed("", ("log.retention.ms", SET, "7200000")), FINE),
     (changed("1", ("log.retention.ms", SET, "3600000")), FINE),
-    (changed("2", ("log.retention.ms", SET, "1")), REFUSED),  # that one would have to be asked
+    (changed("2", ("log.retention.ms", SET, "1")), REFUSED),  # only broker 2 can change them
     (changed("x", ("log.retention.ms", SET, "1")), REFUSED),
     (changed("1", ("num.partitions", SET, "3")), REFUSED),
     (changed("", ("num.partitions", SET, "3")), REFUSED),
@@ -105,14 +105,14 @@ CHANGES: Sequence[tuple[Any, ErrorCode]] = (
     (changed("", ("group.consumer.assignment.interval.ms", SET, "15001")), REFUSED),  # above its maximum
     (changed("1", ("group.share.assignment.interval.ms", SET, "-1")), REFUSED),
     (changed("", ("group.consumer.assignors", SET, "uniform")), REFUSED),
-    (changed("", ("log.retention.ms", SET, "0"), only_check=True), FINE),  # the broker that is asked has its own
+    (changed("", ("log.retention.ms", SET, "0"), only_check=True), FINE),  # broker 1 has its own value
     (changed("1", ("log.retention.ms", SET, "0")), REFUSED),
     (changed("", ("log.cleanup.policy", SET, "compact,"), only_check=True), REFUSED),
     (changed("", ("log.cleanup.policy", SET, "compact,compact"), only_check=True), FINE),
     (changed("", ("log.cleaner.dedupe.buffer.size", SET, str(1 << 20))), REFUSED),
     (changed("", ("max.connections.per.ip", SET, "")), REFUSED),
 )
-"""Requests one after the other, and what becomes of them."""
+"""Requests in order, and their results."""
 
 REFUSALS: Sequence[IncrementalAlterConfigsRequest] = (
     changed("t", ("retention.ms", SET, "5"), ("retention.ms", SET, "6"), kind=TOPIC),
@@ -132,7 +132,7 @@ REFUSALS: Sequence[IncrementalAlterConfigsRequest] = (
     changed("m", ("metrics", SET, "a,,b"), kind=METRICS),
     changed("m", ("metrics", SET, "a"), kind=77),
 )
-"""Requests that a broker refuses."""
+"""Requests that a broker rejects."""
 
 OWN = frozenset(
     [
@@ -153,7 +153,7 @@ OWN = frozenset(
         "share.coordinator.state.topic.replication.factor",
     ]
 )
-"""What the real broker was started with besides."""
+"""More configs of the real broker at its start."""
 
 
 @pytest.fixture(scope="module")
@@ -165,15 +165,15 @@ def pair() -> Iterator[Pair]:
         found.close()
 
 
-def test_a_broker_has_the_settings_of_a_real_one_before_and_after_they_are_changed(pair: Pair) -> None:
-    assert_same_settings(pair)
+def test_a_broker_has_the_configs_of_a_real_one_before_and_after_changes(pair: Pair) -> None:
+    assert_same_configs(pair)
     for request, code in CHANGES:
         ours, theirs, differences = pair.ask(request, 1)
         assert ([one.error_code for one in ours.responses], differences) == ([code], []), request
         assert message(ours) == message(theirs)
     pair.settle()
-    assert_same_settings(pair)
-    assert_same_settings(pair, described(""))
+    assert_same_configs(pair)
+    assert_same_configs(pair, described(""))
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     assert not pair.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)[2]
     pair.settle()
@@ -184,11 +184,11 @@ def test_a_broker_has_the_settings_of_a_real_one_before_and_after_they_are_chang
         assert ours.responses[0].error_code != FINE
     assert pair.ask(replaced("1"), 1)[2] == []
     pair.settle()
-    assert_same_settings(pair)
+    assert_same_configs(pair)
 
 
-def test_a_resource_that_is_named_twice_has_an_error_in_each_place(pair: Pair) -> None:
-    """A real broker never answers such an AlterConfigs: counting the errors fails with "Duplicate key ConfigResource"."""
+def test_a_duplicate_resource_has_an_error_in_each_place(pair: Pair) -> None:
+    """A real broker never responds to such an AlterConfigs: it fails with "Duplicate key"."""
     names = ("1", "", "1", "nobody", "nobody")
     parts = [changed(name, ("log.retention.ms", SET, "1000")).resources[0] for name in names]
     request = IncrementalAlterConfigsRequest(resources=tuple(parts), validate_only=True)
@@ -199,13 +199,13 @@ def test_a_resource_that_is_named_twice_has_an_error_in_each_place(pair: Pair) -
     assert [one.error_code for one in ours.responses] == codes
     with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         resources = tuple(replaced(name, log_retention_ms="1000").resources[0] for name in ("1", "1"))
-        told = wire.ask(AlterConfigsRequest(resources=resources, validate_only=True), 2)
-        assert [one.error_code for one in told.responses] == [REFUSED, REFUSED]
+        reported = wire.ask(AlterConfigsRequest(resources=resources, validate_only=True), 2)
+        assert [one.error_code for one in reported.responses] == [REFUSED, REFUSED]
 
 
-def message(answer: Any) -> str | None:
-    """The reason, without what Scala, or Kafka by an error inside of another, says before and after it."""
-    found: str | None = answer.responses[0].error_message
+def message(response: Any) -> str | None:
+    """Return the error message without prefixes and suffixes of Scala's and nested exceptions."""
+    found: str | None = response.responses[0].error_message
     prefix, suffix = (
         "Invalid value org.apache.kafka.common.config.ConfigException: ",
         " for configuration Invalid dynamic configuration",
@@ -213,9 +213,9 @@ def message(answer: Any) -> str | None:
     return found and found.removeprefix("requirement failed: ").removeprefix(prefix).removesuffix(suffix)
 
 
-def assert_same_settings(pair: Pair, request: DescribeConfigsRequest | None = None) -> None:
+def assert_same_configs(pair: Pair, request: DescribeConfigsRequest | None = None) -> None:
     ours, theirs, _ = pair.ask(request or described("1"), 4)
-    known, real = ({one.name: one for one in answer.results[0].configs} for answer in (ours, theirs))
+    known, real = ({one.name: one for one in response.results[0].configs} for response in (ours, theirs))
     assert known.keys() == real.keys()
     for name in known.keys() - OWN:
         assert known[name] == real[name], name
@@ -231,11 +231,11 @@ def make_topic(cluster: EmbeddedCluster, partitions: int = 1) -> None:
         assert wire.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7).topics[0].error_code == FINE
 
 
-def test_what_is_changed_for_one_broker_or_for_all_counts_for_their_topics_and_after_a_restart(tmp_path: Path) -> None:
+def test_dynamic_configs_apply_to_topics_and_survive_a_restart(tmp_path: Path) -> None:
     def own(cluster: EmbeddedCluster, broker: int) -> tuple[str | None, int]:
         with Wire(cluster.core.brokers[broker].port) as wire:
-            (told,) = wire.ask(described("t", "max.message.bytes", kind=TOPIC), 4).results[0].configs
-        return told.value, told.config_source
+            (reported,) = wire.ask(described("t", "max.message.bytes", kind=TOPIC), 4).results[0].configs
+        return reported.value, reported.config_source
 
     def leaders(cluster: EmbeddedCluster) -> dict[int, int]:
         return {one.leader: one.log.config.max_message_bytes for one in cluster.core.topics["t"].partitions}
@@ -259,7 +259,7 @@ def test_what_is_changed_for_one_broker_or_for_all_counts_for_their_topics_and_a
         assert leaders(cluster)[1] == 1048588
 
 
-def test_coordinators_follow_what_is_changed_for_all_brokers() -> None:
+def test_coordinators_follow_dynamic_configs_of_all_brokers() -> None:
     own = {"group.consumer.max.size": 7}
     with EmbeddedCluster(brokers=1, properties=own) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         heartbeat = ConsumerGroupHeartbeatRequest(
@@ -278,7 +278,7 @@ def test_coordinators_follow_what_is_changed_for_all_brokers() -> None:
     [({"log.retention.hours": 2}, 7_200_000), ({"log.retention.minutes": 3, "log.retention.hours": 2}, 180_000),
      ({"log.retention.hours": -1}, -1), ({"log.retention.ms": 5, "log.retention.hours": 2}, 5)],
 )  # fmt: skip
-def test_hours_and_minutes_say_what_milliseconds_would(given: dict[str, int], retention_ms: int) -> None:
+def test_configs_in_hours_and_minutes_are_synonyms_of_those_in_ms(given: dict[str, int], retention_ms: int) -> None:
     with EmbeddedCluster(brokers=1, properties=given) as cluster:
         make_topic(cluster)
         assert cluster.core.topics["t"].partitions[0].log.config.retention_ms == retention_ms
@@ -300,7 +300,7 @@ RESET = "share.auto.offset.reset"
           "by_duration:P1Y", "by_duration:PT1.5H"]),
     ],
 )  # fmt: skip
-def test_values_are_what_brokers_took_and_refused(
+def test_values_are_accepted_and_rejected_as_by_brokers(
     release: tuple[int, int], name: str, fine: list[str], refused: list[str]
 ) -> None:
     version = KafkaVersion(*release)
@@ -310,6 +310,6 @@ def test_values_are_what_brokers_took_and_refused(
 
 
 @pytest.mark.parametrize("name", ["log.retention.hours", "log.roll.ms"])
-def test_a_time_that_is_no_number_is_refused_at_the_start(name: str) -> None:
+def test_a_time_that_is_not_a_number_is_rejected_at_the_start(name: str) -> None:
     with pytest.raises(ConfigError, match=f"Invalid value long for configuration {name}: Not a number of type"):
         EmbeddedCluster(properties={name: "long"})

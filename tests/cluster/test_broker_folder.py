@@ -1,4 +1,4 @@
-"""A partition's folder that a real broker wrote (`broker_folder.py`): we make the same files of the same batches, byte for byte, and read those of the broker."""
+"""The folder of a partition from a real broker (`broker_folder.py`): we write the same bytes."""
 
 import tarfile
 from pathlib import Path
@@ -30,7 +30,7 @@ def ours(tmp_path: Path) -> Folder:
 
 
 def files(folder: Folder) -> dict[str, bytes]:
-    """What both have: not the id and our checksums, and of the newest segment only what the broker had finished."""
+    """Return the files of both, without topic id, checksums and unfinished files of the newest segment."""
     newest = max(folder.path.glob("*.log")).stem
     return {
         path.name: path.read_bytes()
@@ -42,10 +42,10 @@ def files(folder: Folder) -> dict[str, bytes]:
 
 
 def fill(log: PartitionLog, source: PartitionLog) -> None:
-    """Append what is in another log, as producers and coordinators did."""
+    """Append the batches of another log, as producers and coordinators did."""
     for batch in source:
         if not batch.control:
-            sent = bytes(8) + batch.data[8:]  # from offset 0 on, as producers count
+            sent = bytes(8) + batch.data[8:]  # producers send offset 0
             log.append(sent, leader_epoch=batch.leader_epoch, now_ms=batch.max_timestamp_ms)
             continue
         (read,) = read_batches(batch.data)
@@ -62,17 +62,17 @@ def fill(log: PartitionLog, source: PartitionLog) -> None:
         )
 
 
-def test_the_same_batches_make_the_files_that_the_broker_has(theirs: Folder, ours: Folder) -> None:
+def test_the_same_batches_result_in_the_files_of_the_broker(theirs: Folder, ours: Folder) -> None:
     with theirs.opened(CONFIG, clean=True) as source, ours.opened(CONFIG) as log:
         fill(log, source)
         assert [one.base_offset for one in log.segments] == [one.base_offset for one in source.segments]
         assert len(log.segments) > 4
         assert len(log.producers.aborted) > 5
-        assert log.last_stable_offset < log.next_offset  # one is open
+        assert log.last_stable_offset < log.next_offset  # a transaction is open
         assert files(ours) == files(theirs)
 
 
-def test_everything_beside_the_segments_is_made_anew_from_them(theirs: Folder, ours: Folder) -> None:
+def test_all_other_files_are_rebuilt_from_the_segments(theirs: Folder, ours: Folder) -> None:
     expected = files(theirs)
     ours.path.mkdir(parents=True)
     for path in theirs.path.glob("*.log"):

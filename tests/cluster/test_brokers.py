@@ -1,4 +1,4 @@
-"""Brokers come and go while a cluster runs."""
+"""Brokers are added and removed while a cluster runs."""
 
 import asyncio
 from pathlib import Path
@@ -11,14 +11,14 @@ from tests.cluster.wire import Wire
 
 
 def known(cluster: EmbeddedCluster) -> dict[int, str | None]:
-    """The brokers that clients are told of, with their racks."""
+    """Return the brokers in the metadata, with their racks."""
     with Wire(cluster.core.brokers[1].port) as wire:
-        told = wire.ask(MetadataRequest(topics=()), 12)
-    assert isinstance(told, MetadataResponse)
-    return {one.node_id: one.rack for one in told.brokers}
+        reported = wire.ask(MetadataRequest(topics=()), 12)
+    assert isinstance(reported, MetadataResponse)
+    return {one.node_id: one.rack for one in reported.brokers}
 
 
-def test_an_added_broker_takes_replicas_and_goes_once_it_has_none(tmp_path: Path) -> None:
+def test_an_added_broker_can_have_replicas_and_is_removed_without_them(tmp_path: Path) -> None:
     with EmbeddedCluster(brokers=2, racks=["a", "b"], data=tmp_path) as cluster:
         assert cluster.add_broker(rack="c") == 3
         assert known(cluster) == {1: "a", 2: "b", 3: "c"}
@@ -36,11 +36,11 @@ def test_an_added_broker_takes_replicas_and_goes_once_it_has_none(tmp_path: Path
         assert known(cluster) == {1: "a", 2: "b"}
         with pytest.raises(ClusterError, match="broker 3 does not exist"):
             cluster.start_broker(3)
-    with EmbeddedCluster(brokers=2, data=tmp_path) as cluster:  # of the third nothing is known any more
+    with EmbeddedCluster(brokers=2, data=tmp_path) as cluster:  # the third is forgotten
         assert known(cluster) == {1: "a", 2: "b"}
 
 
-def test_a_cluster_that_had_one_broker_more_is_begun_again_with_as_many(tmp_path: Path) -> None:
+def test_a_restart_needs_as_many_brokers_as_before(tmp_path: Path) -> None:
     with EmbeddedCluster(brokers=1, data=tmp_path) as cluster:
         cluster.add_broker(rack="b")
     with pytest.raises(ClusterError, match="use 2 brokers"):
@@ -49,12 +49,12 @@ def test_a_cluster_that_had_one_broker_more_is_begun_again_with_as_many(tmp_path
         assert known(cluster) == {1: None, 2: "b"}
 
 
-def test_a_broker_whose_port_is_taken_is_not_added_and_the_last_one_stays() -> None:
+def test_a_broker_with_a_port_in_use_is_not_added_and_the_last_one_is_not_removed() -> None:
     async def run() -> None:
         async with EmbeddedCluster() as cluster:
             with pytest.raises(ClusterError, match=r"await add_broker_async\(\)"):
                 cluster.add_broker()
-            with pytest.raises(ClusterError, match="that port is taken"):
+            with pytest.raises(ClusterError, match="the port is already in use"):
                 await cluster.add_broker_async(port=cluster.core.brokers[1].port)
             assert list(cluster.core.brokers) == [1]
             with pytest.raises(ClusterError, match="broker 1 is the last one"):

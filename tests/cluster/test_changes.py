@@ -1,9 +1,7 @@
-"""Pairs of changes of topics, and of maintenance, at the same time (issue 14).
+"""Concurrent pairs of changes of topics, and of maintenance (issue 14).
 
-The second begins at every turn of the first, with a kill after every turn that changed files.
-
-Nothing may be lost of a topic that exists, and nothing of a deleted one may keep the next start
-from working.
+The second begins at each turn of the first, with a kill after each turn that changed files. A topic
+that exists must lose no records, and a deleted one must not prevent the next start.
 """
 
 import shutil
@@ -35,7 +33,7 @@ from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError
 from quorate.coordinator.results import Pending
-from tests.cluster.test_full_disk import no_room
+from tests.cluster.test_full_disk import fail_disk_full
 from tests.cluster.test_log import batch
 from tests.cluster.test_restart import quiet_core
 from tests.extent import sampled
@@ -84,8 +82,8 @@ def compaction(core: ClusterCore) -> Iterator[Any]:
 
 
 def in_process(core: ClusterCore) -> Iterator[Any]:
-    """What the process itself does takes no turns."""
-    with suppress(ApiError):  # it may be deleted by what is done before
+    """A change by the process itself takes no turns."""
+    with suppress(ApiError):  # the topic may be deleted
         core.delete_topic("t")
     core.create_topic("t", partitions=3, replicas=1, config=CONFIG)
     yield None
@@ -100,7 +98,7 @@ PAIRS = [*product(FIRST, (*SECOND, *MAINTENANCE)), *product(MAINTENANCE, SECOND)
 class Meeting:
     """A cluster with topics `t` and `other`, to which a record is written after each turn.
 
-    `written`: id of a topic → the keys that must be in it.
+    `written`: topic id → keys that must exist.
     """
 
     def __init__(self, data: Path) -> None:
@@ -116,9 +114,9 @@ class Meeting:
                 log.roll(self.clock.now_ms())
 
     def turn(self, work: Iterator[Any], *, kill: bool = True) -> bool:
-        """Do one turn of some work, then write a record to each topic; returns whether there is more to do.
+        """Run one turn of some work, then append a record to each topic; return whether more is left.
 
-        `kill`: if the turn changed files, a copy of them is started, as after a kill.
+        `kill`: if the turn changed files, start from a copy of them, as after a kill.
         """
         before = self.files()
         more = next(work, self) is not self
@@ -139,7 +137,7 @@ class Meeting:
         return more
 
     def files(self) -> set[tuple[Path, int]]:
-        """Which files there are, and how much metadata."""
+        """Return the existing files, and the size of the metadata."""
         assert self.core.data is not None
         metadata = (self.data, self.core.data.metadata.log.next_offset)
         return {(path, 0) for path in self.data.rglob("*")} | {metadata}
@@ -152,7 +150,7 @@ class Meeting:
             again.data.release()  # type: ignore[union-attr]
 
     def check(self, core: ClusterCore) -> None:
-        """A cluster has the same topics and records as this one, and all that must be there."""
+        """Check that a cluster has the same topics, and all records that must exist."""
         assert shape(core) == shape(self.core)
         for name, topic in core.topics.items():
             keys = set()
@@ -172,14 +170,14 @@ def shape(core: ClusterCore) -> dict[str, tuple[Uuid, int]]:
 
 
 @pytest.mark.parametrize(("first", "second"), sampled(PAIRS), ids=lambda work: work.__name__)
-def test_changes_that_meet_lose_nothing_and_every_kill_can_be_recovered_from(
+def test_concurrent_changes_lose_nothing_and_every_kill_is_recovered(
     first: Callable[[ClusterCore], Iterator[Any]], second: Callable[[ClusterCore], Iterator[Any]], tmp_path: Path
 ) -> None:
     before, goes_on = 0, True
     while goes_on:
         meeting = Meeting(tmp_path / f"{before}")
         one = first(meeting.core)
-        goes_on = all(meeting.turn(one, kill=False) for _ in range(before))  # what it leaves was looked at before
+        goes_on = all(meeting.turn(one, kill=False) for _ in range(before))  # checked before
         other = second(meeting.core)
         while meeting.turn(other, kill=second in SECOND) or meeting.turn(one, kill=first in FIRST):
             pass
@@ -187,13 +185,13 @@ def test_changes_that_meet_lose_nothing_and_every_kill_can_be_recovered_from(
         assert not meeting.core.notes
         meeting.core.data.release()  # type: ignore[union-attr]
         meeting.restarted(meeting.data)
-        meeting.core.data.release()  # type: ignore[union-attr]  # the comparison has opened its files again
+        meeting.core.data.release()  # type: ignore[union-attr]  # opened again by the comparison
         assert not list(meeting.data.glob("broker-*/*-delete"))
         before += 1
 
 
 @pytest.mark.parametrize("change", [delete, grow, create])
-def test_a_change_on_a_full_disk_is_refused_and_every_kill_leaves_what_was_there(
+def test_a_change_on_a_full_disk_is_rejected_and_a_kill_loses_nothing(
     change: Callable[[ClusterCore], Work[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meeting = Meeting(tmp_path / "data")
@@ -204,12 +202,12 @@ def test_a_change_on_a_full_disk_is_refused_and_every_kill_leaves_what_was_there
     while code is None:
         try:
             with monkeypatch.context() as patched:
-                patched.setattr(PartitionLog, "append_own", no_room)
+                patched.setattr(PartitionLog, "append_own", fail_disk_full)
                 next(work)
         except StopIteration as end:
             response = end.value
-            (told,) = getattr(response, {delete: "responses", grow: "results", create: "topics"}[change])
-            code = told.error_code
+            (reported,) = getattr(response, {delete: "responses", grow: "results", create: "topics"}[change])
+            code = reported.error_code
         copy = shutil.copytree(meeting.data, tmp_path / "copy")
         meeting.restarted(copy)
         shutil.rmtree(copy)
@@ -220,7 +218,7 @@ def test_a_change_on_a_full_disk_is_refused_and_every_kill_leaves_what_was_there
     meeting.core.data.release()  # type: ignore[union-attr]
 
 
-def test_the_log_of_a_deleted_topic_cannot_touch_that_of_its_successor(tmp_path: Path) -> None:
+def test_the_log_of_a_deleted_topic_cannot_change_that_of_a_new_one(tmp_path: Path) -> None:
     core = quiet_core(tmp_path, ManualClock())
     log = core.create_topic("t", partitions=1, assignment=[[1]]).partitions[0].log
     log.append(batch(3), leader_epoch=0, now_ms=0)
@@ -252,7 +250,7 @@ def test_the_log_of_a_deleted_topic_cannot_touch_that_of_its_successor(tmp_path:
 
 
 def test_a_topic_with_the_longest_name_is_deleted(tmp_path: Path) -> None:
-    """The name of its folder has no room for more than a few characters; Kafka cuts it."""
+    """Its folder name leaves only a few characters for a suffix; Kafka truncates it."""
     core = quiet_core(tmp_path, ManualClock())
     core.create_topic("n" * 249, partitions=1, replicas=2)
     core.delete_topic("n" * 249)
@@ -274,7 +272,7 @@ def test_a_folder_that_was_renamed_before_a_kill_is_deleted_by_the_next_start(
     assert not list(tmp_path.glob("broker-1/t-0*"))
 
 
-def test_a_change_is_done_once_in_order_and_whatever_becomes_of_those_who_wait() -> None:
+def test_changes_run_once_in_order_even_if_their_clients_disconnect() -> None:
     seen: list[str] = []
 
     def work(name: str, turns: int) -> Work[str]:
@@ -289,7 +287,7 @@ def test_a_change_is_done_once_in_order_and_whatever_becomes_of_those_who_wait()
     first, fails, last = (changes.run(work(name, 2)) for name in ("first", "fails", "last"))
     for one in (first, fails, last):
         next(one)
-    first.close()  # nobody waits for it any more
+    first.close()  # its client has disconnected
     assert at_once(last) == "last"
     assert seen == ["first", "first", "fails", "fails", "last", "last"]
     with pytest.raises(KeyError):
@@ -297,8 +295,8 @@ def test_a_change_is_done_once_in_order_and_whatever_becomes_of_those_who_wait()
     assert not changes.pending
 
 
-def test_a_broker_that_new_partitions_have_replicas_on_is_not_removed() -> None:
-    """It was, while they were created, and they had replicas on a broker that did not exist."""
+def test_a_broker_with_replicas_of_new_partitions_is_not_removed() -> None:
+    """It was removed while they were created, which left replicas on a missing broker."""
     core = quiet_core(None, ManualClock())
     topic = CreatableTopic(name="t", num_partitions=2, replication_factor=2)
     work = ask(core, CreateTopicsRequest(topics=(topic,), timeout_ms=1000), 7)
@@ -313,7 +311,7 @@ def test_a_broker_that_new_partitions_have_replicas_on_is_not_removed() -> None:
 def test_an_internal_topic_is_created_while_a_client_creates_or_deletes_it(
     change: Callable[..., Work[Any]], fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a small request, which does not wait for the end of the large one."""
+    """For a small request, which does not wait for the large one."""
     for before in range(1, 4):
         data = tmp_path / f"{before}"
         core = quiet_core(data, ManualClock())
@@ -325,7 +323,7 @@ def test_an_internal_topic_is_created_while_a_client_creates_or_deletes_it(
         pending = core.controller.changes.pending
         with monkeypatch.context() as patched, suppress(ApiError):
             if fails:
-                patched.setattr(PartitionLog, "append_own", no_room)
+                patched.setattr(PartitionLog, "append_own", fail_disk_full)
             core.internal_topic(CONSUMER_OFFSETS)
         assert core.controller.changes.pending == pending
         with suppress(StopIteration):
@@ -339,13 +337,13 @@ def test_an_internal_topic_is_created_while_a_client_creates_or_deletes_it(
         again.data.release()  # type: ignore[union-attr]
 
 
-def test_groups_have_no_coordinator_once_their_offsets_topic_is_another_one() -> None:
-    """A request about many groups failed where the new topic had fewer partitions."""
+def test_groups_have_no_coordinator_after_their_offsets_topic_is_recreated() -> None:
+    """A request about many groups failed if the new topic had fewer partitions."""
     core = quiet_core(None, ManualClock())
     core.internal_topic(CONSUMER_OFFSETS)
     groups = tuple(f"group-{number}" for number in range(20))
     work = ask(core, DescribeGroupsRequest(groups=groups), 5)
-    for _ in range(len(groups) + 1):  # their partitions are known by then
+    for _ in range(len(groups) + 1):  # until their partitions are looked up
         next(work)
     core.delete_topic(CONSUMER_OFFSETS)
     core.create_topic(CONSUMER_OFFSETS, partitions=1, assignment=[[1]])
@@ -353,16 +351,16 @@ def test_groups_have_no_coordinator_once_their_offsets_topic_is_another_one() ->
     assert {one.group_id: one.error_code for one in found} == dict.fromkeys(groups, ErrorCode.NOT_COORDINATOR)
 
 
-def test_offsets_of_a_topic_that_is_deleted_between_turns_are_refused_by_its_id() -> None:
+def test_offsets_of_a_topic_deleted_between_turns_are_rejected_by_id() -> None:
     core = quiet_core(None, ManualClock())
     topic = core.create_topic("t", partitions=1, replicas=1)
     partitions = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in (0, 9))
-    asked = OffsetCommitRequestTopic(topic_id=topic.id, partitions=partitions)
+    requested = OffsetCommitRequestTopic(topic_id=topic.id, partitions=partitions)
     core.internal_topic(CONSUMER_OFFSETS)
-    work = ask(core, OffsetCommitRequest(group_id="g", topics=(asked,)), 10)
+    work = ask(core, OffsetCommitRequest(group_id="g", topics=(requested,)), 10)
     next(work)
     core.delete_topic("t")
-    answer = at_once(work)
-    (told,) = answer.response.topics if isinstance(answer, Pending) else answer.topics
-    assert told.topic_id == topic.id
-    assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in {one.error_code for one in told.partitions}
+    reply = at_once(work)
+    (reported,) = reply.response.topics if isinstance(reply, Pending) else reply.topics
+    assert reported.topic_id == topic.id
+    assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in {one.error_code for one in reported.partitions}

@@ -1,4 +1,4 @@
-"""Each client with each way to connect, otherwise with its default settings: it produces, and reads what it produced in a group, on three brokers."""
+"""Each client with each security protocol and default configs: produce, and consume in a group."""
 
 import asyncio
 import atexit
@@ -28,7 +28,7 @@ VALUES = [b"%d" % number for number in range(20)]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How to connect, and to what."""
+    """How to connect, and to which cluster."""
 
     protocol: str
     mechanism: str | None
@@ -36,7 +36,7 @@ class Way:
     authority: str
 
     def config(self, names: Mapping[str, str]) -> dict[str, str]:
-        """The options of a client, by what it calls them."""
+        """Return the configs of a client, by the client's names."""
         found = {"servers": self.servers, "protocol": self.protocol}
         if self.mechanism is not None:
             found |= {"mechanism": self.mechanism, "user": USER, "password": PASSWORD}
@@ -162,20 +162,18 @@ FRANZ = Path(__file__).with_name("franz")
 CLIENTS = [librdkafka, librdkafka_848, kafka_python, aiokafka]
 _MODULES = Path(os.environ.get("GOMODCACHE") or Path.home() / "go" / "pkg" / "mod")
 if shutil.which("go") is not None and (_MODULES / "github.com" / "twmb" / "franz-go@v1.22.2").is_dir():
-    CLIENTS.append(franz_go)  # nothing is fetched for it: `make bench` does that
+    CLIENTS.append(franz_go)  # only if it is built: `make bench` fetches its modules
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda one: one.__name__)
-def test_a_client_with_default_settings_produces_and_reads_in_a_group(
+def test_a_client_with_default_configs_produces_and_consumes_in_a_group(
     way: Way, client: Callable[[Way], list[bytes]]
 ) -> None:
     assert sorted(client(way)) == sorted(VALUES)
 
 
-@pytest.mark.parametrize(
-    "way", WAYS[-2:], indirect=True, ids=_named
-)  # the others: test_java_clients, and less of the same
-def test_javas_client_produces_and_reads_in_a_group(
+@pytest.mark.parametrize("way", WAYS[-2:], indirect=True, ids=_named)  # others are in test_java_clients
+def test_the_java_client_produces_and_consumes_in_a_group(
     way: Way, tools: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     lines = [f"bootstrap.servers={way.servers}", f"security.protocol={way.protocol}"]

@@ -1,4 +1,4 @@
-"""Clients that know nothing of us: they produce to the embedded cluster, consume in groups of both protocols, and write in transactions."""
+"""Unmodified clients: they produce, consume in groups of both protocols, and use transactions."""
 
 import time
 from typing import Any
@@ -36,7 +36,7 @@ def read(consumer: Any, count: int, timeout_s: float = 300) -> list[bytes]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_librdkafka_consumes_in_a_group_and_finds_its_offsets_again(cluster: EmbeddedCluster, protocol: str) -> None:
+def test_librdkafka_consumes_in_a_group_and_resumes_at_its_offsets(cluster: EmbeddedCluster, protocol: str) -> None:
     create(cluster, "orders")
     fill(cluster, "orders")
     config = {
@@ -76,7 +76,7 @@ def test_kafka_python_produces_consumes_and_administers(cluster: EmbeddedCluster
     admin.close()
 
 
-def test_what_a_transaction_wrote_is_seen_when_it_commits_and_never_when_it_aborts(cluster: EmbeddedCluster) -> None:
+def test_records_of_a_transaction_are_visible_after_a_commit_and_never_after_an_abort(cluster: EmbeddedCluster) -> None:
     create(cluster, "orders", partitions=1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"})
     producer.init_transactions(20)
@@ -125,7 +125,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: EmbeddedCluster)
     fill(cluster, "orders")
     assert sorted(read(consumer, 100)) == sorted(VALUES)
     consumer.close()
-    assert set(fetched()) == {1, 2, 3}  # the leaders told where to go
+    assert set(fetched()) == {1, 2, 3}  # leaders return the preferred read replica
     assert set(fetched()[-3:]) == {in_rack_b}
 
 
@@ -138,7 +138,7 @@ def read_shares(consumer: ShareConsumer, timeout_s: float = 20) -> list[Any]:
 
 
 def test_a_share_consumer_fails_at_once_while_share_groups_are_incomplete(cluster: EmbeddedCluster) -> None:
-    """Issue 14: it joined its group, fetched by an API that is missing, and polled nothing for ever."""
+    """Issue 14: it joined its group, fetched with a missing API, and polled nothing forever."""
     consumer = ShareConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "shares"})
     try:
         consumer.subscribe(["t"])

@@ -1,4 +1,4 @@
-"""Clocks that are set while a cluster runs: what is due in a minute is due in a minute all the same."""
+"""Clocks that are set while a cluster runs: delays do not change."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ JOIN = ConsumerGroupHeartbeatRequest(
 
 
 class Times:
-    """The machine's clocks, as a test sets them."""
+    """The machine's clocks, set by a test."""
 
     def __init__(self) -> None:
         self.wall_ms = 1_700_000_000_000
@@ -39,7 +39,7 @@ class Times:
 
 
 @pytest.mark.parametrize("by_ms", [-HOUR_MS, HOUR_MS, -60_000, 1_000])
-def test_the_real_clock_tells_the_time_of_day_and_how_far_it_was_set(by_ms):
+def test_the_real_clock_returns_wall_time_and_how_far_it_was_set(by_ms):
     times = Times()
     clock = times.clock()
     times.pass_ms(10_000)
@@ -52,7 +52,7 @@ def test_the_real_clock_tells_the_time_of_day_and_how_far_it_was_set(by_ms):
     assert clock.stepped_ms == by_ms
 
 
-def test_a_clock_that_ntp_slows_down_was_not_set():
+def test_a_clock_slewed_by_ntp_was_not_set():
     times = Times()
     clock = times.clock()
     for _ in range(100):
@@ -85,7 +85,7 @@ def members(kafka):
 
 
 @pytest.mark.parametrize("by_ms", [-HOUR_MS, HOUR_MS])
-def test_a_session_lasts_as_long_as_it_would_have_when_the_clock_is_set(kafka, clock, by_ms):
+def test_setting_the_clock_does_not_change_session_timeouts(kafka, clock, by_ms):
     with Wire(kafka.core.brokers[1].port) as wire:
         assert wire.ask(JOIN, 1).error_code == ErrorCode.NONE
     kafka.call(lambda: clock.advance(SESSION_MS - 1_000))
@@ -97,7 +97,7 @@ def test_a_session_lasts_as_long_as_it_would_have_when_the_clock_is_set(kafka, c
 
 
 @pytest.mark.parametrize("by_ms", [-HOUR_MS, HOUR_MS])
-def test_a_heartbeat_behind_it_begins_a_session_as_long_as_any(kafka, clock, by_ms):
+def test_a_heartbeat_after_a_clock_step_begins_a_normal_session(kafka, clock, by_ms):
     with Wire(kafka.core.brokers[1].port) as wire:
         epoch = wire.ask(JOIN, 1).member_epoch
         beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
@@ -110,7 +110,7 @@ def test_a_heartbeat_behind_it_begins_a_session_as_long_as_any(kafka, clock, by_
     assert members(kafka) == set()
 
 
-def test_records_have_the_time_of_day_as_it_was_set(kafka, clock):
+def test_records_have_the_wall_time_after_a_clock_step(kafka, clock):
     kafka.call(lambda: clock.step(-HOUR_MS))
     with Wire(kafka.core.brokers[1].port) as wire:
         wire.ask(JOIN, 1)
@@ -118,7 +118,7 @@ def test_records_have_the_time_of_day_as_it_was_set(kafka, clock):
     assert {batch.max_timestamp_ms for batch in partition.log} == {clock.now_ms()}
 
 
-def test_what_cannot_be_written_is_told_again_when_the_clock_was_set_back(kafka, clock):
+def test_write_errors_are_reported_again_after_the_clock_is_set_back(kafka, clock):
     kafka.core.logs._cannot_write("first")
     kafka.core.logs._cannot_write("at once")
     clock.step(-HOUR_MS)

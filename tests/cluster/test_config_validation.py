@@ -1,4 +1,4 @@
-"""Configs are refused as Kafka refuses them, in its words: of brokers when they start, of topics and groups when they are altered (issue 14)."""
+"""Configs are rejected as by Kafka, with its messages: of brokers at startup, of topics and groups."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ OWN = {
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "CLIENT",
 }
-"""What a real broker needs to start: addresses, which embedded brokers have from their owner."""
+"""Configs that a real broker requires: addresses, which the owner of embedded brokers sets."""
 OTHERS = (
     "advertised",
     "broker.id",
@@ -47,9 +47,7 @@ OTHERS = (
     "security",
     "ssl",
 )
-"""Beginnings of names of configs that depend on files, addresses and logins, or that no embedded
-broker has any use for.
-"""
+"""Prefixes of configs that depend on files, addresses and logins, or that embedded brokers ignore."""
 Configs = Mapping[str, str]
 
 
@@ -68,7 +66,7 @@ class KafkaConfigs:
         )
 
     def problem(self, broker: Configs, **more: Configs) -> str | None:
-        """Why a broker does not start with its configs, or refuses a `topic` or `group` theirs."""
+        """Return why a broker rejects its configs, or those of a `topic` or `group`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"broker": {**OWN, **broker}, **more}) + "\n")
@@ -98,7 +96,7 @@ def ours(configs: Mapping[str, Any]) -> str | None:
 
 
 def values_of(rule: ConfigKey) -> list[str]:
-    """Below and at the least, at and above the most, nothing, and what cannot be."""
+    """Yield values at and beyond the limits, the empty value, and invalid values."""
     default = rule.default or ""
     found = ["", " ", "garbage", default, f" {default} "]
     if rule.type in (ConfigType.INT, ConfigType.SHORT, ConfigType.LONG, ConfigType.DOUBLE):
@@ -107,7 +105,7 @@ def values_of(rule: ConfigKey) -> list[str]:
         found += ["1.5", "+7", "0", "-5", "1_000"]
         found += (
             ["99999999999", "9" * 30] if rule.type is not ConfigType.DOUBLE else []
-        )  # Java writes these in its own way
+        )  # Java formats these differently
     if rule.type is ConfigType.BOOLEAN:
         found += ["true", "TRUE", "yes", "1"]
     if rule.values:
@@ -116,9 +114,9 @@ def values_of(rule: ConfigKey) -> list[str]:
 
 
 def same(found: str | None, real: str | None) -> bool:
-    """The same reason.
+    """Return whether two messages give the same reason.
 
-    Where Kafka says less, ours has more: the classes that there are, and what it divides by zero.
+    Ours may say more: the known classes, and which config is the divisor of "/ by zero".
     """
     short = ("Class ", "/ by zero", "Error parsing configuration property 'max.connections.per.ip.overrides'")
     if found is None or real is None or not real.startswith(short):
@@ -126,10 +124,10 @@ def same(found: str | None, real: str | None) -> bool:
     return (real.partition(":")[0] if real.startswith("Error") else real) in found
 
 
-def test_a_broker_starts_with_the_values_that_a_real_one_starts_with(kafka: KafkaConfigs) -> None:
+def test_a_broker_accepts_the_values_that_a_real_one_accepts(kafka: KafkaConfigs) -> None:
     differing = []
     for name, config in config_keys(BROKER, RELEASE).items():
-        # A selector of replicas is looked for later in a broker's start, by ReplicaManager.
+        # ReplicaManager loads the replica selector later in a broker's startup.
         if name not in OWN and name != "replica.selector.class" and not name.startswith(OTHERS):
             for value in values_of(config):
                 found, real = ours({name: value}), kafka.problem({name: value})
@@ -178,7 +176,7 @@ TOGETHER: tuple[Configs, ...] = (
 
 
 @pytest.mark.parametrize("configs", TOGETHER, ids=str)
-def test_a_broker_checks_what_depends_on_other_values_as_a_real_one_does(kafka: KafkaConfigs, configs: Configs) -> None:
+def test_a_broker_checks_dependent_configs_as_a_real_one_does(kafka: KafkaConfigs, configs: Configs) -> None:
     found, real = ours(configs), kafka.problem(configs)
     assert same(found, real), (found, real)
 
@@ -186,9 +184,9 @@ def test_a_broker_checks_what_depends_on_other_values_as_a_real_one_does(kafka: 
 def altered(wire: Wire, kind: int, configs: Configs) -> str | None:
     parts = tuple(AlterableConfig(name=name, config_operation=0, value=value) for name, value in configs.items())
     resource = AlterConfigsResource(resource_type=kind, resource_name="x", configs=parts)
-    (answer,) = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=True), 1).responses
-    assert (answer.error_code == 0) == (answer.error_message is None)
-    found: str | None = answer.error_message
+    (response,) = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=True), 1).responses
+    assert (response.error_code == 0) == (response.error_message is None)
+    found: str | None = response.error_message
     return found
 
 
@@ -210,7 +208,7 @@ BROKERS: tuple[Configs, ...] = (
 
 
 @pytest.mark.parametrize("broker", BROKERS, ids=str)
-def test_a_group_is_refused_what_a_real_broker_refuses_it(kafka: KafkaConfigs, broker: Configs) -> None:
+def test_group_configs_are_rejected_as_by_a_real_broker(kafka: KafkaConfigs, broker: Configs) -> None:
     cases = [{name: value} for name, rule in config_keys(GROUP, RELEASE).items() for value in values_of(rule)]
     differing = []
     with EmbeddedCluster(brokers=1, properties=broker) as cluster, Wire(cluster.core.brokers[1].port) as wire:
@@ -221,7 +219,7 @@ def test_a_group_is_refused_what_a_real_broker_refuses_it(kafka: KafkaConfigs, b
     assert differing == []
 
 
-def test_a_topic_is_refused_what_a_real_broker_refuses_it(kafka: KafkaConfigs) -> None:
+def test_topic_configs_are_rejected_as_by_a_real_broker(kafka: KafkaConfigs) -> None:
     rules = {name: rule for name, rule in config_keys(TOPIC, RELEASE).items() if not name.startswith("remote.")}
     for name, rule in rules.items():
         for value in values_of(rule):
@@ -239,18 +237,18 @@ def test_a_topic_is_refused_what_a_real_broker_refuses_it(kafka: KafkaConfigs) -
         ({"group.consumer.heartbeat.interval.ms": 45_000, "group.consumer.max.heartbeat.interval.ms": 45_000}, "must be less than group.consumer.session"),
     ],
 )  # fmt: skip
-def test_a_cluster_does_not_start_with_configs_that_kafka_refuses(properties: Mapping[str, Any], reason: str) -> None:
+def test_a_cluster_does_not_start_with_configs_that_kafka_rejects(properties: Mapping[str, Any], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         EmbeddedCluster(properties=properties)
 
 
 @pytest.mark.parametrize("names", [(), ("",), ("nope",), ("range", "rack-aware-uniform")])
-def test_a_coordinator_is_not_made_with_assignors_that_it_does_not_have(names: tuple[str, ...]) -> None:
+def test_a_coordinator_rejects_unknown_assignors(names: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match=r"group\.consumer\.assignors"):
         CoordinatorConfig(group_consumer_assignors=names)
 
 
-def test_assignors_may_be_named_by_kafkas_classes() -> None:
+def test_assignors_can_be_named_by_kafkas_classes() -> None:
     classes = [f"org.apache.kafka.coordinator.group.assignor.{name}Assignor" for name in ("Range", "Uniform")]
     assert BrokerConfigs.of({"group.consumer.assignors": classes}).coordinator.group_consumer_assignors == (
         "range",

@@ -1,4 +1,4 @@
-"""One connection without a socket: what is written when, for requests that come one by one, many at once, or in pieces."""
+"""A connection without a socket: writes for requests that arrive one by one, together or in pieces."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from quorate.codecs.message import Message
 
 
 class Written(asyncio.Transport):
-    """Keeps what is written, each time apart.
+    """Keeps each write.
 
-    `limit_bytes`: behind so many the client is taken to read nothing.
+    `limit_bytes`: after so many bytes the client is taken to read nothing.
     """
 
     def __init__(self, connection: Connection, limit_bytes: int | None = None) -> None:
@@ -39,8 +39,8 @@ class Written(asyncio.Transport):
     abort = close
 
     @property
-    def answered(self) -> list[int]:
-        """Correlation ids of the answers, in their order."""
+    def correlation_ids(self) -> list[int]:
+        """Return the correlation ids of the responses, in order."""
         found, data = [], b"".join(self.writes)
         while data:
             size = int.from_bytes(data[:4], "big")
@@ -87,56 +87,56 @@ def metadata(number: int) -> bytes:
 NO_REQUEST = b"\0\0\0\x0a" + pack(">hhih", 999, 0, 1, -1)
 
 
-def test_requests_that_come_together_are_answered_together_and_in_order(
+def test_responses_to_requests_that_arrive_together_are_sent_together_in_order(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.cluster.connection.perf_counter", lambda: 0.0)  # they are served in time for one turn
+    monkeypatch.setattr("quorate.cluster.connection.perf_counter", lambda: 0.0)  # all are served in one turn
     connection, sent = connect(broker)
     connection.data_received(b"".join(map(metadata, range(50))))
-    assert (sent.answered, len(sent.writes)) == (list(range(50)), 1)
+    assert (sent.correlation_ids, len(sent.writes)) == (list(range(50)), 1)
     connection.data_received(metadata(50))
-    assert (sent.answered, len(sent.writes)) == (list(range(51)), 2)
+    assert (sent.correlation_ids, len(sent.writes)) == (list(range(51)), 2)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 30, 97])
-def test_requests_in_pieces_are_answered_once_they_are_whole(broker: Broker, size: int) -> None:
+def test_requests_in_pieces_get_a_response_once_they_are_complete(broker: Broker, size: int) -> None:
     connection, sent = connect(broker)
     data = b"".join(map(metadata, range(10)))
     length = len(metadata(0))
     for place in range(0, len(data), size):
         connection.data_received(data[place : place + size])
-        assert sent.answered == list(range(min(place + size, len(data)) // length))
+        assert sent.correlation_ids == list(range(min(place + size, len(data)) // length))
 
 
-def test_what_was_answered_before_bytes_that_are_no_request_is_still_sent(broker: Broker) -> None:
+def test_responses_before_an_invalid_request_are_still_sent(broker: Broker) -> None:
     connection, sent = connect(broker)
     connection.data_received(metadata(1) + metadata(2) + NO_REQUEST + metadata(3))
-    assert (sent.answered, sent.closed) == ([1, 2], True)
+    assert (sent.correlation_ids, sent.closed) == ([1, 2], True)
 
 
-def test_answers_do_not_wait_for_a_request_behind_them_that_waits(broker: Broker, clock: ManualClock) -> None:
+def test_responses_do_not_wait_for_a_later_waiting_request(broker: Broker, clock: ManualClock) -> None:
     connection, sent = connect(broker)
     broker.cluster.faults.add(Delay(10), api="ListOffsets")
     connection.data_received(metadata(1) + metadata(2) + frame(ListOffsetsRequest(), 7, 3) + metadata(4) + metadata(5))
-    assert sent.answered == [1, 2]
+    assert sent.correlation_ids == [1, 2]
     clock.advance(10)
-    assert sent.answered == [1, 2, 3, 4, 5]
+    assert sent.correlation_ids == [1, 2, 3, 4, 5]
 
 
-def test_a_client_that_reads_nothing_has_its_requests_wait(broker: Broker) -> None:
+def test_requests_of_a_client_that_does_not_read_wait(broker: Broker) -> None:
     for number in range(100):
         broker.cluster.create_topic(f"{number:0>200}", partitions=1, replicas=1)
     connection, sent = connect(broker, limit_bytes=1_000)
-    asked = MetadataRequest(topics=None)
-    connection.data_received(b"".join(frame(asked, 12, number) for number in range(20)))
+    requested = MetadataRequest(topics=None)
+    connection.data_received(b"".join(frame(requested, 12, number) for number in range(20)))
     assert sum(map(len, sent.writes)) < 100_000
-    assert 0 < len(sent.answered) < 20
+    assert 0 < len(sent.correlation_ids) < 20
     sent.limit_bytes = None
     connection.resume_writing()
-    assert sent.answered == list(range(20))
+    assert sent.correlation_ids == list(range(20))
 
 
-def test_a_request_that_is_repeated_word_for_word_is_read_once(broker: Broker) -> None:
+def test_an_identical_request_is_decoded_once(broker: Broker) -> None:
     broker.cluster.faults.recording = True
     connection, sent = connect(broker)
     beat, other = HeartbeatRequest(group_id="g", member_id="m"), HeartbeatRequest(group_id="g", member_id="n")
@@ -148,20 +148,20 @@ def test_a_request_that_is_repeated_word_for_word_is_read_once(broker: Broker) -
     assert [one.request for one in seen] == [beat, beat, other, beat, beat, beat]
     assert [(one.version, one.client_id) for one in seen[3:]] == [(4, "c"), (3, "c"), (3, "d")]
     assert seen[0].request is seen[1].request
-    assert sent.answered == [0, 1, 2, 3, 4, (1 << 32) - 5]
+    assert sent.correlation_ids == [0, 1, 2, 3, 4, (1 << 32) - 5]
 
 
-def test_a_fault_befalls_a_repeated_request_as_it_does_the_first(broker: Broker, clock: ManualClock) -> None:
+def test_a_fault_applies_to_an_identical_request(broker: Broker, clock: ManualClock) -> None:
     connection, sent = connect(broker)
     connection.data_received(metadata(1))
     delayed = broker.cluster.faults.add(Delay(10), api="Metadata", times=1)
     connection.data_received(metadata(2))
-    assert (sent.answered, delayed.happened) == ([1], 1)
+    assert (sent.correlation_ids, delayed.happened) == ([1], 1)
     clock.advance(10)
-    assert sent.answered == [1, 2]
+    assert sent.correlation_ids == [1, 2]
 
 
-def test_steps_of_a_login_without_headers_are_answered_behind_what_came_before_them() -> None:
+def test_sasl_tokens_without_headers_get_responses_in_order() -> None:
     made = EmbeddedCluster(security=Security(users={"u": "p"}), seed=1)
     made.core.brokers[1].serving = True
     connection, sent = connect(made.core.brokers[1])
@@ -171,6 +171,6 @@ def test_steps_of_a_login_without_headers_are_answered_behind_what_came_before_t
     data = b"".join(sent.writes)
     first = 4 + int.from_bytes(data[:4], "big")
     assert data[4:8] == (1).to_bytes(4, "big")
-    assert data[first : first + 4] == bytes(4)  # nothing more to say: logged in
+    assert data[first : first + 4] == bytes(4)  # an empty token: authenticated
     assert data[first + 8 : first + 12] == (2).to_bytes(4, "big")
     made.core.close()

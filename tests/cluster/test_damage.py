@@ -1,4 +1,4 @@
-"""Data directories that are damaged (issue 14): a start restores everything, or is refused with what is lost.
+"""Damaged data directories (issue 14): a start restores all data, or fails and reports the loss.
 
 `bench/storage_damage.py` plays a thousand of them.
 """
@@ -30,7 +30,7 @@ def test_a_directory_damaged_at_random_is_restored_or_refused_and_never_changed_
 
 
 def log_path(data: Path, partition: str = "__cluster_metadata-0") -> Path:
-    """The oldest segment of a partition."""
+    """Return the oldest segment of a partition."""
     return min(data.glob(f"*/{partition}/*.log"))
 
 
@@ -43,13 +43,13 @@ def flip(path: Path, position: int, bit: int = 0) -> None:
 
 
 def positions(path: Path) -> list[int]:
-    """Where batches begin, and the end."""
+    """Return the positions of batches, and the end."""
     found = [one.header for one in read_batches(path.read_bytes()) if isinstance(one, Batch)]
     return [*(one.position for one in found), path.stat().st_size]
 
 
 def made(data: Path, *, stop: bool = True) -> ClusterCore:
-    """A cluster with four batches in a topic, that has ended."""
+    """Create a stopped cluster with four batches in a topic."""
     core = core_of(data)
     begin(core)
     core.create_topic("t", partitions=1, replicas=1)
@@ -66,7 +66,7 @@ def put(core: ClusterCore, count: int) -> int:
 
 
 def refused(data: Path) -> str:
-    """Why a start is refused; it leaves everything as it is."""
+    """Return why a start is refused; check that it changes nothing."""
     before = tree(data)
     with pytest.raises(ClusterError) as caught:
         core_of(data)
@@ -75,7 +75,7 @@ def refused(data: Path) -> str:
 
 
 @pytest.mark.parametrize("stop", [True, False], ids=["stopped", "killed"])
-def test_a_bit_of_the_metadata_log_with_batches_behind_it_refuses_the_start(tmp_path: Path, stop: bool) -> None:
+def test_a_flipped_bit_before_other_batches_of_the_metadata_log_prevents_the_start(tmp_path: Path, stop: bool) -> None:
     made(tmp_path, stop=stop)
     path = log_path(tmp_path)
     second = positions(path)[1]
@@ -88,9 +88,7 @@ def test_a_bit_of_the_metadata_log_with_batches_behind_it_refuses_the_start(tmp_
 
 @pytest.mark.parametrize("how", ["emptied", "removed", "cut at a batch", "folder removed", "controller removed"])
 @pytest.mark.parametrize("stop", [True, False], ids=["stopped", "killed"])
-def test_metadata_that_is_missing_is_not_taken_for_a_cluster_without_topics(
-    tmp_path: Path, how: str, stop: bool
-) -> None:
+def test_missing_metadata_is_not_taken_for_an_empty_cluster(tmp_path: Path, how: str, stop: bool) -> None:
     made(tmp_path, stop=stop)
     path = log_path(tmp_path)
     match how:
@@ -115,7 +113,7 @@ def test_metadata_that_is_missing_is_not_taken_for_a_cluster_without_topics(
 @pytest.mark.parametrize("how", ["emptied", "removed"])
 @pytest.mark.parametrize("place", [0, 1], ids=["first", "middle"])
 @pytest.mark.parametrize("with_checksums", [True, False], ids=["now", "of an older quorate"])
-def test_a_segment_that_is_missing_is_reported(
+def test_a_missing_segment_is_reported(
     tmp_path: Path, partition: str, how: str, place: int, with_checksums: bool
 ) -> None:
     core = core_of(tmp_path)
@@ -139,14 +137,14 @@ def test_a_segment_that_is_missing_is_reported(
     assert f"offsets {3 * place} to {3 * place + 2} would be lost" in said or f"from offset {3 * place} on" in said
 
 
-def test_a_bit_of_a_base_offset_names_the_file(tmp_path: Path) -> None:
+def test_a_flipped_bit_of_a_base_offset_is_reported_with_the_file(tmp_path: Path) -> None:
     made(tmp_path)
     path = log_path(tmp_path, "t-0")
     flip(path, positions(path)[1] + 2)
     assert refused(tmp_path).startswith(f"{path}, position {positions(path)[1]:,}: the batch starts at offset ")
 
 
-def test_a_bit_of_a_base_offset_is_no_unfinished_write_where_offsets_have_gaps(tmp_path: Path) -> None:
+def test_a_flipped_bit_of_a_base_offset_is_not_taken_for_an_unfinished_write(tmp_path: Path) -> None:
     core = core_of(tmp_path)
     begin(core)
     core.create_topic("t", partitions=1, replicas=1, config={"cleanup.policy": "compact"})
@@ -161,7 +159,7 @@ def test_a_bit_of_a_base_offset_is_no_unfinished_write_where_offsets_have_gaps(t
     assert "the records at offsets 3 to 5 would be lost" in said
 
 
-def test_a_bit_of_a_leader_epoch_is_noticed(tmp_path: Path) -> None:
+def test_a_flipped_bit_of_a_leader_epoch_is_reported(tmp_path: Path) -> None:
     made(tmp_path)
     path = log_path(tmp_path, "t-0")
     flip(path, positions(path)[2] + 15, bit=3)
@@ -172,9 +170,7 @@ def test_a_bit_of_a_leader_epoch_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"0\n1\nt 0 7", b"0\n1\nt 0 1\n", None], ids=["empty", "cut", "less", "none"])
-def test_records_that_were_deleted_stay_deleted_whatever_becomes_of_the_checkpoint(
-    tmp_path: Path, content: bytes | None
-) -> None:
+def test_deleted_records_stay_deleted_if_the_checkpoint_is_damaged(tmp_path: Path, content: bytes | None) -> None:
     core = core_of(tmp_path)
     begin(core)
     core.create_topic("t", partitions=1, replicas=1)
@@ -191,9 +187,7 @@ def test_records_that_were_deleted_stay_deleted_whatever_becomes_of_the_checkpoi
 
 @pytest.mark.parametrize("where", ["controller", "broker-1", "broker-3"])
 @pytest.mark.parametrize("how", ["emptied", "removed", "bit"])
-def test_meta_properties_are_restored_from_what_the_others_and_the_metadata_say(
-    tmp_path: Path, where: str, how: str
-) -> None:
+def test_meta_properties_are_restored_from_other_files(tmp_path: Path, where: str, how: str) -> None:
     had = made(tmp_path)
     path = tmp_path / where / "meta.properties"
     content = path.read_bytes()
@@ -212,7 +206,7 @@ def test_meta_properties_are_restored_from_what_the_others_and_the_metadata_say(
     again.close()
 
 
-def test_a_cluster_id_that_differs_between_files_names_both_and_no_id_is_written(tmp_path: Path) -> None:
+def test_contradicting_cluster_ids_are_reported_and_not_overwritten(tmp_path: Path) -> None:
     made(tmp_path)
     path = tmp_path / "controller" / "meta.properties"
     flip(path, path.read_bytes().index(b"cluster.id=") + 15, bit=1)
@@ -222,9 +216,7 @@ def test_a_cluster_id_that_differs_between_files_names_both_and_no_id_is_written
 
 
 @pytest.mark.parametrize("stop", [True, False], ids=["stopped", "killed"])
-def test_a_killed_cluster_loses_no_whole_batch_and_only_the_unfinished_one_is_cut_off(
-    tmp_path: Path, stop: bool
-) -> None:
+def test_after_a_kill_only_the_unfinished_batch_is_cut_off(tmp_path: Path, stop: bool) -> None:
     made(tmp_path, stop=stop)
     path = log_path(tmp_path, "t-0")
     size = path.stat().st_size
@@ -237,7 +229,7 @@ def test_a_killed_cluster_loses_no_whole_batch_and_only_the_unfinished_one_is_cu
     assert note.endswith(" bytes of an unfinished write were cut off")
 
 
-# ---- accepting it
+# ---- accepting data loss
 
 
 def damage_metadata(data: Path) -> Path:
@@ -258,7 +250,7 @@ def cut_log(data: Path) -> Path:
 
 
 @pytest.mark.parametrize("damage", [damage_metadata, damage_batch, cut_log])
-def test_an_accepted_loss_keeps_the_damaged_file_and_names_each_loss_once(
+def test_an_accepted_loss_is_reported_once_and_keeps_the_damaged_file(
     tmp_path: Path, damage: Callable[[Path], Path]
 ) -> None:
     made(tmp_path)
@@ -275,7 +267,7 @@ def test_an_accepted_loss_keeps_the_damaged_file_and_names_each_loss_once(
     later.close()
 
 
-def test_batches_behind_a_damaged_one_stay_when_the_loss_is_accepted_and_offsets_are_not_given_again(
+def test_batches_after_an_accepted_loss_remain_and_offsets_are_not_reused(
     tmp_path: Path,
 ) -> None:
     made(tmp_path)
@@ -291,7 +283,7 @@ def test_batches_behind_a_damaged_one_stay_when_the_loss_is_accepted_and_offsets
     again.close()
 
 
-def test_a_metadata_log_that_is_gone_can_be_begun_again_and_the_records_stay_in_stray_folders(tmp_path: Path) -> None:
+def test_a_lost_metadata_log_can_be_recreated_and_records_stay_in_stray_folders(tmp_path: Path) -> None:
     made(tmp_path)
     path = log_path(tmp_path, "t-0")
     content = path.read_bytes()
@@ -303,10 +295,10 @@ def test_a_metadata_log_that_is_gone_can_be_begun_again_and_the_records_stay_in_
     again.close()
 
 
-# ---- folders that are of no topic
+# ---- stray folders
 
 
-def test_a_folder_of_a_deleted_topic_is_set_aside_and_one_of_an_unknown_topic_is_left_alone(tmp_path: Path) -> None:
+def test_folders_of_deleted_topics_are_renamed_and_those_of_unknown_topics_remain(tmp_path: Path) -> None:
     core = core_of(tmp_path)
     begin(core)
     core.create_topic("t", partitions=1, replicas=1)
@@ -342,7 +334,7 @@ def _removed(data: Path) -> str:
     return str(removed)
 
 
-def test_a_topic_gets_no_id_that_another_has_where_the_seed_is_the_same(tmp_path: Path) -> None:
+def test_topic_ids_are_unique_with_the_same_seed(tmp_path: Path) -> None:
     for name in ("a", "b"):
         core = core_of(tmp_path)
         begin(core)
@@ -351,7 +343,7 @@ def test_a_topic_gets_no_id_that_another_has_where_the_seed_is_the_same(tmp_path
     assert len(facts(core_of(tmp_path))["topics"]) == 2
 
 
-def test_everything_is_restored_where_nothing_is_damaged(tmp_path: Path) -> None:
+def test_an_undamaged_directory_is_restored_completely(tmp_path: Path) -> None:
     from random import Random
 
     maker = Maker(tmp_path, Random(5))

@@ -1,4 +1,4 @@
-"""Who writes, which transactions there are, how large logs are, what has settings: the APIs that administrators ask (KIP-664, KIP-113, KIP-1142)."""
+"""APIs for administrators: producers, transactions, log sizes, config resources (KIP-664, KIP-113)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ NOW_MS = 1_700_000_000_000
 
 @pytest.fixture
 def one(tmp_path: Path) -> Iterator[EmbeddedCluster]:
-    """A broker with a directory, a topic, and an open transaction that wrote two records."""
+    """A broker with a data directory, a topic, and an open transaction with two records."""
     with EmbeddedCluster(properties=QUICK, data=tmp_path, seed=1) as cluster:
         core = cluster.core
         cluster.call(lambda: (core.internal_topic(TRANSACTION_STATE), core.create_topic("orders", partitions=2)))
@@ -69,12 +69,12 @@ def wire(one: EmbeddedCluster) -> Iterator[Wire]:
         yield made
 
 
-def test_producers_of_a_partition_are_told_with_their_open_transaction(wire: Wire) -> None:
-    asked = (
+def test_producers_of_a_partition_are_described_with_their_open_transaction(wire: Wire) -> None:
+    requested = (
         TopicRequest(name="orders", partition_indexes=(0, 1, 7)),
         TopicRequest(name="none", partition_indexes=(0,)),
     )
-    orders, none = wire.ask(DescribeProducersRequest(topics=asked), 0).topics
+    orders, none = wire.ask(DescribeProducersRequest(topics=requested), 0).topics
     (producer,) = orders.partitions[0].active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (0, 0, 1)
     assert (producer.last_timestamp, producer.current_txn_start_offset, producer.coordinator_epoch) == (
@@ -113,7 +113,7 @@ def test_transactions_are_described_by_id(wire: Wire) -> None:
         ({"transactional_id_pattern": "x.*"}, 2, [], ()),
     ],
 )
-def test_transactions_are_listed_as_filters_let_them_through(
+def test_transactions_are_listed_by_filters(
     wire: Wire, filters: dict[str, object], version: int, ids: list[str], unknown: tuple[str, ...]
 ) -> None:
     found = wire.ask(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]
@@ -121,12 +121,12 @@ def test_transactions_are_listed_as_filters_let_them_through(
     assert found.unknown_state_filters == unknown
 
 
-def test_a_pattern_that_is_none_is_refused(wire: Wire) -> None:
+def test_an_invalid_pattern_is_rejected(wire: Wire) -> None:
     found = wire.ask(ListTransactionsRequest(transactional_id_pattern="("), 2)
     assert found.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_log_directories_have_sizes_of_logs_and_room(wire: Wire, one: EmbeddedCluster, tmp_path: Path) -> None:
+def test_log_directories_report_log_sizes_and_free_space(wire: Wire, one: EmbeddedCluster, tmp_path: Path) -> None:
     (found,) = wire.ask(DescribeLogDirsRequest(topics=None), 4).results
     assert found.log_dir == str(tmp_path / "broker-1")
     assert found.total_bytes >= found.usable_bytes > 0
@@ -135,14 +135,14 @@ def test_log_directories_have_sizes_of_logs_and_room(wire: Wire, one: EmbeddedCl
     }
     assert sizes["orders", 0] == (tmp_path / "broker-1" / "orders-0" / f"{0:020}.log").stat().st_size > 0
     assert sizes["orders", 1] == 0
-    asked = (DescribableLogDirTopic(topic="orders", partitions=(1, 5)),)
-    (found,) = wire.ask(DescribeLogDirsRequest(topics=asked), 1).results
+    requested = (DescribableLogDirTopic(topic="orders", partitions=(1, 5)),)
+    (found,) = wire.ask(DescribeLogDirsRequest(topics=requested), 1).results
     assert [(topic.name, [part.partition_index for part in topic.partitions]) for topic in found.topics] == [
         ("orders", [1])
     ]
 
 
-def test_what_has_settings_is_listed_by_type(wire: Wire, one: EmbeddedCluster) -> None:
+def test_config_resources_are_listed_by_type(wire: Wire, one: EmbeddedCluster) -> None:
     one.call(lambda: one.core.change_configs(ConfigResourceType.GROUP, "g", {"consumer.session.timeout.ms": "50000"}))
 
     def names(version: int, *types: int) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Directories that a cluster is given: whose they are, what is in them, and what is said of one that cannot be used."""
+"""Data directories: their owner, contents, and the errors for unusable ones."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ def core_of(data: Path, version: str = "4.3.1") -> ClusterCore:
     return core
 
 
-def test_a_directory_is_for_one_cluster_at_a_time_with_as_many_brokers(tmp_path: Path) -> None:
+def test_a_directory_is_used_by_one_cluster_at_a_time_with_as_many_brokers(tmp_path: Path) -> None:
     core = quiet_core(tmp_path, ManualClock())
     with pytest.raises(ClusterError, match="in use by another cluster"):
         quiet_core(tmp_path, ManualClock())
@@ -35,14 +35,14 @@ def test_a_directory_is_for_one_cluster_at_a_time_with_as_many_brokers(tmp_path:
     assert [one.rack for one in more.brokers.values()] == ["a", "b", None]
 
 
-def test_other_racks_take_the_place_of_those_that_are_stored(tmp_path: Path) -> None:
+def test_new_racks_replace_stored_ones(tmp_path: Path) -> None:
     quiet_core(tmp_path, ManualClock()).close()
     moved = ClusterCore({1: "x", 2: None}, data=tmp_path)
     assert [one.rack for one in moved.brokers.values()] == ["x", "b"]
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["new", "with a cluster"])
-def test_a_directory_that_cannot_be_written_to_is_a_line(
+def test_a_read_only_directory_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
     data = tmp_path / "data"
@@ -59,7 +59,7 @@ def test_a_directory_that_cannot_be_written_to_is_a_line(
 
 
 @pytest.mark.parametrize("meta", ["version=1\nnode.id=7\ncluster.id=abc\n", None], ids=["all of it", "a copy of logs"])
-def test_the_log_directory_of_a_real_broker_is_left_alone(tmp_path: Path, meta: str | None) -> None:
+def test_the_log_directory_of_a_real_broker_is_refused(tmp_path: Path, meta: str | None) -> None:
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / "00000000000000000000.log").touch()
     if meta:
@@ -71,19 +71,19 @@ def test_the_log_directory_of_a_real_broker_is_left_alone(tmp_path: Path, meta: 
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_the_directory_of_one_broker_names_that_of_the_cluster(tmp_path: Path) -> None:
+def test_the_error_for_one_brokers_directory_names_that_of_the_cluster(tmp_path: Path) -> None:
     core_of(tmp_path).close()
     with pytest.raises(ClusterError, match=f"use that of the whole cluster, {tmp_path}$"):
         core_of(tmp_path / "broker-1")
 
 
-def test_a_directory_with_other_things_in_it_is_taken_and_they_stay(tmp_path: Path) -> None:
+def test_other_files_in_a_directory_remain(tmp_path: Path) -> None:
     (tmp_path / "README").write_text("mine")
     core_of(tmp_path).close()
     assert (tmp_path / "README").read_text() == "mine"
 
 
-def test_levels_of_features_are_those_that_the_cluster_began_with(tmp_path: Path) -> None:
+def test_feature_levels_are_those_of_the_first_start(tmp_path: Path) -> None:
     core_of(tmp_path, "3.9.2").close()
     later = core_of(tmp_path, "4.3.1")
     assert later.features == {"metadata.version": 21}
@@ -91,15 +91,15 @@ def test_levels_of_features_are_those_that_the_cluster_began_with(tmp_path: Path
     core_of(tmp_path, "3.9.2").close()
 
 
-def test_a_release_that_does_not_know_the_levels_of_a_directory_is_refused(tmp_path: Path) -> None:
+def test_a_release_that_does_not_support_the_feature_levels_is_rejected(tmp_path: Path) -> None:
     core_of(tmp_path, "4.2.0").close()
     said = "the cluster has .*, Kafka 4.0.2 supports .*; use 4.2 or later, or create a new cluster with 4.0.2, in another directory"
     with pytest.raises(ClusterError, match=said):
         core_of(tmp_path, "4.0.2")
-    core_of(tmp_path, "4.2.0").close()  # and nothing was changed
+    core_of(tmp_path, "4.2.0").close()  # nothing was changed
 
 
-def test_a_running_cluster_does_not_go_below_its_levels_either() -> None:
+def test_a_running_cluster_cannot_be_downgraded_below_its_feature_levels() -> None:
     with EmbeddedCluster(version="4.3.1") as cluster:
         with pytest.raises(ClusterError, match=r"use 4\.3 or later"):
             cluster.upgrade("4.0.2")

@@ -1,4 +1,4 @@
-"""What goes wrong with a cluster's directory while it runs, and what is left over from topics that are gone: nobody loses what was acknowledged, or gets what is not theirs."""
+"""Disk errors while a cluster runs, and remains of deleted topics: no acknowledged data is lost."""
 
 import errno
 import os
@@ -45,7 +45,7 @@ def opened(data: Path) -> Iterator[ClusterCore]:
 
 
 def crash(core: ClusterCore) -> None:
-    """Stop without anything that a stop does."""
+    """Stop without a shutdown."""
     assert core.data is not None
     core.data.release()
 
@@ -57,14 +57,12 @@ def log_of(core: ClusterCore, topic: str) -> PartitionLog:
 
 
 def put(core: ClusterCore, topic: str, count: int) -> int:
-    """Append a batch; its first offset."""
+    """Append a batch; return its first offset."""
     return log_of(core, topic).append(batch(count), leader_epoch=0, now_ms=core.clock.now_ms()).base_offset
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["at once", "after a restart"])
-def test_a_topic_begins_at_zero_also_where_one_of_its_name_had_lost_its_oldest_records(
-    tmp_path: Path, restarts: bool
-) -> None:
+def test_a_recreated_topic_begins_at_offset_0(tmp_path: Path, restarts: bool) -> None:
     with opened(tmp_path) as core:
         core.create_topic("t", partitions=1, replicas=1)
         put(core, "t", 10)
@@ -80,7 +78,7 @@ def test_a_topic_begins_at_zero_also_where_one_of_its_name_had_lost_its_oldest_r
         assert (log_of(core, "t").start_offset, log_of(core, "t").next_offset) == (0, 3)
 
 
-def test_records_are_not_deleted_where_it_cannot_be_written_down_that_they_are(
+def test_records_are_not_deleted_if_the_checkpoint_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -101,7 +99,7 @@ def test_records_are_not_deleted_where_it_cannot_be_written_down_that_they_are(
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
-def test_a_segment_that_could_not_be_begun_takes_no_later_one_with_it(
+def test_a_failed_segment_creation_does_not_affect_later_segments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     make = os.open
@@ -139,7 +137,7 @@ def transactional(sequence: int) -> bytes:
         ("add_aborted", lambda log: log.append_marker(7, 0, commit=False, now_ms=0, leader_epoch=0)),
     ],
 )
-def test_a_file_beside_a_segment_that_has_no_room_leaves_nothing_half_appended(
+def test_a_full_disk_for_an_index_leaves_no_partial_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, write: Callable[[PartitionLog], object]
 ) -> None:
     def fails(*_: object) -> None:
@@ -164,10 +162,10 @@ def test_a_file_beside_a_segment_that_has_no_room_leaves_nothing_half_appended(
 
 @pytest.mark.parametrize("crashes", [False, True])
 @pytest.mark.parametrize("retried", [True, False])
-def test_an_abort_marker_whose_write_fails_leaves_no_entry_in_the_index(
+def test_a_failed_abort_marker_leaves_no_entry_in_the_transaction_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crashes: bool, retried: bool
 ) -> None:
-    """Before, each retry left one, and after a restart a fetch listed the transaction as often."""
+    """Each retry left one, and after a restart a fetch listed the transaction as often."""
 
     def fails(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -202,7 +200,7 @@ def test_an_abort_marker_whose_write_fails_leaves_no_entry_in_the_index(
             assert log.aborted_between(0, 3) == [(7, 0)]
 
 
-def test_an_entry_that_could_not_be_taken_back_is_overwritten_by_the_next(
+def test_an_index_entry_that_could_not_be_removed_is_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -224,7 +222,7 @@ def test_an_entry_that_could_not_be_taken_back_is_overwritten_by_the_next(
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
-def test_a_log_that_cannot_be_looked_after_holds_up_no_other_and_is_looked_after_later(
+def test_a_failed_maintenance_of_one_log_does_not_affect_others_and_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     roll = LogFiles.new_segment
@@ -248,7 +246,7 @@ def test_a_log_that_cannot_be_looked_after_holds_up_no_other_and_is_looked_after
         with monkeypatch.context() as patch:
             patch.setattr(LogFiles, "new_segment", fails)
             look()
-            clock.advance(0)  # the slices of compaction
+            clock.advance(0)  # run the slices of the compaction
         assert [log_of(core, topic).active.base_offset for topic in ("bad", "good")] == [0, 1]
         assert any(note.startswith(("bad-0 could not be", "old records of bad-0 could not be")) for note in core.notes)
         look()
@@ -256,7 +254,7 @@ def test_a_log_that_cannot_be_looked_after_holds_up_no_other_and_is_looked_after
 
 
 def damage_once_checked(monkeypatch: pytest.MonkeyPatch, segment: Path) -> None:
-    """Have the disk return other bytes than those that the start has checked."""
+    """Make the disk return other bytes than those that the start has checked."""
     check = DataDirectory.inspect
 
     def inspect(data: DataDirectory, partitions: Any) -> None:
@@ -268,7 +266,7 @@ def damage_once_checked(monkeypatch: pytest.MonkeyPatch, segment: Path) -> None:
     monkeypatch.setattr(DataDirectory, "inspect", inspect)
 
 
-def test_transactions_whose_log_is_damaged_while_the_cluster_runs_have_no_coordinator(
+def test_a_transaction_log_damaged_at_runtime_has_no_coordinator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path) as core:
@@ -289,7 +287,7 @@ def test_transactions_whose_log_is_damaged_while_the_cluster_runs_have_no_coordi
         assert f"the transactions of {TRANSACTION_STATE}-{led.index} have no coordinator: " in note
 
 
-def test_a_coordinator_whose_log_is_damaged_while_it_runs_is_none_and_does_not_forget_offsets(
+def test_an_offsets_log_damaged_at_runtime_has_no_coordinator_and_loses_no_offsets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch = OffsetFetchRequest(
@@ -338,7 +336,7 @@ def test_a_coordinator_whose_log_is_damaged_while_it_runs_is_none_and_does_not_f
 
 
 @pytest.mark.parametrize("end", ["stop", "checkpoint"])
-def test_a_leader_that_there_was_no_room_to_write_down_is_written_once_there_is(
+def test_a_leader_change_on_a_full_disk_is_written_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     def full(*_: object) -> None:
@@ -363,11 +361,11 @@ def test_a_leader_that_there_was_no_room_to_write_down_is_written_once_there_is(
     ("fault", "raised", "said"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), ClusterError, "free some space, and start again"),
-        (RuntimeError("nobody thought of it"), RuntimeError, "nobody thought of it"),
+        (RuntimeError("unexpected"), RuntimeError, "unexpected"),
     ],
-    ids=["no room", "another"],
+    ids=["disk full", "another"],
 )
-def test_what_keeps_a_cluster_from_starting_leaves_no_broker_listening_and_nobody_in_the_directory(
+def test_a_failed_start_leaves_no_broker_listening_and_no_directory_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception, raised: type[Exception], said: str
 ) -> None:
     def fails(*_: object) -> None:

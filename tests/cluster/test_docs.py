@@ -1,4 +1,4 @@
-"""The page about what is answered is made from the table of answers, and says all that is in it."""
+"""The page of APIs is generated from the table of handlers, and complete."""
 
 import importlib.util
 import re
@@ -21,20 +21,20 @@ def hooks() -> ModuleType:
     return module
 
 
-def test_the_page_has_a_row_for_everything_that_is_answered_and_names_the_rest() -> None:
+def test_the_page_has_a_row_for_each_handled_api_and_names_the_others() -> None:
     page = hooks().on_page_markdown((ROOT / "docs" / "reference" / "embedded-apis.md").read_text(encoding="utf-8"))
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
-    told = {row[0]: row for row in rows[2:]}
-    assert {name: (int(row[1]), row[3]) for name, row in told.items()} == {
+    reported = {row[0]: row for row in rows[2:]}
+    assert {name: (int(row[1]), row[3]) for name, row in reported.items()} == {
         handled.api.name: (handled.api.key, handled.lacks) for handled in HANDLERS.values()
     }
-    assert told["InitProducerId"][2] == "0–5"  # what is told of, not all that is declared
+    assert reported["InitProducerId"][2] == "0–5"  # the reported versions, not all declared ones
     (missing,) = re.findall(r"which embedded clusters do not support: (.*)\.$", page, re.MULTILINE)
-    answered = {handled.api.key for handled in HANDLERS.values()}
-    assert missing.split(", ") == [NAMES[key] for key in last_versions(KafkaVersion.NEWEST) if key not in answered]
+    handled_keys = {handled.api.key for handled in HANDLERS.values()}
+    assert missing.split(", ") == [NAMES[key] for key in last_versions(KafkaVersion.NEWEST) if key not in handled_keys]
 
 
-def test_apis_have_the_names_that_they_are_declared_with() -> None:
+def test_apis_have_their_declared_names() -> None:
     assert {key: api.name for key, api in APIS.items() if not api.own} == {
         key: name for key, name in NAMES.items() if key in APIS
     }

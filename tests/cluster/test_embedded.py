@@ -1,4 +1,4 @@
-"""An embedded cluster as its owner has it: in a thread, in a loop, in racks by turns."""
+"""An embedded cluster for its owner: in a thread, in a loop, with racks."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from quorate.codecs import CONSUMER_OFFSETS
         ({"racks": ["a", ""]}, ["a", None]),
     ],
 )
-def test_brokers_are_in_racks_by_turns(options: dict[str, object], racks: list[str | None]) -> None:
+def test_racks_are_assigned_round_robin(options: dict[str, object], racks: list[str | None]) -> None:
     made: Callable[..., EmbeddedCluster] = EmbeddedCluster
     assert [broker.rack for broker in made(**options).brokers] == racks
 
@@ -32,13 +32,13 @@ def test_brokers_are_in_racks_by_turns(options: dict[str, object], racks: list[s
         ({"brokers": 2, "ports": [9092]}, "1 ports for 2 brokers; give one port for each broker"),
     ],
 )
-def test_numbers_that_do_not_go_together_are_refused(options: dict[str, object], complaint: str) -> None:
+def test_contradicting_parameters_are_rejected(options: dict[str, object], complaint: str) -> None:
     made: Callable[..., EmbeddedCluster] = EmbeddedCluster
     with pytest.raises(ClusterError, match=complaint):
         made(**options)
 
 
-def test_a_cluster_that_runs_is_entered_again_and_closed_once() -> None:
+def test_a_running_cluster_can_be_entered_again_and_is_closed_once() -> None:
     with EmbeddedCluster() as cluster:
         with cluster as same:
             assert same is cluster
@@ -46,13 +46,13 @@ def test_a_cluster_that_runs_is_entered_again_and_closed_once() -> None:
         assert cluster.brokers[0].state == "stopped"
 
 
-def test_a_group_that_was_never_there_has_a_coordinator() -> None:
+def test_an_unknown_group_has_a_coordinator() -> None:
     with EmbeddedCluster(brokers=2) as cluster:
         assert CONSUMER_OFFSETS not in cluster.admin.list_topics()
         assert cluster.coordinator_of("g") in (1, 2)
 
 
-def test_in_its_own_loop_a_cluster_does_not_wait_for_itself_and_other_threads_wait_for_it() -> None:
+def test_calls_in_the_clusters_loop_do_not_block_and_other_threads_wait() -> None:
     async def run() -> None:
         async with EmbeddedCluster(brokers=2) as cluster:
             with pytest.raises(ClusterError, match=r"await asyncio\.to_thread"):
@@ -68,7 +68,7 @@ def test_in_its_own_loop_a_cluster_does_not_wait_for_itself_and_other_threads_wa
     asyncio.run(run())
 
 
-def test_what_clients_are_to_trust_is_gone_with_the_cluster() -> None:
+def test_the_certificate_is_removed_with_the_cluster() -> None:
     with EmbeddedCluster(security="SSL") as cluster:
         assert cluster.certificate is not None
         assert cluster.certificate.startswith("-----BEGIN CERTIFICATE-----")

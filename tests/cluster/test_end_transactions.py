@@ -1,7 +1,7 @@
-"""What EndTxn does in every state of a transaction: the embedded broker beside a real one (issue 14).
+"""EndTxn in each state of a transaction: the embedded broker compared with a real one (issue 14).
 
-States that last are played to both; those that do not last
-are in `test_while_markers_are_written…`, from the bytecode of Kafka's `TransactionCoordinator`.
+Lasting states are played to both. Those that do not last are in `test_while_markers_are_written…`,
+as in the bytecode of Kafka's `TransactionCoordinator`.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def both() -> Iterator[Duel]:
 
 
 class Producer:
-    """A transactional producer of both brokers, in our terms."""
+    """A transactional producer on both brokers, with embedded ids."""
 
     def __init__(self, pair: Pair) -> None:
         self.pair = pair
@@ -53,54 +53,54 @@ class Producer:
         self.init()
 
     def init(self, *, resumes: bool = False, timeout_ms: int = 60_000) -> None:
-        """InitProducerId; `resumes`: as the producer that it is."""
+        """InitProducerId; `resumes`: with its producer id and epoch."""
         known = {"producer_id": self.producer_id, "producer_epoch": self.epoch} if resumes else {}
-        asked = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=timeout_ms, **known)
-        told = self.same(asked, 4)
-        assert told.error_code == ErrorCode.NONE
-        self.producer_id, self.epoch = told.producer_id, told.producer_epoch
+        requested = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=timeout_ms, **known)
+        reported = self.same(requested, 4)
+        assert reported.error_code == ErrorCode.NONE
+        self.producer_id, self.epoch = reported.producer_id, reported.producer_epoch
 
     def add_by_broker(self) -> None:
-        """As a broker does for producers that leave it to it (KIP-890)."""
+        """Add partitions as a broker does for a producer (KIP-890)."""
         one = AddPartitionsToTxnTransaction(
             transactional_id=self.name,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             topics=(AddPartitionsToTxnTopic(name=TOPIC, partitions=(0,)),),
         )
-        told = self.same(AddPartitionsToTxnRequest(transactions=(one,)), 4).results_by_transaction[0]
-        assert told.topic_results[0].results_by_partition[0].partition_error_code == ErrorCode.NONE
+        reported = self.same(AddPartitionsToTxnRequest(transactions=(one,)), 4).results_by_transaction[0]
+        assert reported.topic_results[0].results_by_partition[0].partition_error_code == ErrorCode.NONE
 
     def add(self) -> None:
-        asked = AddPartitionsToTxnRequest(
+        requested = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=(AddPartitionsToTxnTopic(name=TOPIC, partitions=(0,)),),
         )
-        told = self.same(asked, 3)
-        assert told.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == ErrorCode.NONE
+        reported = self.same(requested, 3)
+        assert reported.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == ErrorCode.NONE
 
     def end(self, version: int, *, commit: bool, epoch_off: int = 0, other_id: int = 0) -> Any:
-        """EndTxn; the response, after the transaction has come to rest."""
-        asked = EndTxnRequest(
+        """EndTxn; return the response, after the transaction has completed."""
+        requested = EndTxnRequest(
             transactional_id=self.name,
             producer_id=self.producer_id + other_id,
             producer_epoch=self.epoch + epoch_off,
             committed=commit,
         )
-        told = self.same(asked, version)
-        self.at_rest()
-        if told.error_code == ErrorCode.NONE and version >= 5:
-            self.producer_id, self.epoch = told.producer_id, told.producer_epoch
-        return told
+        reported = self.same(requested, version)
+        self.completed()
+        if reported.error_code == ErrorCode.NONE and version >= 5:
+            self.producer_id, self.epoch = reported.producer_id, reported.producer_epoch
+        return reported
 
-    def at_rest(self) -> Any:
-        """What both say of the transaction, the same."""
+    def completed(self) -> Any:
+        """Return the transaction's description, which is the same on both."""
         return self.same(DescribeTransactionsRequest(transactional_ids=(self.name,)), 0).transaction_states[0]
 
     def has_timed_out(self) -> bool:
-        """Whether both have aborted the transaction by now, each by a clock of its own."""
+        """Return whether both brokers have aborted the transaction, each by its own clock."""
         *both, _ = self.pair.ask(DescribeTransactionsRequest(transactional_ids=(self.name,)), 0)
         return all(one.transaction_states[0].transaction_state == "CompleteAbort" for one in both)
 
@@ -111,7 +111,7 @@ class Producer:
 
 
 def _empty(producer: Producer) -> None:
-    """As it is after InitProducerId."""
+    """The state after InitProducerId."""
 
 
 def _begun_again(producer: Producer) -> None:
@@ -154,7 +154,7 @@ def _timed_out(by_broker: bool) -> Any:
         producer.init(timeout_ms=1)
         (producer.add_by_broker if by_broker else producer.add)()
         wait_for("both have aborted", producer.has_timed_out, 300_000)
-        producer.at_rest()
+        producer.completed()
 
     return play
 
@@ -183,8 +183,8 @@ STATES = {
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize("state", STATES)
-def test_a_transaction_ends_or_does_not_as_at_a_real_broker(both: Duel, state: str, commit: bool) -> None:
-    """In both directions, with every epoch near the producer's, in versions that raise the epoch (5) and that do not; and the same request again."""
+def test_end_txn_has_the_result_of_a_real_broker(both: Duel, state: str, commit: bool) -> None:
+    """Commit and abort, with epochs near the producer's, before and since version 5; and retries."""
     for version in (1, 2, 4, 5):
         for epoch_off in (-2, -1, 0, 1):
             producer = Producer(both.pair)
@@ -219,10 +219,10 @@ _CONCURRENT, _STATE, _FENCED = (
     ],
 )
 @pytest.mark.parametrize("commit", [True, False])
-def test_while_markers_are_written_a_repeated_end_is_concurrent_and_another_one_invalid(
+def test_while_markers_are_written_a_retry_is_concurrent_and_another_end_is_invalid(
     raised: bool, raise_epoch: bool, epoch_off: int, same: ErrorCode, other: ErrorCode, commit: bool
 ) -> None:
-    """`raised`: whether the end that is under way raised the epoch; `epoch_off`: of the request, from the epoch that the coordinator knows."""
+    """`raised`: whether the pending end bumped the epoch; `epoch_off`: the request's epoch relative to it."""
     core = with_topics(None, ManualClock())
     producer_id, epoch = begin(core)
     core.topics["orders"].partitions[0].log.append_marker = _fails  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Error messages are for people who use clients: none shows how Python writes an object (issue 14)."""
+"""Error messages are for users of clients: none contains the repr of a Python object (issue 14)."""
 
 import re
 from random import Random
@@ -14,21 +14,21 @@ from tests.cluster.wire import Wire
 _REPR = re.compile(
     r"\b(?!RecordError\b)[A-Z]\w+\(\w*=?|<\w+[.:]|<[\w.]+ object|\bb['\"]|\b[A-Z][a-z]\w*\.[A-Z_]{2,}\b| at 0x"
 )
-"""A class's name with fields, an enum, bytes, an address. `RecordError(batchIndex=0…` is what real
-brokers send.
+"""A class name with fields, an enum, bytes, an address. Real brokers send
+`RecordError(batchIndex=0…`.
 """
 
 _OLDEST = {0: 3}
 
 
-def test_no_error_message_shows_the_repr_of_an_object() -> None:
+def test_no_error_message_contains_the_repr_of_an_object() -> None:
     messages = set()
     with EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1) as cluster:
         with Wire(cluster.core.brokers[1].port) as wire:
-            told = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
+            reported = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
         versions = {
             one.api_key: range(max(one.min_version, _OLDEST.get(one.api_key, 0)), one.max_version + 1)
-            for one in told.api_keys
+            for one in reported.api_keys
         }
         for seed in range(12):
             requests = Requests(Random(seed), cluster.core, versions, prefix=f"s{seed}-")
@@ -52,8 +52,8 @@ def test_no_error_message_shows_the_repr_of_an_object() -> None:
     assert [one for one in messages if _REPR.search(one)] == []
 
 
-def test_no_error_message_of_produce_shows_the_repr_of_an_object() -> None:
-    """Of batches with every fault that a producer may have."""
+def test_no_error_message_of_produce_contains_the_repr_of_an_object() -> None:
+    """For batches with each fault of a producer."""
     messages = set()
     with EmbeddedCluster(brokers=1) as cluster:
         player = Player(cluster.core.brokers[1].port)

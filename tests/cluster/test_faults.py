@@ -1,4 +1,4 @@
-"""What goes wrong when it is told to: errors where each API has them, requests that took effect and failed, damage, waiting, outages; and who it happens to."""
+"""Injected faults: errors in each API, applied then failed, corruption, delays, outages; and filters."""
 
 import time
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ from tests.codecs.strategies import messages
 from tests.extent import portion
 
 CODE = ErrorCode.THROTTLING_QUOTA_EXCEEDED
-"""One that nothing here answers by itself."""
+"""A response that no handler returns."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def fetch() -> FetchRequest:
     return FetchRequest(max_wait_ms=0, min_bytes=0, topics=(FetchTopic(topic="t", partitions=(part,)),))
 
 
-ASKED: list[tuple[Any, int, Any]] = [
+REQUESTS: list[tuple[Any, int, Any]] = [
     (produce(), 11, lambda found: (found.responses[0].name, found.responses[0].partition_responses[0].error_code)),
     (fetch(), 12, lambda found: ("t", found.error_code)),
     (
@@ -94,32 +94,32 @@ ASKED: list[tuple[Any, int, Any]] = [
 
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize(
-    ("request_", "version", "told"),
-    ASKED,
-    ids=[f"{type(request).__name__} v{version}" for request, version, _ in ASKED],
+    ("request_", "version", "reported"),
+    REQUESTS,
+    ids=[f"{type(request).__name__} v{version}" for request, version, _ in REQUESTS],
 )
 def test_an_error_is_where_its_api_has_it(
-    cluster: EmbeddedCluster, port: int, request_: Any, version: int, told: Any, applied: bool
+    cluster: EmbeddedCluster, port: int, request_: Any, version: int, reported: Any, applied: bool
 ) -> None:
     cluster.faults.add(Error(CODE, applied=applied), times=1)
     with Wire(port) as wire:
-        assert told(wire.ask(request_, version)) == ("t", CODE)
-        assert told(wire.ask(request_, version))[1] != CODE  # it was for one request only
+        assert reported(wire.ask(request_, version)) == ("t", CODE)
+        assert reported(wire.ask(request_, version))[1] != CODE  # the fault was for one request only
 
 
 @settings(max_examples=portion(150), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
-def test_every_api_can_say_that_anything_failed(cluster: EmbeddedCluster, data: st.DataObject) -> None:
+def test_every_api_has_an_error_response(cluster: EmbeddedCluster, data: st.DataObject) -> None:
     handled = data.draw(st.sampled_from(sorted(HANDLERS.values(), key=lambda one: one.api.key)))
     version = data.draw(st.sampled_from(handled.api.versions))
     request = data.draw(messages(handled.api.request.cls, version, unknown_tags=False))
     response = failed_response(cluster.core, request, version, CODE)
-    encode_api(response, version)  # it fits the version
+    encode_api(response, version)  # can be encoded in the version
     assert set(error_codes(response)) <= {CODE, 0}
 
 
 def one_null_each(spec: MessageSpec, version: int) -> Iterator[Message]:
-    """A message with an element in each of its arrays, and then one for every field in it that may be null."""
+    """Return messages with an element in each array, one for each nullable field, which is null."""
     full: dict[str, Any] = {}
     nulls: list[tuple[str, Any]] = []
     for one in spec.fields:
@@ -140,17 +140,15 @@ def one_null_each(spec: MessageSpec, version: int) -> Iterator[Message]:
 
 
 @pytest.mark.parametrize("request_class", HANDLERS, ids=lambda one: one.__name__)
-def test_every_null_of_a_request_has_a_response_that_says_it_failed(
-    cluster: EmbeddedCluster, request_class: type[Message]
-) -> None:
-    """The name of a topic may be null in Metadata requests since version 10, in responses since 12 (KIP-516)."""
+def test_every_null_in_a_request_has_an_error_response(cluster: EmbeddedCluster, request_class: type[Message]) -> None:
+    """A topic name may be null in Metadata requests since v10, in responses since v12 (KIP-516)."""
     for version in api_of(request_class).versions:
         for request in one_null_each(request_class.spec, version):
             encode_api(request, version)
             encode_api(failed_response(cluster.core, request, version, CODE), version)
 
 
-def test_applied_then_failed_has_the_record_there_twice_after_a_retry(cluster: EmbeddedCluster, port: int) -> None:
+def test_a_retry_after_applied_then_failed_writes_the_record_twice(cluster: EmbeddedCluster, port: int) -> None:
     cluster.faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="Produce", topic="t", times=1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": False})
     producer.produce("t", b"once")
@@ -158,7 +156,7 @@ def test_applied_then_failed_has_the_record_there_twice_after_a_retry(cluster: E
     assert cluster.core.topics["t"].partitions[0].log.next_offset == 2
 
 
-def test_an_idempotent_producer_writes_once_what_was_applied_and_failed(cluster: EmbeddedCluster, port: int) -> None:
+def test_an_idempotent_producer_writes_once_after_applied_then_failed(cluster: EmbeddedCluster, port: int) -> None:
     rule = cluster.faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="Produce", times=1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
     producer.produce("t", b"once")
@@ -166,9 +164,7 @@ def test_an_idempotent_producer_writes_once_what_was_applied_and_failed(cluster:
     assert (rule.happened, cluster.core.topics["t"].partitions[0].log.next_offset) == (1, 1)
 
 
-def test_a_fetch_with_damaged_batches_has_a_wrong_crc_and_the_next_is_right(
-    cluster: EmbeddedCluster, port: int
-) -> None:
+def test_a_corrupted_fetch_has_a_wrong_crc_and_the_next_a_correct_one(cluster: EmbeddedCluster, port: int) -> None:
     cluster.faults.add(Corrupt(), api="Fetch", times=1)
     with Wire(port) as wire:
         for _ in range(2):
@@ -181,14 +177,14 @@ def test_a_fetch_with_damaged_batches_has_a_wrong_crc_and_the_next_is_right(
     assert valid == [[False, False], [True, True]]
 
 
-def test_damage_on_the_way_to_the_broker_is_refused_and_sent_again(cluster: EmbeddedCluster, port: int) -> None:
+def test_a_corrupted_produce_request_is_rejected_and_retried(cluster: EmbeddedCluster, port: int) -> None:
     cluster.faults.add(Corrupt(), api="Produce", times=1)
     with Wire(port) as wire:
         codes = [wire.ask(produce(), 11).responses[0].partition_responses[0].error_code for _ in range(2)]
     assert codes == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
 
 
-def test_a_request_waits_until_another_has_come(cluster: EmbeddedCluster, port: int) -> None:
+def test_a_request_waits_until_another_has_arrived(cluster: EmbeddedCluster, port: int) -> None:
     cluster.faults.add(WaitFor("ListOffsets"), api="Metadata", client_id="first", times=1)
     with Wire(port, "first", timeout_s=0.3) as first, Wire(port, "second") as second:
         first.send(MetadataRequest(topics=()), 12)
@@ -199,18 +195,18 @@ def test_a_request_waits_until_another_has_come(cluster: EmbeddedCluster, port: 
         assert first.receive(MetadataRequest, 12).topics == ()
 
 
-def test_who_waited_for_another_request_and_is_gone_waits_no_more(cluster: EmbeddedCluster, port: int) -> None:
+def test_a_waiting_request_of_a_closed_connection_is_forgotten(cluster: EmbeddedCluster, port: int) -> None:
     cluster.faults.add(WaitFor("ListOffsets"), api="Metadata", client_id="first")
     with Wire(port, "second") as second:
         for _ in range(3):
             with Wire(port, "first") as first:
                 first.send(MetadataRequest(topics=()), 12)
                 wait_for("it waits", lambda: bool(cluster.faults._waiting), 10_000)
-            wait_for("nobody waits", lambda: not cluster.faults._waiting, 10_000)
+            wait_for("no request waits", lambda: not cluster.faults._waiting, 10_000)
         assert second.ask(ListOffsetsRequest(), 7).topics == ()
 
 
-def test_delay_and_silence_are_for_whom_they_are_said_to_be(cluster: EmbeddedCluster, port: int) -> None:
+def test_delay_and_silence_apply_to_the_selected_clients_only(cluster: EmbeddedCluster, port: int) -> None:
     cluster.faults.add(Delay(200), client_id="slow")
     cluster.faults.add(Silence(), client_id="deaf")
     with Wire(port, "slow") as slow, Wire(port, "deaf", timeout_s=0.3) as deaf, Wire(port, "other") as other:
@@ -224,7 +220,7 @@ def test_delay_and_silence_are_for_whom_they_are_said_to_be(cluster: EmbeddedClu
             deaf.exactly(1)
 
 
-def test_chance_repeats_with_its_seed_and_is_recorded(cluster: EmbeddedCluster, port: int) -> None:
+def test_random_faults_repeat_with_their_seed_and_are_recorded(cluster: EmbeddedCluster, port: int) -> None:
     cluster.faults.recording = True
     found = []
     for _ in range(2):
@@ -238,7 +234,7 @@ def test_chance_repeats_with_its_seed_and_is_recorded(cluster: EmbeddedCluster, 
     assert seen == found[0] + found[1]
 
 
-def test_an_outage_is_waited_for_and_a_consumer_goes_on_behind_it(cluster: EmbeddedCluster, port: int) -> None:
+def test_a_consumer_continues_after_an_outage(cluster: EmbeddedCluster, port: int) -> None:
     with Wire(port) as wire:
         wire.ask(produce(), 11)
     consumer = Consumer(
@@ -255,7 +251,7 @@ def test_an_outage_is_waited_for_and_a_consumer_goes_on_behind_it(cluster: Embed
     consumer.close()
 
 
-def test_others_lead_in_place_of_brokers_that_are_cut_off_from_them(cluster: EmbeddedCluster) -> None:
+def test_brokers_cut_off_from_the_controller_lose_their_leaderships(cluster: EmbeddedCluster) -> None:
     topic = cluster.call(lambda: cluster.core.create_topic("u", partitions=6, replicas=3))
     cluster.core.broker_configs.properties["broker.session.timeout.ms"] = "100"
     cluster.cut(1, 2, 3)
@@ -267,7 +263,7 @@ def test_others_lead_in_place_of_brokers_that_are_cut_off_from_them(cluster: Emb
     assert all(1 in one.in_sync for one in topic.partitions)
 
 
-def test_a_disconnect_behind_the_effect_leaves_the_effect(cluster: EmbeddedCluster, port: int) -> None:
+def test_a_disconnect_after_the_request_was_applied_keeps_its_effect(cluster: EmbeddedCluster, port: int) -> None:
     cluster.faults.add(Disconnect(applied=True), api="Produce", times=1)
     with Wire(port) as wire:
         wire.send(produce(), 11)

@@ -1,4 +1,4 @@
-"""`FileLog`: Kafka reads what it writes, it reads that back, and a crash in a write leaves what was acknowledged."""
+"""`FileLog`: Kafka reads its files, it reads them back, and a crash loses no acknowledged data."""
 
 import io
 import json
@@ -76,10 +76,10 @@ def test_kafka_reads_what_was_written(oracle: Oracle, tmp_path: Path) -> None:
     with FileLog(tmp_path, leader_epoch=3) as log:
         write_some(log)
         (path,) = log.segments()
-    answer = oracle.call("readSegment", path=str(path))
-    assert answer["validBytes"] == answer["size"] == path.stat().st_size
-    assert "error" not in answer
-    batches = answer["batches"]
+    response = oracle.call("readSegment", path=str(path))
+    assert response["validBytes"] == response["size"] == path.stat().st_size
+    assert "error" not in response
+    batches = response["batches"]
     assert all(batch["valid"] and batch["partitionLeaderEpoch"] == 3 for batch in batches)
     facts = [(b["baseOffset"], b["lastOffset"], b["producerId"], b["transactional"], b["control"]) for b in batches]
     assert facts == [
@@ -119,26 +119,26 @@ def test_segments_are_rolled_at_their_size_and_named_by_their_first_offset(tmp_p
         assert [stored.offset for stored in again.read()] == list(range(21))
 
 
-def test_a_batch_above_a_segments_size_has_a_segment_of_its_own(tmp_path: Path) -> None:
+def test_a_batch_larger_than_a_segment_has_its_own_segment(tmp_path: Path) -> None:
     with FileLog(tmp_path, fsync="never", segment_bytes=1) as log:
         log.append([commit(0)], timestamp_ms=NOW)
         log.append([commit(1)], timestamp_ms=NOW)
         assert [path.stem for path in log.segments()] == [f"{0:020}", f"{1:020}"]
 
 
-def test_a_coordinator_goes_on_from_its_files(tmp_path: Path) -> None:
+def test_a_coordinator_resumes_from_its_files(tmp_path: Path) -> None:
     with FileLog(tmp_path) as log:
         log.append([commit(5)], timestamp_ms=NOW)
     with FileLog(tmp_path) as log:
-        runtime = PartitionRuntime(GroupCoordinatorShard(new_id=lambda: pytest.fail("asked")), log, now_ms=NOW)
+        runtime = PartitionRuntime(GroupCoordinatorShard(new_id=lambda: pytest.fail("requested")), log, now_ms=NOW)
         runtime.load()
         runtime.end_transaction(PRODUCER, 0, commit=True)
         assert runtime.shard.state.offsets.get("g", "t", 0) is not None
         assert isinstance(contents(log)[-1], StoredMarker)
 
 
-def test_what_expires_is_written_in_as_many_batches_as_it_needs(tmp_path: Path) -> None:
-    """As one batch it would be too large for ever: nothing would expire any more."""
+def test_tombstones_of_expired_offsets_are_split_into_batches(tmp_path: Path) -> None:
+    """A single batch would be too large, and nothing would ever expire."""
     with FileLog(tmp_path, fsync="never", max_batch_bytes=1000) as log:
         log.append([empty_classic_group("g", NOW)], timestamp_ms=NOW)
         for partition in range(200):
@@ -157,7 +157,7 @@ def test_what_expires_is_written_in_as_many_batches_as_it_needs(tmp_path: Path) 
     assert min(sizes[:-1]) + most // 20 > 1000, "each is as full as it can be"
 
 
-def test_offsets_of_a_deleted_topic_are_removed_in_as_many_batches_as_it_needs(tmp_path: Path) -> None:
+def test_tombstones_of_a_deleted_topics_offsets_are_split_into_batches(tmp_path: Path) -> None:
     with FileLog(tmp_path, fsync="never", max_batch_bytes=1000) as log:
         for partition in range(200):
             log.append([commit(5, partition=partition)], timestamp_ms=NOW)
@@ -182,7 +182,7 @@ APPENDS = st.lists(
 
 @settings(max_examples=portion(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(appends=APPENDS, transactional=st.booleans(), segment_bytes=st.sampled_from([1, 300, 1 << 20]))
-def test_a_crash_at_any_byte_of_a_write_leaves_what_was_acknowledged(
+def test_a_crash_at_any_byte_of_a_write_keeps_acknowledged_batches(
     tmp_path_factory: pytest.TempPathFactory, appends: list[Any], transactional: bool, segment_bytes: int
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
@@ -221,7 +221,7 @@ def start_of_last_batch(segment: bytes) -> int:
     return start
 
 
-def test_a_batch_in_a_torn_record_is_not_taken_for_one_of_the_log(tmp_path: Path) -> None:
+def test_a_batch_inside_a_torn_record_is_not_taken_for_a_batch_of_the_log(tmp_path: Path) -> None:
     inner = encode_batch([BatchRecord(offset=1, timestamp_ms=0, key=b"k", value=b"v")]).decode("latin-1")
     with FileLog(tmp_path, fsync="never") as log:
         log.append([commit(0)], timestamp_ms=NOW)
@@ -240,7 +240,7 @@ def test_a_batch_in_a_torn_record_is_not_taken_for_one_of_the_log(tmp_path: Path
 
 
 @pytest.mark.parametrize("fill", [0, 0xFF])
-def test_space_that_was_never_written_is_cut_off(tmp_path: Path, fill: int) -> None:
+def test_preallocated_space_is_cut_off(tmp_path: Path, fill: int) -> None:
     with FileLog(tmp_path, fsync="never") as log:
         write_some(log)
         expected = contents(log)
@@ -255,7 +255,7 @@ def test_space_that_was_never_written_is_cut_off(tmp_path: Path, fill: int) -> N
 
 @pytest.mark.parametrize("segment_bytes", [1, 1 << 20])
 @pytest.mark.parametrize("at", [9, 80])
-def test_damage_before_acknowledged_batches_is_told_and_nothing_is_cut(
+def test_damage_before_acknowledged_batches_is_reported_and_nothing_is_cut(
     tmp_path: Path, segment_bytes: int, at: int
 ) -> None:
     with FileLog(tmp_path, fsync="never", segment_bytes=segment_bytes) as log:
@@ -269,7 +269,7 @@ def test_damage_before_acknowledged_batches_is_told_and_nothing_is_cut(
     assert path.read_bytes() == data
 
 
-def test_a_batch_above_the_limit_is_refused(tmp_path: Path) -> None:
+def test_a_batch_above_the_limit_is_rejected(tmp_path: Path) -> None:
     with FileLog(tmp_path, fsync="never", max_batch_bytes=500) as log:
         with pytest.raises(AppendError) as refused:
             log.append([commit(0, metadata="m" * 500)], timestamp_ms=NOW)
@@ -279,18 +279,18 @@ def test_a_batch_above_the_limit_is_refused(tmp_path: Path) -> None:
 
 
 class FullDisk(io.FileIO):
-    """Takes 20 bytes, then no more."""
+    """Accepts 20 bytes, then fails."""
 
-    room = 20
+    free_bytes = 20
 
     def write(self, data: Any) -> int:
         if not self.room:
             raise OSError(28, "No space left on device")
-        self.room -= (written := super().write(bytes(data[: self.room])))
+        self.free_bytes -= (written := super().write(bytes(data[: self.free_bytes])))
         return written
 
 
-def test_of_a_write_that_fails_half_way_nothing_is_left(tmp_path: Path) -> None:
+def test_a_partial_write_is_removed(tmp_path: Path) -> None:
     with FileLog(tmp_path, fsync="never") as log:
         log.append([commit(0)], timestamp_ms=NOW)
         (path,) = log.segments()
@@ -303,13 +303,13 @@ def test_of_a_write_that_fails_half_way_nothing_is_left(tmp_path: Path) -> None:
             log.append([commit(1)], timestamp_ms=NOW)
         assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert (path.stat().st_size, log.next_offset, len(contents(log))) == (size, 1, 1)
-        disk.room = 1 << 20
+        disk.free_bytes = 1 << 20
         assert log.append([commit(1)], timestamp_ms=NOW) == 1
         assert len(contents(log)) == 2
 
 
 @pytest.mark.parametrize(("fsync", "synced"), [("always", 3), ("never", 0)])
-def test_fsync_is_done_for_each_append_if_wanted(
+def test_fsync_is_called_for_each_append_if_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: Fsync, synced: int
 ) -> None:
     with FileLog(tmp_path, fsync=fsync) as log:
@@ -320,7 +320,7 @@ def test_fsync_is_done_for_each_append_if_wanted(
         assert len(calls) == synced
 
 
-def test_what_is_appended_while_reading_does_not_come(tmp_path: Path) -> None:
+def test_batches_appended_while_reading_are_not_returned(tmp_path: Path) -> None:
     with FileLog(tmp_path, fsync="never") as log:
         log.append([commit(0)], timestamp_ms=NOW)
         reading = log.read()
@@ -328,8 +328,8 @@ def test_what_is_appended_while_reading_does_not_come(tmp_path: Path) -> None:
         assert [stored.offset for stored in reading] == [0]
 
 
-def test_what_others_write_into_a_log_is_read_as_it_is_meant(tmp_path: Path) -> None:
-    """An idempotent producer is not in a transaction, and a new leader's control record ends none."""
+def test_batches_of_other_writers_are_read_correctly(tmp_path: Path) -> None:
+    """An idempotent producer is in no transaction, and a leader change record ends none."""
     key, value = encode_record(commit(1))
     produced = BatchRecord(offset=0, timestamp_ms=NOW, key=key, value=value)
     leader_change = BatchRecord(offset=1, timestamp_ms=NOW, key=bytes((0, 0, 0, 2)), value=bytes(6))
@@ -344,7 +344,7 @@ def test_what_others_write_into_a_log_is_read_as_it_is_meant(tmp_path: Path) -> 
         assert log.next_offset == 2
 
 
-def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="use 'always' or 'never'"):
         FileLog(tmp_path, fsync="sometimes")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="use 1 to"):

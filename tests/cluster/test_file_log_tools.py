@@ -1,4 +1,4 @@
-"""Logs in files by Kafka's own tool: DumpLogSegments prints what `FileLog` wrote, also after compaction, as we read it.
+"""Kafka's DumpLogSegments prints logs of `FileLog` as we read them, also after compaction.
 
 And large logs.
 """
@@ -21,7 +21,7 @@ from tests.codecs.test_captures import dump_batch_line, dump_record_line
 from tests.coordinator.recorded import Recorded, recorded
 from tests.oracle.client import LIB
 
-# What classic members hand out there is not of the consumer protocol, as which the tool prints it.
+# Assignments of classic members are not of the consumer protocol, which the tool assumes.
 HISTORIES = [one for one in recorded() if one.name.endswith(" 0") and not one.name.startswith(("classic", "mixed"))]
 DUMP = [
     *java("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", classes=[LIB / "*"]),
@@ -30,16 +30,16 @@ DUMP = [
 
 
 def dumped(paths: list[Path]) -> list[str]:
-    """What `kafka-dump-log.sh --offsets-decoder --deep-iteration` prints of batches and records."""
-    asked = ["--files", ",".join(map(str, paths)), "--deep-iteration", "--print-data-log", "--offsets-decoder"]
-    command = [*DUMP, *asked]
+    """Return the batches and records that `kafka-dump-log.sh --offsets-decoder` prints."""
+    requested = ["--files", ",".join(map(str, paths)), "--deep-iteration", "--print-data-log", "--offsets-decoder"]
+    command = [*DUMP, *requested]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.splitlines() if line.startswith(("baseOffset: ", "| offset: "))]
 
 
 def ours(paths: list[Path]) -> list[str]:
-    """The same lines, from our own reader."""
+    """Return the same lines, from our own reader."""
     lines = []
     for path in paths:
         for batch in read_batches(path.read_bytes()):
@@ -51,7 +51,7 @@ def ours(paths: list[Path]) -> list[str]:
 
 
 def write(log: FileLog, history: Recorded) -> int:
-    """Everything that our coordinator wrote in a history, a record a batch; how many records."""
+    """Write a history of our coordinator, one record in a batch; return the number of records."""
     stored = history.play().ours.log.stored
     for one in stored:
         if isinstance(one, StoredMarker):
@@ -66,12 +66,12 @@ def write(log: FileLog, history: Recorded) -> int:
 
 @pytest.fixture
 def tools() -> None:
-    """DumpLogSegments needs jars of the tools, and of the broker."""
+    """DumpLogSegments needs the jars of the tools, and of the broker."""
     need_broker()
 
 
 @pytest.mark.oracle
-def test_dump_log_segments_prints_what_was_written(tools: None, tmp_path: Path) -> None:
+def test_dump_log_segments_prints_the_written_log(tools: None, tmp_path: Path) -> None:
     with FileLog(tmp_path, leader_epoch=3, fsync="never", segment_bytes=20_000) as log:
         write_some(log)
         count = 8 + sum(write(log, history) for history in HISTORIES)
@@ -84,7 +84,7 @@ def test_dump_log_segments_prints_what_was_written(tools: None, tmp_path: Path) 
 
 
 @pytest.mark.oracle
-def test_dump_log_segments_prints_what_compaction_left(tools: None, tmp_path: Path) -> None:
+def test_dump_log_segments_prints_the_compacted_log(tools: None, tmp_path: Path) -> None:
     with FileLog(tmp_path, fsync="never", segment_bytes=20_000) as log:
         for history in HISTORIES:
             write(log, history)
@@ -97,10 +97,10 @@ def test_dump_log_segments_prints_what_compaction_left(tools: None, tmp_path: Pa
     assert len(lines) < before
 
 
-def test_a_million_records_are_loaded_alike_by_records_and_by_columns(
+def test_a_million_records_load_the_same_by_records_and_by_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2,000 commits of each of 500 partitions: what is there afterwards is the last of each."""
+    """2,000 commits of each of 500 partitions, of which the last ones remain."""
     pairs = [encode_record(commit(1, group=f"g{number % 10}", partition=number // 10)) for number in range(500)]
     batch = encode_batch(
         [BatchRecord(offset=at, timestamp_ms=NOW, key=key, value=value) for at, (key, value) in enumerate(pairs)]
@@ -121,7 +121,7 @@ def test_a_million_records_are_loaded_alike_by_records_and_by_columns(
         with FileLog(tmp_path, fsync="never") as log:
             if not by_columns:
                 monkeypatch.setattr(FileLog, "blocks", lambda self: None)
-            runtime = PartitionRuntime(GroupCoordinatorShard(new_id=lambda: pytest.fail("asked")), log, now_ms=NOW)
+            runtime = PartitionRuntime(GroupCoordinatorShard(new_id=lambda: pytest.fail("requested")), log, now_ms=NOW)
             runtime.load()
             assert log.next_offset == 1_000_000
         offsets = runtime.shard.state.offsets
@@ -129,11 +129,11 @@ def test_a_million_records_are_loaded_alike_by_records_and_by_columns(
         found.append({group: list(offsets.of_group(group)) for group in offsets.committed})
     assert found[0] == found[1]
     assert sorted(found[0]) == [f"g{number}" for number in range(10)]
-    told = [(one.value.offset, one.record_offset >= 999_500) for group in found[0].values() for _, _, one in group]
-    assert told == [(2, True)] * 500
+    reported = [(one.value.offset, one.record_offset >= 999_500) for group in found[0].values() for _, _, one in group]
+    assert reported == [(2, True)] * 500
 
 
-def test_what_was_written_is_read_by_the_readers_of_logs(tmp_path: Path) -> None:
+def test_written_logs_are_read_by_the_log_readers(tmp_path: Path) -> None:
     with FileLog(tmp_path) as log:
         write_some(log)
         there = [stored.offset for stored in log.read()]

@@ -1,8 +1,6 @@
-"""When `fsync` is called, in which order, and what becomes of a request whose data does not reach the disk.
+"""When and in which order `fsync` is called, and responses to requests whose data is not flushed.
 
-The disk is the tests'.
-
-More than 400 lines, as all of it needs that disk.
+The disk is simulated. The module is long because all tests need that disk.
 """
 
 import os
@@ -55,12 +53,10 @@ FAILED = OSError(5, "Input/output error")
 
 
 class Disk:
-    """`fsync` in a cluster's loop waits until `free` is set; `begun`: that it was called.
+    """A disk whose `fsync` calls wait until `free` is set; `begun`: a call has begun.
 
-    `before`: called before it does anything.
-
-    `synced`: folder and name of each file, and the name of each folder, in their order; `error`:
-    what those end with for which `fails` is true.
+    `before`: called before a call does anything. `synced`: folder and name of each file, and the
+    name of each folder, in order. `error`: raised by calls for which `fails` is true.
     """
 
     def __init__(self) -> None:
@@ -86,7 +82,7 @@ class Disk:
         assert self.begun.acquire(timeout=30)
 
     def stall(self) -> None:
-        """Take time from now on."""
+        """Delay calls from now on."""
         self.free.clear()
         while self.begun.acquire(blocking=False):
             pass
@@ -167,9 +163,7 @@ def nothing_came(wire: Wire) -> bool:
         wire.socket.settimeout(30)
 
 
-def test_a_producer_is_answered_and_consumers_get_the_records_when_they_are_on_the_disk(
-    running: Callable[..., EmbeddedCluster], disk: Disk
-) -> None:
+def test_produce_responses_and_fetches_wait_for_the_flush(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
     cluster = with_topic(running(), flush_messages=1)
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     waits = FetchRequest(max_wait_ms=30_000, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(part,)),))
@@ -187,7 +181,7 @@ def test_a_producer_is_answered_and_consumers_get_the_records_when_they_are_on_t
 
 
 @pytest.mark.parametrize("fails", [segment(), "t-0"])
-def test_records_that_do_not_reach_the_disk_are_refused_and_taken_back(
+def test_records_that_cannot_be_flushed_are_rejected_and_removed(
     running: Callable[..., EmbeddedCluster], disk: Disk, fails: str
 ) -> None:
     cluster = with_topic(running(), flush_messages=1)
@@ -203,7 +197,7 @@ def test_records_that_do_not_reach_the_disk_are_refused_and_taken_back(
         producer.send(produce(), 9)
         found = produced(producer)
         assert (found.error_code, found.base_offset) == (ErrorCode.NONE, 0)
-        assert disk.synced == [segment(), "t-0"]  # the folder, too, as that is not known to be there
+        assert disk.synced == [segment(), "t-0"]  # the folder, too, which may not be on disk
     assert log.flushed_offset == 1
     kept = [one.data for one in log]
     close(cluster)
@@ -217,7 +211,7 @@ def commit(offset: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=(part,)),))
 
 
-def test_offsets_are_acknowledged_when_they_are_on_the_disk_and_do_not_count_otherwise(
+def test_commits_are_acknowledged_after_the_flush_and_have_no_effect_if_it_fails(
     running: Callable[..., EmbeddedCluster], disk: Disk
 ) -> None:
     cluster = with_topic(running(**DURABLE))
@@ -236,8 +230,8 @@ def test_offsets_are_acknowledged_when_they_are_on_the_disk_and_do_not_count_oth
         disk.free.set()
         assert member.receive(OffsetCommitRequest, 8).topics[0].partitions[0].error_code == ErrorCode.NONE
         disk.error = FAILED
-        answer = member.ask(commit(8), 8)
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+        response = member.ask(commit(8), 8)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
         assert committed(member) == 7
         cluster.call(cluster.core.groups.runtime.restart)
         assert committed(member) == 7
@@ -271,7 +265,7 @@ def decisions(cluster: EmbeddedCluster) -> str:
     return segment(f"{TRANSACTION_STATE}-{found.index}")
 
 
-def test_a_decision_is_on_the_disk_before_the_markers_and_these_before_the_end(
+def test_a_commit_is_flushed_before_the_markers_and_these_before_its_completion(
     with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
 ) -> None:
     cluster, commit_it = with_transaction
@@ -280,11 +274,11 @@ def test_a_decision_is_on_the_disk_before_the_markers_and_these_before_the_end(
     with wire_to(cluster) as producer:
         assert producer.ask(commit_it, 3).error_code == ErrorCode.NONE
     assert disk.synced == [decisions(cluster), segment(), "t-0", decisions(cluster)]
-    assert ends == [0, 0, 0, 1]  # the marker counts when it is on the disk
+    assert ends == [0, 0, 0, 1]  # the marker takes effect after the flush
     assert (log_of(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
 
 
-def test_a_decision_that_does_not_reach_the_disk_is_refused_and_the_transaction_stays_open(
+def test_a_commit_that_cannot_be_flushed_is_rejected_and_the_transaction_stays_open(
     with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
 ) -> None:
     cluster, commit_it = with_transaction
@@ -297,7 +291,7 @@ def test_a_decision_that_does_not_reach_the_disk_is_refused_and_the_transaction_
     assert (log_of(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
 
 
-def test_markers_that_do_not_reach_the_disk_are_written_again_until_they_do(
+def test_markers_that_cannot_be_flushed_are_retried(
     with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
 ) -> None:
     cluster, commit_it = with_transaction
@@ -317,7 +311,7 @@ def test_markers_that_do_not_reach_the_disk_are_written_again_until_they_do(
     assert notes[1] == "markers of x were written"
 
 
-def test_a_partition_is_in_a_transaction_on_the_disk_before_records_are_written_to_it(
+def test_an_added_partition_is_flushed_before_records_are_written(
     with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
 ) -> None:
     cluster, producer = with_transaction
@@ -347,7 +341,7 @@ ELECT = ElectLeadersRequest(
 )
 
 
-def test_a_topic_exists_when_that_is_on_the_disk(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
+def test_a_topic_exists_after_its_metadata_is_flushed(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
     cluster = running(**DURABLE)
     disk.stall()
     with wire_to(cluster) as admin:
@@ -370,7 +364,7 @@ def test_a_topic_exists_when_that_is_on_the_disk(running: Callable[..., Embedded
     ],
     ids=lambda one: type(one).__name__.removesuffix("Request"),
 )
-def test_a_change_of_metadata_that_does_not_reach_the_disk_is_answered_by_an_error_until_it_does(
+def test_metadata_changes_fail_while_they_cannot_be_flushed(
     running: Callable[..., EmbeddedCluster],
     disk: Disk,
     request_: Any,
@@ -397,17 +391,17 @@ def test_a_change_of_metadata_that_does_not_reach_the_disk_is_answered_by_an_err
 
 
 def after_power_failure(copy: Path, size: int) -> ClusterCore:
-    """A cluster with a copy of a directory, where the disk has `size` bytes of the metadata log."""
+    """Start a cluster from a copy of a directory, with `size` bytes of the metadata log."""
     os.truncate(copy / "controller" / "__cluster_metadata-0" / f"{0:020}.log", size)
     (copy / ".lock").write_text("the machine has started again since")
     return ClusterCore({1: None, 2: None}, data=copy, properties=QUICK)
 
 
 @pytest.mark.parametrize("change", ["delete", "reassign"])
-def test_folders_of_partitions_stay_until_the_disk_has_the_change_that_removes_them(
+def test_folders_of_deleted_partitions_remain_until_the_deletion_is_flushed(
     running: Callable[..., EmbeddedCluster], disk: Disk, tmp_path: Path, change: str
 ) -> None:
-    """After a power failure in between, the next start was refused or found the topic without its records."""
+    """After a power failure in between, the start failed, or the topic had lost its records."""
     cluster = running(brokers=2, **DURABLE)
     core = cluster.core
     cluster.call(lambda: core.create_topic("t", assignment=[[1]]))
@@ -432,7 +426,7 @@ def test_folders_of_partitions_stay_until_the_disk_has_the_change_that_removes_t
     again.close()
 
 
-def test_where_a_log_begins_is_on_the_disk_when_records_count_as_deleted(
+def test_the_log_start_offset_is_flushed_before_records_are_deleted(
     running: Callable[..., EmbeddedCluster], disk: Disk
 ) -> None:
     cluster = with_topic(running(**DURABLE))
@@ -455,9 +449,7 @@ def test_where_a_log_begins_is_on_the_disk_when_records_count_as_deleted(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_compaction_leaves_of_a_segment_is_on_the_disk_before_it_takes_its_place(
-    tmp_path: Path, disk: Disk, fails: bool
-) -> None:
+def test_a_compacted_segment_is_flushed_before_it_replaces_the_old_one(tmp_path: Path, disk: Disk, fails: bool) -> None:
     config = LogConfig(segment_bytes=1000, compact=True, delete=False)
     with Folder(tmp_path).opened(config) as log:
         for number in range(12):
@@ -476,12 +468,12 @@ def test_what_compaction_leaves_of_a_segment_is_on_the_disk_before_it_takes_its_
             size = log.size_bytes
             list(clean(log, now_ms=NOW_MS))
             assert log.size_bytes < size
-            # The checksums first, which no longer say what the segment was.
+            # The checksums first, which no longer include the segment's.
             assert disk.synced[:3] == [f"t-0/{CHECKSUMS}", "t-0", f"{segment()}.cleaned"]
             assert sizes[:3] == [size] * 3
 
 
-def test_metadata_that_grew_is_on_the_disk_before_it_takes_the_place_of_what_there_was(
+def test_a_metadata_snapshot_is_flushed_before_it_replaces_the_log(
     running: Callable[..., EmbeddedCluster], disk: Disk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("quorate.cluster.storage.metadata._MIN_COMPACT_BYTES", 4000)
@@ -508,9 +500,7 @@ def test_metadata_that_grew_is_on_the_disk_before_it_takes_the_place_of_what_the
         assert again.core.topics["t"].config == {"retention.ms": str(len(ends) - 1)}
 
 
-def test_a_cluster_that_is_stopped_has_everything_on_the_disk(
-    running: Callable[..., EmbeddedCluster], disk: Disk
-) -> None:
+def test_a_stopped_cluster_has_flushed_everything(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
     cluster = with_topic(running())
     log = log_of(cluster)
     with wire_to(cluster) as producer:

@@ -1,4 +1,4 @@
-"""Bytes that are no requests, from many connections at once: closed or left to wait, with memory bounded, while others are served."""
+"""Invalid bytes from many connections: closed or left waiting, with bounded memory; others are served."""
 
 import resource
 import socket
@@ -24,7 +24,7 @@ def resident_mib() -> float:
 
 
 def damaged(random: Random) -> bytes:
-    """Bytes at random, a frame that is cut off, one that is announced only, one too large or of a negative size, one of bytes at random."""
+    """Return random bytes, a truncated frame, a size alone, a size out of range, or a random frame."""
     noise = random.randbytes(random.randrange(1, 200))
     return random.choice(
         (
@@ -38,7 +38,7 @@ def damaged(random: Random) -> bytes:
     )
 
 
-def test_a_thousand_connections_of_damaged_frames_take_little_memory_and_leave_others_served(
+def test_a_thousand_connections_with_invalid_frames_take_little_memory_and_others_are_served(
     cluster: EmbeddedCluster,
 ) -> None:
     port = cluster.core.brokers[1].port
@@ -49,7 +49,7 @@ def test_a_thousand_connections_of_damaged_frames_take_little_memory_and_leave_o
         for number in range(CONNECTIONS):
             one = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             data = damaged(random)
-            for at in range(0, len(data), 50 if number % 3 else 1000):  # slowly, some of them
+            for at in range(0, len(data), 50 if number % 3 else 1000):  # some of them slowly
                 try:
                     one.sendall(data[at : at + 50 if number % 3 else None])
                 except (ConnectionResetError, BrokenPipeError):
@@ -59,15 +59,15 @@ def test_a_thousand_connections_of_damaged_frames_take_little_memory_and_leave_o
         wire.ask(MetadataRequest(topics=()), 12)
         assert resident_mib() - before < MOST_GROWTH_MIB
         wire.ask(MetadataRequest(topics=()), 12)
-    told = [note for note in cluster.core.notes if "closed a connection" in note]
-    assert any("at most" in note for note in told)
-    assert any("API " in note for note in told)
+    reported = [note for note in cluster.core.notes if "closed a connection" in note]
+    assert any("at most" in note for note in reported)
+    assert any("API " in note for note in reported)
     assert not cluster.core.failures
 
 
 @pytest.mark.parametrize("sent", ["half", "whole"])
-def test_memory_of_large_requests_is_given_back(cluster: EmbeddedCluster, sent: str) -> None:
-    """What 60 connections sent of 10 MB each stayed with the process after they were closed (issue 14)."""
+def test_memory_of_large_requests_is_released(cluster: EmbeddedCluster, sent: str) -> None:
+    """Parts of 10 MB requests of 60 closed connections stayed in the process (issue 14)."""
     port = cluster.core.brokers[1].port
     size, half = 10 << 20, bytes(5 << 20)
     with Wire(port, timeout_s=60) as wire:
@@ -86,7 +86,7 @@ def test_memory_of_large_requests_is_given_back(cluster: EmbeddedCluster, sent: 
         assert resident_mib() - before < MOST_GROWTH_MIB
 
 
-def test_a_large_request_is_read_with_what_comes_before_and_after_it(cluster: EmbeddedCluster) -> None:
+def test_a_large_request_between_small_ones_is_received(cluster: EmbeddedCluster) -> None:
     topics = tuple(MetadataRequestTopic(name=f"{number:0249}") for number in range(8_000))
     with Wire(cluster.core.brokers[1].port, timeout_s=60) as wire:
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Disks without room: what is refused, what is told, and what is written down later."""
+"""Full disks: which requests fail, what is reported, and what is written later."""
 
 from pathlib import Path
 
@@ -16,9 +16,7 @@ from tests.cluster.test_log import batch
 from tests.cluster.test_restart import quiet_core
 
 
-def test_topics_and_partitions_that_the_disk_has_no_room_for_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_topics_and_partitions_are_rejected_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     core.create_topic("a", partitions=1)
@@ -44,14 +42,14 @@ def test_topics_and_partitions_that_the_disk_has_no_room_for_are_refused(
     assert again.notes == []
 
 
-def test_what_clients_change_is_refused_and_what_happens_to_brokers_is_written_with_the_next_change(
+def test_changes_by_clients_are_rejected_and_changes_of_brokers_are_written_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     topic = core.create_topic("old", partitions=1)
     with monkeypatch.context() as patched:
-        patched.setattr(PartitionLog, "append_own", no_room)
+        patched.setattr(PartitionLog, "append_own", fail_disk_full)
         for change in (
             lambda: core.change_configs(ConfigResourceType.TOPIC, "old", {"retention.ms": "7"}),
             lambda: core.change_features({}),
@@ -72,20 +70,20 @@ def test_what_clients_change_is_refused_and_what_happens_to_brokers_is_written_w
     assert again.topics["old"].partitions[0].leader_epoch == epoch + 1
 
 
-def no_room(log: PartitionLog, data: bytes, now_ms: int) -> None:
+def fail_disk_full(log: PartitionLog, data: bytes, now_ms: int) -> None:
     raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
 
-def test_changes_of_topics_that_cannot_be_written_down_are_refused_and_leave_everything_as_it_was(
+def test_topic_changes_that_cannot_be_written_are_rejected_without_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 14: the folders of a deleted topic were gone, the topic was not, and the next start was refused."""
+    """Issue 14: the folders of a deleted topic were gone, its metadata not, and the next start failed."""
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     topic = core.create_topic("a", partitions=1, assignment=[[1]])
     topic.partitions[0].log.append(batch(3), leader_epoch=0, now_ms=0)
     with monkeypatch.context() as patched:
-        patched.setattr(PartitionLog, "append_own", no_room)
+        patched.setattr(PartitionLog, "append_own", fail_disk_full)
         for change in (
             lambda: core.create_topic("b", partitions=2),
             lambda: core.delete_topic("a"),
@@ -105,7 +103,7 @@ def test_changes_of_topics_that_cannot_be_written_down_are_refused_and_leave_eve
     assert not list(tmp_path.glob("broker-*/a-*"))
 
 
-def test_a_full_disk_is_noted_once_in_a_while_and_keeps_a_cluster_from_starting(
+def test_a_full_disk_is_reported_at_most_once_a_second_and_prevents_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
@@ -131,7 +129,7 @@ def test_a_full_disk_is_noted_once_in_a_while_and_keeps_a_cluster_from_starting(
     assert quiet_core(tmp_path, clock).topics.keys() == {"a"}
 
 
-def test_a_topic_does_not_get_the_records_of_one_of_its_name_that_could_not_be_deleted(
+def test_a_recreated_topic_does_not_get_records_whose_deletion_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = quiet_core(tmp_path, ManualClock())

@@ -1,4 +1,4 @@
-"""Faults of quorate's own: each is reported, ends the connection that it happened for, and nothing else (issue 14)."""
+"""Internal errors: each is reported, and closes only the connection that it occurred on (issue 14)."""
 
 from collections.abc import Generator
 from typing import Any
@@ -13,33 +13,31 @@ from quorate.coordinator.consumer import regexes
 from tests.cluster.test_limits import eventually
 from tests.cluster.wire import Wire
 
-NOBODY = MetadataRequest(topics=())
+NO_TOPICS = MetadataRequest(topics=())
 
 
 def _fail(*_: object) -> Any:
-    raise KeyError("nobody thought of it")
+    raise KeyError("unexpected")
 
 
 @pytest.mark.parametrize("large_bytes", [0, 1 << 20], ids=["in the thread", "in the loop"])
-def test_a_request_that_cannot_be_decoded_by_our_fault(
+def test_an_internal_error_in_decoding_a_request(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, large_bytes: int
 ) -> None:
     with Wire(cluster.core.brokers[1].port) as wire, Wire(cluster.core.brokers[1].port) as other:
         monkeypatch.setattr(request_handler, "_decode", _fail)
         monkeypatch.setattr(request_handler, "_LARGE_BYTES", large_bytes)
-        wire.send(NOBODY, 12)
+        wire.send(NO_TOPICS, 12)
         assert wire.is_closed()
         monkeypatch.undo()
-        other.ask(NOBODY, 12)
+        other.ask(NO_TOPICS, 12)
     assert cluster.core.failure_count == 1
     assert any("MetadataRequest failed with an internal error" in note for note in cluster.core.notes)
 
 
 @pytest.mark.usefixtures("short_turns")
-def test_a_connection_whose_requests_cannot_be_served(
-    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second of two requests, which is served after others had their turn."""
+def test_an_internal_error_in_serving_a_connection(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second of two requests, which is served in a later turn."""
     served = connection.Connection._header
     monkeypatch.setattr(connection, "_SERVED_S", -1)
     monkeypatch.setattr(
@@ -49,7 +47,7 @@ def test_a_connection_whose_requests_cannot_be_served(
         second = MetadataRequest(topics=(MetadataRequestTopic(name="second"),))
         both, real = bytearray(), wire.socket
         wire.socket = type("", (), {"sendall": both.extend})()
-        wire.send(NOBODY, 12)
+        wire.send(NO_TOPICS, 12)
         first = wire.correlation_id
         wire.send(second, 12)
         wire.socket = real
@@ -57,12 +55,12 @@ def test_a_connection_whose_requests_cannot_be_served(
         wire.correlation_id = first
         wire.receive(MetadataRequest, 12)
         assert wire.is_closed()
-        other.ask(NOBODY, 12)
+        other.ask(NO_TOPICS, 12)
     assert cluster.core.failure_count == 1
 
 
 @pytest.mark.parametrize("in_turns", [False, True])
-def test_a_coordinator_does_its_other_tasks_after_one_that_failed(
+def test_a_coordinator_runs_its_other_tasks_after_a_failed_one(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, in_turns: bool
 ) -> None:
     if in_turns:

@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools on an embedded cluster, unchanged: topics, producers, consumers of both protocols, groups, and `__consumer_offsets`."""
+"""Kafka's own command-line tools on an embedded cluster: topics, producers, consumers, groups."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.broker.broker import java as java_command
 from tests.broker.fixtures import need_broker
 
 TOOLS_LIB = Path(__file__).parents[1] / "oracle" / "target" / "lib"
-"""kafka-tools is in the oracle's folder, what it needs beside it in the broker's."""
+"""kafka-tools is in the oracle's folder, its dependencies are in the broker's."""
 TOOLS = ("kafka-tools", "kafka-tools-api", "argparse4j")
 
 
@@ -42,13 +42,13 @@ def _tools() -> None:
         pytest.skip("tests/oracle is not built, or before its tools were added: run tests/oracle/build")
 
 
-def test_kafkas_tools_make_topics_produce_consume_in_both_protocols_and_describe_groups(
+def test_kafkas_tools_create_topics_produce_consume_and_describe_groups(
     cluster: EmbeddedCluster,
 ) -> None:
     at = ("--bootstrap-server", cluster.bootstrap_servers)
     java("TopicCommand", *at, "--create", "--topic", "orders", "--partitions", "3", "--replication-factor", "3")
-    told = java("TopicCommand", *at, "--describe", "--topic", "orders")
-    assert "PartitionCount: 3\tReplicationFactor: 3" in told
+    reported = java("TopicCommand", *at, "--describe", "--topic", "orders")
+    assert "PartitionCount: 3\tReplicationFactor: 3" in reported
     lines = [f"line {number}" for number in range(50)]
     java("ConsoleProducer", *at, "--topic", "orders", said="\n".join(lines) + "\n")
     for protocol in ("classic", "consumer"):
@@ -69,7 +69,7 @@ def test_kafkas_tools_make_topics_produce_consume_in_both_protocols_and_describe
     assert committed == {"classic": 50, "consumer": 50}
 
 
-def test_kafkas_verifiable_clients_send_each_number_once_and_read_it_once_in_both_protocols(
+def test_kafkas_verifiable_clients_write_and_read_each_number_once(
     cluster: EmbeddedCluster,
 ) -> None:
     at = ("--bootstrap-server", cluster.bootstrap_servers)
@@ -91,9 +91,9 @@ def test_kafkas_verifiable_clients_send_each_number_once_and_read_it_once_in_bot
         assert sum(len(one["partitions"]) for one in found["partitions_assigned"]) == 3
         assert all(one["success"] for one in found["offsets_committed"])
 
-    # What their groups left: as Java's consumer gives its bytes, as Kafka prints it, and as we do
-    # both.
-    groups = ("--group", "classic", "--group", "consumer")  # and not those of the readers themselves
+    # The records of their groups: as bytes from the Java consumer, as printed by Kafka's formatters,
+    # and as decoded by us.
+    groups = ("--group", "classic", "--group", "consumer")  # without the groups of the readers
     ours = {f"Partition:{one['partition']} Offset:{one['offset']}": one for one in decoded("-b", at[1], *groups)}
     offsets = decoded("-b", at[1], "--type", "OffsetCommit", "--format", "kafka")
     with ThreadPoolExecutor() as pool:
@@ -112,18 +112,18 @@ def test_kafkas_verifiable_clients_send_each_number_once_and_read_it_once_in_bot
 
 
 BYTES = "org.apache.kafka.common.serialization.BytesDeserializer"
-_BETWEEN = " <-> "  # a blank alone may be in a key or value
+_BETWEEN = " <-> "  # keys and values may contain a single blank
 _SHOWN = ("print.key=true", "print.partition=true", "print.offset=true", f"key.separator={_BETWEEN}")
 _FORMAT = (*_SHOWN, *(f"{part}.deserializer={BYTES}" for part in ("key", "value")))
 AS_BYTES = tuple(piece for one in _FORMAT for piece in ("--formatter-property", one))
-"""Partition, offset, key and value, in which Kafka escapes what is not printable ASCII, the blank
-aside.
+"""Partition, offset, key and value, in which Kafka escapes bytes other than printable ASCII, and
+also the blank.
 """
 AS_OFFSETS = ("--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter")
 
 
 def events(printed: str) -> dict[str, list[dict[str, Any]]]:
-    """What a verifiable client told, by name."""
+    """Return the events of a verifiable client, by name."""
     found: dict[str, list[dict[str, Any]]] = {}
     for line in printed.splitlines():
         one = json.loads(line)
@@ -132,16 +132,16 @@ def events(printed: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def consumed(at: tuple[str, str], options: tuple[str, ...], count: int) -> list[str]:
-    """What the console consumer prints of `__consumer_offsets`, without its own records.
+    """Return what the console consumer prints of `__consumer_offsets`, without its own records.
 
-    It ends when nothing has come for a time, which on a busy machine is before the first record: if
-    it has printed fewer than `count`, it runs again and waits longer (issue 14).
+    It ends after a time without records, which on a busy machine may be before the first one. With
+    fewer than `count` records, it runs again with a longer timeout (issue 14).
     """
     rows: list[str] = []
     for limit_ms in (1_500, 15_000, 150_000):
         topic = ("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", str(limit_ms))
         printed = java("consumer.ConsoleConsumer", *at, *topic, *options)
-        rows = printed.replace("}{", "}\n{").splitlines()  # Kafka's formatters end no line
+        rows = printed.replace("}{", "}\n{").splitlines()  # Kafka's formatters print no line ends
         rows = [row for row in rows if "console-consumer" not in row]
         if len(rows) >= count:
             break
@@ -156,7 +156,7 @@ def decoded(*arguments: str, said: str | None = None) -> list[dict[str, Any]]:
 
 
 def as_hex(escaped: str) -> str:
-    """The bytes that Kafka's `Bytes` shows, in hex; `null` for none."""
+    """Convert bytes as printed by Kafka's `Bytes` to hex; `null` for null."""
     if escaped == "null":
         return escaped
     return re.sub(rb"\\x(..)", lambda one: bytes.fromhex(one[1].decode()), escaped.encode(), flags=re.DOTALL).hex()

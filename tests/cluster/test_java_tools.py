@@ -1,6 +1,6 @@
-"""Kafka's tools for administrators on an embedded cluster, one after the other in one JVM: they end as on a real cluster, and say what is there.
+"""Kafka's administration tools on an embedded cluster, one after another in one JVM.
 
-What each says beside a real broker was compared by hand, for all tools; what differs is in
+Their output was compared with that on a real broker by hand; differences are listed in
 docs/how-to/embedded-cluster.md.
 """
 
@@ -31,7 +31,7 @@ CONFIG = "kafka.admin.ConfigCommand"
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[Callable[..., dict[str, Any]]]:
-    """Runs a tool, by its class in `org.apache.kafka.tools` or its full name."""
+    """Run a tool, by its class in `org.apache.kafka.tools` or its full name."""
     need_broker()
     if shutil.which("java") is None or not all(any(TOOLS_LIB.glob(f"{one}-[0-9]*.jar")) for one in TOOLS):
         pytest.skip("tests/oracle is not built, or before its tools were added: run tests/oracle/build")
@@ -49,8 +49,8 @@ def tools() -> Iterator[Callable[..., dict[str, Any]]]:
             process.stdin.flush()
             line = process.stdout.readline()
             assert line, process.stderr.read() if process.stderr is not None else ""
-            answer: dict[str, Any] = json.loads(line)
-            return answer
+            response: dict[str, Any] = json.loads(line)
+            return response
 
         yield run
         process.stdin.close()
@@ -67,25 +67,25 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 @pytest.fixture
 def ok(tools: Callable[..., dict[str, Any]], running: EmbeddedCluster) -> Run:
-    """Runs a tool on the cluster; what it printed. It must not fail."""
+    """Run a tool on the cluster, which must succeed, and return its output."""
 
     def run(tool: str, *arguments: object) -> str:
-        answer = tools(tool, "--bootstrap-server", running.bootstrap_servers, *arguments)
-        assert answer["status"] == 0, answer
-        out: str = answer["out"]
-        assert not re.search("Error[: ]|Exception", out), answer
+        response = tools(tool, "--bootstrap-server", running.bootstrap_servers, *arguments)
+        assert response["status"] == 0, response
+        out: str = response["out"]
+        assert not re.search("Error[: ]|Exception", out), response
         return out
 
     return run
 
 
-def test_credentials_quotas_and_settings_are_changed_and_told(ok: Run) -> None:
+def test_credentials_quotas_and_configs_are_altered_and_described(ok: Run) -> None:
     bob = ("--entity-type", "users", "--entity-name", "bob")
     ok(CONFIG, "--alter", *bob, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret]")
     ok(CONFIG, "--alter", *bob, "--add-config", "producer_byte_rate=1000000")
-    told = ok(CONFIG, "--describe", "--entity-type", "users")
-    assert "Quota configs for user-principal 'bob' are producer_byte_rate=1000000.0" in told
-    assert "SCRAM credential configs for user-principal 'bob' are SCRAM-SHA-256=iterations=8192" in told
+    reported = ok(CONFIG, "--describe", "--entity-type", "users")
+    assert "Quota configs for user-principal 'bob' are producer_byte_rate=1000000.0" in reported
+    assert "SCRAM credential configs for user-principal 'bob' are SCRAM-SHA-256=iterations=8192" in reported
     ok(CONFIG, "--alter", *bob, "--delete-config", "SCRAM-SHA-256")
     ok(CONFIG, "--alter", *bob, "--delete-config", "producer_byte_rate")
     assert ok(CONFIG, "--describe", *bob).strip() == ""
@@ -108,9 +108,9 @@ def test_client_metrics_are_altered_described_listed_and_removed(ok: Run) -> Non
     push = ("--name", "push", "--metrics", "org.apache.a,b", "--interval", "1000", "--match", "client_id=app.*")
     ok("ClientMetricsCommand", "--alter", *push)
     assert ok("ClientMetricsCommand", "--list").strip() == "push"
-    told = ok("ClientMetricsCommand", "--describe", "--name", "push")
-    assert "Client metrics configs for push are:" in told
-    assert [line.strip() for line in told.splitlines()[1:]] == [
+    reported = ok("ClientMetricsCommand", "--describe", "--name", "push")
+    assert "Client metrics configs for push are:" in reported
+    assert [line.strip() for line in reported.splitlines()[1:]] == [
         "interval.ms=1000",
         "match=client_id=app.*",
         "metrics=org.apache.a,b",
@@ -119,7 +119,9 @@ def test_client_metrics_are_altered_described_listed_and_removed(ok: Run) -> Non
     assert ok("ClientMetricsCommand", "--list").strip() == ""
 
 
-def test_replicas_move_with_a_throttle_that_is_taken_back(ok: Run, tmp_path: Path, running: EmbeddedCluster) -> None:
+def test_replicas_are_reassigned_with_a_throttle_that_is_removed(
+    ok: Run, tmp_path: Path, running: EmbeddedCluster
+) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [2, 1]}]}')
     move = ("reassign.ReassignPartitionsCommand", "--reassignment-json-file", plan)
@@ -137,23 +139,23 @@ def test_replicas_move_with_a_throttle_that_is_taken_back(ok: Run, tmp_path: Pat
     assert "Leader: 2\tReplicas: 2,1" in ok("TopicCommand", "--describe", "--topic", "t")
 
 
-def test_groups_of_features_that_are_off_are_listed_as_none_and_refused(
+def test_groups_of_disabled_features_are_not_listed_and_rejected(
     tools: Callable[..., dict[str, Any]], running: EmbeddedCluster
 ) -> None:
-    """As the table in docs/how-to/embedded-cluster.md has it.
+    """As in the table of docs/how-to/embedded-cluster.md.
 
-    Kafka's tool for share groups prints errors, and ends with 0.
+    Kafka's tool for share groups prints errors, and exits with 0.
     """
 
-    def told(tool: str, *arguments: object) -> str:
+    def reported(tool: str, *arguments: object) -> str:
         out: str = tools(tool, "--bootstrap-server", running.bootstrap_servers, *arguments)["out"]
         return out
 
     share, streams = "consumer.group.ShareGroupCommand", "streams.StreamsGroupCommand"
     unsupported = "UnsupportedVersionException: The version of API is not supported."
-    assert told(share, "--list") == told(streams, "--list") == ""
-    assert unsupported in told(share, "--describe", "--group", "shares")
-    assert unsupported in told(streams, "--describe", "--group", "shares")
+    assert reported(share, "--list") == reported(streams, "--list") == ""
+    assert unsupported in reported(share, "--describe", "--group", "shares")
+    assert unsupported in reported(streams, "--describe", "--group", "shares")
     with Wire(running.core.brokers[1].port) as wire:
         wire.ask(FindCoordinatorRequest(coordinator_keys=("shares",)), 4)
     before = dict(running.core.features)
@@ -163,21 +165,21 @@ def test_groups_of_features_that_are_off_are_listed_as_none_and_refused(
         with Wire(running.core.brokers[coordinator].port) as wire:
             joins = ShareGroupHeartbeatRequest(group_id="shares", member_id="m", subscribed_topic_names=("t",))
             assert wire.ask(joins, 1).error_code == 0
-            assert told(share, "--list") == "shares\n"
-            assert re.search("\nshares +m +/127.0.0.1 ", told(share, "--describe", "--group", "shares", "--members"))
-            assert re.search("\nshares +", told(share, "--describe", "--group", "shares", "--state"))
+            assert reported(share, "--list") == "shares\n"
+            assert re.search(
+                "\nshares +m +/127.0.0.1 ", reported(share, "--describe", "--group", "shares", "--members")
+            )
+            assert re.search("\nshares +", reported(share, "--describe", "--group", "shares", "--state"))
             for arguments in (
                 ("--describe", "--group", "shares"),
                 ("--delete-offsets", "--group", "shares", "--topic", "t"),
             ):
-                assert "The node does not support DE" in told(share, *arguments)
+                assert "The node does not support DE" in reported(share, *arguments)
     finally:
         running.call(lambda: running.core.change_features(before))
 
 
-def test_who_looks_after_a_cluster_is_told_what_there_is(
-    ok: Run, tools: Callable[..., dict[str, Any]], running: EmbeddedCluster
-) -> None:
+def test_tools_describe_the_cluster(ok: Run, tools: Callable[..., dict[str, Any]], running: EmbeddedCluster) -> None:
     assert re.search(r"LeaderId: +1\n", ok("MetadataQuorumCommand", "describe", "--status"))
     assert ok("MetadataQuorumCommand", "describe", "--replication").count("\n") == 3
     assert "Feature: group.version" in ok("FeatureCommand", "describe")
@@ -189,8 +191,8 @@ def test_who_looks_after_a_cluster_is_told_what_there_is(
     assert '"partition":"t-1"' in ok("LogDirsCommand", "--describe", "--topic-list", "t")
     cluster_id = tools("ClusterTool", "cluster-id", "--bootstrap-server", running.bootstrap_servers)
     assert cluster_id["out"] == f"Cluster ID: {running.core.cluster_id}\n"
-    told = tools("BrokerApiVersionsCommand", "--bootstrap-server", running.bootstrap_servers)
-    assert "AlterUserScramCredentials(51): 0 [usable: 0]" in told["out"]
+    reported = tools("BrokerApiVersionsCommand", "--bootstrap-server", running.bootstrap_servers)
+    assert "AlterUserScramCredentials(51): 0 [usable: 0]" in reported["out"]
 
 
 def test_a_broker_is_unregistered(tools: Callable[..., dict[str, Any]]) -> None:
@@ -201,7 +203,7 @@ def test_a_broker_is_unregistered(tools: Callable[..., dict[str, Any]]) -> None:
         assert tools(*unregister, 3)["status"] == 1
 
 
-def test_offsets_of_groups_are_set_and_taken_back(ok: Run) -> None:
+def test_offsets_of_groups_are_reset_and_deleted(ok: Run) -> None:
     groups = "consumer.group.ConsumerGroupCommand"
     reset = (groups, "--reset-offsets", "--group", "g", "--topic", "t:0", "--to-offset", "0", "--execute")
     assert ok(*reset).split()[-4:] == ["g", "t", "0", "0"]
@@ -212,7 +214,7 @@ def test_offsets_of_groups_are_set_and_taken_back(ok: Run) -> None:
     assert ok(groups, "--list").strip() == ""
 
 
-def test_the_log_of_the_metadata_is_read_by_kafkas_tool(
+def test_kafkas_tool_reads_the_metadata_log(
     tools: Callable[..., dict[str, Any]], running: EmbeddedCluster, ok: Run
 ) -> None:
     carol = ("--entity-type", "users", "--entity-name", "carol")
@@ -240,9 +242,9 @@ def test_acls_are_added_listed_and_removed(tools: Callable[..., dict[str, Any]],
     with EmbeddedCluster(properties=configs) as cluster:
 
         def acls(*arguments: str) -> str:
-            answer = tools("AclCommand", "--bootstrap-server", cluster.bootstrap_servers, *arguments)
-            assert answer["status"] == 0, answer
-            out: str = answer["out"]
+            response = tools("AclCommand", "--bootstrap-server", cluster.bootstrap_servers, *arguments)
+            assert response["status"] == 0, response
+            out: str = response["out"]
             return out
 
         orders = ("--topic", "orders", "--resource-pattern-type", "prefixed")

@@ -1,4 +1,4 @@
-"""Clusters that are killed between two steps: each start succeeds, with everything that was acknowledged (issue 14)."""
+"""Clusters killed between any two steps: each start succeeds with all acknowledged data (issue 14)."""
 
 import builtins
 import io
@@ -26,15 +26,15 @@ DAY_MS = 86_400_000
 CHANGES = ("mkdir", "replace", "rename", "unlink", "rmdir", "link", "ftruncate", "pwrite")
 
 
-# ---- what a kill leaves behind
+# ---- files after a kill
 
 
 def outer(inner: bytes) -> bytes:
-    """A batch whose value holds a whole batch, as records of an archive of segments do."""
+    """Return a batch whose value contains a whole batch, as in an archive of segments."""
     return encode_batch([BatchRecord(offset=0, timestamp_ms=1, key=None, value=inner + b"y" * 9000)])
 
 
-def test_a_whole_batch_in_a_value_of_the_torn_batch_is_no_later_batch(tmp_path: Path) -> None:
+def test_a_batch_inside_a_torn_batch_is_not_taken_for_a_later_batch(tmp_path: Path) -> None:
     core = core_of(tmp_path)
     begin(core)
     core.create_topic("t", partitions=1, replicas=1)
@@ -54,7 +54,7 @@ def test_a_whole_batch_in_a_value_of_the_torn_batch_is_no_later_batch(tmp_path: 
     crash(again)
 
 
-def test_a_batch_after_the_torn_one_is_still_a_loss(tmp_path: Path) -> None:
+def test_a_batch_after_a_torn_one_is_a_loss(tmp_path: Path) -> None:
     core = core_of(tmp_path)
     begin(core)
     core.create_topic("t", partitions=1, replicas=1)
@@ -66,13 +66,13 @@ def test_a_batch_after_the_torn_one_is_still_a_loss(tmp_path: Path) -> None:
     log.append(batch(1), leader_epoch=0, now_ms=1)
     log.append(batch(1), leader_epoch=0, now_ms=1)
     crash(core)
-    checksums.write_bytes(older)  # as after a power failure, which brought only the batches to the disk
+    checksums.write_bytes(older)  # as after a power failure, with only the batches on disk
     flip(path, size + 64)
     assert f"{path}, position {size:,}: " in refused(tmp_path)
 
 
 @pytest.mark.parametrize("made", ["controller", "controller/__cluster_metadata-0"])
-def test_a_first_start_that_was_killed_is_begun_again(tmp_path: Path, made: str) -> None:
+def test_a_killed_first_start_is_repeated(tmp_path: Path, made: str) -> None:
     (tmp_path / made).mkdir(parents=True)
     core = core_of(tmp_path)
     begin(core)
@@ -85,7 +85,7 @@ def keyed(key: int, value: int) -> bytes:
 
 
 @pytest.mark.parametrize("places", [{2, 4}, {5}], ids=["between segments", "in a segment"])
-def test_a_topic_that_was_compacted_before_is_read_without_checksums(tmp_path: Path, places: set[int]) -> None:
+def test_a_compacted_topic_without_checksums_is_read(tmp_path: Path, places: set[int]) -> None:
     core = core_of(tmp_path)
     begin(core)
     core.create_topic("t", partitions=1, replicas=1, config={"cleanup.policy": "compact"})
@@ -108,7 +108,7 @@ def test_a_topic_that_was_compacted_before_is_read_without_checksums(tmp_path: P
     crash(again)
 
 
-def test_a_segment_that_was_cut_at_a_batch_is_not_taken_for_compacted(tmp_path: Path) -> None:
+def test_a_segment_truncated_between_batches_is_not_taken_for_compacted(tmp_path: Path) -> None:
     core = core_of(tmp_path)
     begin(core)
     core.create_topic("t", partitions=1, replicas=1)
@@ -125,7 +125,7 @@ def test_a_segment_that_was_cut_at_a_batch_is_not_taken_for_compacted(tmp_path: 
     assert "offsets 3 to 8 would be lost" in refused(tmp_path)
 
 
-def test_a_segment_that_is_shorter_and_still_has_its_last_offset_is_reported(tmp_path: Path) -> None:
+def test_a_shorter_segment_with_its_last_offset_is_reported(tmp_path: Path) -> None:
     core = core_of(tmp_path)
     begin(core)
     core.create_topic("t", partitions=1, replicas=1, config={"cleanup.policy": "compact"})
@@ -138,11 +138,11 @@ def test_a_segment_that_is_shorter_and_still_has_its_last_offset_is_reported(tmp
     assert f"{path}, position 0: the first {len(content):,} bytes do not have the CRC" in refused(tmp_path)
 
 
-# ---- between two steps
+# ---- kills between two steps
 
 
 class Steps:
-    """Copies a directory after each call that changes a file in it, hard links as hard links; equal states once."""
+    """Copies a directory after each call that changes a file, with hard links; equal states once."""
 
     def __init__(self, data: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.data = data
@@ -198,7 +198,7 @@ def _state(data: Path) -> Iterator[object]:
 
 
 def values(log: PartitionLog) -> dict[bytes | None, bytes | None]:
-    """The last value of each key: what compaction keeps."""
+    """Return the last value of each key, which compaction keeps."""
     return {
         record.key: record.value
         for one in log
@@ -210,7 +210,7 @@ def values(log: PartitionLog) -> dict[bytes | None, bytes | None]:
 
 
 def seen(core: ClusterCore) -> dict[str, Any]:
-    """All that was acknowledged. Of the compacted topic: what compaction keeps."""
+    """Return all acknowledged records; of the compacted topic, those that compaction keeps."""
     found: dict[str, Any] = {}
     for name in ("plain", "compacted"):
         topic = core.topics.get(name)
@@ -218,8 +218,7 @@ def seen(core: ClusterCore) -> dict[str, Any]:
         found[name] = {
             "content": values(log) if name == "compacted" else [(one.base_offset, one.data) for one in log],
             "offsets": (log.start_offset, log.next_offset, log.last_stable_offset),
-            # One in which nothing is written is forgotten by a start, as LogLoader does
-            # (truncateFromEnd).
+            # An epoch without records is removed by a start, as by LogLoader (truncateFromEnd).
             "epochs": [(epoch, start) for epoch, start in log.epochs if start < log.next_offset],
             "producers": [(one.producer_id, one.epoch, one.last_sequence) for one in log.producers.entries()],
             "aborted": [one for one in log.producers.aborted if one.last_offset >= log.start_offset],
@@ -228,7 +227,7 @@ def seen(core: ClusterCore) -> dict[str, Any]:
 
 
 def scenario(data: Path) -> Iterator[tuple[str, ClusterCore]]:
-    """What a cluster does with its files, an operation at a time; it is killed in the middle of a write, and starts again."""
+    """Run all operations of a cluster on its files; kill it during a write, and start again."""
     core = core_of(data)
     begin(core)
     yield "start", core
@@ -293,7 +292,7 @@ def operations(core: ClusterCore) -> Iterator[str]:
     yield "delete"
 
 
-def test_a_start_after_a_kill_between_any_two_steps_has_everything_that_was_acknowledged(
+def test_a_start_after_a_kill_between_any_two_steps_has_all_acknowledged_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data"

@@ -1,6 +1,6 @@
-"""OffsetFetch of many partitions takes turns: 60,000 topics held up everything for 0.4 s (issue 14).
+"""OffsetFetch of many partitions runs in turns: 60,000 topics took 0.4 s in one turn (issue 14).
 
-It returns what a small one does, as of one moment.
+Its response is that of a small one, as of one moment.
 """
 
 from typing import Any
@@ -78,7 +78,7 @@ def request(core: ClusterCore, version: int) -> OffsetFetchRequest:
 
 
 @pytest.mark.parametrize("version", [1, 2, 7, 8, 10])
-def test_what_takes_turns_returns_what_is_returned_at_once(core: ClusterCore, version: int) -> None:
+def test_an_offset_fetch_in_turns_has_the_response_of_one_at_once(core: ClusterCore, version: int) -> None:
     sent = request(core, version)
     work = ask(core, sent, version, large=True)
     assert len(list(ask(core, sent, version, large=True))) > 6
@@ -87,7 +87,7 @@ def test_what_takes_turns_returns_what_is_returned_at_once(core: ClusterCore, ve
 
 @pytest.mark.parametrize("version", [7, 10])
 @pytest.mark.parametrize("times", [1, 100])
-def test_no_half_of_a_commit_is_seen(core: ClusterCore, version: int, times: int) -> None:
+def test_a_commit_is_seen_completely_or_not_at_all(core: ClusterCore, version: int, times: int) -> None:
     before = 0
     while True:
         work, committed = ask(core, request(core, version), version, large=True), 0
@@ -102,8 +102,8 @@ def test_no_half_of_a_commit_is_seen(core: ClusterCore, version: int, times: int
                 found = end.value
                 break
         groups = [found] if version < 8 else found.groups[:1]
-        told = {one.committed_offset for group in groups for topic in group.topics for one in topic.partitions}
-        assert len(told - {-1}) == 1
+        reported = {one.committed_offset for group in groups for topic in group.topics for one in topic.partitions}
+        assert len(reported - {-1}) == 1
         before += 1
         if before > 12:
             return

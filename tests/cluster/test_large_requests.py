@@ -1,7 +1,6 @@
-"""Requests that ask for much: others are served while they are handled, and see all of what they change or nothing (issue 14).
+"""Large requests: others are served meanwhile, and see all of their changes or none (issue 14).
 
-Each part of the work is a turn of its own here, so that what is counted does not depend on the
-machine.
+Each step is a turn of its own here, so that counts do not depend on the machine.
 """
 
 import itertools
@@ -79,7 +78,7 @@ from quorate.coordinator.results import RequestContext
 from quorate.coordinator.transactions.records import Status
 from tests.cluster.conftest import QUICK
 from tests.cluster.damage import crash
-from tests.cluster.test_full_disk import no_room
+from tests.cluster.test_full_disk import fail_disk_full
 from tests.cluster.test_limits import eventually
 from tests.cluster.test_restart import quiet_core
 from tests.cluster.wire import Wire
@@ -95,7 +94,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path, short_turns: None) -
 
 @pytest.fixture
 def seen(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], list[Any]]:
-    """Have something looked at before each turn of large requests; returns what was seen."""
+    """Call a function before each turn of large requests; return its results."""
 
     def watch(look: Callable[[], Any]) -> list[Any]:
         found: list[Any] = []
@@ -112,7 +111,7 @@ def seen(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 
 def assert_written(core: ClusterCore) -> None:
-    """The metadata log, read again, says what the cluster is."""
+    """Check that replaying the metadata log results in the cluster's state."""
     assert core.data is not None
     read = ClusterState()
     for stored in core.data.metadata.log:
@@ -125,7 +124,7 @@ def new(name: str, partitions: int = 1) -> CreatableTopic:
     return CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
 
 
-def test_topics_of_a_request_exist_from_the_same_moment_and_others_are_served_meanwhile(
+def test_topics_of_a_request_are_created_atomically_and_others_are_served_meanwhile(
     cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
 ) -> None:
     core = cluster.core
@@ -144,7 +143,7 @@ def test_topics_of_a_request_exist_from_the_same_moment_and_others_are_served_me
         assert set(looked) == {(0, 0), (MANY, MANY)}
 
 
-def test_partitions_of_a_request_exist_from_the_same_moment(
+def test_partitions_of_a_request_are_created_atomically(
     cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
 ) -> None:
     core = cluster.core
@@ -158,10 +157,10 @@ def test_partitions_of_a_request_exist_from_the_same_moment(
     assert set(looked) == {(1, 1), (900, 900)}
 
 
-def test_what_is_written_down_of_topics_is_encoded_in_turns(
+def test_topic_records_are_encoded_in_turns(
     cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """10,000 topics held up everything for 0.4 s, when they were encoded at once."""
+    """Encoding 10,000 topics took 0.4 s in one turn."""
     core = cluster.core
     encoded: list[object] = []
     encode = metadata.encode_metadata
@@ -186,7 +185,7 @@ def test_what_is_written_down_of_topics_is_encoded_in_turns(
 
 
 @pytest.mark.parametrize("times", [1, 10_000], ids=["once", "in each turn"])
-def test_leaders_that_change_while_topics_are_encoded_are_written_down_as_they_are(
+def test_leader_changes_while_topics_are_encoded_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_turns: None, times: int
 ) -> None:
     with EmbeddedCluster(brokers=2, properties=QUICK, data=tmp_path) as cluster:
@@ -238,7 +237,7 @@ def test_leaders_that_change_while_topics_are_encoded_are_written_down_as_they_a
         assert again.core.start_notes == ()
 
 
-def test_a_broker_that_is_frozen_meanwhile_sends_the_response_when_it_is_not(
+def test_a_broker_paused_during_a_request_sends_the_response_after_it_resumes(
     cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
 ) -> None:
     core = cluster.core
@@ -255,7 +254,7 @@ def test_a_broker_that_is_frozen_meanwhile_sends_the_response_when_it_is_not(
         wire.receive(CreateTopicsRequest, 7)
 
 
-def test_topics_follow_what_brokers_are_told_while_they_are_created(
+def test_topics_follow_broker_configs_that_change_while_they_are_created(
     cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
 ) -> None:
     core = cluster.core
@@ -268,15 +267,15 @@ def test_topics_follow_what_brokers_are_told_while_they_are_created(
     assert {topic.partitions[0].log.config.max_message_bytes for topic in core.topics.values()} == {1234}
 
 
-def test_a_name_is_taken_as_soon_as_a_request_creates_it(cluster: EmbeddedCluster) -> None:
-    """Two requests at once: as Kafka's controller, which handles one after the other."""
+def test_a_name_is_reserved_as_soon_as_a_request_creates_it(cluster: EmbeddedCluster) -> None:
+    """Two concurrent requests, as in Kafka's controller, which handles one after another."""
     with Wire(cluster.core.brokers[1].port) as one, Wire(cluster.core.brokers[1].port) as two:
         request = CreateTopicsRequest(topics=tuple(new(f"a.{number}") for number in range(MANY)), timeout_ms=1000)
         one.send(request, 7)
         two.send(replace_names(request), 7)
         first = [topic.error_code for topic in one.receive(CreateTopicsRequest, 7).topics]
         second = [topic.error_code for topic in two.receive(CreateTopicsRequest, 7).topics]
-    # Names with "." and "_" cannot be told apart in metrics: of each pair there is one topic.
+    # Names that differ only in "." and "_" collide in metrics: one topic of each pair is created.
     assert sorted([first, second]) == [[0] * MANY, [ErrorCode.INVALID_TOPIC_EXCEPTION] * MANY]
     assert len(cluster.core.topics) == MANY
 
@@ -287,24 +286,24 @@ def replace_names(request: CreateTopicsRequest) -> CreateTopicsRequest:
     )
 
 
-def test_topics_that_metadata_creates_exist_from_the_same_moment(
+def test_topics_created_by_metadata_are_created_atomically(
     cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
 ) -> None:
-    """Each by itself took so long that 18,000 names had no response within half a minute."""
+    """One by one, 18,000 names had no response within half a minute."""
     core = cluster.core
     looked = seen(lambda: len(core.topics))
-    asked = (*(MetadataRequestTopic(name=f"t{number}") for number in range(MANY)), MetadataRequestTopic(name="t.1"))
+    requested = (*(MetadataRequestTopic(name=f"t{number}") for number in range(MANY)), MetadataRequestTopic(name="t.1"))
     with Wire(core.brokers[1].port) as wire:
-        told = wire.ask(MetadataRequest(topics=asked), 9)
-    assert {one.error_code for one in told.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        reported = wire.ask(MetadataRequest(topics=requested), 9)
+    assert {one.error_code for one in reported.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert len(looked) > 2 * MANY
     assert set(looked) == {0, MANY + 1}
 
 
-def test_requests_that_come_together_are_served_in_turns(
+def test_requests_that_arrive_together_are_served_in_turns(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, seen: Callable[[Callable[[], Any]], list[Any]]
 ) -> None:
-    """10,000 of AlterConfigs in one segment held up everything for more than half a minute."""
+    """10,000 AlterConfigs requests in one TCP segment took more than half a minute in one turn."""
     monkeypatch.setattr(connection, "_SERVED_S", -1)
     looked = seen(lambda: None)
     with Wire(cluster.core.brokers[1].port) as wire:
@@ -320,10 +319,10 @@ def test_requests_that_come_together_are_served_in_turns(
     assert len(looked) >= MANY - 2
 
 
-def test_what_a_batch_of_a_million_records_takes_is_done_in_a_thread(
+def test_a_batch_of_a_million_records_is_validated_in_a_thread(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """725 bytes took 7.4 s of the loop and 328 MB (issue 14)."""
+    """725 bytes took 7.4 s in the loop and 328 MB (issue 14)."""
     threads: list[int] = []
     checked = record_checks.record_facts
 
@@ -338,17 +337,16 @@ def test_what_a_batch_of_a_million_records_takes_is_done_in_a_thread(
     data = TopicProduceData(name="t", partition_data=(PartitionProduceData(index=0, records=batch),))
     with Wire(cluster.core.brokers[1].port, timeout_s=60) as wire:
         found = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
-    # With offsets of their own, as a broker has to write them, they are more than a megabyte when
-    # they are compressed.
+    # With distinct offsets, as brokers write them, the compressed records exceed a megabyte.
     assert found.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert threads
     assert cluster.call(threading.get_ident) not in threads
 
 
-def test_a_batch_that_takes_long_to_decompress_is_checked_in_a_thread(
+def test_a_batch_that_takes_long_to_decompress_is_validated_in_a_thread(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A megabyte of empty gzip members took 5 s of the loop (issue 14)."""
+    """A megabyte of empty gzip members took 5 s in the loop (issue 14)."""
     threads: list[int] = []
     unwatched = produce.validated
 
@@ -369,7 +367,7 @@ def test_a_batch_that_takes_long_to_decompress_is_checked_in_a_thread(
     assert cluster.call(threading.get_ident) not in threads
 
 
-def test_a_small_batch_that_is_written_again_takes_memory_for_what_it_becomes_only() -> None:
+def test_recompressing_a_small_batch_takes_memory_only_for_the_result() -> None:
     """A list of its records took 328 MB for 725 bytes (issue 14)."""
     policy = record_checks.TopicPolicy(
         name="t-0", compression="gzip", compacted=False, append_time=False, before_max_ms=1 << 62, after_max_ms=1 << 62
@@ -385,14 +383,14 @@ def test_a_small_batch_that_is_written_again_takes_memory_for_what_it_becomes_on
 
 
 def alike(count: int) -> bytes:
-    """A batch of records, each the same bytes, offsets included."""
+    """Return a batch of identical records, with the same offset delta."""
     record = b"\x0c\0\0\0\x01\x01\0"
     body = compress("zstd", record * count)
     after_crc = pack(">hiqqqhii", 4, count - 1, 0, 0, -1, -1, -1, count) + body
     return pack(">qiibI", 0, 9 + len(after_crc), -1, 2, google_crc32c.value(after_crc)) + after_crc
 
 
-def test_a_message_that_quotes_a_long_pattern_fits_in_the_response(cluster: EmbeddedCluster) -> None:
+def test_an_error_message_with_a_long_regex_fits_in_the_response(cluster: EmbeddedCluster) -> None:
     request = ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id="AAAAAAAAAAAAAAAAAAAAAA",
@@ -411,7 +409,7 @@ def test_a_message_that_quotes_a_long_pattern_fits_in_the_response(cluster: Embe
 
 
 def calls_in(cluster: EmbeddedCluster, function: Callable[[], Any]) -> tuple[int, Any]:
-    """How many of Python's functions are called when the cluster's loop calls this one, and what it returns."""
+    """Return the number of Python calls of a function in the cluster's loop, and its result."""
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:
@@ -429,10 +427,10 @@ def calls_in(cluster: EmbeddedCluster, function: Callable[[], Any]) -> tuple[int
     return calls, found
 
 
-def test_coordinators_find_out_once_what_changed_in_the_metadata(
+def test_coordinators_share_the_computed_changes_of_metadata(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 17,000 topics each took 25 ms for that, when a broker went."""
+    """With 17,000 topics, each coordinator took 25 ms when a broker stopped."""
     core = cluster.core
     cluster.call(lambda: core.internal_topic("__consumer_offsets"))
     for group_id in ("g", "h", "i", "j"):
@@ -455,7 +453,7 @@ def test_coordinators_find_out_once_what_changed_in_the_metadata(
 
 
 def calls_of(cluster: EmbeddedCluster, request: Message) -> int:
-    """How many a coordinator calls for a request, and for what it writes."""
+    """Return the number of calls of a coordinator for a request and its records."""
     now_ms = cluster.call(cluster.core.clock.now_ms)
     context = RequestContext(api_version=api_of(type(request)).versions[-1], now_ms=now_ms)
     calls, response = calls_in(cluster, lambda: cluster.core.groups.request(1, "g", request, context))
@@ -463,8 +461,8 @@ def calls_of(cluster: EmbeddedCluster, request: Message) -> int:
     return calls
 
 
-def test_a_broker_that_goes_takes_one_call_at_most_for_each_partition_that_it_led() -> None:
-    """All at once, as a cluster has one leader for each at any time: 282 ms of the loop after some requests that created topics."""
+def test_fencing_a_broker_takes_at_most_one_call_for_each_partition_that_it_led() -> None:
+    """It runs in one turn, so that each partition has one leader: 282 ms after many created topics."""
     with EmbeddedCluster(brokers=2, properties=QUICK) as made:
         core = made.core
         made.call(lambda: core.create_topic("t", partitions=2_000))
@@ -478,12 +476,12 @@ def test_a_broker_that_goes_takes_one_call_at_most_for_each_partition_that_it_le
         made.call(lambda: at_once(fencing))
 
 
-@pytest.mark.parametrize("how", ["unregistered", "fenced", "heard of meanwhile"])
+@pytest.mark.parametrize("how", ["unregistered", "fenced", "reconnected meanwhile"])
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_a_broker_that_leaves_and_its_successors_change_at_the_same_moment(
+def test_a_broker_is_fenced_and_new_leaders_elected_atomically(
     how: str, on_disk: bool, tmp_path: Path, short_turns: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """90,000 partitions held up everything for 0.6 s (issue 14)."""
+    """90,000 partitions took 0.6 s in one turn (issue 14)."""
     monkeypatch.setattr(turns, "_CHUNK_SIZE", 10)
     data = tmp_path if on_disk else None
     with EmbeddedCluster(brokers=2, properties=QUICK | {"broker.session.timeout.ms": 10}, data=data) as made:
@@ -499,7 +497,7 @@ def test_a_broker_that_leaves_and_its_successors_change_at_the_same_moment(
 
         def watched(self: turns.Turns) -> None:
             looked.append((core.brokers[2].alive, led(), core.image.topics["t"].leadership))
-            if how == "heard of meanwhile" and len(looked) == 10:
+            if how == "reconnected meanwhile" and len(looked) == 10:
                 core.brokers[2].cut_from_controller(False)
             unwatched(self)
 
@@ -515,30 +513,30 @@ def test_a_broker_that_leaves_and_its_successors_change_at_the_same_moment(
         assert [one for one in (before, after) if one in looked] == [
             one for at, one in enumerate(looked) if one not in looked[:at]
         ]
-        assert core.brokers[2].alive is (how == "heard of meanwhile")
-        assert led() == ({1, 2} if how == "heard of meanwhile" else {1})
+        assert core.brokers[2].alive is (how == "reconnected meanwhile")
+        assert led() == ({1, 2} if how == "reconnected meanwhile" else {1})
         if core.data is not None:
             assert_written(core)
             assert core.state.brokers.keys() == ({1} if how == "unregistered" else {1, 2})
         assert not core.failures
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["unregistered", "fenced"])
-def test_a_broker_that_leaves_on_a_full_disk(
-    asked: bool, tmp_path: Path, short_turns: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("requested", [True, False], ids=["unregistered", "fenced"])
+def test_a_broker_is_removed_on_a_full_disk(
+    requested: bool, tmp_path: Path, short_turns: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client's request is refused.
+    """A client's request to unregister it is rejected.
 
-    A broker that is not heard of leaves all the same, and that is written later.
+    A broker whose session expires is fenced nevertheless, and that is written later.
     """
     before = 0
-    while left_without_room(asked, tmp_path / f"{before}", before, monkeypatch):
+    while remove_on_full_disk(requested, tmp_path / f"{before}", before, monkeypatch):
         before += 1
     assert before > 5
 
 
-def left_without_room(asked: bool, data: Path, before: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """The disk is full after so many turns; returns whether it had that many."""
+def remove_on_full_disk(requested: bool, data: Path, before: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Fill the disk after `before` turns; return whether there were as many."""
     core = quiet_core(data, ManualClock())
     for number in range(3):
         core.create_topic(f"t{number}", partitions=3, replicas=2)
@@ -547,16 +545,16 @@ def left_without_room(asked: bool, data: Path, before: int, monkeypatch: pytest.
     request = UnregisterBrokerRequest(broker_id=2)
     work: Any = (
         HANDLERS[UnregisterBrokerRequest].handler(core.brokers[1], request, context)
-        if asked
+        if requested
         else core.broker_control.fencing(2, lambda: True)
     )
     is_over = any(next(work, work) is work for _ in range(before))
     if not is_over:
         with monkeypatch.context() as patched:
-            patched.setattr(PartitionLog, "append_own", no_room)
+            patched.setattr(PartitionLog, "append_own", fail_disk_full)
             response = at_once(work)
         written = core.controller.next_offset == core.data.metadata.log.next_offset  # type: ignore[union-attr]
-        if asked and response.error_code:
+        if requested and response.error_code:
             assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             assert written
             assert led_by(core) == leaders == {1, 2}
@@ -573,10 +571,10 @@ def led_by(core: ClusterCore) -> set[int]:
     return {one.leader for topic in core.topics.values() for one in topic.partitions}
 
 
-def test_configs_of_many_topics_are_written_down_in_turns(
+def test_configs_of_many_topics_are_written_in_turns(
     cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """10,000 topics were compared with all that was known in one step of 0.2 s."""
+    """Comparing configs of 10,000 topics took 0.2 s in one turn."""
     core = cluster.core
     encoded: list[object] = []
     encode = metadata.encode_metadata
@@ -604,7 +602,7 @@ def test_configs_of_many_topics_are_written_down_in_turns(
 
 
 def heartbeats(kind: type[Message], count: int) -> Iterator[Message]:
-    """What two members may do with so many topics: join, subscribe to one more, to half, to others, leave; and a description of both."""
+    """Return requests of two members with many topics: join, change the subscription, leave, describe."""
     names = tuple(f"t{number}" for number in range(count))
     joining = {"rebalance_timeout_ms": 1_000, "topic_partitions": ()} if kind is ConsumerGroupHeartbeatRequest else {}
     for member, subscribed in (
@@ -621,10 +619,10 @@ def heartbeats(kind: type[Message], count: int) -> Iterator[Message]:
 
 
 @pytest.mark.parametrize("kind", [ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest])
-def test_a_coordinator_calls_nothing_for_each_topic_of_a_subscription(kind: type[Message]) -> None:
-    """98,000 names held up everything for 286 to 460 ms, and for four seconds in a share group: 5 and 40 µs for each."""
+def test_a_coordinator_makes_no_calls_per_topic_of_a_subscription(kind: type[Message]) -> None:
+    """98,000 names took 286 to 460 ms, and four seconds in a share group: 5 and 40 µs for each."""
     counted = []
-    for count in (10, 300, 3_000):  # the first makes encoders
+    for count in (10, 300, 3_000):  # the first one creates encoders
         properties = QUICK | dict.fromkeys((f"group.{one}.assignment.interval.ms" for one in ("consumer", "share")), 0)
         with EmbeddedCluster(properties=properties) as made:
             made.call(lambda: made.core.internal_topic("__consumer_offsets"))
@@ -634,7 +632,7 @@ def test_a_coordinator_calls_nothing_for_each_topic_of_a_subscription(kind: type
         assert many < few + 100
 
 
-def test_sessions_that_end_at_once_take_a_turn_each(short_turns: None) -> None:
+def test_sessions_that_expire_together_take_a_turn_each(short_turns: None) -> None:
     """Three members with 87,000 names took 300 ms in one turn."""
     clock = ManualClock()
     core = quiet_core(None, clock)
@@ -659,7 +657,7 @@ def test_sessions_that_end_at_once_take_a_turn_each(short_turns: None) -> None:
     left = []
 
     def look() -> None:
-        assert not beat(others).error_code  # is served without waiting for all
+        assert not beat(others).error_code  # served without waiting for all
         left.append(len(running.runtime.shard.state.groups["g"].members))
         if left[-1]:
             clock.call_at(clock.now_ms(), look)
@@ -670,8 +668,8 @@ def test_sessions_that_end_at_once_take_a_turn_each(short_turns: None) -> None:
     assert left[-3:] == [2, 1, 0]
 
 
-def test_leaving_members_that_are_none_are_no_exceptions(cluster: EmbeddedCluster) -> None:
-    """60,000 of them took 200 ms of the loop."""
+def test_unknown_leaving_members_raise_no_exceptions(cluster: EmbeddedCluster) -> None:
+    """60,000 of them took 200 ms in the loop."""
     cluster.call(lambda: cluster.core.internal_topic("__consumer_offsets"))
     protocols = (JoinGroupRequestProtocol(name="range", metadata=b""),)
     join = JoinGroupRequest(
@@ -689,7 +687,7 @@ def test_leaving_members_that_are_none_are_no_exceptions(cluster: EmbeddedCluste
 
 @pytest.mark.parametrize("kind", [ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest])
 @pytest.mark.usefixtures("short_turns")
-def test_a_coordinator_sees_no_more_of_a_subscription_than_a_record_has_room_for(
+def test_a_subscription_is_cut_off_above_the_size_of_a_record(
     kind: type[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups_api, "_MOST_NAMES", 10)
@@ -711,7 +709,7 @@ def test_a_coordinator_sees_no_more_of_a_subscription_than_a_record_has_room_for
         monkeypatch.setattr(made.core.groups, "request", watched)
         names = tuple(f"topic{number}" for number in range(10_000))
         found = wire.ask(replace(first, subscribed_topic_names=names), 1)
-        assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka's, which goes through all of them
+        assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka's, which checks all names
         assert len(seen[0]) < 200
         found = wire.ask(replace(first, subscribed_topic_names=names[:3] * 5_000), 1)
         assert found.error_code == ErrorCode.NONE
@@ -769,10 +767,10 @@ NAMES = tuple(f"n{number}" for number in range(300))
     ],
     ids=["topics", "partitions", "directories", "elections"],
 )
-def test_what_grows_with_a_request_is_done_in_turns(
+def test_work_that_grows_with_a_request_runs_in_turns(
     cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], request_: Message, version: int
 ) -> None:
-    """60,000 elements held up everything for 0.17 to 0.34 s."""
+    """60,000 elements took 0.17 to 0.34 s in one turn."""
     looked = seen(lambda: None)
     with Wire(cluster.core.brokers[1].port) as wire:
         found = wire.ask(request_, version)
@@ -781,7 +779,7 @@ def test_what_grows_with_a_request_is_done_in_turns(
 
 
 @pytest.mark.usefixtures("short_turns")
-def test_a_cluster_that_stops_creates_all_topics_of_a_request_or_none() -> None:
+def test_a_stopping_cluster_creates_all_topics_of_a_request_or_none() -> None:
     made = EmbeddedCluster(properties=QUICK)
     core = made.core
     with made, Wire(core.brokers[1].port) as wire:
@@ -794,7 +792,7 @@ def test_a_cluster_that_stops_creates_all_topics_of_a_request_or_none() -> None:
 def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """181,665 records held up everything for 1.0 s (issue 14)."""
+    """181,665 records took 1.0 s in the loop (issue 14)."""
     core = cluster.core
     threads: list[tuple[int, int]] = []
     unwatched = compaction._records
@@ -837,7 +835,7 @@ def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(
     assert not core.failures
 
 
-def test_a_cluster_that_stops_does_not_wait_for_a_compaction_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopping_cluster_does_not_wait_for_a_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = threading.Event(), threading.Event()
     unwatched = compaction._records
 

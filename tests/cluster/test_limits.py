@@ -1,4 +1,4 @@
-"""Limits on connections and requests by Kafka's settings, and how a cluster stops."""
+"""Limits on connections and requests by Kafka's configs, and how a cluster stops."""
 
 import asyncio
 import socket
@@ -45,10 +45,10 @@ def eventually(condition: Callable[[], Any]) -> None:
 
 
 def _raise(*_: object) -> MetadataResponse:
-    raise KeyError("nobody thought of it")
+    raise KeyError("unexpected")
 
 
-def _answer_what_no_int32_holds(*_: object) -> MetadataResponse:
+def _return_invalid_int32(*_: object) -> MetadataResponse:
     return MetadataResponse(controller_id=1 << 40)
 
 
@@ -57,7 +57,7 @@ def cluster(clock: ManualClock | None = None, **properties: Any) -> EmbeddedClus
     return EmbeddedCluster(properties={**QUICK, **named}, clock=clock)
 
 
-def test_a_connection_that_says_nothing_for_too_long_is_closed_and_one_that_talks_is_not() -> None:
+def test_an_idle_connection_is_closed_and_an_active_one_is_not() -> None:
     clock = ManualClock()
     with cluster(clock, connections_max_idle_ms=60_000) as made:
         port = made.core.brokers[1].port
@@ -66,7 +66,7 @@ def test_a_connection_that_says_nothing_for_too_long_is_closed_and_one_that_talk
             for _ in range(4):
                 talking.ask(WHO, 12)
                 made.call(lambda: clock.advance(15_000))
-            silent.ask(WHO, 12)  # the time is not over
+            silent.ask(WHO, 12)  # not idle for long enough
             for _ in range(5):
                 talking.ask(WHO, 12)
                 made.call(lambda: clock.advance(15_000))
@@ -75,7 +75,7 @@ def test_a_connection_that_says_nothing_for_too_long_is_closed_and_one_that_talk
         assert any("connections.max.idle.ms" in note for note in made.core.notes)
 
 
-def test_a_connection_that_waits_for_an_answer_is_not_idle() -> None:
+def test_a_connection_with_a_pending_response_is_not_idle() -> None:
     clock = ManualClock()
     with cluster(clock, connections_max_idle_ms=1_000) as made, Wire(made.core.brokers[1].port) as wire:
         made.call(lambda: made.core.create_topic("t"))
@@ -94,7 +94,7 @@ def fetch(max_wait_ms: int) -> FetchRequest:
     return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(part,)),))
 
 
-def test_a_connection_too_many_of_one_host_is_closed() -> None:
+def test_a_connection_above_the_limit_of_its_host_is_closed() -> None:
     with cluster(max_connections_per_ip=2) as made:
         port = made.core.brokers[1].port
         with Wire(port) as one, Wire(port) as two:
@@ -107,7 +107,7 @@ def test_a_connection_too_many_of_one_host_is_closed() -> None:
             four.ask(WHO, 12)
 
 
-def test_a_connection_too_many_altogether_waits_until_another_is_closed() -> None:
+def test_a_connection_above_the_total_limit_waits_until_another_is_closed() -> None:
     with cluster(max_connections=1) as made:
         port = made.core.brokers[1].port
         with Wire(port) as one:
@@ -130,7 +130,7 @@ def test_a_request_larger_than_allowed_closes_the_connection(rest: bytes) -> Non
         assert "request of 101 bytes exceeds the limit of 100" in made.core.notes[-1]
 
 
-def test_where_a_port_is_taken_no_broker_keeps_running() -> None:
+def test_no_broker_keeps_running_if_a_port_is_in_use() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -142,8 +142,8 @@ def test_where_a_port_is_taken_no_broker_keeps_running() -> None:
             socket.create_connection(("127.0.0.1", made.core.brokers[1].port))
 
 
-def test_answers_that_are_there_reach_a_slow_client_when_the_cluster_stops() -> None:
-    """A client reads nothing while megabytes of answers are on their way to it."""
+def test_completed_responses_reach_a_slow_client_when_the_cluster_stops() -> None:
+    """A client does not read while megabytes of responses are being sent."""
 
     async def run() -> int:
         made = cluster()
@@ -165,7 +165,7 @@ def test_answers_that_are_there_reach_a_slow_client_when_the_cluster_stops() -> 
     assert asyncio.run(run()) > 400_000
 
 
-def test_a_client_that_reads_nothing_does_not_hold_the_stop_up_until_it_does() -> None:
+def test_a_client_that_does_not_read_does_not_delay_the_stop() -> None:
     made = cluster().__enter__()
     with Wire(made.core.brokers[1].port) as wire:
         made.call(lambda: made.core.create_topic("wide", partitions=20_000))
@@ -181,7 +181,7 @@ def test_a_client_that_reads_nothing_does_not_hold_the_stop_up_until_it_does() -
         assert not stopping.is_alive()
 
 
-def test_a_client_that_asks_on_and_on_and_reads_nothing_does_not_fill_the_memory() -> None:
+def test_a_client_that_sends_requests_without_reading_takes_bounded_memory() -> None:
     with cluster() as made, Wire(made.core.brokers[1].port) as wire:
         made.call(lambda: made.core.create_topic("wide", partitions=20_000))
         wire.ask(WHO, 12)
@@ -191,26 +191,26 @@ def test_a_client_that_asks_on_and_on_and_reads_nothing_does_not_fill_the_memory
             wire.send(MetadataRequest(topics=None), 12)
         eventually(lambda: connection._transport.get_write_buffer_size() > 0)
         with Wire(made.core.brokers[1].port) as other:
-            for _ in range(2):  # its turn comes behind all that was sent before
+            for _ in range(2):  # served after all earlier requests
                 other.ask(WHO, 12)
         kept = connection._transport.get_write_buffer_size()
-        answer = len(wire.frame())
-        assert kept < 2 * answer
-        assert [len(wire.frame()) for _ in range(15)] == [answer] * 15  # who reads gets them all
+        response = len(wire.frame())
+        assert kept < 2 * response
+        assert [len(wire.frame()) for _ in range(15)] == [response] * 15  # all are received once the client reads
 
 
-def test_what_a_client_waited_for_is_forgotten_when_it_is_gone() -> None:
+def test_a_waiting_fetch_is_forgotten_when_its_client_disconnects() -> None:
     with cluster() as made:
         log = made.call(lambda: made.core.create_topic("t", partitions=1)).partitions[0].log
         with Wire(made.core.brokers[1].port) as wire:
             part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
-            asked = FetchTopic(topic="t", partitions=(part,))
-            wire.send(FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=(asked,)), 12)
+            requested = FetchTopic(topic="t", partitions=(part,))
+            wire.send(FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=(requested,)), 12)
             eventually(lambda: log.waiting)
         eventually(lambda: not log.waiting)
 
 
-def test_only_so_many_notes_are_kept_and_the_last_ones_are_among_them() -> None:
+def test_the_number_of_notes_is_limited_to_the_last_ones() -> None:
     core = cluster().core
     for number in range(25_000):
         core.note(str(number))
@@ -218,8 +218,8 @@ def test_only_so_many_notes_are_kept_and_the_last_ones_are_among_them() -> None:
     assert core.notes[-1] == "24999"
 
 
-def test_what_clients_choose_does_not_reach_a_note_raw_or_without_limit() -> None:
-    """Issue 14: names with escape sequences reached the log, and one member could write megabytes."""
+def test_text_from_clients_is_escaped_and_limited_in_notes() -> None:
+    """Issue 14: names with escape sequences reached the log, and one member could log megabytes."""
     core = cluster().core
     core.note("transaction a\x1b[2J\nbroker 1: forged could not be aborted")
     core.note("x" * 1_000_000)
@@ -231,8 +231,8 @@ def test_what_clients_choose_does_not_reach_a_note_raw_or_without_limit() -> Non
     assert "\x1b" not in trace
 
 
-@pytest.mark.parametrize("function", [_raise, _answer_what_no_int32_holds], ids=["in answering", "in encoding"])
-def test_a_fault_of_our_own_ends_the_connection_and_is_told_and_counted_but_not_kept_for_ever(
+@pytest.mark.parametrize("function", [_raise, _return_invalid_int32], ids=["in handling", "in encoding"])
+def test_an_internal_error_closes_the_connection_and_is_reported_and_counted(
     monkeypatch: pytest.MonkeyPatch, function: Callable[..., MetadataResponse]
 ) -> None:
     faulty = {**HANDLERS, MetadataRequest: replace(HANDLERS[MetadataRequest], handler=function)}
@@ -246,8 +246,8 @@ def test_a_fault_of_our_own_ends_the_connection_and_is_told_and_counted_but_not_
         assert "failed with an internal error:\nTraceback" in made.core.notes[-1]
 
 
-def test_a_new_topic_takes_no_longer_where_there_are_many(tmp_path: Path) -> None:
-    """Counted in calls of functions, which a loop over all topics would make more of."""
+def test_creating_a_topic_takes_no_longer_with_many_topics(tmp_path: Path) -> None:
+    """Counted in function calls, of which a loop over all topics would make more."""
     core = EmbeddedCluster(brokers=2, properties=QUICK, data=tmp_path, clock=ManualClock(), seed=1).core
     for broker in core.brokers.values():
         broker.serving = True
@@ -255,7 +255,7 @@ def test_a_new_topic_takes_no_longer_where_there_are_many(tmp_path: Path) -> Non
     core.internal_topic(CONSUMER_OFFSETS)
     core.groups.list_groups(
         1, ListGroupsRequest(), RequestContext(api_version=5, now_ms=core.clock.now_ms())
-    )  # loads them
+    )  # load modules
     assert core.groups.runtimes()
     calls = []
     for number in range(101):
@@ -269,7 +269,7 @@ def test_a_new_topic_takes_no_longer_where_there_are_many(tmp_path: Path) -> Non
     assert calls[1] < calls[0] * 1.1
 
 
-def test_brokers_move_to_other_racks_also_in_a_loop_of_the_owner() -> None:
+def test_brokers_move_to_other_racks_also_in_the_owners_loop() -> None:
     async def run() -> tuple[str | None, bool]:
         async with EmbeddedCluster(brokers=2, racks=["a", "b"], properties=QUICK) as made:
             made.stop_broker(2)
@@ -281,14 +281,14 @@ def test_brokers_move_to_other_racks_also_in_a_loop_of_the_owner() -> None:
     assert asyncio.run(run()) == ("c", True)
 
 
-def test_clients_are_told_the_name_that_is_advertised() -> None:
+def test_clients_receive_the_advertised_host() -> None:
     made = EmbeddedCluster(brokers=1, properties=QUICK, advertised_host="localhost")
     with made, Wire(made.core.brokers[1].port) as wire:
-        (told,) = wire.ask(WHO, 12).brokers
-        assert (told.host, made.bootstrap_servers) == ("localhost", f"localhost:{made.core.brokers[1].port}")
+        (reported,) = wire.ask(WHO, 12).brokers
+        assert (reported.host, made.bootstrap_servers) == ("localhost", f"localhost:{made.core.brokers[1].port}")
 
 
-def test_what_need_not_be_in_one_batch_is_cut_to_the_offsets_topics_limit() -> None:
+def test_records_are_split_into_batches_by_max_message_bytes() -> None:
     records = [empty_classic_group(f"g{number}", 0) for number in range(100)]
     with cluster() as made:
 
@@ -305,10 +305,10 @@ def test_what_need_not_be_in_one_batch_is_cut_to_the_offsets_topics_limit() -> N
     assert 1 < second < 100
 
 
-# ---- what is counted
+# ---- metrics
 
 
-def test_addresses_of_ipv6_are_in_brackets() -> None:
+def test_ipv6_addresses_are_in_brackets() -> None:
     made = EmbeddedCluster(brokers=2, ports=[9092, 9093], host="::1")
     assert made.bootstrap_servers == "[::1]:9092,[::1]:9093"
 
@@ -322,11 +322,11 @@ def test_addresses_of_ipv6_are_in_brackets() -> None:
         ("fe80::a%lo", "fe80:0:0:0:0:0:0:a%lo"),
     ],
 )
-def test_addresses_are_written_as_java_writes_them(address: str, java: str) -> None:
+def test_addresses_have_javas_form(address: str, java: str) -> None:
     assert java_address(address) == java
 
 
-def test_a_group_tells_a_members_address_as_java_writes_it() -> None:
+def test_a_group_describes_a_members_address_in_javas_form() -> None:
     with EmbeddedCluster(properties=QUICK, host="::1") as made, Wire(made.core.brokers[1].port, host="::1") as wire:
         wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
         joins = ConsumerGroupHeartbeatRequest(
@@ -344,7 +344,7 @@ def test_requests_errors_bytes_and_times_are_counted() -> None:
         with Wire(made.core.brokers[1].port) as counted:
             counted.ask(WHO, 12)
             counted.ask(fetch(0), 12)
-            wire.ask(WHO, 12)  # made before there was a meter
+            wire.ask(WHO, 12)  # connected before the meter was set
     assert meter.requests == {(1, "Metadata", 12): 1, (1, "Fetch", 12): 1}
     assert meter.errors == {(1, "Fetch", "UNKNOWN_TOPIC_OR_PARTITION"): 1}
     assert sum(meter.timings[1, "Fetch"].buckets) == 1

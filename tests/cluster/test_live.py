@@ -1,4 +1,4 @@
-"""Readers of a live cluster, on one that fails when it is told to."""
+"""Readers of a live cluster with injected faults."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.cluster.wire import Wire
 
 @pytest.fixture
 def group(cluster: EmbeddedCluster) -> str:
-    """A group with one member, in a topic that is there."""
+    """Create a group with one member, in an existing topic."""
     cluster.call(
         lambda: (cluster.core.create_topic("t", partitions=2), cluster.core.internal_topic("__consumer_offsets"))
     )
@@ -30,7 +30,7 @@ def group(cluster: EmbeddedCluster) -> str:
     return "g"
 
 
-def test_a_reader_asks_again_when_a_broker_goes_away_while_it_begins(cluster: EmbeddedCluster, group: str) -> None:
+def test_a_reader_retries_if_a_broker_stops_at_its_start(cluster: EmbeddedCluster, group: str) -> None:
     cluster.faults.add(Disconnect(), api="ListOffsets", times=3)
     found = list(read_live(cluster.bootstrap_servers))
     assert {getattr(one.record, "name", None) for one in found} >= {
@@ -39,7 +39,7 @@ def test_a_reader_asks_again_when_a_broker_goes_away_while_it_begins(cluster: Em
     }
 
 
-def test_a_reader_that_never_gets_an_answer_says_so(cluster: EmbeddedCluster, group: str) -> None:
+def test_a_reader_without_a_response_raises_an_error(cluster: EmbeddedCluster, group: str) -> None:
     cluster.faults.add(Disconnect(), api="ListOffsets")
     with pytest.raises(
         LiveError, match="no offsets of __consumer_offsets within 1,000 ms: their leaders do not respond"
@@ -47,14 +47,14 @@ def test_a_reader_that_never_gets_an_answer_says_so(cluster: EmbeddedCluster, gr
         list(read_live(cluster.bootstrap_servers, connect_timeout_ms=1_000))
 
 
-def test_a_missing_topic_is_called_missing_by_brokers_that_answer_late(cluster: EmbeddedCluster) -> None:
-    """The consumer then raised the error of another caller's request, whose text is the topic's name alone (issue 14)."""
+def test_a_missing_topic_is_reported_also_by_slow_brokers(cluster: EmbeddedCluster) -> None:
+    """The consumer raised the error of another caller's request, whose text is the topic name (issue 14)."""
     cluster.faults.add(Delay(1_500), api="Metadata")
     with pytest.raises(LiveError, match="__share_group_state does not exist; brokers create it when"):
         next(read_live(cluster.bootstrap_servers, topic="__share_group_state", connect_timeout_ms=60_000))
 
 
-def test_a_topic_that_brokers_get_to_know_while_a_reader_starts_is_read(cluster: EmbeddedCluster, group: str) -> None:
+def test_a_topic_created_while_a_reader_starts_is_read(cluster: EmbeddedCluster, group: str) -> None:
     unknown = cluster.faults.add(
         Error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), api="Metadata", topic="__consumer_offsets", times=3
     )
@@ -62,7 +62,7 @@ def test_a_topic_that_brokers_get_to_know_while_a_reader_starts_is_read(cluster:
     assert unknown.happened == 3
 
 
-def test_a_topic_without_leaders_is_waited_for(cluster: EmbeddedCluster, group: str) -> None:
+def test_a_reader_waits_for_leaders_of_a_topic(cluster: EmbeddedCluster, group: str) -> None:
     elected = cluster.faults.add(
         Error(ErrorCode.LEADER_NOT_AVAILABLE), api="Metadata", topic="__consumer_offsets", times=8
     )
@@ -70,7 +70,7 @@ def test_a_topic_without_leaders_is_waited_for(cluster: EmbeddedCluster, group: 
     assert elected.happened == 8
 
 
-def test_an_error_of_the_topic_that_does_not_pass_is_named(cluster: EmbeddedCluster, group: str) -> None:
+def test_a_permanent_error_of_a_topic_is_reported(cluster: EmbeddedCluster, group: str) -> None:
     cluster.faults.add(Error(ErrorCode.LEADER_NOT_AVAILABLE), api="Metadata", topic="__consumer_offsets")
     with pytest.raises(LiveError) as caught:
         list(read_live(cluster.bootstrap_servers, connect_timeout_ms=1_000))
@@ -80,7 +80,7 @@ def test_an_error_of_the_topic_that_does_not_pass_is_named(cluster: EmbeddedClus
     assert str(caught.value).endswith("are enough brokers up?")
 
 
-def test_partitions_whose_brokers_are_down_are_named() -> None:
+def test_partitions_whose_brokers_are_down_are_reported() -> None:
     properties = {"offsets.topic.num.partitions": 2, "offsets.topic.replication.factor": 1}
     with EmbeddedCluster(brokers=2, properties=properties, seed=1) as cluster:
         topic = cluster.call(lambda: cluster.core.internal_topic("__consumer_offsets"))

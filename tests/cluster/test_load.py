@@ -1,4 +1,7 @@
-"""Two hundred consumers in twenty groups, beside real clients, while members die, brokers move and connections break (`bench/cluster_load.py` does so for minutes)."""
+"""Two hundred consumers in twenty groups, next to real clients, with failures of all kinds.
+
+`bench/cluster_load.py` runs the same for minutes.
+"""
 
 import asyncio
 import threading
@@ -15,7 +18,7 @@ SECONDS = 8
 
 
 class RealClients:
-    """Consumers of librdkafka and kafka-python in threads, each in a group of its own, and what they read."""
+    """Consumers of librdkafka and kafka-python in threads, each in its own group, and their records."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
@@ -53,12 +56,12 @@ class RealClients:
             group_id="kafka-python",
             auto_offset_reset="earliest",
             reconnect_backoff_ms=50,
-            metadata_max_age_ms=1_000,  # a leader that does not know the topic yet assigns nothing of it, until it asks again
+            metadata_max_age_ms=1_000,  # a group leader assigns a new topic after its next metadata request
         )
         while not self.stop.is_set():
             try:
                 polled = consumer.poll(200)
-            except KafkaError:  # it says what befell it; the next poll goes on
+            except KafkaError:  # reported by the client; the next poll continues
                 self.stop.wait(0.1)
                 continue
             for records in polled.values():
@@ -66,7 +69,7 @@ class RealClients:
         consumer.close(autocommit=False)
 
 
-def test_every_record_is_processed_none_is_owned_twice_and_offsets_never_go_back() -> None:
+def test_every_record_is_processed_no_partition_has_two_owners_and_offsets_never_decrease() -> None:
     seed = 8
     with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=PROPERTIES, seed=seed) as cluster:
         load = Load(cluster, groups=20, members=10, partitions=12, seed=seed)
@@ -99,12 +102,12 @@ def test_every_record_is_processed_none_is_owned_twice_and_offsets_never_go_back
         finally:
             clients.close()
         assert {name: len(everything - found) for name, found in clients.read.items()} == dict.fromkeys(clients.read, 0)
-        assert sum(ends.values()) == sent  # an idempotent producer writes nothing twice
+        assert sum(ends.values()) == sent  # an idempotent producer writes each record once
         assert {"kill", "leave", "rack", "cut", "broker"} == load.troubles.keys()
         assert cluster.core.failures == []
 
 
-def test_the_ledger_notices_two_owners_and_offsets_that_go_back() -> None:
+def test_the_ledger_detects_two_owners_and_decreasing_offsets() -> None:
     ledger = Ledger()
     ledger.takes("g", 0, "m")
     ledger.commits("g", 0, 5)

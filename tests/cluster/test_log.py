@@ -1,4 +1,4 @@
-"""What a producer may append to a partition, and what consumers see of it (KIP-98)."""
+"""What producers can append to a partition, and what consumers see of it (KIP-98)."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def append(log: PartitionLog, data: bytes, **options: object) -> int:
 
 
 def bases(log: PartitionLog, offset: int, max_bytes: int, *, until: int, at_least_one: bool = True) -> list[int]:
-    """Base offsets of the batches that a fetch would get."""
+    """Return the base offsets of the batches in a fetch."""
     found = log.read(offset, max_bytes, until=until, at_least_one=at_least_one)
     return [one.header.base_offset for one in read_batches(found.records)]  # type: ignore[union-attr]
 
@@ -40,14 +40,14 @@ def refused(log: PartitionLog, data: bytes, **options: object) -> ErrorCode:
     return refusal.value.code
 
 
-def test_batches_get_the_next_offsets_and_the_leaders_epoch_and_stay_intact() -> None:
+def test_batches_get_the_next_offsets_and_the_leader_epoch() -> None:
     log = PartitionLog()
     assert [append(log, batch(3)), append(log, batch(2, compression="gzip")), log.next_offset] == [0, 3, 5]
     read = list(read_batches(b"".join(one.data for one in log)))
     assert [(one.header.base_offset, one.header.partition_leader_epoch) for one in read] == [(0, 3), (3, 3)]  # type: ignore[union-attr]
 
 
-def test_with_log_append_time_the_brokers_time_counts_and_the_crc_is_right() -> None:
+def test_log_append_time_sets_the_brokers_time_and_a_correct_crc() -> None:
     log = PartitionLog()
     append(log, batch(2, at_ms=5), append_time=True)
     (read,) = read_batches(next(iter(log)).data)
@@ -65,25 +65,25 @@ def test_with_log_append_time_the_brokers_time_counts_and_the_crc_is_right() -> 
     ],
     ids=["cut off", "damaged", "two", "control", "gaps"],
 )
-def test_what_is_no_batch_of_a_producer_is_refused(data: bytes, code: ErrorCode) -> None:
+def test_invalid_batches_are_rejected(data: bytes, code: ErrorCode) -> None:
     assert refused(PartitionLog(), data) is code
 
 
-def test_a_batch_that_is_too_large_is_refused() -> None:
+def test_a_batch_that_is_too_large_is_rejected() -> None:
     assert refused(PartitionLog(), batch(), max_batch_bytes=60) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_batch_that_comes_again_is_taken_once_and_gets_the_same_offset() -> None:
+def test_a_duplicate_batch_is_appended_once_and_returns_the_same_offset() -> None:
     log = PartitionLog()
     for sequence in range(5):
         append(log, idempotent(sequence))
     assert [append(log, idempotent(sequence)) for sequence in range(5)] == [0, 1, 2, 3, 4]
     assert log.next_offset == 5
     append(log, idempotent(5))
-    assert refused(log, idempotent(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # only five are remembered
+    assert refused(log, idempotent(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # only five batches are cached
 
 
-def test_a_gap_in_sequences_is_refused_and_an_older_epoch_too() -> None:
+def test_a_sequence_gap_and_an_older_epoch_are_rejected() -> None:
     log = PartitionLog()
     append(log, idempotent(0, 3))
     assert refused(log, idempotent(4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -92,13 +92,13 @@ def test_a_gap_in_sequences_is_refused_and_an_older_epoch_too() -> None:
     assert refused(log, idempotent(3)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_sequences_go_on_at_0_behind_the_largest_number() -> None:
+def test_sequences_wrap_around_to_0() -> None:
     log = PartitionLog()
     append(log, idempotent(0x7FFFFFFE, 2))
     assert append(log, idempotent(0)) == 2
 
 
-def test_read_committed_ends_where_the_first_open_transaction_begins() -> None:
+def test_read_committed_ends_before_the_first_open_transaction() -> None:
     log = PartitionLog()
     append(log, batch())
     append(log, idempotent(0, transactional=True))
@@ -112,7 +112,7 @@ def test_read_committed_ends_where_the_first_open_transaction_begins() -> None:
     assert refused(log, idempotent(1, epoch=0)[:-1] + b"?") is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_read_gives_whole_batches_and_at_least_one_where_it_may() -> None:
+def test_a_read_returns_whole_batches_and_at_least_one_if_allowed() -> None:
     log = PartitionLog()
     for _ in range(4):
         append(log, batch(10))
@@ -122,8 +122,8 @@ def test_a_read_gives_whole_batches_and_at_least_one_where_it_may() -> None:
     assert bases(log, 15, 1, until=40, at_least_one=False) == []
 
 
-def test_aborted_transactions_are_looked_for_up_to_the_next_entry_of_the_index_as_brokers_do() -> None:
-    """Fetch responses of brokers name transactions behind what they give, up to where their index knows of (seed 92)."""
+def test_aborted_transactions_are_returned_up_to_the_next_index_entry() -> None:
+    """Brokers return transactions after the fetched batches, up to the next index entry (seed 92)."""
     log = PartitionLog(LogConfig(index_interval_bytes=200))
     for _ in range(8):
         append(log, batch(1))
@@ -139,7 +139,7 @@ def test_aborted_transactions_are_looked_for_up_to_the_next_entry_of_the_index_a
     assert log.read(7, 1, until=10, at_least_one=True).looked_until == 8
 
 
-def test_the_oldest_records_go_segment_by_segment_but_offsets_begin_where_it_was_said() -> None:
+def test_deleted_records_are_removed_by_segment_and_set_the_start_offset() -> None:
     log = PartitionLog()
     size = append(log, batch(10)) or log.size_bytes
     append(log, batch(10))
@@ -153,7 +153,7 @@ def test_the_oldest_records_go_segment_by_segment_but_offsets_begin_where_it_was
     assert (log.start_offset, [one.base_offset for one in log], log.size_bytes, log.next_offset) == (30, [], 0, 30)
 
 
-def test_ends_of_leader_epochs_are_known() -> None:
+def test_end_offsets_of_leader_epochs() -> None:
     log = PartitionLog()
     for epoch in (0, 0, 2, 5):
         log.append(batch(), leader_epoch=epoch, now_ms=NOW_MS)
@@ -168,7 +168,7 @@ def test_ends_of_leader_epochs_are_known() -> None:
     assert PartitionLog().end_of_epoch(1, 0) == (-1, -1)
 
 
-def test_an_epoch_begins_where_the_log_ended_when_its_leader_came_with_nothing_written_in_it() -> None:
+def test_an_epoch_without_records_begins_at_the_log_end() -> None:
     log = PartitionLog()
     assert [log.end_of_epoch(0, 0), log.epoch_of(0, 0)] == [(0, 0), 0]
     assert [log.end_of_epoch(0, 1), log.end_of_epoch(1, 1), log.epoch_of(0, 1)] == [(0, 0), (1, 0), 1]

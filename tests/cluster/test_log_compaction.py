@@ -1,4 +1,4 @@
-"""Compaction: what a coordinator knows after loading a compacted log is what it knows after loading all of it."""
+"""Compaction: loading a compacted log results in the same state as loading the full log."""
 
 import contextlib
 import shutil
@@ -45,7 +45,7 @@ def deleted(*, group: str = "g", partition: int = 0) -> CoordinatorRecord:
 
 
 def known(stored: Iterable[StoredRecord | StoredMarker]) -> dict[str, Any]:
-    """By group, what it is and its offsets; without groups of nothing, which a deleted offset leaves until the next load."""
+    """Return each group's state and offsets, without empty groups, which remain until the next load."""
     state = CoordinatorState()
     for each in stored:
         if isinstance(each, StoredMarker):
@@ -71,7 +71,7 @@ def log(tmp_path: Path) -> Iterable[FileLog]:
         yield opened
 
 
-def test_the_last_record_of_each_key_stays_where_it_was(log: FileLog) -> None:
+def test_the_last_record_of_each_key_keeps_its_offset(log: FileLog) -> None:
     log.append([commit(1), commit(1, partition=1), commit(2)], timestamp_ms=NOW)
     log.append([empty_classic_group("h", NOW), commit(3)], timestamp_ms=NOW + 1)
     log.roll()
@@ -83,7 +83,7 @@ def test_the_last_record_of_each_key_stays_where_it_was(log: FileLog) -> None:
     assert done.bytes_after == log.segments()[0].stat().st_size < done.bytes_before
 
 
-def test_the_segment_that_is_written_is_left_alone(log: FileLog) -> None:
+def test_the_active_segment_is_not_compacted(log: FileLog) -> None:
     log.append([commit(1), commit(2)], timestamp_ms=NOW)
     assert log.compact(now_ms=NOW).segments == 0
     assert offsets_of(log) == [0, 1]
@@ -99,17 +99,17 @@ def test_a_tombstone_stays_for_one_pass(log: FileLog) -> None:
     assert offsets_of(log) == [2]
 
 
-def test_a_tombstone_stays_for_the_time_that_is_asked_for(log: FileLog) -> None:
+def test_a_tombstone_stays_for_the_given_time(log: FileLog) -> None:
     log.append([deleted()], timestamp_ms=NOW)
     log.roll()
     for now_ms, left in [(NOW, [0]), (NOW + 99, [0]), (NOW + 100, [])]:
         log.compact(now_ms=now_ms, tombstone_retention_ms=100)
         assert offsets_of(log) == left
-    assert len(log.segments()) == 1  # the closed one is gone
+    assert len(log.segments()) == 1  # the closed segment is deleted
     assert log.append([commit(5)], timestamp_ms=NOW) == 1
 
 
-def test_offsets_go_on_after_a_log_of_which_nothing_is_left(tmp_path: Path) -> None:
+def test_offsets_continue_after_all_records_are_removed(tmp_path: Path) -> None:
     with FileLog(tmp_path, fsync="never") as log:
         log.append([deleted(), deleted()], timestamp_ms=NOW)
         log.roll()
@@ -120,7 +120,7 @@ def test_offsets_go_on_after_a_log_of_which_nothing_is_left(tmp_path: Path) -> N
         assert log.append([commit(5)], timestamp_ms=NOW) == 2
 
 
-def test_an_aborted_record_replaces_nothing_and_goes(log: FileLog) -> None:
+def test_an_aborted_record_replaces_none_and_is_removed(log: FileLog) -> None:
     log.append([commit(1)], timestamp_ms=NOW)
     log.append([commit(2)], timestamp_ms=NOW, producer_id=7, producer_epoch=0)
     log.append_marker(7, 0, commit=False, timestamp_ms=NOW)
@@ -128,13 +128,13 @@ def test_an_aborted_record_replaces_nothing_and_goes(log: FileLog) -> None:
     log.append_marker(7, 0, commit=True, timestamp_ms=NOW)
     log.roll()
     expected = known(log.read())
-    for left in ([0, 2, 3, 4], [0, 3, 4], [0, 3, 4]):  # the marker with nothing left stays for one pass
+    for left in ([0, 2, 3, 4], [0, 3, 4], [0, 3, 4]):  # the marker of an empty transaction stays for one pass
         log.compact(now_ms=NOW)
         assert offsets_of(log) == left
         assert known(log.read()) == expected
 
 
-def test_how_a_transaction_ended_may_be_told_by_the_segment_that_is_written(log: FileLog) -> None:
+def test_the_marker_of_a_transaction_may_be_in_the_active_segment(log: FileLog) -> None:
     log.append([commit(1)], timestamp_ms=NOW)
     log.append([commit(2)], timestamp_ms=NOW, producer_id=7, producer_epoch=0)
     log.roll()
@@ -143,7 +143,7 @@ def test_how_a_transaction_ended_may_be_told_by_the_segment_that_is_written(log:
     assert offsets_of(log) == [0, 2]
 
 
-def test_nothing_is_touched_from_an_open_transaction_on(log: FileLog) -> None:
+def test_records_after_the_start_of_an_open_transaction_are_not_compacted(log: FileLog) -> None:
     log.append([commit(1), commit(2)], timestamp_ms=NOW)
     log.roll()
     log.append([commit(3)], timestamp_ms=NOW)
@@ -154,7 +154,7 @@ def test_nothing_is_touched_from_an_open_transaction_on(log: FileLog) -> None:
     assert offsets_of(log) == [1, 2, 3, 4]
 
 
-def test_damage_is_told_before_anything_is_changed(log: FileLog) -> None:
+def test_damage_is_reported_before_any_change(log: FileLog) -> None:
     for _ in range(2):
         log.append([commit(1), commit(2)], timestamp_ms=NOW)
         log.roll()
@@ -189,7 +189,7 @@ def write_at_random(random: Random, log: FileLog, count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_load_of_a_compacted_log_is_that_of_the_full_one(log: FileLog, seed: int) -> None:
+def test_loading_a_compacted_log_equals_loading_the_full_one(log: FileLog, seed: int) -> None:
     random = Random(seed)
     for _ in range(4):
         write_at_random(random, log, 25)
@@ -199,7 +199,7 @@ def test_the_load_of_a_compacted_log_is_that_of_the_full_one(log: FileLog, seed:
         assert done.records_after <= done.records_before
 
 
-def test_a_tombstone_does_not_go_before_what_it_deleted_though_passes_are_cut_short(
+def test_a_tombstone_is_not_removed_before_the_records_that_it_deletes(
     log: FileLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.append([commit(1), commit(1, group="first")], timestamp_ms=NOW)
@@ -266,9 +266,9 @@ def test_kafka_reads_what_compaction_left(oracle: Oracle, log: FileLog) -> None:
     log.compact(now_ms=NOW + 7)
     horizons = 0
     for path in log.segments()[:-1]:
-        answer = oracle.call("readSegment", path=str(path))
-        assert answer["validBytes"] == answer["size"] == path.stat().st_size
-        assert all(batch["valid"] and "error" not in batch for batch in answer["batches"])
-        horizons += sum(batch.get("deleteHorizonMs") == NOW + 7 for batch in answer["batches"])
-        assert all(record["timestamp"] == NOW for batch in answer["batches"] for record in batch["records"])
+        response = oracle.call("readSegment", path=str(path))
+        assert response["validBytes"] == response["size"] == path.stat().st_size
+        assert all(batch["valid"] and "error" not in batch for batch in response["batches"])
+        horizons += sum(batch.get("deleteHorizonMs") == NOW + 7 for batch in response["batches"])
+        assert all(record["timestamp"] == NOW for batch in response["batches"] for record in batch["records"])
     assert horizons

@@ -1,6 +1,6 @@
-"""What goes from logs as time passes: retention, compaction, deleted records, producers; and what is flushed.
+"""Maintenance over time: retention, compaction, deleted records, producers, flushing.
 
-By a clock that the tests move.
+By a manual clock.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def put(core: ClusterCore, log: PartitionLog, *pairs: tuple[str, str | None], si
 
 
 def content(log: PartitionLog) -> list[tuple[int, str, str | None]]:
-    """Offset, key and value of what a consumer would get."""
+    """Return offset, key and value of the records that a consumer would get."""
     found = []
     offset = log.start_offset
     while offset < log.next_offset:
@@ -70,7 +70,7 @@ def content(log: PartitionLog) -> list[tuple[int, str, str | None]]:
     return found
 
 
-def test_segments_go_when_their_newest_record_is_too_old(core: ClusterCore, clock: ManualClock) -> None:
+def test_segments_are_deleted_by_retention_ms(core: ClusterCore, clock: ManualClock) -> None:
     log = log_of(core, retention_ms=2 * HOUR_MS, segment_ms=HOUR_MS)
     for number in range(4):
         put(core, log, ("k", str(number)))
@@ -84,7 +84,7 @@ def test_segments_go_when_their_newest_record_is_too_old(core: ClusterCore, cloc
     assert content(log) == [(4, "k", "later")]
 
 
-def test_segments_go_when_the_log_without_them_is_still_large_enough(core: ClusterCore, clock: ManualClock) -> None:
+def test_segments_are_deleted_by_retention_bytes(core: ClusterCore, clock: ManualClock) -> None:
     log = log_of(core, retention_bytes=2500)
     for number in range(6):
         put(core, log, ("k", str(number)), size=1000)
@@ -93,7 +93,7 @@ def test_segments_go_when_the_log_without_them_is_still_large_enough(core: Clust
     assert [value for _, _, value in content(log)] == ["3", "4", "5"]
 
 
-def test_settings_that_change_count_at_once(core: ClusterCore, clock: ManualClock) -> None:
+def test_changed_configs_take_effect_at_once(core: ClusterCore, clock: ManualClock) -> None:
     log = log_of(core)
     put(core, log, ("k", "v"))
     clock.advance(HOUR_MS)
@@ -122,9 +122,7 @@ def test_compaction_keeps_the_last_value_of_each_key_and_tombstones_for_a_while(
     assert log.next_offset == 12
 
 
-def test_what_is_young_is_not_compacted_and_what_is_old_is_even_in_the_newest_segment(
-    core: ClusterCore, clock: ManualClock
-) -> None:
+def test_compaction_follows_min_and_max_compaction_lag_ms(core: ClusterCore, clock: ManualClock) -> None:
     log = log_of(core, cleanup_policy="compact", min_compaction_lag_ms=HOUR_MS, max_compaction_lag_ms=2 * HOUR_MS)
     put(core, log, ("a", "1"))
     put(core, log, ("a", "2"))
@@ -138,7 +136,7 @@ def test_what_is_young_is_not_compacted_and_what_is_old_is_even_in_the_newest_se
     assert content(log) == [(2, "a", "3")]
 
 
-def test_nothing_behind_an_open_transaction_is_compacted(core: ClusterCore, clock: ManualClock) -> None:
+def test_records_after_an_open_transaction_are_not_compacted(core: ClusterCore, clock: ManualClock) -> None:
     log = log_of(core, cleanup_policy="compact")
     record = [BatchRecord(offset=0, timestamp_ms=clock.now_ms(), key=b"k", value=b"open")]
     data = encode_batch(record, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
@@ -154,9 +152,7 @@ def test_nothing_behind_an_open_transaction_is_compacted(core: ClusterCore, cloc
     assert [one[:3] for one in content(log)][:1] == [(2, "a", "2")]
 
 
-def test_a_large_log_is_compacted_in_slices_while_it_is_written_to(
-    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_log_is_compacted_in_slices_during_writes(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.cluster.maintenance._SLICE_S", 0.0)
     core = quiet_core(None, clock)
     log = log_of(core, cleanup_policy="compact")
@@ -180,7 +176,7 @@ def test_a_large_log_is_compacted_in_slices_while_it_is_written_to(
     assert [value for _, key, value in found if key == "b"] == [str(one + 1) for one in range(len(slices))]
 
 
-def test_producers_are_forgotten_when_they_wrote_nothing_for_long(core: ClusterCore, clock: ManualClock) -> None:
+def test_inactive_producers_expire(core: ClusterCore, clock: ManualClock) -> None:
     log = log_of(core)
     data = encode_batch(
         [BatchRecord(offset=0, timestamp_ms=clock.now_ms(), key=None, value=b"")],
@@ -208,7 +204,7 @@ def test_deleted_records_stay_deleted_after_a_crash(tmp_path: Path, clock: Manua
     assert (found.start_offset, found.next_offset) == (2, 4)
 
 
-def test_written_records_are_on_the_disk_within_the_flush_interval(
+def test_records_are_flushed_within_flush_ms(
     tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed: list[int] = []
@@ -220,12 +216,12 @@ def test_written_records_are_on_the_disk_within_the_flush_interval(
     clock.advance(499)
     assert not flushed
     clock.advance(1)
-    assert (len(flushed), log.flushed_offset) == (2, 2)  # the segment, and its folder
+    assert (len(flushed), log.flushed_offset) == (2, 2)  # the segment and its folder
     clock.advance(5000)
     assert len(flushed) == 2
 
 
-def test_a_flush_that_fails_is_noted_once(tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_flush_is_reported_once(tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: int) -> None:
         raise OSError(5, "Input/output error")
 

@@ -1,4 +1,4 @@
-"""Records of `__cluster_metadata`: bytes and back, and the state that they lead to."""
+"""Records of `__cluster_metadata`: encoding, decoding and replay."""
 
 import pytest
 from hypothesis import given
@@ -81,7 +81,7 @@ def snapshot_of(state: ClusterState) -> list[Message]:
 
 
 @given(data=st.data())
-def test_a_snapshot_of_a_state_leads_to_it_through_bytes(data: st.DataObject) -> None:
+def test_a_decoded_snapshot_replays_to_the_same_state(data: st.DataObject) -> None:
     draw = data.draw
     records: list[Message] = list(feature_records({}, draw(levels)))
     registered = {one.id: one for one in draw(st.lists(brokers, max_size=3))}
@@ -110,7 +110,7 @@ def test_a_snapshot_of_a_state_leads_to_it_through_bytes(data: st.DataObject) ->
 
 
 @given(levels, levels, configs, configs, quotas, quotas)
-def test_the_records_of_a_change_lead_from_the_old_to_the_new(
+def test_the_records_of_a_change_replay_to_the_new_state(
     old_levels: dict[str, int],
     new_levels: dict[str, int],
     old: dict[str, str],
@@ -138,7 +138,7 @@ def test_the_records_of_a_change_lead_from_the_old_to_the_new(
     assert delta.features is bool(old_levels or new_levels)
 
 
-def test_a_partition_changes_as_its_records_say_and_is_gone_with_its_topic() -> None:
+def test_partition_change_records_are_replayed_until_the_topic_is_removed() -> None:
     topic_id = Uuid(b"t" * 16)
     topic = TopicState("a.b", topic_id, [PartitionState("a.b", 0, (1, 2), (1, 2), 1, 4)])
     state = replayed(list(topic_records(topic, {})))
@@ -173,7 +173,7 @@ def test_a_partition_changes_as_its_records_say_and_is_gone_with_its_topic() -> 
             state.replay(record)
 
 
-def test_what_is_not_declared_comes_back_as_bytes_and_what_is_cut_off_is_refused() -> None:
+def test_unknown_records_are_decoded_as_bytes_and_truncated_ones_are_rejected() -> None:
     data = encode_metadata(ConfigRecord(resource_type=2, resource_name="t", name="a", value=None), 0)
     assert decode_metadata(bytes((1, 99, 0)) + b"rest") == UnknownMetadata(99, 0, bytes((1, 99, 0)) + b"rest")
     assert decode_metadata(bytes((1, 4, 7)) + data[3:]) == UnknownMetadata(4, 7, bytes((1, 4, 7)) + data[3:])

@@ -1,6 +1,6 @@
-"""The embedded cluster beside a real broker: the same raw requests, answered the same, field by field.
+"""The embedded cluster compared with a real broker: equal responses to raw requests, field by field.
 
-`bench/cluster_differential.py` goes on with other seeds.
+`bench/cluster_differential.py` continues with other seeds.
 """
 
 from collections.abc import Iterator
@@ -53,19 +53,19 @@ def both() -> Iterator[Duel]:
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + portion(10)))
-def test_random_requests_are_answered_as_a_real_broker_answers_them(both: Duel, seed: int) -> None:
+def test_random_requests_get_the_responses_of_a_real_broker(both: Duel, seed: int) -> None:
     both.play(seed, STEPS)
 
 
 @pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.reason.split(",")[0])
-def test_what_is_declared_to_differ_does_differ(both: Duel, gap: Gap) -> None:
+def test_declared_differences_exist(both: Duel, gap: Gap) -> None:
     found = gap.shows(both.pair)
     assert any(gap.covers(one) for one in found), (
         f"they do not differ any more: take this gap from the list ({gap.reason})"
     )
 
 
-# ---- what random requests have found
+# ---- regressions found by random requests
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def _put(name: str, mechanism: int = 1, iterations: int = 4096, **fields: bytes)
     return ScramCredentialUpsertion(name=name, mechanism=mechanism, iterations=iterations, **given)  # type: ignore[arg-type]
 
 
-def test_credentials_are_put_taken_away_refused_and_told_as_by_a_real_broker(pair: Pair) -> None:
+def test_credentials_are_altered_and_described_as_by_a_real_broker(pair: Pair) -> None:
     def alter(deletions: tuple[ScramCredentialDeletion, ...], *upsertions: ScramCredentialUpsertion) -> dict[str, int]:
         request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
         (ours, _, differences) = pair.ask(request, 0)
@@ -98,7 +98,7 @@ def test_credentials_are_put_taken_away_refused_and_told_as_by_a_real_broker(pai
         pair.settle()
         return {one.user: one.error_code for one in ours.results}
 
-    def told(*users: str) -> dict[str, tuple[int, tuple[tuple[int, int], ...]]]:
+    def reported(*users: str) -> dict[str, tuple[int, tuple[tuple[int, int], ...]]]:
         names = tuple(UserName(name=user) for user in users)
         (ours, _, differences) = pair.ask(DescribeUserScramCredentialsRequest(users=names or None), 0)
         assert not differences
@@ -112,14 +112,14 @@ def test_credentials_are_put_taken_away_refused_and_told_as_by_a_real_broker(pai
         ("s-a", "s-b", "s-c"), fine
     )
     assert alter((), _put("s-a", 2)) == {"s-a": fine}
-    assert told("s-a", "s-b", "s-nobody", "") == {
+    assert reported("s-a", "s-b", "s-nobody", "") == {
         "s-a": (fine, ((1, 4096), (2, 4096))),
         "s-b": (fine, ((2, 8192),)),
         "s-nobody": (ErrorCode.RESOURCE_NOT_FOUND, ()),
         "": (ErrorCode.RESOURCE_NOT_FOUND, ()),
     }
-    assert told("s-a", "s-a", "s-b")["s-a"] == (ErrorCode.DUPLICATE_RESOURCE, ())
-    assert told().keys() >= {"s-a", "s-b", "s-c"}
+    assert reported("s-a", "s-a", "s-b")["s-a"] == (ErrorCode.DUPLICATE_RESOURCE, ())
+    assert reported().keys() >= {"s-a", "s-b", "s-c"}
     refused = ErrorCode.UNACCEPTABLE_CREDENTIAL
     assert alter((_gone(""),), _put("s-d", 1, 4095), _put("s-e", 1, 16385), _put("s-f", 3), _put("", 3)) == {
         "": refused,
@@ -127,7 +127,7 @@ def test_credentials_are_put_taken_away_refused_and_told_as_by_a_real_broker(pai
         "s-e": refused,
         "s-f": ErrorCode.UNSUPPORTED_SASL_MECHANISM,
     }
-    # A user that is named twice keeps what it has, whatever is asked for, and others are changed.
+    # A duplicate user is not changed, whatever is requested; others are.
     twice = ErrorCode.DUPLICATE_RESOURCE
     assert alter((_gone("s-a", 1), _gone("s-a", 2), _gone("s-c")), _put("s-b", 1), _put("s-b", 2)) == {
         "s-a": twice,
@@ -135,7 +135,7 @@ def test_credentials_are_put_taken_away_refused_and_told_as_by_a_real_broker(pai
         "s-c": fine,
     }
     assert alter((_gone("s-a", 1),), _put("s-a", 2)) == {"s-a": twice}
-    # The first that is wrong is told, of a user that is named three times, too.
+    # The first error is returned, also for a user that is named three times.
     missing = ErrorCode.RESOURCE_NOT_FOUND
     assert alter((_gone("s-c"), _gone("s-c", 2), _gone("s-b", 7)), _put("s-c"), _put("s-b")) == {
         "s-c": missing,
@@ -146,12 +146,12 @@ def test_credentials_are_put_taken_away_refused_and_told_as_by_a_real_broker(pai
         "s-salt": fine,
         "s-key": unusable,
     }
-    assert told("s-salt", "s-key") == {"s-salt": (fine, ((1, 4096),)), "s-key": (missing, ())}
+    assert reported("s-salt", "s-key") == {"s-salt": (fine, ((1, 4096),)), "s-key": (missing, ())}
     assert alter((_gone("s-a", 1), _gone("s-b", 2))) == {"s-a": fine, "s-b": fine}
-    assert told("s-a", "s-b") == {"s-a": (fine, ((2, 4096),)), "s-b": (missing, ())}
+    assert reported("s-a", "s-b") == {"s-a": (fine, ((2, 4096),)), "s-b": (missing, ())}
 
 
-def test_quotas_are_set_taken_back_refused_and_told_as_by_a_real_broker(pair: Pair) -> None:
+def test_quotas_are_altered_and_described_as_by_a_real_broker(pair: Pair) -> None:
     def alter(entity: dict[str, str | None], *ops: request_structs.OpData, only_check: bool = False) -> int:
         parts = tuple(request_structs.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items())
         entry = request_structs.EntryData(entity=parts, ops=ops)
@@ -161,16 +161,18 @@ def test_quotas_are_set_taken_back_refused_and_told_as_by_a_real_broker(pair: Pa
         (result,) = ours.entries
         return int(result.error_code)
 
-    def told(*components: tuple[str, int, str | None], strict: bool = False) -> list[dict[str, float]]:
-        asks = tuple(ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components)
-        (ours, _, differences) = pair.ask(DescribeClientQuotasRequest(components=asks, strict=strict), 1)
+    def reported(*components: tuple[str, int, str | None], strict: bool = False) -> list[dict[str, float]]:
+        requested_filters = tuple(
+            ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components
+        )
+        (ours, _, differences) = pair.ask(DescribeClientQuotasRequest(components=requested_filters, strict=strict), 1)
         assert not differences
         return [{one.key: one.value for one in entry.values} for entry in ours.entries or ()]
 
     def op(key: str, value: float | None) -> request_structs.OpData:
         return request_structs.OpData(key=key, value=value or 0.0, remove=value is None)
 
-    rate = "producer_byte_rate"  # and others, none of which holds up the other tests
+    rate = "producer_byte_rate"  # and others, high enough not to throttle other tests
     fine, refused = ErrorCode.NONE, ErrorCode.INVALID_REQUEST
     assert alter({"user": "q-a"}, op(rate, 1024.0), op("request_percentage", 12.5)) == fine
     assert alter({"user": "q-a", "client-id": "q-c"}, op(rate, 1.0)) == fine
@@ -198,13 +200,13 @@ def test_quotas_are_set_taken_back_refused_and_told_as_by_a_real_broker(pair: Pa
     assert alter({"user": "q-b"}, op(rate, 1.0), op("nothing", 2.0)) == refused
     assert alter({"user": "q-b"}, op(rate, 1.0000001)) == fine
     assert alter({"user": "q-a"}, op("nothing", None), op(rate, None)) == fine
-    assert told(("user", 0, "q-a"), strict=True) == [{"request_percentage": 12.5}]
-    assert len(told(("user", 0, "q-a"))) == 2
-    assert told(("user", 1, None)) == [{"controller_mutation_rate": 1e12}]
-    assert {rate: 1.0} in told(("user", 2, None), ("client-id", 0, "q-c"), strict=True)
-    assert told(("ip", 2, None)) == [{"connection_creation_rate": 3.0}]
-    assert told(strict=True) == []
-    assert len(told()) >= 6
+    assert reported(("user", 0, "q-a"), strict=True) == [{"request_percentage": 12.5}]
+    assert len(reported(("user", 0, "q-a"))) == 2
+    assert reported(("user", 1, None)) == [{"controller_mutation_rate": 1e12}]
+    assert {rate: 1.0} in reported(("user", 2, None), ("client-id", 0, "q-c"), strict=True)
+    assert reported(("ip", 2, None)) == [{"connection_creation_rate": 3.0}]
+    assert reported(strict=True) == []
+    assert len(reported()) >= 6
     for components in (
         (("user", 0, None),),
         (("user", 1, "q-a"),),
@@ -214,19 +216,19 @@ def test_quotas_are_set_taken_back_refused_and_told_as_by_a_real_broker(pair: Pa
         (("user", 2, None), ("user", 1, None)),
         (("user", 2, None), ("ip", 2, None)),
     ):
-        assert told(*components) == []
+        assert reported(*components) == []
 
 
 @pytest.mark.parametrize(
     "settings",
-    [  # in the order of Java's HashMap an operation that there is not comes first, or the other way round
+    [  # the order of Java's HashMap: an unknown operation first, or last
         (("message.timestamp.after.max.ms", 9), ("segment.bytes", 2)),
         (("message.timestamp.after.max.ms", 2), ("segment.bytes", 9)),
         (("retention.ms", 9), ("segment.bytes", 3)),
         (("retention.ms", 3), ("segment.bytes", 9)),
     ],
 )
-def test_of_two_wrong_operations_that_one_is_told_which_the_controller_comes_upon_first(
+def test_of_two_invalid_operations_the_first_in_the_controllers_order_is_reported(
     pair: Pair, settings: tuple[tuple[str, int], ...]
 ) -> None:
     _make_topic(pair, "operations")
@@ -236,7 +238,7 @@ def test_of_two_wrong_operations_that_one_is_told_which_the_controller_comes_upo
 
 
 @pytest.mark.parametrize("version", [2, 6, 9])
-def test_a_member_that_joins_no_group_is_told_its_own_id(pair: Pair, version: int) -> None:
+def test_a_member_that_joins_an_empty_group_id_receives_its_own_id(pair: Pair, version: int) -> None:
     request = JoinGroupRequest(group_id="", session_timeout_ms=60_000, member_id="me", protocol_type="consumer")
     ours, _, found = pair.ask(request, version)
     assert not found
@@ -244,15 +246,15 @@ def test_a_member_that_joins_no_group_is_told_its_own_id(pair: Pair, version: in
 
 
 @pytest.mark.parametrize("length", [36, 37])
-def test_the_id_of_a_share_groups_member_is_no_longer_than_a_uuid(pair: Pair, length: int) -> None:
+def test_the_member_id_of_a_share_group_is_at_most_as_long_as_a_uuid(pair: Pair, length: int) -> None:
     request = ShareGroupHeartbeatRequest(group_id="share", member_id="m" * length, member_epoch=1)
     ours, _, found = pair.ask(request, 1)
     assert not found
     assert ours.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if length <= 36 else ErrorCode.INVALID_REQUEST)
 
 
-def test_a_share_group_has_its_next_epoch_once_partitions_have_share_state(both: Duel, pair: Pair) -> None:
-    """Seed 14304949 of the sweep: a broker makes the state after the first response (issue 14)."""
+def test_a_share_group_bumps_its_epoch_once_share_state_is_initialized(both: Duel, pair: Pair) -> None:
+    """Seed 14304949 of the sweep: a broker initializes the state after the first response (issue 14)."""
     _make_topic(pair, "share-states")
     join = ShareGroupHeartbeatRequest(
         group_id="share-states", member_id="m", member_epoch=0, subscribed_topic_names=("share-states",)
@@ -267,7 +269,7 @@ def test_a_share_group_has_its_next_epoch_once_partitions_have_share_state(both:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_transaction_begins_with_no_partition_too(pair: Pair, version: int) -> None:
+def test_a_transaction_can_begin_without_partitions(pair: Pair, version: int) -> None:
     transactional_id = f"nothing-{version}"
     ours, _, _ = pair.ask(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000), 4)
     producer = (transactional_id, ours.producer_id, ours.producer_epoch)
@@ -291,7 +293,7 @@ def test_a_transaction_begins_with_no_partition_too(pair: Pair, version: int) ->
 
 
 @pytest.mark.parametrize("epoch", [-(1 << 31), -2, -1, 0, 1])
-def test_what_a_client_says_of_the_leaders_epoch_is_checked_alike(pair: Pair, epoch: int) -> None:
+def test_the_leader_epoch_of_a_client_is_checked_as_by_a_real_broker(pair: Pair, epoch: int) -> None:
     _make_topic(pair, "epochs")
     for_epoch = OffsetForLeaderPartition(partition=0, current_leader_epoch=epoch, leader_epoch=0)
     listed = ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
@@ -306,7 +308,7 @@ def test_what_a_client_says_of_the_leaders_epoch_is_checked_alike(pair: Pair, ep
 
 
 @pytest.mark.parametrize("version", [0, 3, 5])
-def test_offsets_of_a_transaction_without_a_name_are_refused(pair: Pair, version: int) -> None:
+def test_offsets_of_an_empty_transactional_id_are_rejected(pair: Pair, version: int) -> None:
     _make_topic(pair, "nameless")
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
     topic = TxnOffsetCommitRequestTopic(name="nameless", partitions=(partition,))

@@ -1,4 +1,4 @@
-"""APIs for administrators that random requests do not reach well, put to the embedded cluster and to a real broker: log directories, tokens, client metrics, telemetry."""
+"""APIs for administrators that random requests rarely exercise, compared with a real broker."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,7 +70,7 @@ def moved(path: str, topic: str, *partitions: int) -> AlterReplicaLogDirsRequest
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("topic", ["here", "unknown", "x" * 213, "x" * 214, "x" * 249, "a/b", ""])
-def test_replicas_do_not_move_to_a_directory_that_does_not_exist(pair: Pair, topic: str) -> None:
+def test_replicas_do_not_move_to_a_missing_directory(pair: Pair, topic: str) -> None:
     here = CreatableTopic(name="here", num_partitions=2, replication_factor=1)
     pair.ask(CreateTopicsRequest(topics=(here,), timeout_ms=5000), 7)
     assert pair.settle() == []
@@ -89,7 +89,7 @@ def test_replicas_do_not_move_to_a_directory_that_does_not_exist(pair: Pair, top
     ],
 )
 def test_a_replica_stays_in_the_only_directory(tmp_path: Path, topic: str, partition: int, code: ErrorCode) -> None:
-    """As a broker of 4.3.1 answered."""
+    """As on a broker of 4.3.1."""
     with EmbeddedCluster(brokers=2, data=tmp_path, seed=1) as cluster:
         cluster.call(lambda: cluster.core.create_topic("here", assignment=((1,),)))
         cluster.call(lambda: cluster.core.create_topic("elsewhere", assignment=((2,),)))
@@ -114,7 +114,7 @@ TOKENS = (
 
 
 @pytest.mark.oracle
-def test_tokens_are_not_allowed_without_logins(pair: Pair) -> None:
+def test_tokens_are_not_allowed_without_authentication(pair: Pair) -> None:
     for request, version in TOKENS:
         assert pair.ask(request, version)[2] == [], request
 
@@ -127,9 +127,12 @@ def logged_in(port: int) -> Wire:
 
 
 @pytest.mark.oracle
-def test_tokens_are_disabled_with_logins() -> None:
+def test_tokens_are_disabled_with_authentication() -> None:
     need_broker()
-    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="secret" user_admin="secret";'
+    login = (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" '
+        'password="secret" user_admin="secret";'
+    )
     settings = {
         "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
@@ -181,7 +184,7 @@ def described(name: str, *, include_synonyms: bool = True) -> DescribeConfigsReq
     ],
     ids=str,
 )
-def test_configs_of_client_metrics_are_checked_as_a_controller_checks_them(pair: Pair, configs) -> None:
+def test_configs_of_client_metrics_are_validated_as_by_a_controller(pair: Pair, configs) -> None:
     assert pair.ask(altered("push", *configs), 1)[2] == []
     assert pair.settle() == []
     for name in ("push", "another", ""):
@@ -202,7 +205,7 @@ def test_configs_of_client_metrics_are_replaced_and_removed(pair: Pair) -> None:
         assert pair.ask(ListConfigResourcesRequest(), 0)[2] == []
 
 
-def test_subscriptions_are_kept_in_the_metadata_log(tmp_path: Path) -> None:
+def test_subscriptions_are_stored_in_the_metadata_log(tmp_path: Path) -> None:
     with EmbeddedCluster(data=tmp_path) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         for name in ("kept", "gone"):
             assert (
@@ -224,7 +227,7 @@ def client(number: int) -> Uuid:
 
 
 @pytest.mark.oracle
-def test_clients_are_told_what_to_push_and_when_and_what_they_push_is_checked(pair: Pair) -> None:
+def test_clients_receive_their_subscription_and_pushes_are_checked(pair: Pair) -> None:
     """Subscription ids, the order of metrics, throttling, and errors."""
     subscriptions = (
         ("one", (("metrics", SET, "org.apache.b,org.apache.a,x"), ("interval.ms", SET, "3600000"))),
@@ -262,18 +265,18 @@ def test_clients_are_told_what_to_push_and_when_and_what_they_push_is_checked(pa
     assert pair.settle() == []
 
 
-def told(wire: Wire) -> set[int]:
+def reported(wire: Wire) -> set[int]:
     response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
     return {one.api_key for one in response.api_keys} & {71, 72}
 
 
-def test_telemetry_is_told_only_with_a_plugin_which_gets_what_is_pushed() -> None:
+def test_telemetry_is_reported_only_with_a_plugin_which_receives_the_metrics() -> None:
     with EmbeddedCluster() as cluster, Wire(cluster.core.brokers[1].port) as wire:
-        assert told(wire) == set()
+        assert reported(wire) == set()
     with EmbeddedCluster(properties={"metric.reporters": "com.example.Push"}) as cluster:
         (broker,) = cluster.core.brokers.values()
         with Wire(broker.port, "app") as wire:
-            assert told(wire) == {71, 72}
+            assert reported(wire) == {71, 72}
             found = wire.ask(GetTelemetrySubscriptionsRequest(), 0)
             assert found.client_instance_id != Uuid.ZERO
             push = PushTelemetryRequest(
@@ -287,12 +290,12 @@ def test_telemetry_is_told_only_with_a_plugin_which_gets_what_is_pushed() -> Non
 
 
 @pytest.mark.oracle
-def test_only_registered_brokers_are_unregistered(pair: Pair) -> None:
+def test_only_registered_brokers_can_be_unregistered(pair: Pair) -> None:
     for number in (2, 0, -1):
         assert pair.ask(UnregisterBrokerRequest(broker_id=number), 0)[2] == []
 
 
-def test_an_unregistered_broker_is_unknown_until_it_starts_again(tmp_path: Path) -> None:
+def test_an_unregistered_broker_is_unknown_until_it_restarts(tmp_path: Path) -> None:
     with EmbeddedCluster(brokers=3, data=tmp_path, seed=1) as cluster:
         cluster.call(lambda: cluster.core.create_topic("t", assignment=((3, 1),)))
         cluster.stop_broker(3)

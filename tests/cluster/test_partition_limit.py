@@ -1,4 +1,4 @@
-"""How many partitions there may be: a development cluster refuses more, and does not take the process with it."""
+"""The limit on partitions, which protects the process of a development cluster."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def code_of(refused: "pytest.ExceptionInfo[ApiError]") -> ErrorCode:
     return refused.value.code
 
 
-def test_partitions_are_counted_as_topics_come_grow_and_go(tmp_path: Path) -> None:
+def test_partitions_of_new_grown_and_deleted_topics_are_counted(tmp_path: Path) -> None:
     core = quiet_core(tmp_path, ManualClock(), **TEN)
     core.create_topic("a", partitions=6, replicas=1)
     with pytest.raises(ApiError, match="has 6 of at most 10 partitions; raise quorate") as refused:
@@ -44,16 +44,16 @@ def test_partitions_are_counted_as_topics_come_grow_and_go(tmp_path: Path) -> No
         again.create_topic("d", partitions=1, replicas=1)
 
 
-def test_clients_are_refused_as_by_a_policy_and_do_not_see_a_setting_that_kafka_lacks() -> None:
+def test_clients_get_a_policy_violation_and_do_not_see_the_config() -> None:
     with EmbeddedCluster(properties=TEN) as cluster, Wire(cluster.core.brokers[1].port) as wire:
-        asked = CreatableTopic(name="t", num_partitions=11, replication_factor=1)
-        (topic,) = wire.ask(CreateTopicsRequest(topics=(asked,)), 7).topics
+        requested = CreatableTopic(name="t", num_partitions=11, replication_factor=1)
+        (topic,) = wire.ask(CreateTopicsRequest(topics=(requested,)), 7).topics
         assert topic.error_code == ErrorCode.POLICY_VIOLATION
         resource = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
         (shown,) = wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
         assert not [one.name for one in shown.configs if "quorate" in one.name]
 
 
-def test_a_limit_that_is_no_number_is_refused() -> None:
+def test_a_limit_that_is_not_a_number_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"Invalid value many for configuration quorate\.max\.partitions"):
         EmbeddedCluster(properties={"quorate.max.partitions": "many"})

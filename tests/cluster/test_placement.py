@@ -1,4 +1,4 @@
-"""Where replicas go: over racks, and evenly (KIP-36)."""
+"""Replica placement: over racks, and evenly (KIP-36)."""
 
 from collections import Counter
 from random import Random
@@ -12,7 +12,7 @@ brokers = st.dictionaries(st.integers(0, 12), st.sampled_from([None, "a", "b", "
 
 
 @given(brokers=brokers, partitions=st.integers(1, 30), data=st.data())
-def test_replicas_are_on_different_brokers_and_in_as_many_racks_as_can_be(
+def test_replicas_are_on_different_brokers_and_in_as_many_racks_as_possible(
     brokers: dict[int, str | None], partitions: int, data: st.DataObject
 ) -> None:
     replicas = data.draw(st.integers(1, len(brokers)))
@@ -25,7 +25,7 @@ def test_replicas_are_on_different_brokers_and_in_as_many_racks_as_can_be(
         assert len({brokers[broker] for broker in one}) == min(replicas, racks)
 
 
-def test_leaders_take_turns_within_racks_and_between_them() -> None:
+def test_leaders_alternate_between_racks_and_within_them() -> None:
     in_racks = place({1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}, 60, 3, Random(1))
     assert set(Counter(one[0] for one in in_racks).values()) == {10}
     without = place(dict.fromkeys(range(4)), 40, 3, Random(1))

@@ -1,4 +1,4 @@
-"""Clusters that were stopped, or that crashed, and go on: what clients find, and what Kafka's own tools read in the directory."""
+"""Restarts after a stop or a crash: what clients find, and what Kafka's tools read in the directory."""
 
 import shutil
 import subprocess
@@ -41,7 +41,7 @@ def running(data: Path, **options: object) -> EmbeddedCluster:
 
 
 def quiet_core(data: Path | None, clock: ManualClock, **properties: object) -> ClusterCore:
-    """A cluster without sockets, whose brokers count as up."""
+    """Create a cluster without sockets, whose brokers are registered."""
     core = ClusterCore({1: "a", 2: "b"}, data=data, clock=clock, seed=1, properties={**QUICK, **properties})
     for broker in core.brokers.values():
         broker.serving = True
@@ -64,7 +64,7 @@ def consumer(cluster: EmbeddedCluster, protocol: str) -> Consumer:
 
 
 def write_transactions(cluster: EmbeddedCluster) -> Producer:
-    """One that commits, one that aborts, one that stays open."""
+    """Write one that commits, one that aborts, and one that stays open."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"})
     producer.init_transactions(20)
     for value, end in (
@@ -80,7 +80,7 @@ def write_transactions(cluster: EmbeddedCluster) -> Producer:
     return producer
 
 
-def test_clients_go_on_where_they_were_after_a_stop_and_after_a_crash(tmp_path: Path) -> None:
+def test_clients_resume_after_a_stop_and_after_a_crash(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data) as cluster:
         cluster.call(lambda: cluster.core.create_topic("orders", partitions=6, replicas=3))
@@ -95,7 +95,7 @@ def test_clients_go_on_where_they_were_after_a_stop_and_after_a_crash(tmp_path: 
         producer = write_transactions(cluster)
         cluster_id, topic_id = cluster.core.cluster_id, cluster.core.topics["orders"].id
         crashed = tmp_path / "crashed"
-        cluster.call(lambda: shutil.copytree(data, crashed))  # what a process that is killed leaves behind
+        cluster.call(lambda: shutil.copytree(data, crashed))  # the files after a kill
         del producer
     for directory in (data, crashed):
         with running(directory) as again:
@@ -103,11 +103,13 @@ def test_clients_go_on_where_they_were_after_a_stop_and_after_a_crash(tmp_path: 
             assert (core.cluster_id, core.topics["orders"].id) == (cluster_id, topic_id)
             for protocol in ("classic", "consumer"):
                 member = consumer(again, protocol)
-                assert sorted(read(member, len(VALUES))) == sorted(VALUES)  # those behind the committed offsets
+                assert sorted(read(member, len(VALUES))) == sorted(VALUES)  # those after the committed offsets
                 member.close()
-            assert core.topics["payments"].partitions[0].log.last_stable_offset == 4  # where the open one begins
+            assert (
+                core.topics["payments"].partitions[0].log.last_stable_offset == 4
+            )  # the start of the open transaction
             producer = Producer({"bootstrap.servers": again.bootstrap_servers, "transactional.id": "t"})
-            producer.init_transactions(20)  # which aborts it
+            producer.init_transactions(20)  # aborts it
             log = core.topics["payments"].partitions[0].log
             assert log.last_stable_offset == log.next_offset == 6
             assert len(log.producers.aborted) == 2
@@ -115,10 +117,10 @@ def test_clients_go_on_where_they_were_after_a_stop_and_after_a_crash(tmp_path: 
             fresh.produce("payments", b"later")
             assert fresh.flush(300) == 0
             assert not core.failures
-        assert core.state.next_producer_id > 1000  # no producer id is given out twice
+        assert core.state.next_producer_id > 1000  # no producer id is allocated twice
 
 
-def test_metadata_is_as_it_was(tmp_path: Path) -> None:
+def test_metadata_survives_a_restart(tmp_path: Path) -> None:
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     core.create_topic("a", partitions=3, replicas=2, config={"retention.ms": "5000"})
@@ -153,7 +155,7 @@ def test_metadata_is_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_power_failure_at_any_byte_of_the_metadata_leaves_what_was_there_before_a_change_or_after_it(
+def test_a_power_failure_at_any_byte_of_the_metadata_log_leaves_a_change_complete_or_absent(
     tmp_path: Path, seed: int
 ) -> None:
     random = Random(seed)
@@ -181,7 +183,7 @@ def test_a_power_failure_at_any_byte_of_the_metadata_leaves_what_was_there_befor
     again.close()
 
 
-def test_reassigned_replicas_take_their_files_along(tmp_path: Path) -> None:
+def test_files_move_with_reassigned_replicas(tmp_path: Path) -> None:
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     partition = core.create_topic("a", partitions=1, replicas=1).partitions[0]
@@ -198,7 +200,7 @@ def test_reassigned_replicas_take_their_files_along(tmp_path: Path) -> None:
     assert partition.log.next_offset == 11
 
 
-def test_a_topic_of_coordinators_that_is_deleted_is_begun_anew(tmp_path: Path) -> None:
+def test_a_deleted_internal_topic_is_recreated_empty(tmp_path: Path) -> None:
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     core.internal_topic(TRANSACTION_STATE)
@@ -213,7 +215,7 @@ def test_a_topic_of_coordinators_that_is_deleted_is_begun_anew(tmp_path: Path) -
     assert core.transactions.begin("t", 60_000, -1, -1) == (producer_id + 1, 0)
 
 
-def test_a_cluster_that_was_closed_does_not_begin_again(tmp_path: Path) -> None:
+def test_a_closed_cluster_cannot_be_started_again(tmp_path: Path) -> None:
     cluster = running(tmp_path)
     with cluster:
         pass
@@ -223,7 +225,7 @@ def test_a_cluster_that_was_closed_does_not_begin_again(tmp_path: Path) -> None:
         pass
 
 
-def test_metadata_that_grew_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_metadata_log_is_replaced_by_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.cluster.storage.metadata._MIN_COMPACT_BYTES", 1000)
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
@@ -239,9 +241,7 @@ def test_metadata_that_grew_is_written_anew(tmp_path: Path, monkeypatch: pytest.
     assert quiet_core(tmp_path, clock).topics["a"].id == topic.id
 
 
-def test_large_logs_of_offsets_are_loaded_by_columns_to_what_records_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_offsets_logs_load_the_same_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     partition = core.internal_topic(CONSUMER_OFFSETS).partitions[0]
@@ -276,7 +276,7 @@ with EmbeddedCluster(data=sys.argv[1]) as kafka:
 """
 
 
-def test_what_was_acknowledged_is_there_after_the_process_was_killed(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_a_killed_process(tmp_path: Path) -> None:
     acknowledged: set[bytes] = set()
     with subprocess.Popen(
         [sys.executable, "-P", "-c", SERVE, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -285,13 +285,13 @@ def test_what_was_acknowledged_is_there_after_the_process_was_killed(tmp_path: P
         address = process.stdout.readline().strip()
         producer = Producer({"bootstrap.servers": address, "linger.ms": 0, "message.timeout.ms": 1000})
 
-        def told(error: object, message: Message) -> None:
+        def reported(error: object, message: Message) -> None:
             if error is None:
                 acknowledged.add(message.value() or b"")
 
         number = 0
         while len(acknowledged) < 3000:
-            producer.produce("orders", str(number).encode(), on_delivery=told)
+            producer.produce("orders", str(number).encode(), on_delivery=reported)
             producer.poll(0.01 if number - len(acknowledged) > 500 else 0)
             number += 1
         process.kill()
@@ -304,13 +304,13 @@ def test_what_was_acknowledged_is_there_after_the_process_was_killed(tmp_path: P
         assert len(values) == len(set(values)) <= number
 
 
-# ---- Kafka's own tool
+# ---- Kafka's tool
 
 
 def dumped(paths: Iterable[Path], *options: str) -> list[str]:
-    """What `kafka-dump-log.sh` prints.
+    """Return the output of `kafka-dump-log.sh`.
 
-    The tool ends with 0 whatever it finds: what is wrong, it says.
+    It always exits with 0, and prints errors.
     """
     command = [*DUMP, *options, "--files", ",".join(map(str, sorted(paths)))]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
@@ -320,7 +320,7 @@ def dumped(paths: Iterable[Path], *options: str) -> list[str]:
 
 
 def lines_of(paths: Iterable[Path], topic: str) -> list[str]:
-    """What it prints of batches and records, from our own reader."""
+    """Return the lines that it prints of batches and records, from our own reader."""
     lines = []
     for path in sorted(paths):
         for one in read_batches(path.read_bytes()):

@@ -1,6 +1,6 @@
-"""Credentials for SCRAM that clients change (KIP-554): who may log in from then on, and what is kept of them.
+"""SCRAM credentials altered by clients (KIP-554): who can log in after that, and what is stored.
 
-Which errors there are, beside a real broker: test_pair.
+Errors are compared with a real broker in test_pair.
 """
 
 from collections.abc import Callable
@@ -32,14 +32,14 @@ SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 
 
 def lets_in(cluster: EmbeddedCluster, user: str, password: str, mechanism: str) -> bool:
-    """Whether somebody may log in, by what the broker says to a client that is told the password."""
+    """Return whether a SCRAM client that knows the password can authenticate."""
     with Wire(cluster.core.brokers[1].port) as wire:
         assert wire.ask(SaslHandshakeRequest(mechanism=mechanism), 1).error_code == ErrorCode.NONE
 
         def said(data: str) -> str | None:
-            answer = wire.ask(SaslAuthenticateRequest(auth_bytes=data.encode()), 2)
-            assert answer.error_code in (ErrorCode.NONE, ErrorCode.SASL_AUTHENTICATION_FAILED)
-            return answer.auth_bytes.decode() if answer.error_code == ErrorCode.NONE else None
+            response = wire.ask(SaslAuthenticateRequest(auth_bytes=data.encode()), 2)
+            assert response.error_code in (ErrorCode.NONE, ErrorCode.SASL_AUTHENTICATION_FAILED)
+            return response.auth_bytes.decode() if response.error_code == ErrorCode.NONE else None
 
         if mechanism == "PLAIN":
             return said(f"\0{user}\0{password}") is not None
@@ -51,13 +51,13 @@ def lets_in(cluster: EmbeddedCluster, user: str, password: str, mechanism: str) 
         final = said(client.get_client_final())
         if final is None:
             return False
-        client.set_server_final(final)  # the server has proved that it knows the password, too
+        client.set_server_final(final)  # verifies the server's signature
         return True
 
 
 @pytest.fixture
 def change() -> Callable[..., None]:
-    """Have librdkafka's client, as alice, change credentials."""
+    """Alter credentials by librdkafka's admin client, as alice."""
 
     def alter(cluster: EmbeddedCluster, *changes: object, password: str = "first") -> None:
         admin = AdminClient(
@@ -71,8 +71,8 @@ def change() -> Callable[..., None]:
         )
         for done in admin.alter_user_scram_credentials(list(changes), request_timeout=20).values():
             done.result(300)
-        told = admin.describe_user_scram_credentials(request_timeout=20).result(300)
-        assert {one: len(found.scram_credential_infos) for one, found in told.items()} == {
+        reported = admin.describe_user_scram_credentials(request_timeout=20).result(300)
+        assert {one: len(found.scram_credential_infos) for one, found in reported.items()} == {
             user: len(known) for user, known in cluster.call(cluster.core.credentials.iterations).items()
         }
 
@@ -83,7 +83,7 @@ def upsertion(user: str, password: str, mechanism: ScramMechanism = ScramMechani
     return UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 5000), password.encode())
 
 
-def test_who_may_log_in_is_what_clients_made_of_what_was_given_at_the_start(change: Callable[..., None]) -> None:
+def test_altered_credentials_replace_those_from_the_start(change: Callable[..., None]) -> None:
     with EmbeddedCluster(security=ALICE) as cluster:
         assert cluster.core.credentials.iterations() == {"alice": {1: 4096, 2: 4096}}
         assert lets_in(cluster, "alice", "first", SHA_256)
@@ -94,7 +94,7 @@ def test_who_may_log_in_is_what_clients_made_of_what_was_given_at_the_start(chan
         assert lets_in(cluster, "alice", "second", SHA_256)
         assert not lets_in(cluster, "alice", "first", SHA_256)
         assert lets_in(cluster, "alice", "first", SHA_512)
-        assert lets_in(cluster, "alice", "first", "PLAIN")  # which has nothing to do with it, as in Kafka
+        assert lets_in(cluster, "alice", "first", "PLAIN")  # not affected, as in Kafka
         assert lets_in(cluster, "bob", "new", SHA_512)
         assert not lets_in(cluster, "bob", "new", SHA_256)
         change(
@@ -108,9 +108,7 @@ def test_who_may_log_in_is_what_clients_made_of_what_was_given_at_the_start(chan
         assert cluster.core.failures == []
 
 
-def test_what_clients_changed_is_kept_without_passwords_and_what_was_given_is_there_at_each_start(
-    tmp_path: Path, change: Callable[..., None]
-) -> None:
+def test_altered_credentials_are_stored_without_passwords(tmp_path: Path, change: Callable[..., None]) -> None:
     with EmbeddedCluster(security=ALICE, data=tmp_path) as cluster:
         change(cluster, upsertion("alice", "second"), upsertion("bob", "secret of bob"), upsertion("carol", "gone"))
         change(cluster, UserScramCredentialDeletion("carol", ScramMechanism.SCRAM_SHA_256))
@@ -128,14 +126,14 @@ def test_what_clients_changed_is_kept_without_passwords_and_what_was_given_is_th
         assert not lets_in(cluster, "carol", "gone", SHA_256)
 
 
-def test_a_user_who_may_log_in_by_one_mechanism_only_has_no_credential_for_the_other() -> None:
+def test_a_user_of_one_mechanism_has_no_credential_for_the_other() -> None:
     with (
         EmbeddedCluster(security=Security(users={"alice": "first"}, mechanisms=("PLAIN", SHA_512))) as cluster,
         Wire(cluster.core.brokers[1].port) as wire,
     ):
         assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.NONE
         assert wire.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0first"), 2).error_code == ErrorCode.NONE
-        (told,) = wire.ask(DescribeUserScramCredentialsRequest(users=None), 0).results
-        assert [(one.mechanism, one.iterations) for one in told.credential_infos] == [(2, 4096)]
+        (reported,) = wire.ask(DescribeUserScramCredentialsRequest(users=None), 0).results
+        assert [(one.mechanism, one.iterations) for one in reported.credential_infos] == [(2, 4096)]
         gone = AlterUserScramCredentialsRequest(deletions=(ScramCredentialDeletion(name="alice", mechanism=1),))
         assert wire.ask(gone, 0).results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND

@@ -1,4 +1,4 @@
-"""Logins and TLS: who may ask for what, and what is said about those who may not."""
+"""Authentication and TLS: which requests are allowed, and the errors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def guarded() -> Iterator[EmbeddedCluster]:
         yield made
 
 
-def test_nothing_is_answered_before_a_login(guarded: EmbeddedCluster) -> None:
+def test_requests_before_authentication_close_the_connection(guarded: EmbeddedCluster) -> None:
     with Wire(guarded.core.brokers[1].port) as wire:
         wire.send(MetadataRequest(topics=None), 12)
         assert wire.is_closed()
@@ -33,19 +33,17 @@ def test_nothing_is_answered_before_a_login(guarded: EmbeddedCluster) -> None:
 
 
 @pytest.mark.parametrize("said", [b"\0alice\0wrong", b"\0bob\0very secret", b"alice", b"\0\xff\0x"])
-def test_a_wrong_login_is_told_and_closed_and_its_secrets_are_noted_nowhere(
-    guarded: EmbeddedCluster, said: bytes
-) -> None:
+def test_a_failed_login_gets_an_error_and_is_reported_without_secrets(guarded: EmbeddedCluster, said: bytes) -> None:
     with Wire(guarded.core.brokers[1].port) as wire:
         assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
-        answer = wire.ask(SaslAuthenticateRequest(auth_bytes=said), 2)
-        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        response = wire.ask(SaslAuthenticateRequest(auth_bytes=said), 2)
+        assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert wire.is_closed()
     assert "rejected a login" in guarded.core.notes[-1]
     assert not any(secret in "".join(guarded.core.notes) for secret in ("wrong", PASSWORD))
 
 
-def test_a_right_login_opens_the_door_of_its_own_connection(guarded: EmbeddedCluster) -> None:
+def test_a_login_authenticates_only_its_own_connection(guarded: EmbeddedCluster) -> None:
     with Wire(guarded.core.brokers[1].port) as wire:
         wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         assert wire.ask(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{PASSWORD}".encode()), 2).error_code == 0
@@ -53,10 +51,8 @@ def test_a_right_login_opens_the_door_of_its_own_connection(guarded: EmbeddedClu
 
 
 @pytest.mark.parametrize("password", [PASSWORD, "wrong"])
-def test_after_version_0_of_the_handshake_a_login_comes_without_headers(
-    guarded: EmbeddedCluster, password: str
-) -> None:
-    """As kafka-python up to 2.0 logs in, to real brokers, too."""
+def test_after_handshake_v0_sasl_tokens_have_no_headers(guarded: EmbeddedCluster, password: str) -> None:
+    """As kafka-python up to 2.0 logs in."""
     with Wire(guarded.core.brokers[1].port) as wire:
         assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0).error_code == 0
         token = f"\0alice\0{password}".encode()
@@ -69,15 +65,15 @@ def test_after_version_0_of_the_handshake_a_login_comes_without_headers(
         assert wire.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
 
 
-def test_before_a_login_a_request_is_no_larger_than_sasl_server_max_receive_size(guarded: EmbeddedCluster) -> None:
-    """As Kafka's SaslServerAuthenticator reads them: nobody logs in with 4 MB (issue 14)."""
+def test_before_authentication_requests_are_limited_by_sasl_server_max_receive_size(guarded: EmbeddedCluster) -> None:
+    """As in Kafka's SaslServerAuthenticator: a login has no 4 MB (issue 14)."""
     with Wire(guarded.core.brokers[1].port) as wire:
         wire.socket.sendall((524_288 + 1).to_bytes(4, "big"))
         assert wire.is_closed()
     assert "exceeds the limit of 524288" in guarded.core.notes[-1]
 
 
-def test_after_a_login_a_request_may_be_as_large_as_any(guarded: EmbeddedCluster) -> None:
+def test_after_authentication_requests_are_limited_by_socket_request_max_bytes(guarded: EmbeddedCluster) -> None:
     with Wire(guarded.core.brokers[1].port) as wire:
         wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         wire.ask(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{PASSWORD}".encode()), 2)
@@ -86,10 +82,10 @@ def test_after_a_login_a_request_may_be_as_large_as_any(guarded: EmbeddedCluster
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_name_longer_than_any_users_is_refused_without_being_prepared(
+def test_a_name_longer_than_any_users_is_rejected_before_saslprep(
     monkeypatch: pytest.MonkeyPatch, mechanism: str
 ) -> None:
-    """SASLprep takes 2.5 s of the CPU for a megabyte, before anybody has logged in (issue 14)."""
+    """SASLprep takes 2.5 s of CPU for a megabyte, before authentication (issue 14)."""
     prepared: list[str] = []
     monkeypatch.setattr("scramp.core.saslprep", prepared.append)
     security = Security(users={"alice": PASSWORD})
@@ -99,21 +95,21 @@ def test_a_name_longer_than_any_users_is_refused_without_being_prepared(
     assert not prepared
 
 
-def test_an_unknown_mechanism_is_told_with_those_that_there_are(guarded: EmbeddedCluster) -> None:
+def test_an_unknown_mechanism_is_rejected_with_the_enabled_ones(guarded: EmbeddedCluster) -> None:
     with Wire(guarded.core.brokers[1].port) as wire:
-        answer = wire.ask(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
-        assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
-        assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        response = wire.ask(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
+        assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert response.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
         assert wire.is_closed()
 
 
-def test_a_cluster_without_logins_says_so() -> None:
+def test_a_handshake_without_authentication_is_rejected() -> None:
     with EmbeddedCluster() as open_to_all, Wire(open_to_all.core.brokers[1].port) as wire:
         assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_real_clients_log_in_over_tls(tmp_path: Path, mechanism: str) -> None:
+def test_real_clients_authenticate_over_tls(tmp_path: Path, mechanism: str) -> None:
     context, authority = make_certificate(tmp_path)
     with EmbeddedCluster(security=Security(users={"alice": PASSWORD}, tls=context)) as cluster:
         cluster.call(lambda: cluster.core.create_topic("t", partitions=1, replicas=1))

@@ -1,4 +1,4 @@
-"""A partition's folder: what is there after a stop, and after a crash at any byte, is what was written, up to where it ended."""
+"""A partition's folder: after a stop, and after a crash at any byte, it has the written batches."""
 
 import shutil
 from pathlib import Path
@@ -31,7 +31,7 @@ steps = st.lists(
 
 @given(steps=steps, data=st.data())
 @settings(max_examples=portion(60), deadline=None)
-def test_after_a_power_failure_at_any_byte_the_log_is_as_it_was_after_one_of_the_last_writes_and_has_what_was_flushed(
+def test_after_a_power_failure_at_any_byte_the_log_is_in_an_earlier_state_with_all_flushed_data(
     steps: list[tuple[object, ...]], data: st.DataObject
 ) -> None:
     with TemporaryDirectory() as root:
@@ -68,11 +68,11 @@ def test_after_a_power_failure_at_any_byte_the_log_is_as_it_was_after_one_of_the
         cut_at = data.draw(st.integers(least, segments[victim]), label="byte")
         path = folder.path / f"{victim:020}.log"
         rests = [b"\0" * 100, b"rubbish" * 20]
-        if victim == max(segments) or data.draw(st.booleans(), label="later segments are not there"):
-            rests.append(b"")  # between segments, whole batches that are missing look as if they had been compacted
+        if victim == max(segments) or data.draw(st.booleans(), label="later segments are missing"):
+            rests.append(b"")  # between segments, missing batches look as if they were compacted
             for later in [one for one in segments if one > victim]:
                 (folder.path / f"{later:020}.log").unlink()
-        rest = data.draw(st.sampled_from(rests), label="behind it")
+        rest = data.draw(st.sampled_from(rests), label="after it")
         path.write_bytes(path.read_bytes()[:cut_at] + rest)
         for suffix in (".index", ".timeindex", ".txnindex", ".snapshot"):
             for found in folder.path.glob(f"*{suffix}"):
@@ -81,7 +81,7 @@ def test_after_a_power_failure_at_any_byte_the_log_is_as_it_was_after_one_of_the
         known = data.draw(st.sampled_from([0, flushed]), label="recovery point")
         if cut_at < segments[victim] and path != max(folder.path.glob("*.log")):
             with pytest.raises(Lost), folder.opened(flushed=known, same_boot=False):
-                pass  # later segments show that this is no torn tail
+                pass  # later segments show that this is not a torn tail
             return
         with folder.opened(flushed=known, same_boot=False) as again:
             note(f"flushed {flushed}, wrote {log.next_offset}, found {again.next_offset}")
@@ -95,7 +95,7 @@ def test_after_a_power_failure_at_any_byte_the_log_is_as_it_was_after_one_of_the
             assert facts(once_more) == expected
 
 
-def test_a_log_in_a_folder_reads_as_one_in_memory(folder: Folder) -> None:
+def test_a_log_in_a_folder_reads_the_same_as_one_in_memory(folder: Folder) -> None:
     memory = PartitionLog(SMALL)
     with folder.opened() as log:
         for number in range(60):
@@ -105,14 +105,14 @@ def test_a_log_in_a_folder_reads_as_one_in_memory(folder: Folder) -> None:
         for offset in range(0, log.next_offset, 7):
             for limit in (1, 300, 10_000):
                 for until in (offset + 5, log.next_offset):
-                    asked = {"until": until, "at_least_one": bool(limit % 2)}
-                    assert log.read(offset, limit, **asked) == memory.read(offset, limit, **asked)  # type: ignore[arg-type]
+                    requested = {"until": until, "at_least_one": bool(limit % 2)}
+                    assert log.read(offset, limit, **requested) == memory.read(offset, limit, **requested)  # type: ignore[arg-type]
         everything = b"".join(one.data for one in log)
         assert everything == b"".join(path.read_bytes() for path in sorted(folder.path.glob("*.log")))
 
 
 @given(pieces=st.lists(st.binary(min_size=1, max_size=9), max_size=6), data=st.data())
-def test_bytes_in_memory_are_read_as_those_of_a_file(pieces: list[bytes], data: st.DataObject) -> None:
+def test_bytes_in_memory_read_the_same_as_a_file(pieces: list[bytes], data: st.DataObject) -> None:
     store = MemoryStore()
     for piece in pieces:
         store.append(piece)
@@ -122,7 +122,7 @@ def test_bytes_in_memory_are_read_as_those_of_a_file(pieces: list[bytes], data: 
     assert store.read(position, count) == whole[position : position + count]
 
 
-def test_folders_of_replicas_are_one_log_that_is_written_once(tmp_path: Path) -> None:
+def test_folders_of_replicas_share_one_log(tmp_path: Path) -> None:
     folder = Folder(tmp_path, brokers=3)
     with folder.opened() as log:
         for _ in range(10):
@@ -136,7 +136,7 @@ def test_folders_of_replicas_are_one_log_that_is_written_once(tmp_path: Path) ->
         assert all(mine[name].samefile(folder.path / name) for name in names)
 
 
-def test_a_copy_of_a_directory_without_links_is_taken_and_linked_again(tmp_path: Path) -> None:
+def test_a_copy_of_a_directory_without_hard_links_is_linked_again(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "a", brokers=2)
     with folder.opened() as log:
         log.append(batch(3), leader_epoch=0, now_ms=NOW_MS)
@@ -150,7 +150,7 @@ def test_a_copy_of_a_directory_without_links_is_taken_and_linked_again(tmp_path:
     assert first.samefile(second)
 
 
-def test_records_that_were_deleted_stay_deleted_with_their_epochs_and_aborted_transactions(folder: Folder) -> None:
+def test_deleted_records_stay_deleted_with_their_epochs_and_aborted_transactions(folder: Folder) -> None:
     with folder.opened() as log:
         writer = Writer(log)
         for epoch in range(3):
@@ -167,9 +167,7 @@ def test_records_that_were_deleted_stay_deleted_with_their_epochs_and_aborted_tr
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot", ".txnindex", "leader-epoch-checkpoint"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut off", "rubbish"])
-def test_files_beside_segments_that_are_not_what_they_should_be_lose_nothing(
-    folder: Folder, suffix: str, damage: str
-) -> None:
+def test_damaged_indexes_and_checkpoints_lose_no_records(folder: Folder, suffix: str, damage: str) -> None:
     with folder.opened() as log:
         writer = Writer(log)
         for number in range(12):
@@ -201,7 +199,7 @@ def test_files_beside_segments_that_are_not_what_they_should_be_lose_nothing(
 
 @pytest.mark.parametrize("rubbish", [b"\0" * 200, b"rubbish" * 20, b"r"], ids=["zeros", "text", "a byte"])
 @pytest.mark.parametrize("flushed", [0, 3])
-def test_what_is_behind_the_last_batch_of_a_segment_goes_and_the_segments_behind_it_stay(
+def test_bytes_after_the_last_batch_of_a_segment_are_cut_off_and_later_segments_remain(
     folder: Folder, rubbish: bytes, flushed: int
 ) -> None:
     with folder.opened() as log:
@@ -216,7 +214,7 @@ def test_what_is_behind_the_last_batch_of_a_segment_goes_and_the_segments_behind
         assert folder.cut == len(rubbish)
 
 
-def test_a_full_disk_takes_nothing_and_says_so(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_to_a_full_disk_fails_completely(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with folder.opened() as log:
         log.append(batch(1, producer=1, sequence=0), leader_epoch=0, now_ms=NOW_MS)
         before = facts(log)
@@ -234,7 +232,7 @@ def test_a_full_disk_takes_nothing_and_says_so(folder: Folder, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("messages", "flushes"), [(1, 5), (3, 2), (100, 0)])
-def test_the_disk_has_what_the_flush_interval_says(
+def test_records_are_flushed_by_flush_messages(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, messages: int, flushes: int
 ) -> None:
     done = []
@@ -242,11 +240,11 @@ def test_the_disk_has_what_the_flush_interval_says(
     with folder.opened(LogConfig(flush_messages=messages)) as log:
         for _ in range(4):
             log.append(batch(1), leader_epoch=0, now_ms=NOW_MS)
-        assert len(done) == flushes  # and the folder, once
+        assert len(done) == flushes  # and once for the folder
         assert log.flushed_offset == {1: 4, 3: 3, 100: 0}[messages]
 
 
-def test_compaction_on_the_disk_and_in_memory_leaves_the_same(folder: Folder) -> None:
+def test_compaction_on_disk_and_in_memory_has_the_same_result(folder: Folder) -> None:
     config = LogConfig(segment_bytes=1500, compact=True, delete=False, delete_retention_ms=0)
     memory = PartitionLog(config)
     with folder.opened(config) as log:
@@ -278,7 +276,7 @@ def test_a_crash_at_any_step_of_compaction_loses_no_value(folder: Folder, tmp_pa
     config = LogConfig(segment_bytes=1500, compact=True, delete=False, delete_retention_ms=0)
 
     def values(log: PartitionLog) -> dict[bytes, bytes | None]:
-        """The last value of each key, as a consumer of committed records has it."""
+        """Return the last value of each key, as a consumer of committed records sees it."""
         aborted = {(one.producer_id, one.first_offset, one.last_offset) for one in log.producers.aborted}
         found: dict[bytes, bytes | None] = {}
         for one in log:

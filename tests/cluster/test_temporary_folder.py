@@ -1,4 +1,4 @@
-"""Folders that live as long as a process: what is left of one that was killed goes, and nothing else does."""
+"""Temporary folders: those of killed processes are removed, and nothing else."""
 
 import os
 import signal
@@ -22,7 +22,10 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def another_process(where: Path) -> Iterator[tuple[Path, "subprocess.Popen[str]"]]:
-    code = "from quorate.cluster.temporary_folder import TemporaryFolder; own = TemporaryFolder(); print(own.path, flush=True); input()"
+    code = (
+        "from quorate.cluster.temporary_folder import TemporaryFolder; "
+        "own = TemporaryFolder(); print(own.path, flush=True); input()"
+    )
     with subprocess.Popen(
         [sys.executable, "-P", "-c", code],
         stdin=subprocess.PIPE,
@@ -34,7 +37,7 @@ def another_process(where: Path) -> Iterator[tuple[Path, "subprocess.Popen[str]"
         yield Path(process.stdout.readline().rstrip()), process
 
 
-def test_a_folder_is_there_for_its_user_alone_and_gone_when_it_is_closed(temporary: Path) -> None:
+def test_a_folder_is_private_to_its_user_and_removed_on_close(temporary: Path) -> None:
     with TemporaryFolder() as own:
         (own.path / "ca.pem").write_text("")
         assert own.path.parent == temporary
@@ -42,7 +45,7 @@ def test_a_folder_is_there_for_its_user_alone_and_gone_when_it_is_closed(tempora
     assert list(temporary.iterdir()) == []
 
 
-def test_what_a_killed_process_left_goes_with_the_next_start_and_that_of_a_living_one_stays(temporary: Path) -> None:
+def test_folders_of_killed_processes_are_removed_and_those_of_running_ones_remain(temporary: Path) -> None:
     with another_process(temporary) as (path, process):
         (path / "control").touch()
         with TemporaryFolder():
@@ -54,7 +57,7 @@ def test_what_a_killed_process_left_goes_with_the_next_start_and_that_of_a_livin
             assert not path.exists()
 
 
-def test_other_folders_are_left_alone(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_folders_are_not_removed(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     others = [temporary / "quorate-run-without-owner", temporary / "quorate-data", temporary / "quorate-run-of-another"]
     for other in others:
         other.mkdir()

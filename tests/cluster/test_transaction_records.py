@@ -1,4 +1,4 @@
-"""What our transaction coordinators write is what brokers wrote: the histories of the captures, played again."""
+"""Our transaction coordinators write the records of real brokers: captured histories, played again."""
 
 from dataclasses import replace
 from random import Random
@@ -36,7 +36,7 @@ def states(captured: CapturedPartition) -> list[Transaction]:
 
 
 @pytest.mark.parametrize("captured", CAPTURED, ids=str)
-def test_records_of_brokers_come_back_byte_for_byte_in_whatever_order_partitions_were_added(
+def test_records_of_brokers_are_encoded_again_byte_for_byte_in_any_order_of_partitions(
     captured: CapturedPartition,
 ) -> None:
     random = Random(1)
@@ -49,8 +49,8 @@ def test_records_of_brokers_come_back_byte_for_byte_in_whatever_order_partitions
 
 
 @pytest.mark.parametrize("captured", CAPTURED, ids=str)
-def test_requests_that_led_to_the_records_of_brokers_lead_to_the_same_here(captured: CapturedPartition) -> None:
-    """Producer ids and times are the brokers'; a fencing producer aborts and begins in one turn here, so times are not compared."""
+def test_the_requests_of_captured_histories_result_in_the_same_records(captured: CapturedPartition) -> None:
+    """Producer ids are the brokers'. Times are not compared: a fencing producer aborts in one turn."""
     newer = not captured.folder.parent.name.startswith("classic")
     clock = ManualClock()
     core = quiet_core(None, clock)
@@ -76,13 +76,13 @@ def test_requests_that_led_to_the_records_of_brokers_lead_to_the_same_here(captu
                 fenced = bool(later) and later[0].status is Status.EMPTY
                 if timed_out:
                     clock.advance(state.timeout_ms)
-                elif not fenced:  # else `begin` does it
+                elif not fenced:  # else done by `begin`
                     commit = state.status is Status.PREPARE_COMMIT
                     raised = state.version >= 2
                     core.transactions.end(name, was.producer_id, was.epoch, commit=commit, raise_epoch=raised)
 
     def bare(found: list[Transaction]) -> dict[str, list[Transaction]]:
-        """By id, without what may differ, and as a record has it."""
+        """Return transactions by id, without fields that may differ, as in records."""
         by_id: dict[str, list[Transaction]] = {}
         for one in found:
             kept = replace(one, start_ms=0, updated_ms=0, last_epoch=0, partitions=tuple(sorted(one.partitions)))

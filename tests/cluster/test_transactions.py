@@ -1,4 +1,4 @@
-"""Transaction coordinators know what their log says: wherever it is read, whoever leads, and they end what nobody ends (KIP-98, KIP-890)."""
+"""Transaction coordinators: loading logs, leader changes, and timeouts (KIP-98, KIP-890)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ def write(core: ClusterCore, producer_id: int, epoch: int, partition: int = 0, s
 
 
 def begin(core: ClusterCore, transactional_id: str = "t", timeout_ms: int = MINUTE_MS) -> tuple[int, int]:
-    """A producer with an open transaction in one partition."""
+    """Begin a transaction of a producer in one partition."""
     producer_id, epoch = core.transactions.begin(transactional_id, timeout_ms, -1, -1)
     core.transactions.add(transactional_id, producer_id, epoch, [("orders", 0)])
     write(core, producer_id, epoch)
@@ -52,7 +52,7 @@ def stable(core: ClusterCore) -> tuple[int, int]:
 
 
 def records(core: ClusterCore, transactional_id: str = "t") -> list[tuple[str, int, int]]:
-    """Status, producer id and epoch, record by record."""
+    """Return status, producer id and epoch of each record."""
     partition = core.transactions.partition_for(transactional_id)
     assert partition is not None
     found = []
@@ -69,7 +69,7 @@ def records(core: ClusterCore, transactional_id: str = "t") -> list[tuple[str, i
     return found
 
 
-def test_a_transaction_is_written_down_step_by_step_as_kafka_does() -> None:
+def test_each_step_of_a_transaction_is_written_as_by_kafka() -> None:
     core = with_topics(None, ManualClock())
     producer_id, epoch = begin(core)
     assert core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True) == (0, 1)
@@ -87,7 +87,7 @@ def test_a_transaction_is_written_down_step_by_step_as_kafka_does() -> None:
     assert stable(core) == (2, 2)
 
 
-def test_the_next_leader_of_the_log_knows_what_the_last_one_knew() -> None:
+def test_a_new_leader_has_the_state_of_the_old_one() -> None:
     core = with_topics(None, ManualClock())
     producer_id, epoch = begin(core)
     before = core.transactions.find("t")
@@ -106,9 +106,7 @@ def test_the_next_leader_of_the_log_knows_what_the_last_one_knew() -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_transaction_that_nobody_ends_is_aborted_in_time_and_its_producer_fenced(
-    tmp_path: Path, restarted: bool
-) -> None:
+def test_a_transaction_is_aborted_after_its_timeout_and_its_producer_is_fenced(tmp_path: Path, restarted: bool) -> None:
     clock = ManualClock()
     core = with_topics(tmp_path, clock)
     producer_id, epoch = begin(core)
@@ -127,12 +125,12 @@ def test_a_transaction_that_nobody_ends_is_aborted_in_time_and_its_producer_fenc
     with pytest.raises(ApiError) as refusal:
         core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=False)
     assert refusal.value.code is ErrorCode.PRODUCER_FENCED
-    with pytest.raises(ApiError) as refusal:  # for which the epoch looks like that of a request that is repeated
+    with pytest.raises(ApiError) as refusal:  # the epoch looks like that of a retry
         core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
     assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
 
 
-def test_what_was_about_to_be_committed_when_the_process_was_killed_is_committed_by_the_next(
+def test_a_prepared_commit_of_a_killed_process_is_completed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
@@ -151,12 +149,12 @@ def test_what_was_about_to_be_committed_when_the_process_was_killed_is_committed
         assert again.topics["orders"].partitions[0].log.producers.aborted == []
         ends.append(stable(again))
         crash(again)
-    # Twice each, before and after the checksum: killed after the record that it is prepared, after
-    # the marker, which is written once more, and after the record that everything is done.
+    # Twice each, before and after the checksum: killed after the PREPARE_COMMIT record, after the
+    # marker, which is then written again, and after the COMPLETE_COMMIT record.
     assert ends == [(2, 2)] * 2 + [(3, 3)] * 2 + [(2, 2)] * 2
 
 
-def test_the_last_epoch_is_followed_by_another_producer_id_and_the_markers_close_what_the_old_one_wrote() -> None:
+def test_after_the_last_epoch_a_new_producer_id_is_allocated_and_markers_have_the_old_one() -> None:
     core = with_topics(None, ManualClock())
     producer_id, epoch = begin(core)
     for _ in range(3):
@@ -171,11 +169,11 @@ def test_the_last_epoch_is_followed_by_another_producer_id_and_the_markers_close
     assert new_epoch == 0
     assert stable(core)[0] == stable(core)[1]
     assert records(core)[-2:] == [("PREPARE_COMMIT", producer_id, 0x7FFF), ("COMPLETE_COMMIT", new_id, 0)]
-    # The producer did not get the answer, and asks again.
+    # A retry after a lost response.
     assert core.transactions.end("t", producer_id, last, commit=True, raise_epoch=True) == (new_id, 0)
 
 
-def test_ids_that_nobody_uses_are_forgotten() -> None:
+def test_unused_transactional_ids_expire() -> None:
     clock = ManualClock()
     core = with_topics(None, clock)
     core.transactions.begin("idle", MINUTE_MS, -1, -1)
@@ -186,7 +184,7 @@ def test_ids_that_nobody_uses_are_forgotten() -> None:
     assert core.transactions.begin("idle", MINUTE_MS, -1, -1)[1] == 0
 
 
-def test_a_transaction_that_cannot_be_written_down_has_not_happened(
+def test_a_transaction_change_that_cannot_be_written_has_no_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = with_topics(tmp_path, ManualClock())
@@ -200,7 +198,7 @@ def test_a_transaction_that_cannot_be_written_down_has_not_happened(
         patched.setattr("quorate.cluster.storage.stores.os.pwrite", full)
         with pytest.raises(ApiError) as refusal:
             core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
-    assert refusal.value.code is ErrorCode.NOT_COORDINATOR  # the client looks for another, and asks again
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR  # the client looks up the coordinator, and retries
     assert core.transactions.find("t") == before
     core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
     assert stable(core) == (2, 2)
@@ -226,8 +224,8 @@ def test_markers_that_cannot_be_written_are_written_later(monkeypatch: pytest.Mo
     assert stable(core) == (0, 1)
     clock.advance(1000)
     assert stable(core) == (2, 2)
-    told = [note for note in core.notes if note.startswith("markers of t ")]  # not with each of ten tries
-    assert [note.split(":")[0] for note in told] == [
+    reported = [note for note in core.notes if note.startswith("markers of t ")]  # not for each of ten tries
+    assert [note.split(":")[0] for note in reported] == [
         "markers of t could not be written; retrying",
         "markers of t were written",
     ]

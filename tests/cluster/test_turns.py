@@ -1,4 +1,4 @@
-"""Large requests in small turns: others are served between them, and nothing is lost when a cluster stops in between (issue 14)."""
+"""Large requests in small turns: others are served between them, and a stop loses none (issue 14)."""
 
 import asyncio
 import threading
@@ -23,14 +23,14 @@ def fail(error: BaseException) -> None:
     raise error
 
 
-def test_what_ends_in_one_turn_is_done_at_once() -> None:
+def test_work_of_one_turn_completes_at_once() -> None:
     done: list[str] = []
     assert Turns(fail).run(steps("a", 3, []), done.append, fail)
     assert done == ["a"]
 
 
 @pytest.mark.usefixtures("short_turns")
-def test_two_large_requests_take_turns_and_others_come_in_between() -> None:
+def test_two_large_requests_alternate_and_others_run_between_them() -> None:
     async def run() -> list[Any]:
         seen: list[Any] = []
         both = Turns(fail)
@@ -75,7 +75,7 @@ def test_a_turn_ends_after_some_hundredths_of_a_second(monkeypatch: pytest.Monke
     assert max(after - before for before, after in pairwise([-1, *others])) <= 30
 
 
-def test_what_is_only_computed_runs_in_a_thread_and_its_failure_comes_back() -> None:
+def test_a_thread_call_returns_its_result_or_exception() -> None:
     def which() -> int:
         return threading.get_ident()
 
@@ -99,7 +99,7 @@ def test_what_is_only_computed_runs_in_a_thread_and_its_failure_comes_back() -> 
     assert asyncio.run(run()) == (True, "integer division or modulo by zero")
 
 
-def test_an_exception_goes_to_who_asked() -> None:
+def test_an_exception_is_passed_to_the_failed_callback() -> None:
     def work() -> Iterator[None]:
         yield None
         raise KeyError("x")
@@ -111,7 +111,7 @@ def test_an_exception_goes_to_who_asked() -> None:
 
 @pytest.mark.usefixtures("short_turns")
 @pytest.mark.parametrize("in_thread", [False, True])
-def test_closing_finishes_what_was_begun(in_thread: bool) -> None:
+def test_close_completes_pending_work(in_thread: bool) -> None:
     def work() -> Work[str]:
         for _ in range(3):
             yield ThreadCall(lambda: None) if in_thread else None
@@ -129,8 +129,8 @@ def test_closing_finishes_what_was_begun(in_thread: bool) -> None:
 
 
 @pytest.mark.usefixtures("short_turns")
-def test_callbacks_that_fail_stop_nobody_else() -> None:
-    """Issue 14: the large requests behind one whose callback raised waited for ever."""
+def test_failing_callbacks_do_not_stop_other_work() -> None:
+    """Issue 14: large requests after one whose callback raised waited forever."""
     reported: list[BaseException] = []
 
     def refuse(name: str) -> None:
@@ -150,14 +150,14 @@ def test_callbacks_that_fail_stop_nobody_else() -> None:
     assert repr(reported) == "[ValueError('a')]"
 
 
-def test_a_result_that_cannot_be_taken_is_a_failure_of_who_asked() -> None:
+def test_an_exception_of_the_done_callback_is_passed_to_the_failed_callback() -> None:
     failed: list[BaseException] = []
     assert Turns(fail).run(steps("a", 1, []), lambda name: [][len(name)], failed.append)
     assert repr(failed) == "[IndexError('list index out of range')]"
 
 
 @pytest.mark.usefixtures("short_turns")
-def test_closing_finishes_all_although_one_fails() -> None:
+def test_close_completes_all_work_although_one_fails() -> None:
     reported: list[BaseException] = []
 
     async def run() -> list[str]:

@@ -1,4 +1,4 @@
-"""`kafka_version`: a cluster tells what brokers of that release told (recordings of real ones), answers no more than that, and groups follow."""
+"""`kafka_version`: versions, features and group behaviour of releases, by recordings of real brokers."""
 
 import json
 import re
@@ -33,35 +33,35 @@ RECORDED = {
         json.loads, (Path(__file__).parents[1] / "data" / "api_versions.jsonl").read_text(encoding="utf-8").splitlines()
     )
 }
-ASKED = ApiVersionsRequest(client_software_name="w", client_software_version="1")
+API_VERSIONS = ApiVersionsRequest(client_software_name="w", client_software_version="1")
 
 
-def told(cluster: EmbeddedCluster, version: int) -> Any:
+def reported(cluster: EmbeddedCluster, version: int) -> Any:
     with Wire(cluster.core.brokers[1].port) as wire:
-        return wire.ask(ASKED, version)
+        return wire.ask(API_VERSIONS, version)
 
 
 @pytest.mark.parametrize("version", RECORDED)
-def test_a_cluster_tells_the_versions_of_its_release_for_what_it_answers(version: str) -> None:
+def test_a_cluster_reports_the_versions_of_its_release(version: str) -> None:
     with EmbeddedCluster(version=version, properties=QUICK) as cluster:
-        keys = {one.api_key: [one.min_version, one.max_version] for one in told(cluster, 4).api_keys}
+        keys = {one.api_key: [one.min_version, one.max_version] for one in reported(cluster, 4).api_keys}
     real = {int(key): span for key, span in RECORDED[version]["api_keys"].items()}
-    answered = {handled.api.key: handled.api for handled in HANDLERS.values() if not handled.api.own}
-    # Declared are the versions of 4.x: what 4.0 has dropped, an embedded 3.9 lacks.
+    known = {handled.api.key: handled.api for handled in HANDLERS.values() if not handled.api.own}
+    # The declared versions are those of 4.x: an embedded 3.9 lacks those that 4.0 removed.
     expected = {
-        key: [max(first, answered[key].versions[0]) if key else first, last]
+        key: [max(first, known[key].versions[0]) if key else first, last]
         for key, (first, last) in real.items()
-        if key in answered
+        if key in known
     }
     assert keys == expected
 
 
-@pytest.mark.parametrize("asked", [3, 4])
+@pytest.mark.parametrize("requested", [3, 4])
 @pytest.mark.parametrize("version", RECORDED)
-def test_a_cluster_has_the_features_of_its_release(version: str, asked: int) -> None:
+def test_a_cluster_has_the_features_of_its_release(version: str, requested: int) -> None:
     with EmbeddedCluster(version=version, properties=QUICK) as cluster:
-        found = told(cluster, asked)
-    real = RECORDED[version][f"features_{asked}"]
+        found = reported(cluster, requested)
+    real = RECORDED[version][f"features_{requested}"]
     assert {one.name: [one.min_version, one.max_version] for one in found.supported_features} == real["supported"]
     complete = {name: level for name, level in real["finalized"].items() if name not in INCOMPLETE}
     assert {one.name: one.max_version_level for one in found.finalized_features} == complete
@@ -69,7 +69,7 @@ def test_a_cluster_has_the_features_of_its_release(version: str, asked: int) -> 
 
 
 @pytest.mark.parametrize("version", RECORDED)
-def test_the_table_of_releases_is_what_real_brokers_told(version: str) -> None:
+def test_the_table_of_releases_equals_the_recordings_of_real_brokers(version: str) -> None:
     release = KafkaVersion.parse(version)
     recorded = RECORDED[version]
     assert last_versions(release) == {int(key): last for key, (_, last) in recorded["api_keys"].items()}
@@ -78,12 +78,12 @@ def test_the_table_of_releases_is_what_real_brokers_told(version: str) -> None:
     assert {name: level for name, (_, _, level) in features.items() if level} == recorded["features_4"]["finalized"]
 
 
-def test_no_release_takes_back_versions_of_the_one_before() -> None:
+def test_no_release_removes_versions_of_the_one_before() -> None:
     for older, newer in pairwise(RELEASES):
         assert all(last_versions(newer)[key] >= last for key, last in last_versions(older).items())
 
 
-def test_a_version_above_that_of_the_release_closes_the_connection_and_says_why() -> None:
+def test_a_version_newer_than_the_release_closes_the_connection_and_is_reported() -> None:
     request = OffsetCommitRequest(group_id="g")
     with EmbeddedCluster(version="4.0.2", properties=QUICK) as old:
         with Wire(old.core.brokers[1].port) as wire:
@@ -101,7 +101,7 @@ def heartbeat(wire: Wire, version: int = 0) -> int:
     return int(wire.ask(request, version).error_code)
 
 
-def test_groups_of_the_consumer_protocol_are_refused_as_3_9_does_by_default() -> None:
+def test_the_consumer_protocol_is_rejected_by_default_in_3_9() -> None:
     with (
         EmbeddedCluster(version="3.9.2", properties=QUICK) as cluster,
         Wire(cluster.core.brokers[1].port) as wire,
@@ -111,17 +111,17 @@ def test_groups_of_the_consumer_protocol_are_refused_as_3_9_does_by_default() ->
         assert (described.group_id, described.error_code) == ("g", ErrorCode.UNSUPPORTED_VERSION)
 
 
-def test_an_upgrade_brings_versions_and_leaves_the_levels_of_features() -> None:
+def test_an_upgrade_adds_versions_and_keeps_feature_levels() -> None:
     with EmbeddedCluster(version="3.9.2", properties=QUICK) as cluster:
         cluster.upgrade("4.3.1")
-        found = told(cluster, 4)
+        found = reported(cluster, 4)
         assert {one.api_key: one.max_version for one in found.api_keys}[0] == 13
         assert {one.name: one.max_version_level for one in found.finalized_features} == {"metadata.version": 21}
         with Wire(cluster.core.brokers[1].port) as wire:
             assert heartbeat(wire) == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_new_cluster_has_groups_of_the_consumer_protocol() -> None:
+def test_a_new_cluster_supports_the_consumer_protocol() -> None:
     with (
         EmbeddedCluster(version="4.0.2", properties=QUICK) as cluster,
         Wire(cluster.core.brokers[1].port) as wire,
@@ -131,8 +131,8 @@ def test_a_new_cluster_has_groups_of_the_consumer_protocol() -> None:
 
 
 @pytest.mark.parametrize("version", ["3.5.0", "5.0.0", "4.9.0"])
-def test_a_release_that_is_not_known_is_refused(version: str) -> None:
-    said = re.escape(f"cannot be Kafka {version}: use 4.3.1, or another of 3.9, 4.0")
+def test_an_unknown_release_is_rejected(version: str) -> None:
+    said = re.escape(f"cannot run Kafka {version}: use 4.3.1, or another of 3.9, 4.0")
     with pytest.raises(ConfigError, match=said):
         EmbeddedCluster(version=version)
     with EmbeddedCluster() as cluster, pytest.raises(ClusterError, match=said):
@@ -140,15 +140,15 @@ def test_a_release_that_is_not_known_is_refused(version: str) -> None:
 
 
 def test_groups_are_migrated_by_default_from_4_0_on() -> None:
-    """The default of `group.consumer.migration.policy` is that of the release, also after an upgrade."""
+    """The default of `group.consumer.migration.policy` follows the release, also after an upgrade."""
     core = EmbeddedCluster(brokers=1, version="3.9.2").core
     assert core.broker_configs.coordinator.group_consumer_migration_policy is MigrationPolicy.DISABLED
     core.broker_configs.upgrade(KafkaVersion.NEWEST)
     assert core.broker_configs.coordinator.group_consumer_migration_policy is MigrationPolicy.BIDIRECTIONAL
 
 
-def test_answers_of_later_releases_are_told_of_once_they_are_there() -> None:
-    """So that a release which is added does not hide what is answered."""
+def test_apis_of_later_releases_are_reported_once_they_are_handled() -> None:
+    """A new release in the table must not hide handled APIs."""
     newest = last_versions(RELEASES[-1])
     for handled in HANDLERS.values():
         if not handled.api.own and handled.api.key not in TELEMETRY:
@@ -165,7 +165,7 @@ def test_answers_of_later_releases_are_told_of_once_they_are_there() -> None:
         ("4.0.2", 6, "share.auto.offset.reset", "share.isolation.level"),
     ],
 )
-def test_groups_have_the_settings_that_they_had_in_a_release(version: str, count: int, has: str, lacks: str) -> None:
+def test_groups_have_the_configs_of_the_release(version: str, count: int, has: str, lacks: str) -> None:
     resource = DescribeConfigsResource(resource_type=32, resource_name="g", configuration_keys=None)
     with EmbeddedCluster(version=version) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         (found,) = wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
@@ -175,7 +175,7 @@ def test_groups_have_the_settings_that_they_had_in_a_release(version: str, count
     assert lacks not in names
 
 
-def test_topics_of_3_9_have_settings_that_later_ones_have_not_and_groups_none() -> None:
+def test_3_9_has_topic_configs_that_later_releases_lack_and_no_group_configs() -> None:
     topic = DescribeConfigsResource(resource_type=2, resource_name="orders", configuration_keys=None)
     group = DescribeConfigsResource(resource_type=32, resource_name="g", configuration_keys=None)
     with EmbeddedCluster(version="3.9.2") as cluster, Wire(cluster.core.brokers[1].port) as wire:
@@ -190,26 +190,26 @@ def test_topics_of_3_9_have_settings_that_later_ones_have_not_and_groups_none() 
 @pytest.mark.parametrize(
     ("version", "epochs"), [("4.2.1", [1, 2, 2, 3, 3, 3, -1, 5]), ("4.3.1", [2, 3, 3, 4, 4, 4, -1, 5])]
 )
-def test_share_groups_count_epochs_as_brokers_of_the_release_did(version: str, epochs: list[int]) -> None:
+def test_share_groups_bump_epochs_as_in_the_release(version: str, epochs: list[int]) -> None:
     settings = {"group.share.assignment.interval.ms": 0, "offsets.topic.num.partitions": 1}
     with EmbeddedCluster(version=version, properties=settings) as cluster:
         switch_on(cluster)
         cluster.call(lambda: cluster.core.create_topic("t", partitions=2, replicas=1))
         with Wire(cluster.core.brokers[1].port) as wire:
             wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
-            told = {"m": 0, "n": 0}
+            reported = {"m": 0, "n": 0}
 
             def beat(member: str, epoch: int | None = None) -> int:
-                at = told[member] if epoch is None else epoch
-                asked = ShareGroupHeartbeatRequest(
+                at = reported[member] if epoch is None else epoch
+                requested = ShareGroupHeartbeatRequest(
                     group_id="g",
                     member_id=member,
                     member_epoch=at,
                     rack_id=None,
                     subscribed_topic_names=("t",) if at == 0 else None,
                 )
-                told[member] = wire.ask(asked, 1).member_epoch
-                return told[member]
+                reported[member] = wire.ask(requested, 1).member_epoch
+                return reported[member]
 
             found = [beat("m"), beat("m"), beat("m"), beat("n"), beat("n"), beat("m"), beat("n", -1), beat("m")]
             assert found == epochs

@@ -1,4 +1,4 @@
-"""Requests byte by byte: versions, order, sessions of fetching, bad input."""
+"""Requests byte by byte: versions, order, fetch sessions, invalid input."""
 
 import time
 from collections.abc import Iterator
@@ -78,19 +78,19 @@ def fetch_of(*partitions: tuple[int, int], **options: Any) -> FetchRequest:
     return FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics, **options)
 
 
-def told(response: Any) -> dict[int, Any]:
+def reported(response: Any) -> dict[int, Any]:
     return {part.partition_index: part for topic in response.responses for part in topic.partitions}
 
 
-def test_a_version_that_the_broker_lacks_is_told_in_version_0(wire: Wire) -> None:
+def test_an_unsupported_api_versions_request_gets_a_v0_response(wire: Wire) -> None:
     wire.socket.sendall(b"\0\0\0\x0c" + pack(">hhih", 18, 99, 5, -1) + b"\0\0")
     frame = wire.frame()
     assert frame[:4] == (5).to_bytes(4, "big")
     assert int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION
-    assert frame[6:] == pack(">ihhh", 1, 18, 0, 4)  # what the client may ask with instead
+    assert frame[6:] == pack(">ihhh", 1, 18, 0, 4)  # the versions that the client can use instead
 
 
-def test_versions_are_told_for_everything_that_is_answered(wire: Wire) -> None:
+def test_versions_are_reported_for_all_handled_apis(wire: Wire) -> None:
     found = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
     versions = {one.api_key: (one.min_version, one.max_version) for one in found.api_keys}
     assert (versions[0], versions[22][1], versions[68]) == ((0, 13), 5, (0, 1))
@@ -100,34 +100,34 @@ def test_versions_are_told_for_everything_that_is_answered(wire: Wire) -> None:
     assert not any(APIS[key].own for key in versions)
 
 
-def test_responses_come_in_the_order_of_requests_also_behind_one_that_waits(one: EmbeddedCluster, wire: Wire) -> None:
+def test_responses_have_the_order_of_requests_also_after_a_waiting_one(one: EmbeddedCluster, wire: Wire) -> None:
     wire.send(replace(fetch_of((0, 0)), max_wait_ms=300), 12)
     wire.send(MetadataRequest(topics=None), 12)
     assert [int.from_bytes(wire.frame()[:4], "big") for _ in range(2)] == [1, 2]
 
 
-def test_a_fetch_that_waits_is_answered_when_records_come(one: EmbeddedCluster, wire: Wire) -> None:
+def test_a_waiting_fetch_completes_when_records_are_appended(one: EmbeddedCluster, wire: Wire) -> None:
     with Wire(one.core.brokers[1].port) as producer:
         wire.send(replace(fetch_of((0, 0)), max_wait_ms=8_000), 12)
         assert produce(producer, batch(2)).base_offset == 0
-        assert told(wire.receive(FetchRequest, 12))[0].high_watermark == 2
+        assert reported(wire.receive(FetchRequest, 12))[0].high_watermark == 2
 
 
-def test_a_session_tells_only_what_changed_and_forgets_what_it_is_told_to(wire: Wire) -> None:
+def test_a_session_returns_only_changes_and_forgets_partitions(wire: Wire) -> None:
     produce(wire, batch(1))
     first = wire.ask(fetch_of((0, 1), (1, 0), session_epoch=0), 12)
-    assert set(told(first)) == {0, 1}
+    assert set(reported(first)) == {0, 1}
     session = {"session_id": first.session_id}
-    assert told(wire.ask(fetch_of(**session, session_epoch=1), 12)) == {}
+    assert reported(wire.ask(fetch_of(**session, session_epoch=1), 12)) == {}
     produce(wire, batch(1), partition=1)
-    assert set(told(wire.ask(fetch_of(**session, session_epoch=2), 12))) == {1}
+    assert set(reported(wire.ask(fetch_of(**session, session_epoch=2), 12))) == {1}
     wrong = wire.ask(fetch_of(**session, session_epoch=2), 12)
     assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     wire.ask(fetch_of((0, 0), **session, session_epoch=-1), 12)
     assert wire.ask(fetch_of(**session, session_epoch=3), 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_acks_0_gets_no_answer_and_a_closed_connection_where_it_failed(wire: Wire) -> None:
+def test_acks_0_gets_no_response_and_an_error_closes_the_connection(wire: Wire) -> None:
     produce(wire, batch(1), acks=0)
     assert wire.ask(fetch_of((0, 0)), 12).responses[0].partitions[0].high_watermark == 1
     produce(wire, batch(1)[:-1] + b"?", acks=0)
@@ -158,9 +158,7 @@ def test_offsets_are_found_by_time(wire: Wire, timestamp: int, found: tuple[int,
     ],
     ids=["negative size", "too large", "short", "client id beyond", "unknown API", "unknown version", "body"],
 )
-def test_what_is_no_request_closes_the_connection_and_nothing_else(
-    one: EmbeddedCluster, wire: Wire, frame: bytes
-) -> None:
+def test_an_invalid_request_closes_only_its_connection(one: EmbeddedCluster, wire: Wire, frame: bytes) -> None:
     wire.socket.sendall(frame)
     assert wire.is_closed()
     assert any("closed a connection" in note for note in one.core.notes)
@@ -169,7 +167,7 @@ def test_what_is_no_request_closes_the_connection_and_nothing_else(
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_header_or_an_error(data: bytes) -> None:
+def test_random_bytes_are_a_header_or_a_frame_error(data: bytes) -> None:
     try:
         header = read_header(data)
     except FrameError:
@@ -179,7 +177,7 @@ def test_any_bytes_are_a_header_or_an_error(data: bytes) -> None:
 
 @settings(max_examples=portion(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
-def test_garbage_in_bodies_does_no_harm(one: EmbeddedCluster, data: st.DataObject) -> None:
+def test_random_bodies_do_not_affect_others(one: EmbeddedCluster, data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(sorted(APIS)))
     version = data.draw(st.sampled_from(APIS[key].versions))
     body = data.draw(st.binary(max_size=80))
@@ -193,10 +191,8 @@ def test_garbage_in_bodies_does_no_harm(one: EmbeddedCluster, data: st.DataObjec
 
 @settings(max_examples=portion(200), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
-def test_whatever_a_request_says_it_is_answered_or_its_connection_closed(
-    one: EmbeddedCluster, data: st.DataObject
-) -> None:
-    """Messages of all kinds that are well-formed and make no sense."""
+def test_random_requests_get_a_response_or_close_the_connection(one: EmbeddedCluster, data: st.DataObject) -> None:
+    """Well-formed messages of all types, with random values."""
     api = APIS[data.draw(st.sampled_from(sorted(APIS)))]
     version = data.draw(st.sampled_from(api.versions))
     request = data.draw(messages(api.request.cls, version, unknown_tags=False))
@@ -207,7 +203,7 @@ def test_whatever_a_request_says_it_is_answered_or_its_connection_closed(
     assert one.core.failures == [], one.core.failures[0]
 
 
-def test_a_member_that_waits_for_others_is_answered_when_its_time_comes(wire: Wire) -> None:
+def test_a_joining_member_gets_a_response_after_the_rebalance_delay(wire: Wire) -> None:
     join = JoinGroupRequest(
         group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="consumer"
     )
@@ -217,19 +213,17 @@ def test_a_member_that_waits_for_others_is_answered_when_its_time_comes(wire: Wi
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
     )
     beat = wire.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
-    assert (
-        beat.error_code == ErrorCode.NOT_COORDINATOR
-    )  # nobody has asked for the coordinator yet, so there is no topic
+    assert beat.error_code == ErrorCode.NOT_COORDINATOR  # the offsets topic does not exist before FindCoordinator
 
 
-def test_a_broker_that_does_not_coordinate_a_group_says_so_with_each_group(cluster: EmbeddedCluster) -> None:
+def test_not_coordinator_is_returned_for_each_group(cluster: EmbeddedCluster) -> None:
     switch_on(cluster)
     core = cluster.core
     cluster.call(lambda: core.internal_topic("__consumer_offsets"))
     partition = core.groups.partition_for("g")
     assert partition is not None
     other = next(one for one in core.brokers.values() if one.id != partition.leader)
-    asked: list[tuple[Any, int, Any]] = [
+    requested: list[tuple[Any, int, Any]] = [
         (DescribeGroupsRequest(groups=("g",)), 5, lambda found: found.groups[0].error_code),
         (ConsumerGroupDescribeRequest(group_ids=("g",)), 1, lambda found: found.groups[0].error_code),
         (ShareGroupDescribeRequest(group_ids=("g",)), 1, lambda found: found.groups[0].error_code),
@@ -244,12 +238,12 @@ def test_a_broker_that_does_not_coordinate_a_group_says_so_with_each_group(clust
         (HeartbeatRequest(group_id="g"), 4, lambda found: found.error_code),
     ]
     with Wire(other.port) as wrong:
-        for request, version, error_of in asked:
+        for request, version, error_of in requested:
             assert error_of(wrong.ask(request, version)) == ErrorCode.NOT_COORDINATOR
         assert wrong.ask(DescribeGroupsRequest(), 5).groups == ()
 
 
-def test_a_frozen_broker_says_nothing_until_it_goes_on(one: EmbeddedCluster, wire: Wire) -> None:
+def test_a_paused_broker_does_not_respond_until_it_resumes(one: EmbeddedCluster, wire: Wire) -> None:
     broker = one.core.brokers[1]
     wire.send(replace(fetch_of((0, 0)), max_wait_ms=50), 12)
     one.call(lambda: broker.freeze(True))
@@ -265,7 +259,7 @@ def test_a_frozen_broker_says_nothing_until_it_goes_on(one: EmbeddedCluster, wir
         assert another.receive(MetadataRequest, 12).topics[0].name == "t"
 
 
-def test_a_broker_that_is_frozen_for_longer_than_its_session_leads_nothing_until_it_is_back() -> None:
+def test_a_broker_paused_longer_than_its_session_timeout_is_fenced_until_it_resumes() -> None:
     clock = ManualClock()
     with EmbeddedCluster(brokers=2, clock=clock, properties={"broker.session.timeout.ms": 4000}) as two:
         topic = two.call(lambda: two.core.create_topic("t", partitions=4, replicas=2))
@@ -282,15 +276,15 @@ def test_a_broker_that_is_frozen_for_longer_than_its_session_leads_nothing_until
     ("epoch", "code"),
     [(-1, ErrorCode.NONE), (0, ErrorCode.NONE), (5, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_a_client_that_knows_another_leader_epoch_is_told(wire: Wire, epoch: int, code: ErrorCode) -> None:
+def test_another_leader_epoch_of_a_client_is_an_error(wire: Wire, epoch: int, code: ErrorCode) -> None:
     part = ListOffsetsPartition(timestamp=-1, current_leader_epoch=epoch)
-    asked = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=(part,)),))
-    assert wire.ask(asked, 7).topics[0].partitions[0].error_code == code
+    requested = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=(part,)),))
+    assert wire.ask(requested, 7).topics[0].partitions[0].error_code == code
 
 
 @pytest.mark.parametrize(("version", "leader"), [(12, -1), (15, -1), (16, 2), (18, 2)])
-def test_a_reader_hears_from_version_16_on_who_leads_instead(version: int, leader: int) -> None:
-    """Earlier versions have the field, and brokers leave it at -1 (KIP-951): a client may not know that broker yet."""
+def test_fetch_returns_the_current_leader_since_v16(version: int, leader: int) -> None:
+    """Earlier versions have the field, but brokers leave it at -1 (KIP-951)."""
     with EmbeddedCluster(brokers=2, seed=1) as two:
         topic = two.call(lambda: two.core.create_topic("t", assignment=[[2]]))
         part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
@@ -300,30 +294,30 @@ def test_a_reader_hears_from_version_16_on_who_leads_instead(version: int, leade
             else FetchTopic(topic="t", partitions=(part,))
         )
         with Wire(two.core.brokers[1].port) as wire:
-            answer = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(named,)), version)
-        found = told(answer)[0]
+            reply = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(named,)), version)
+        found = reported(reply)[0]
         assert (found.error_code, found.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
-        assert [one.node_id for one in answer.node_endpoints] == ([2] if leader == 2 else [])
+        assert [one.node_id for one in reply.node_endpoints] == ([2] if leader == 2 else [])
 
 
-def test_topics_that_came_together_under_one_name_of_metrics_go_one_by_one(one: EmbeddedCluster) -> None:
+def test_topics_with_colliding_names_are_deleted_one_by_one(one: EmbeddedCluster) -> None:
     made = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("a.b", "a_b")]
     with Wire(one.core.brokers[1].port) as wire:
 
         def errors(request: CreateTopicsRequest | DeleteTopicsRequest) -> list[int]:
-            answer = wire.ask(request, 5)
-            results = answer.topics if isinstance(request, CreateTopicsRequest) else answer.responses
+            reply = wire.ask(request, 5)
+            results = reply.topics if isinstance(request, CreateTopicsRequest) else reply.responses
             return [result.error_code for result in results]
 
         assert errors(CreateTopicsRequest(topics=tuple(made))) == [0, 0]
         assert errors(DeleteTopicsRequest(topic_names=("a.b",))) == [0]
-        assert errors(CreateTopicsRequest(topics=(made[0],))) == [17]  # a_b still has the name
+        assert errors(CreateTopicsRequest(topics=(made[0],))) == [17]  # a_b still exists
         assert errors(DeleteTopicsRequest(topic_names=("a_b",))) == [0]
         assert errors(CreateTopicsRequest(topics=(made[0],))) == [0]
 
 
-def test_matching_a_regex_that_costs_much_leaves_others_their_turn() -> None:
-    """Issue 14: seconds of work for one heartbeat.
+def test_an_expensive_regex_does_not_block_other_requests() -> None:
+    """Issue 14: one heartbeat took seconds.
 
     Another client is served meanwhile, and the group gets its topics in the end.
     """
@@ -343,13 +337,13 @@ def test_matching_a_regex_that_costs_much_leaves_others_their_turn() -> None:
         (runtime,) = one.core.groups.runtimes().values()
         with Wire(one.core.brokers[1].port) as other:
             other.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
-        assert runtime.shard.tasks, "it was matched before anybody else had a turn"
+        assert runtime.shard.tasks, "the regex was matched in one turn"
 
         epoch, assigned = 1, ()
         until = time.monotonic() + 120
         while len(assigned) < len(names):
             assert time.monotonic() < until
             beat = replace(join, member_epoch=epoch, subscribed_topic_regex=None, topic_partitions=None)
-            answer = wire.ask(beat, 1)
-            epoch = answer.member_epoch
-            assigned = assigned if answer.assignment is None else answer.assignment.topic_partitions
+            reply = wire.ask(beat, 1)
+            epoch = reply.member_epoch
+            assigned = assigned if reply.assignment is None else reply.assignment.topic_partitions

@@ -1,4 +1,4 @@
-"""A client that says exactly what a test wants: frames over a socket, without anything that a real client adds."""
+"""A raw client: sends exactly the given frames over a socket, unlike real clients."""
 
 import socket
 from struct import Struct
@@ -13,7 +13,7 @@ HEADER = Struct(">hhih")
 
 
 class Wire:
-    """One connection. `user`: as whom to log in by SASL/PLAIN; the name is the password, too."""
+    """One connection. `user`: for SASL/PLAIN; the password is the user name."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Wire:
         return found
 
     def is_closed(self) -> bool:
-        """Whether the broker closes the connection without saying anything."""
+        """Return whether the broker closes the connection without sending anything."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:

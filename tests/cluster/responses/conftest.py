@@ -1,4 +1,4 @@
-"""An embedded cluster with a clock of its own, and what asks it."""
+"""An embedded cluster with a manual clock, and a connection to it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +26,7 @@ def cluster(clock: ManualClock) -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def topic(cluster: EmbeddedCluster, request: pytest.FixtureRequest) -> Any:
-    """A topic of the test's own, with two partitions."""
+    """A topic with two partitions for each test."""
     name = f"t{abs(hash(request.node.name)) % 10**9}"
     return cluster.call(lambda: cluster.core.create_topic(name, partitions=2, replicas=1))
 

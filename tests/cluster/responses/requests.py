@@ -1,4 +1,4 @@
-"""Requests that several of these tests make."""
+"""Requests that several tests use."""
 
 from typing import Any
 

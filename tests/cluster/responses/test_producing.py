@@ -1,4 +1,7 @@
-"""What random requests to real brokers have found (`bench/cluster_differential.py`), kept true on the embedded cluster alone: about producing, as a broker of 4.3.1 answered."""
+"""Regressions found by random requests (`bench/cluster_differential.py`): producing.
+
+The expected responses are those of a broker of 4.3.1.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,13 +34,13 @@ from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
 
 
-def test_a_producer_that_is_not_known_begins_at_0_where_the_broker_adds_partitions(
+def test_an_unknown_producer_must_begin_at_sequence_0_if_the_broker_adds_partitions(
     cluster: EmbeddedCluster, wire: Wire, topic: Any
 ) -> None:
-    """KIP-890's second version.
+    """Transaction version 2 of KIP-890.
 
-    How it is told from clients before is by what came first: a broker remembers for whom it asked
-    the coordinator, until it takes a batch.
+    Brokers recognise such a producer by its first batch: the verification entry is kept until a
+    batch is appended.
     """
     cluster.call(lambda: cluster.core.internal_topic(TRANSACTION_STATE))
 
@@ -54,8 +57,8 @@ def test_a_producer_that_is_not_known_begins_at_0_where_the_broker_adds_partitio
                 base_sequence=sequence,
             )
             topics = (TopicProduceData(name=topic.name, partition_data=(PartitionProduceData(index=0, records=data),)),)
-            asked = ProduceRequest(transactional_id=name, acks=-1, topic_data=topics)
-            code: int = wire.ask(asked, version).responses[0].partition_responses[0].error_code
+            requested = ProduceRequest(transactional_id=name, acks=-1, topic_data=topics)
+            code: int = wire.ask(requested, version).responses[0].partition_responses[0].error_code
             return code
 
         return write
@@ -66,16 +69,16 @@ def test_a_producer_that_is_not_known_begins_at_0_where_the_broker_adds_partitio
     assert [older(12, 5), older(12, 6)] == [0, 0]
 
 
-def test_a_producer_that_another_one_followed_is_fenced(cluster: EmbeddedCluster, wire: Wire, topic: Any) -> None:
-    """One that goes on by itself may ask again for what it was not answered (KIP-360)."""
+def test_a_producer_is_fenced_by_a_newer_one(cluster: EmbeddedCluster, wire: Wire, topic: Any) -> None:
+    """A producer that bumped its own epoch may retry after a lost response (KIP-360)."""
     cluster.call(lambda: cluster.core.internal_topic(TRANSACTION_STATE))
 
     def begin(producer_id: int = -1, epoch: int = -1) -> tuple[int, int, int]:
-        asked = InitProducerIdRequest(
+        requested = InitProducerIdRequest(
             transactional_id=topic.name, transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
         )
-        answer = wire.ask(asked, 4)
-        return answer.error_code, answer.producer_id, answer.producer_epoch
+        response = wire.ask(requested, 4)
+        return response.error_code, response.producer_id, response.producer_epoch
 
     _, producer_id, epoch = begin()
     assert begin() == (ErrorCode.NONE, producer_id, epoch + 1)
@@ -84,7 +87,7 @@ def test_a_producer_that_another_one_followed_is_fenced(cluster: EmbeddedCluster
         assert begin(producer_id, epoch + 1) == (ErrorCode.NONE, producer_id, epoch + 2)
 
 
-def test_markers_have_the_time_of_appending_where_records_have_it(wire: Wire, topic: Any) -> None:
+def test_markers_have_log_append_time_if_records_have(wire: Wire, topic: Any) -> None:
     config = AlterableConfig(name="message.timestamp.type", config_operation=0, value="LogAppendTime")
     resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
     wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1)
@@ -95,7 +98,9 @@ def test_markers_have_the_time_of_appending_where_records_have_it(wire: Wire, to
     assert (read.header.control, read.header.timestamp_type) == (True, TimestampType.LOG_APPEND_TIME)
 
 
-def test_what_is_stable_is_not_before_what_there_is(cluster: EmbeddedCluster, wire: Wire, topic: Any) -> None:
+def test_the_last_stable_offset_is_not_before_the_log_start_offset(
+    cluster: EmbeddedCluster, wire: Wire, topic: Any
+) -> None:
     log = topic.partitions[0].log
     record = BatchRecord(offset=0, timestamp_ms=1, key=b"k", value=b"v")
     data = encode_batch([record], transactional=True, producer_id=9, producer_epoch=0, base_sequence=0)
@@ -105,8 +110,8 @@ def test_what_is_stable_is_not_before_what_there_is(cluster: EmbeddedCluster, wi
     wire.ask(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic.name, partitions=(part,)),)), 2)
     latest = ListOffsetsTopic(name=topic.name, partitions=(ListOffsetsPartition(partition_index=0, timestamp=-1),))
     for isolation_level, offset in ((0, 3), (1, 2)):
-        asked = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=(latest,))
-        assert wire.ask(asked, 8).topics[0].partitions[0].offset == offset
+        requested = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=(latest,))
+        assert wire.ask(requested, 8).topics[0].partitions[0].offset == offset
 
 
 def _produce(wire: Wire, topic: Any, data: bytes) -> Any:
@@ -122,7 +127,7 @@ def _produce(wire: Wire, topic: Any, data: bytes) -> Any:
         (1, "LogAppendTime", ErrorCode.INVALID_TIMESTAMP, [0, 1]),
     ],
 )
-def test_a_batch_that_says_it_has_the_brokers_time_is_taken_only_if_its_own_counts(
+def test_a_batch_with_log_append_time_is_accepted_only_in_topics_with_create_time(
     cluster: EmbeddedCluster, wire: Wire, topic: Any, at_ms: int, policy: str, code: ErrorCode, places: Any
 ) -> None:
     config = AlterableConfig(name="message.timestamp.type", config_operation=0, value=policy)
@@ -138,7 +143,7 @@ def test_a_batch_that_says_it_has_the_brokers_time_is_taken_only_if_its_own_coun
         assert read.header.timestamp_type is TimestampType.CREATE_TIME
 
 
-def test_a_batch_that_comes_again_is_told_with_its_own_time(wire: Wire, topic: Any) -> None:
+def test_a_duplicate_batch_returns_its_own_timestamp(wire: Wire, topic: Any) -> None:
     begun = wire.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
     record = BatchRecord(offset=0, timestamp_ms=1234, key=b"k", value=b"v")
     data = encode_batch([record], producer_id=begun.producer_id, producer_epoch=0, base_sequence=0)
@@ -147,7 +152,7 @@ def test_a_batch_that_comes_again_is_told_with_its_own_time(wire: Wire, topic: A
     assert (again.base_offset, again.log_append_time_ms) == (0, 1234)
 
 
-def test_a_producer_goes_on_at_0_behind_a_marker_of_a_new_epoch(wire: Wire, topic: Any) -> None:
+def test_a_producer_continues_at_sequence_0_after_a_marker_of_a_new_epoch(wire: Wire, topic: Any) -> None:
     topic.partitions[0].log.append_marker(77, 3, commit=True, now_ms=1, leader_epoch=0)
     record = BatchRecord(offset=0, timestamp_ms=-1, key=b"k", value=b"v")
     for sequence, code in ((5, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (0, ErrorCode.NONE)):
@@ -157,12 +162,12 @@ def test_a_producer_goes_on_at_0_behind_a_marker_of_a_new_epoch(wire: Wire, topi
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize("count", [1, 3, 5, 2**31 - 1])
-def test_a_count_that_differs_from_the_records_is_refused_and_the_log_stays_as_it_is(
+def test_a_wrong_record_count_is_rejected_and_the_log_is_unchanged(
     wire: Wire, topic: Any, count: int, compression: str
 ) -> None:
     """Issue 14.
 
-    All faults of batches, and topics of other kinds: `tests/cluster/test_batch_validation.py`.
+    All faults of batches, and other topics: `tests/cluster/test_batch_validation.py`.
     """
     two = [batch_cases.record(0), batch_cases.record(1)]
     found = _produce(wire, topic, batch_cases.batch(two, count=count, compression=compression))
@@ -171,15 +176,17 @@ def test_a_count_that_differs_from_the_records_is_refused_and_the_log_stays_as_i
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-def test_records_that_do_not_decompress_are_an_error_of_the_broker(wire: Wire, topic: Any, compression: str) -> None:
-    """Issue 14. The log stays as it is."""
+def test_records_that_cannot_be_decompressed_are_an_unknown_server_error(
+    wire: Wire, topic: Any, compression: str
+) -> None:
+    """Issue 14. The log is unchanged."""
     cut = batch_cases.batch(compression=compression, packed=lambda body: body[: len(body) // 2])
     assert _produce(wire, topic, cut).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert topic.partitions[0].log.next_offset == 0
 
 
-def test_a_batch_is_kept_with_the_latest_timestamp_of_its_records(wire: Wire, topic: Any) -> None:
-    """Issue 14: whatever its header says."""
+def test_a_batch_is_stored_with_the_maximum_timestamp_of_its_records(wire: Wire, topic: Any) -> None:
+    """Issue 14: the header's value is ignored."""
     data = batch_cases.batch(base_ms=1000, max_ms=1005)
     assert _produce(wire, topic, data).error_code == ErrorCode.NONE
     (kept,) = topic.partitions[0].log
@@ -189,7 +196,7 @@ def test_a_batch_is_kept_with_the_latest_timestamp_of_its_records(wire: Wire, to
     assert read.header.max_timestamp_ms == 1002
 
 
-def test_a_compression_that_there_is_not_is_an_error_of_the_broker(wire: Wire, topic: Any) -> None:
+def test_an_unknown_compression_is_an_unknown_server_error(wire: Wire, topic: Any) -> None:
     header = list(HEADER.unpack_from(data := batch(1)))
     header[5] |= 7
     changed = HEADER.pack(*header) + data[HEADER_BYTES:]
@@ -199,7 +206,7 @@ def test_a_compression_that_there_is_not_is_an_error_of_the_broker(wire: Wire, t
 
 
 @pytest.mark.parametrize(("wanted", "kept"), [("producer", "lz4"), ("uncompressed", "none"), ("zstd", "zstd")])
-def test_a_topic_that_has_a_compression_keeps_all_batches_in_it(
+def test_a_topic_with_a_compression_type_recompresses_all_batches(
     cluster: EmbeddedCluster, wire: Wire, topic: Any, wanted: str, kept: str
 ) -> None:
     config = AlterableConfig(name="compression.type", config_operation=0, value=wanted)
@@ -216,8 +223,8 @@ def test_a_topic_that_has_a_compression_keeps_all_batches_in_it(
     assert list(read.records()) == records
 
 
-def test_metadata_says_nothing_of_what_the_controller_will_refuse(wire: Wire, topic: Any) -> None:
-    """A topic that is asked for first is made behind the answer, or is not, as one that metrics cannot tell from another."""
+def test_metadata_does_not_report_a_topic_that_the_controller_will_reject(wire: Wire, topic: Any) -> None:
+    """A new topic is created after the response, or rejected for a name that collides in metrics."""
     wire.ask(MetadataRequest(topics=(MetadataRequestTopic(name="some.name"),)), 4)
-    asked = MetadataRequest(topics=(MetadataRequestTopic(name="some_name"),), allow_auto_topic_creation=True)
-    assert wire.ask(asked, 4).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    requested = MetadataRequest(topics=(MetadataRequestTopic(name="some_name"),), allow_auto_topic_creation=True)
+    assert wire.ask(requested, 4).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,7 @@
-"""What random requests to real brokers have found (`bench/cluster_differential.py`), kept true on the embedded cluster alone: about fetching and its sessions, as a broker of 4.3.1 answered."""
+"""Regressions found by random requests (`bench/cluster_differential.py`): fetches and sessions.
+
+The expected responses are those of a broker of 4.3.1.
+"""
 
 from typing import Any
 
@@ -17,14 +20,14 @@ from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
 
 
-def test_a_session_remembers_the_name_of_a_topic_that_goes(cluster: EmbeddedCluster, wire: Wire, topic: Any) -> None:
+def test_a_session_keeps_the_name_of_a_deleted_topic(cluster: EmbeddedCluster, wire: Wire, topic: Any) -> None:
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     by_id = (FetchTopic(topic_id=topic.id, partitions=(part,)),)
     session = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=0, topics=by_id), 13).session_id
 
     def code(epoch: int) -> int:
-        asked = FetchRequest(max_wait_ms=0, session_id=session, session_epoch=epoch)
-        found: int = wire.ask(asked, 13).responses[0].partitions[0].error_code
+        requested = FetchRequest(max_wait_ms=0, session_id=session, session_epoch=epoch)
+        found: int = wire.ask(requested, 13).responses[0].partitions[0].error_code
         return found
 
     cluster.call(lambda: cluster.core.delete_topic(topic.name))
@@ -35,50 +38,48 @@ def test_a_session_remembers_the_name_of_a_topic_that_goes(cluster: EmbeddedClus
     assert alone.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_aborted_transactions_are_not_told_where_there_is_no_room_for_a_batch(wire: Wire, topic: Any) -> None:
+def test_aborted_transactions_are_not_returned_if_no_batch_fits(wire: Wire, topic: Any) -> None:
     for log in (one.log for one in topic.partitions):
         log.append(batch(1), leader_epoch=0, now_ms=1)
     parts = tuple(FetchPartition(partition=at, fetch_offset=0, partition_max_bytes=1) for at in (0, 1))
     topics = (FetchTopic(topic=topic.name, partitions=parts),)
-    answer = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=-1, isolation_level=1, topics=topics), 12)
-    first, second = answer.responses[0].partitions
+    reply = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=-1, isolation_level=1, topics=topics), 12)
+    first, second = reply.responses[0].partitions
     assert (bool(first.records), first.aborted_transactions) == (True, ())
     assert (second.records, second.aborted_transactions) == (b"", None)
 
 
 @pytest.mark.parametrize("epoch", [-1, 0])
-def test_a_fetch_fails_as_a_whole_where_anything_is_told_behind_a_topic_without_an_id(
-    wire: Wire, topic: Any, epoch: int
-) -> None:
+def test_a_fetch_fails_if_other_topics_follow_one_without_an_id(wire: Wire, topic: Any, epoch: int) -> None:
     part, another = (FetchPartition(partition=at, fetch_offset=0, partition_max_bytes=1 << 20) for at in (0, 1))
     nameless, strange = Uuid.ZERO, Uuid(b"\1" * 16)
 
     def code(*topics: tuple[Uuid, tuple[FetchPartition, ...]]) -> tuple[int, int]:
-        asked = tuple(FetchTopic(topic_id=one, partitions=parts) for one, parts in topics)
-        answer = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=epoch, topics=asked), 13)
-        return answer.error_code, len(answer.responses)
+        requested = tuple(FetchTopic(topic_id=one, partitions=parts) for one, parts in topics)
+        reply = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=epoch, topics=requested), 13)
+        return reply.error_code, len(reply.responses)
 
-    assert code((nameless, (part,)), (topic.id, (part,))) == (ErrorCode.NONE, 2)  # what there is comes first
+    assert code((nameless, (part,)), (topic.id, (part,))) == (ErrorCode.NONE, 2)  # existing topics first
     assert code((strange, (part,)), (nameless, (part,))) == (ErrorCode.NONE, 2)
     assert code((nameless, (part,)), (strange, (part,))) == (ErrorCode.UNKNOWN_SERVER_ERROR, 0)
     assert code((nameless, (part, another))) == (ErrorCode.UNKNOWN_SERVER_ERROR, 0)
 
 
-def test_a_limit_below_0_is_an_error_where_there_are_records(wire: Wire, topic: Any) -> None:
+def test_a_negative_max_bytes_is_an_error_if_there_are_records(wire: Wire, topic: Any) -> None:
     for log in (one.log for one in topic.partitions):
         log.append(batch(1), leader_epoch=0, now_ms=1)
-    answer = wire.ask(fetch_of(topic, 0, 1, session_epoch=-1, max_bytes=-1), 12)
-    parts = {part.partition_index: part for part in answer.responses[0].partitions}
+    reply = wire.ask(fetch_of(topic, 0, 1, session_epoch=-1, max_bytes=-1), 12)
+    parts = {part.partition_index: part for part in reply.responses[0].partitions}
     assert parts[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert parts[1].error_code == ErrorCode.NONE
-    assert parts[1].records  # of what is left, 0 bytes, the first batch is given all the same
+    assert parts[1].records  # the first batch is returned although 0 bytes are left
 
 
 def _indexes(response: Any) -> list[int]:
     return [part.partition_index for one in response.responses for part in one.partitions]
 
 
-def test_a_session_that_forgets_its_last_partition_is_over(wire: Wire, topic: Any) -> None:
+def test_a_session_without_partitions_ends(wire: Wire, topic: Any) -> None:
     session = wire.ask(fetch_of(topic, 0, session_epoch=0), 12).session_id
     last = wire.ask(fetch_of(topic, forgotten=(0,), session_id=session, session_epoch=1), 12)
     assert (last.error_code, last.session_id, last.responses) == (ErrorCode.NONE, 0, ())
@@ -86,7 +87,7 @@ def test_a_session_that_forgets_its_last_partition_is_over(wire: Wire, topic: An
     assert after.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_fetch_whose_session_went_on_without_it_is_told_so(
+def test_a_waiting_fetch_fails_if_its_session_was_used_meanwhile(
     cluster: EmbeddedCluster, clock: ManualClock, wire: Wire, topic: Any
 ) -> None:
     """Another connection forgets the partition that this one waits for."""
@@ -101,32 +102,32 @@ def test_a_fetch_whose_session_went_on_without_it_is_told_so(
     assert not cluster.core.failures
 
 
-def test_a_session_begins_with_its_first_answer(
+def test_a_session_begins_with_its_first_response(
     cluster: EmbeddedCluster, clock: ManualClock, wire: Wire, topic: Any
 ) -> None:
     sessions = cluster.core.brokers[1].fetch_sessions
     before = len(sessions)
     wire.send(fetch_of(topic, 0, session_epoch=0, max_wait_ms=1000), 12)
     with Wire(cluster.core.brokers[1].port) as other:
-        other.ask(MetadataRequest(topics=()), 9)  # behind it
+        other.ask(MetadataRequest(topics=()), 9)  # after it
     assert len(sessions) == before
     cluster.call(lambda: clock.advance(1000))
     assert wire.receive(FetchRequest, 12).session_id > 0
     assert len(sessions) == before + 1
 
 
-def test_a_partition_that_got_records_first_stays_first_in_a_new_session(
+def test_the_first_response_does_not_reorder_the_partitions_of_a_new_session(
     cluster: EmbeddedCluster, wire: Wire, topic: Any
 ) -> None:
     for one in topic.partitions:
         cluster.call(lambda log=one.log: log.append(batch(1), leader_epoch=0, now_ms=1))
     session = wire.ask(fetch_of(topic, 0, 1, session_epoch=0, max_bytes=1), 12).session_id
     for epoch, index in enumerate((0, 1, 0), start=1):
-        told = wire.ask(fetch_of(topic, session_id=session, session_epoch=epoch, max_bytes=1), 12)
-        assert _indexes(told) == [index]
+        reported = wire.ask(fetch_of(topic, session_id=session, session_epoch=epoch, max_bytes=1), 12)
+        assert _indexes(reported) == [index]
 
 
-def test_only_sessions_that_are_stale_or_old_and_smaller_make_room_for_others() -> None:
+def test_only_stale_sessions_or_old_and_smaller_ones_are_evicted() -> None:
     clock = ManualClock()
     with EmbeddedCluster(properties={"max.incremental.fetch.session.cache.slots": 1}, clock=clock) as one:
         made = one.call(lambda: one.core.create_topic("t", partitions=2, replicas=1))
@@ -135,7 +136,7 @@ def test_only_sessions_that_are_stale_or_old_and_smaller_make_room_for_others() 
             assert wire.ask(fetch_of(made, 0, 1, session_epoch=0), 12).session_id == 0
             one.call(lambda: clock.advance(120_001))
             assert wire.ask(fetch_of(made, session_id=first, session_epoch=1), 12).session_id == first
-            assert wire.ask(fetch_of(made, 0, session_epoch=0), 12).session_id == 0  # not more than it
+            assert wire.ask(fetch_of(made, 0, session_epoch=0), 12).session_id == 0  # not larger
             larger = wire.ask(fetch_of(made, 0, 1, session_epoch=0), 12).session_id
             assert larger > 0
             one.call(lambda: clock.advance(120_001))

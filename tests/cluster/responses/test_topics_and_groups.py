@@ -1,4 +1,7 @@
-"""What random requests to real brokers have found (`bench/cluster_differential.py`), kept true on the embedded cluster alone: each answer here is one that a broker gave."""
+"""Regressions found by random requests (`bench/cluster_differential.py`): topics, configs, groups.
+
+The expected responses are those of a broker.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -56,13 +59,13 @@ LEVELS = {"kraft.version": 1, "nothing": 0, "share.version": 1}
 ONE_EACH = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
 
 
-# ---- topics and settings
+# ---- topics and configs
 
 
-def test_a_topic_that_is_named_by_its_id_and_by_its_name_is_refused_once_and_stays(wire: Wire, topic: Any) -> None:
+def test_a_topic_to_delete_by_id_and_by_name_is_rejected_once(wire: Wire, topic: Any) -> None:
     by_name, by_id = DeleteTopicState(name=topic.name), DeleteTopicState(name=None, topic_id=topic.id)
-    for asked in ((by_name, by_id), (by_id, by_name)):
-        (refused,) = wire.ask(DeleteTopicsRequest(topics=asked, timeout_ms=1000), 6).responses
+    for requested in ((by_name, by_id), (by_id, by_name)):
+        (refused,) = wire.ask(DeleteTopicsRequest(topics=requested, timeout_ms=1000), 6).responses
         assert (refused.name, refused.topic_id, refused.error_code) == (
             topic.name,
             topic.id,
@@ -72,7 +75,7 @@ def test_a_topic_that_is_named_by_its_id_and_by_its_name_is_refused_once_and_sta
     assert topic.name in names
 
 
-def test_an_id_that_is_there_twice_and_its_name_are_each_refused(wire: Wire, topic: Any) -> None:
+def test_a_duplicate_id_and_the_name_of_its_topic_are_each_rejected(wire: Wire, topic: Any) -> None:
     by_name, by_id = DeleteTopicState(name=topic.name), DeleteTopicState(name=None, topic_id=topic.id)
     refused = wire.ask(DeleteTopicsRequest(topics=(by_id, by_id, by_name), timeout_ms=1000), 6).responses
     assert {(one.name, one.topic_id, one.error_code) for one in refused} == {
@@ -89,52 +92,52 @@ def _add(wire: Wire, topic: str, operation: int, value: str) -> int:
 
 
 def _policy(wire: Wire, topic: str) -> str:
-    asked = DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=("cleanup.policy",))
-    value: str = wire.ask(DescribeConfigsRequest(resources=(asked,)), 4).results[0].configs[0].value
+    requested = DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=("cleanup.policy",))
+    value: str = wire.ask(DescribeConfigsRequest(resources=(requested,)), 4).results[0].configs[0].value
     return value
 
 
-def test_nothing_that_is_added_to_a_list_is_an_element_without_a_name(wire: Wire, topic: Any) -> None:
+def test_an_empty_text_appended_to_a_list_is_an_empty_element(wire: Wire, topic: Any) -> None:
     assert _add(wire, topic.name, 2, "") == ErrorCode.INVALID_CONFIG
-    assert _add(wire, "not-there", 2, "") == ErrorCode.INVALID_CONFIG  # looked at before the topic is
-    assert _add(wire, topic.name, 2, "compact,") == ErrorCode.NONE  # but what Java drops at the end of a text is none
+    assert _add(wire, "not-there", 2, "") == ErrorCode.INVALID_CONFIG  # checked before the topic
+    assert _add(wire, topic.name, 2, "compact,") == ErrorCode.NONE  # but Java drops trailing empty parts
     assert _policy(wire, topic.name) == "delete,compact"
     assert _add(wire, topic.name, 3, "") == ErrorCode.NONE
-    assert _add(wire, topic.name, 3, " delete") == ErrorCode.NONE  # another one, by its blank
+    assert _add(wire, topic.name, 3, " delete") == ErrorCode.NONE  # another element, because of the blank
     assert _policy(wire, topic.name) == "delete,compact"
 
 
-def test_partitions_beyond_counting_fail_no_other_topic_if_their_own_settings_are_wrong(wire: Wire) -> None:
+def test_too_many_partitions_do_not_fail_other_topics_if_their_own_configs_are_invalid(wire: Wire) -> None:
     def codes(value: str) -> list[int]:
         settings = (CreatableTopicConfig(name="message.timestamp.type", value=value),)
         most = CreatableTopic(name="most", num_partitions=2**31 - 1, replication_factor=1, configs=settings)
         other = CreatableTopic(name=f"beside-{value}", num_partitions=1, replication_factor=1)
-        answer = wire.ask(CreateTopicsRequest(topics=(most, other), timeout_ms=1000), 7)
-        return [one.error_code for one in answer.topics]
+        response = wire.ask(CreateTopicsRequest(topics=(most, other), timeout_ms=1000), 7)
+        return [one.error_code for one in response.topics]
 
     assert codes("soon") == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
     assert codes("CreateTime") == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
 
 
 @pytest.mark.parametrize(("count", "code"), [(10_002, 0), (10_003, -1), (2**31 - 1, -1)])
-def test_so_many_partitions_may_be_added_as_the_controller_writes_at_once(
+def test_added_partitions_are_limited_by_the_controllers_batch_size(
     wire: Wire, topic: Any, count: int, code: int
 ) -> None:
     more = CreatePartitionsTopic(name=topic.name, count=count, assignments=None)
-    asked = CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=True)
-    assert wire.ask(asked, 3).results[0].error_code == code
+    requested = CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=True)
+    assert wire.ask(requested, 3).results[0].error_code == code
 
 
 @pytest.mark.parametrize("leader_epoch", [-1, -2, -(1 << 31)])
-def test_only_a_leader_epoch_of_minus_1_is_none(wire: Wire, topic: Any, leader_epoch: int) -> None:
+def test_only_leader_epoch_minus_1_means_none(wire: Wire, topic: Any, leader_epoch: int) -> None:
     part = OffsetForLeaderPartition(partition=0, leader_epoch=leader_epoch)
-    asked = OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic(topic=topic.name, partitions=(part,)),))
-    found = wire.ask(asked, 4).topics[0].partitions[0]
+    requested = OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic(topic=topic.name, partitions=(part,)),))
+    found = wire.ask(requested, 4).topics[0].partitions[0]
     assert (found.leader_epoch, found.end_offset) == ((-1, -1) if leader_epoch == -1 else (leader_epoch, 0))
 
 
 @pytest.mark.parametrize(("version", "known"), [("3.9.2", True), ("4.0.2", True), ("4.3.1", False)])
-def test_releases_up_to_4_0_go_on_telling_when_the_last_transaction_began(version: str, known: bool) -> None:
+def test_releases_up_to_4_0_keep_the_start_time_of_the_last_transaction(version: str, known: bool) -> None:
     with EmbeddedCluster(version=version, properties=ONE_EACH) as one:
         one.call(lambda: one.core.internal_topic(TRANSACTION_STATE))
         one.call(lambda: one.core.create_topic("t", partitions=1, replicas=1))
@@ -142,12 +145,12 @@ def test_releases_up_to_4_0_go_on_telling_when_the_last_transaction_began(versio
         one.call(lambda: one.core.transactions.add("x", producer_id, epoch, [("t", 0)]))
         one.call(lambda: one.core.transactions.begin("x", 60_000, -1, -1))
         with Wire(one.core.brokers[1].port) as wire:
-            (told,) = wire.ask(DescribeTransactionsRequest(transactional_ids=("x",)), 0).transaction_states
-    assert told.transaction_state == "Empty"
-    assert (told.transaction_start_time_ms > 0) is known
+            (reported,) = wire.ask(DescribeTransactionsRequest(transactional_ids=("x",)), 0).transaction_states
+    assert reported.transaction_state == "Empty"
+    assert (reported.transaction_start_time_ms > 0) is known
 
 
-def test_metadata_of_a_topic_with_neither_name_nor_id_is_an_error_of_the_broker(wire: Wire, topic: Any) -> None:
+def test_metadata_of_a_topic_with_neither_name_nor_id_is_an_unknown_server_error(wire: Wire, topic: Any) -> None:
     nothing, by_id = MetadataRequestTopic(name=None), MetadataRequestTopic(name=None, topic_id=topic.id)
     failed = wire.ask(MetadataRequest(topics=(nothing, MetadataRequestTopic(name=topic.name))), 12)
     assert [one.error_code for one in failed.topics] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
@@ -156,18 +159,18 @@ def test_metadata_of_a_topic_with_neither_name_nor_id_is_an_error_of_the_broker(
 
 
 @pytest.mark.parametrize("election_type", [0, 1, 7, 127])
-def test_of_no_partitions_leaders_are_elected_however(wire: Wire, election_type: int) -> None:
-    asked = ElectLeadersRequest(election_type=election_type, topic_partitions=(), timeout_ms=1000)
-    assert wire.ask(asked, 2).error_code == ErrorCode.NONE
+def test_an_election_without_partitions_accepts_any_election_type(wire: Wire, election_type: int) -> None:
+    requested = ElectLeadersRequest(election_type=election_type, topic_partitions=(), timeout_ms=1000)
+    assert wire.ask(requested, 2).error_code == ErrorCode.NONE
 
 
-def test_records_of_a_topic_with_no_policy_of_cleaning_may_be_deleted(wire: Wire, topic: Any) -> None:
+def test_records_of_a_topic_with_an_empty_cleanup_policy_can_be_deleted(wire: Wire, topic: Any) -> None:
     config = AlterableConfig(name="cleanup.policy", config_operation=0, value="")
     resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
     assert wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses[0].error_code == 0
     part = DeleteRecordsPartition(partition_index=0, offset=1)
-    asked = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic.name, partitions=(part,)),), timeout_ms=1000)
-    assert wire.ask(asked, 2).topics[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    requested = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic.name, partitions=(part,)),), timeout_ms=1000)
+    assert wire.ask(requested, 2).topics[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 # ---- groups
@@ -175,17 +178,17 @@ def test_records_of_a_topic_with_no_policy_of_cleaning_may_be_deleted(wire: Wire
 
 def _commit(wire: Wire, group: str, topic: str, metadata: str) -> int:
     part = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=metadata)
-    asked = OffsetCommitRequest(
+    requested = OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=-1,
         topics=(OffsetCommitRequestTopic(name=topic, partitions=(part,)),),
     )
-    code: int = wire.ask(asked, 8).topics[0].partitions[0].error_code
+    code: int = wire.ask(requested, 8).topics[0].partitions[0].error_code
     return code
 
 
-def test_a_group_of_a_refused_commit_is_told_of_once_something_else_was_written(wire: Wire, topic: Any) -> None:
-    """Brokers tell of groups as of the last write (KIP-848's coordinator), and of this one nothing was written."""
+def test_the_group_of_a_rejected_commit_is_listed_after_another_write(wire: Wire, topic: Any) -> None:
+    """Coordinators list groups as of the last write (KIP-848), and this group has none."""
 
     def listed() -> bool:
         described = wire.ask(DescribeGroupsRequest(groups=("refused",)), 5).groups[0].group_state
@@ -216,9 +219,7 @@ def old_wire(old: EmbeddedCluster) -> Iterator[Wire]:
         yield made
 
 
-def test_brokers_of_3_9_forget_groups_without_members_and_offsets_when_a_topic_goes(
-    old: EmbeddedCluster, old_wire: Wire
-) -> None:
+def test_brokers_of_3_9_remove_empty_groups_when_a_topic_is_deleted(old: EmbeddedCluster, old_wire: Wire) -> None:
     old.call(lambda: old.core.create_topic("gone", partitions=1, replicas=1))
     for group, topic in (("stays", "orders"), ("goes", "gone")):
         assert _commit(old_wire, group, topic, "m") == ErrorCode.NONE
@@ -231,47 +232,49 @@ def test_brokers_of_3_9_forget_groups_without_members_and_offsets_when_a_topic_g
     assert [one.group_id for one in old_wire.ask(ListGroupsRequest(), 4).groups] == ["stays"]
 
 
-def test_brokers_of_3_9_change_the_features_that_they_can(old_wire: Wire) -> None:
+def test_brokers_of_3_9_apply_the_valid_feature_updates(old_wire: Wire) -> None:
     updates = tuple(FeatureUpdateKey(feature=name, max_version_level=level) for name, level in LEVELS.items())
-    answer = old_wire.ask(UpdateFeaturesRequest(timeout_ms=1000, feature_updates=updates), 1)
-    assert answer.error_code == ErrorCode.NONE
-    assert {one.feature: one.error_code for one in answer.results} == {
+    response = old_wire.ask(UpdateFeaturesRequest(timeout_ms=1000, feature_updates=updates), 1)
+    assert response.error_code == ErrorCode.NONE
+    assert {one.feature: one.error_code for one in response.results} == {
         "kraft.version": ErrorCode.NONE,
         "nothing": ErrorCode.NONE,
         "share.version": ErrorCode.INVALID_UPDATE_VERSION,
     }
 
 
-def test_brokers_of_3_9_tell_of_topics_of_which_nothing_is_asked_where_later_ones_do_not(old_wire: Wire) -> None:
+def test_brokers_of_3_9_treat_topics_without_partitions_differently(old_wire: Wire) -> None:
     assert old_wire.ask(ListOffsetsRequest(topics=(ListOffsetsTopic(name="orders"),)), 7).topics[0].partitions == ()
-    asked = (OffsetFetchRequestTopic(name="orders", partition_indexes=()),)
-    assert old_wire.ask(OffsetFetchRequest(group_id="stays", topics=asked), 7).topics == ()
+    requested = (OffsetFetchRequestTopic(name="orders", partition_indexes=()),)
+    assert old_wire.ask(OffsetFetchRequest(group_id="stays", topics=requested), 7).topics == ()
 
 
-def test_offsets_that_are_refused_make_a_group_at_once_in_3_9(old: EmbeddedCluster, old_wire: Wire) -> None:
+def test_rejected_offsets_create_a_visible_group_in_3_9(old: EmbeddedCluster, old_wire: Wire) -> None:
     old.call(lambda: old.core.internal_topic(TRANSACTION_STATE))
     assert _commit(old_wire, "too-long", "orders", "m" * 5000) == ErrorCode.OFFSET_METADATA_TOO_LARGE
     part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-    asked = TxnOffsetCommitRequest(
+    requested = TxnOffsetCommitRequest(
         transactional_id="nobody",
         group_id="of-nobody",
         producer_id=5,
         producer_epoch=0,
         topics=(TxnOffsetCommitRequestTopic(name="orders", partitions=(part,)),),
     )
-    refused = old_wire.ask(asked, 2).topics[0].partitions[0].error_code
+    refused = old_wire.ask(requested, 2).topics[0].partitions[0].error_code
     assert refused == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert {"too-long", "of-nobody"} <= {one.group_id for one in old_wire.ask(ListGroupsRequest(), 4).groups}
 
 
-def test_offsets_of_a_group_that_there_is_not_have_an_illegal_generation_in_3_9(old_wire: Wire) -> None:
+def test_a_commit_to_an_unknown_group_is_an_illegal_generation_in_3_9(old_wire: Wire) -> None:
     part = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topics = (OffsetCommitRequestTopic(name="orders", partitions=(part,)),)
-    asked = OffsetCommitRequest(group_id="not-there", generation_id_or_member_epoch=0, member_id="me", topics=topics)
-    assert old_wire.ask(asked, 9).topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
+    requested = OffsetCommitRequest(
+        group_id="not-there", generation_id_or_member_epoch=0, member_id="me", topics=topics
+    )
+    assert old_wire.ask(requested, 9).topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_records_may_be_far_ahead_of_their_time_and_segments_small_in_3_9(old_wire: Wire) -> None:
+def test_3_9_accepts_far_future_timestamps_and_small_segments(old_wire: Wire) -> None:
     resource = DescribeConfigsResource(
         resource_type=2, resource_name="orders", configuration_keys=("message.timestamp.after.max.ms",)
     )
@@ -284,11 +287,11 @@ def test_records_may_be_far_ahead_of_their_time_and_segments_small_in_3_9(old_wi
     assert produced.error_code == ErrorCode.NONE
     config = AlterableConfig(name="segment.bytes", config_operation=0, value="14")
     changed = AlterConfigsResource(resource_type=2, resource_name="orders", configs=(config,))
-    answer = old_wire.ask(IncrementalAlterConfigsRequest(resources=(changed,)), 1)
-    assert answer.responses[0].error_code == ErrorCode.NONE
+    response = old_wire.ask(IncrementalAlterConfigsRequest(resources=(changed,)), 1)
+    assert response.responses[0].error_code == ErrorCode.NONE
 
 
-def test_each_group_without_a_name_is_refused_however_often_it_is_named(wire: Wire) -> None:
+def test_each_empty_group_id_is_rejected(wire: Wire) -> None:
     found = wire.ask(ConsumerGroupDescribeRequest(group_ids=("", "not-there", "")), 1).groups
     assert [(one.group_id, one.error_code) for one in found] == [
         ("", ErrorCode.INVALID_GROUP_ID),
