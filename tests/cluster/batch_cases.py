@@ -1,4 +1,4 @@
-"""Invalid batches from a producer, each with one fault; `test_batch_validation` plays them to brokers.
+"""Batches of a producer, each with one fault; `test_batch_validation` sends them to brokers.
 
 Batches are built from bytes here, so that no tested code repairs a fault. The module is long
 because it is a table.
@@ -105,7 +105,7 @@ def batch(
     crc_off: int = 0,
     length_off: int = 0,
 ) -> bytes:
-    """Encode a v2 batch; `packed` changes the compressed bytes; the deltas are added to correct values."""
+    """Encode a v2 batch; `packed` changes compressed bytes; deltas are added to correct values."""
     content = three() if records is None else list(records)
     body = b"".join(content)
     if compression != "none":
@@ -434,7 +434,7 @@ CASES: tuple[Case, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A broker's result: the response, the appended offsets, and the stored bytes without timestamps."""
+    """A broker's result: response, appended offsets, and stored bytes without timestamps."""
 
     error: str
     message: str | None
@@ -452,7 +452,7 @@ class Outcome:
 
 
 def _comparable(text: str | None) -> str:
-    """Return a message without timestamps of brokers, and without Java's string forms of records."""
+    """Return a message without brokers' timestamps, and without Java's string forms of records."""
     return re.sub(
         r"in message .*?\. Producer", "in message (record). Producer", re.sub(r"\d{13,}", "(time)", str(text))
     )
@@ -539,7 +539,7 @@ class Player:
         return {kind: found[kind] for kind in self.kinds}
 
     def _kept(self, kind: str, sent: bytes) -> str:
-        """Return the stored bytes; of recompressed batches, whose bytes depend on the library, the header."""
+        """Return the stored bytes; only the header of recompressed batches."""
         topic = FetchTopic(
             topic=f"{TOPIC}-{kind}",
             partitions=(FetchPartition(partition=0, fetch_offset=self._ends[kind], partition_max_bytes=1 << 20),),

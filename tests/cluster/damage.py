@@ -482,7 +482,7 @@ class Case:
         crash(core)
 
     def _tails(self, has: dict[str, Any], differing: list[str], notes: tuple[str, ...]) -> None:
-        """After a power failure, unflushed data may be missing at the end of a log if notes name it."""
+        """Allow missing unflushed data at the end of a log after a power failure, if reported."""
         for name in differing:
             if not isinstance(has.get(name), dict) or "batches" not in has[name]:
                 if any("__cluster_metadata-0" in text and "are lost" in text for text in notes):
@@ -547,7 +547,7 @@ class Case:
 
 
 def _may_go(name: str) -> bool:
-    """Return whether a start may delete a file: the clean shutdown marker, and old producer snapshots."""
+    """Return whether a start may delete a file: clean shutdown marker, old producer snapshots."""
     return name.endswith((".kafka_cleanshutdown", ".snapshot", ".tmp", ".txnindex"))
 
 

@@ -1,4 +1,4 @@
-"""Many consumers on an embedded cluster, while brokers, connections and members fail; and invariants.
+"""Many consumers on an embedded cluster while brokers, connections and members fail; invariants.
 
 Members implement the consumer protocol (KIP-848) in asyncio in a few lines, so that hundreds fit
 into one process. They record ownership of partitions, processed records and committed offsets.
@@ -325,7 +325,7 @@ class Load:
         return self.partitions[partition].leader
 
     async def run(self, seconds: float, produce: Callable[[], Awaitable[object]]) -> None:
-        """Run members while `produce` is awaited repeatedly, with random failures; then read to the end.
+        """Run members and `produce` repeatedly, with random failures; then read to the end.
 
         Raises `Broken`.
         """

@@ -182,14 +182,14 @@ class Pair:
         return ours, theirs, found
 
     def _may_ask_again(self, request: Message, ours: Any, theirs: Message) -> bool:
-        """Return whether the real broker may lag: caches are updated late, and some errors are transient."""
+        """Return whether the real broker may lag: late caches, or transient errors."""
         if reads_only(request):
             return True
         codes = set(error_codes(theirs))
         return bool(codes & TRANSIENT) and not (isinstance(ours, Message) and set(error_codes(ours)) & TRANSIENT)
 
     def settle(self, timeout_s: float = LATE_S) -> list[Difference]:
-        """Wait until the real broker's metadata, topic configs and log ends equal the embedded ones.
+        """Wait until the real broker's metadata, topic configs and log ends equal ours.
 
         If they stay different, return after `timeout_s`.
         """
@@ -206,7 +206,7 @@ class Pair:
             time.sleep(0.02)
 
     def _see_through(self) -> None:
-        """Wait until the real broker's group coordinators have the metadata that clients already see.
+        """Wait until the real broker's group coordinators have the metadata that clients see.
 
         A broker publishes metadata changes in order: once a later change is visible in its
         coordinators, they have received all earlier ones.
@@ -355,7 +355,7 @@ class Pair:
         return repr(key)
 
     def _records(self, data: bytes | None, *, ours: bool) -> Any:
-        """Return the content of whole batches without offsets and times; Kafka may truncate the last one."""
+        """Return the content of whole batches without offsets and times."""
         if data is None:
             return None
         out: list[Any] = []

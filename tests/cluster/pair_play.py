@@ -1,4 +1,4 @@
-"""Send random requests to the embedded cluster and to a real broker, seed by seed, until they differ."""
+"""Send random requests to the embedded cluster and to a real broker until responses differ."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -87,7 +87,7 @@ class Duel:
     def __init__(
         self, ours: EmbeddedCluster, port: int, *, sets: frozenset[str] = SETS, user: str | None = None
     ) -> None:
-        """`port`: the real broker's. `sets`: arrays without an order. `user`: for SASL, if required."""
+        """`port`: the real broker's. `sets`: arrays without an order. `user`: for SASL."""
         self._user = user
         self._sets = sets
         self.ours = ours

@@ -12,7 +12,7 @@ from quorate.cluster import EmbeddedCluster
 
 @pytest.mark.parametrize("turns", range(5))
 def test_a_connection_accepted_while_a_broker_stops_is_closed(turns: int) -> None:
-    """asyncio accepts connections in steps, and a server closed between two steps never closes them."""
+    """asyncio accepts in steps; a server closed between two steps never closes the connection."""
 
     async def run() -> bytes:
         async with EmbeddedCluster() as cluster:

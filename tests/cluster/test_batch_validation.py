@@ -1,4 +1,4 @@
-"""Invalid batches: the embedded broker compared with a real one, in all kinds of topics (issue 14)."""
+"""Invalid batches on the embedded and a real broker, in all kinds of topics (issue 14)."""
 
 from collections.abc import Iterator
 from itertools import groupby

@@ -30,7 +30,7 @@ def ours(tmp_path: Path) -> Folder:
 
 
 def files(folder: Folder) -> dict[str, bytes]:
-    """Return the files of both, without topic id, checksums and unfinished files of the newest segment."""
+    """Return the files of both, without topic id, checksums and unfinished indexes."""
     newest = max(folder.path.glob("*.log")).stem
     return {
         path.name: path.read_bytes()

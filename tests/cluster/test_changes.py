@@ -114,7 +114,7 @@ class Meeting:
                 log.roll(self.clock.now_ms())
 
     def turn(self, work: Iterator[Any], *, kill: bool = True) -> bool:
-        """Run one turn of some work, then append a record to each topic; return whether more is left.
+        """Run a turn of some work, then append a record to each topic; return whether more is left.
 
         `kill`: if the turn changed files, start from a copy of them, as after a kill.
         """

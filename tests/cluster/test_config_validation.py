@@ -1,4 +1,4 @@
-"""Configs are rejected as by Kafka, with its messages: of brokers at startup, of topics and groups."""
+"""Configs of brokers, topics and groups are rejected as by Kafka, with its messages."""
 
 import json
 import subprocess
@@ -47,7 +47,7 @@ OTHERS = (
     "security",
     "ssl",
 )
-"""Prefixes of configs that depend on files, addresses and logins, or that embedded brokers ignore."""
+"""Prefixes of configs that need files, addresses or logins, or that embedded brokers ignore."""
 Configs = Mapping[str, str]
 
 
@@ -146,9 +146,12 @@ TOGETHER: tuple[Configs, ...] = (
     {"group.share.assignors": "uniform"},
     {"group.coordinator.rebalance.protocols": "consumer"},
     {"group.coordinator.rebalance.protocols": "classic,classic"},
-    *({f"group.{kind}.session.timeout.ms": value} for kind in ("consumer", "share", "streams") for value in ("44999", "45000", "60000", "60001")),
-    *({f"group.{kind}.heartbeat.interval.ms": value} for kind in ("consumer", "share", "streams") for value in ("4999", "5000", "15000", "15001")),
-    *({f"group.{kind}.assignment.interval.ms": value} for kind in ("consumer", "share", "streams") for value in ("0", "15000", "15001")),
+    *({f"group.{kind}.session.timeout.ms": value}
+      for kind in ("consumer", "share", "streams") for value in ("44999", "45000", "60000", "60001")),
+    *({f"group.{kind}.heartbeat.interval.ms": value}
+      for kind in ("consumer", "share", "streams") for value in ("4999", "5000", "15000", "15001")),
+    *({f"group.{kind}.assignment.interval.ms": value}
+      for kind in ("consumer", "share", "streams") for value in ("0", "15000", "15001")),
     *({f"group.{kind}.max.heartbeat.interval.ms": "60000", f"group.{kind}.heartbeat.interval.ms": value}
       for kind in ("consumer", "share", "streams") for value in ("44999", "45000", "45001")),
     *({f"group.{kind}.min.session.timeout.ms": "60001"} for kind in ("consumer", "share", "streams")),
@@ -163,7 +166,8 @@ TOGETHER: tuple[Configs, ...] = (
     {"group.share.record.lock.duration.ms": "60001"},
     {"group.share.max.share.sessions": "199"},
     {"log.roll.ms": "0"}, {"log.roll.jitter.ms": "-1"}, {"log.roll.ms": "1", "log.roll.jitter.ms": "0"},
-    {"log.retention.ms": "0"}, {"log.retention.ms": "-7"}, {"log.retention.minutes": "0"}, {"log.retention.hours": "0"}, {"log.retention.hours": "-1"},
+    {"log.retention.ms": "0"}, {"log.retention.ms": "-7"}, {"log.retention.minutes": "0"},
+    {"log.retention.hours": "0"}, {"log.retention.hours": "-1"},
     {"log.retention.ms": "5", "log.retention.hours": "0"},
     {"log.cleaner.dedupe.buffer.size": str(1 << 20)}, {"log.cleaner.dedupe.buffer.size": str((1 << 20) + 1)},
     {"log.cleaner.dedupe.buffer.size": str((1 << 21) + 1), "log.cleaner.threads": "2"},
@@ -230,11 +234,13 @@ def test_topic_configs_are_rejected_as_by_a_real_broker(kafka: KafkaConfigs) -> 
 @pytest.mark.parametrize(
     ("properties", "reason"),
     [
-        ({"group.consumer.assignors": "nope"}, "Class nope cannot be found; valid values for group.consumer.assignors: uniform, range"),
+        ({"group.consumer.assignors": "nope"},
+         "Class nope cannot be found; valid values for group.consumer.assignors: uniform, range"),
         ({"group.consumer.assignors": ()}, "'group.consumer.assignors' must not be empty"),
         ({"group.consumer.session.timeout.ms": -5}, "Invalid value -5 .*: Value must be at least 1"),
         ({"group.consumer.heartbeat.interval.ms": 0}, "Value must be at least 1"),
-        ({"group.consumer.heartbeat.interval.ms": 45_000, "group.consumer.max.heartbeat.interval.ms": 45_000}, "must be less than group.consumer.session"),
+        ({"group.consumer.heartbeat.interval.ms": 45_000, "group.consumer.max.heartbeat.interval.ms": 45_000},
+         "must be less than group.consumer.session"),
     ],
 )  # fmt: skip
 def test_a_cluster_does_not_start_with_configs_that_kafka_rejects(properties: Mapping[str, Any], reason: str) -> None:

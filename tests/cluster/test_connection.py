@@ -1,4 +1,4 @@
-"""A connection without a socket: writes for requests that arrive one by one, together or in pieces."""
+"""A connection without a socket, for requests that arrive one by one, together or in pieces."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""APIs for administrators: producers, transactions, log sizes, config resources (KIP-664, KIP-113)."""
+"""APIs for administrators: producers, transactions, log sizes, config resources."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -93,7 +93,10 @@ def test_feature_levels_are_those_of_the_first_start(tmp_path: Path) -> None:
 
 def test_a_release_that_does_not_support_the_feature_levels_is_rejected(tmp_path: Path) -> None:
     core_of(tmp_path, "4.2.0").close()
-    said = "the cluster has .*, Kafka 4.0.2 supports .*; use 4.2 or later, or create a new cluster with 4.0.2, in another directory"
+    said = (
+        "the cluster has .*, Kafka 4.0.2 supports .*; "
+        "use 4.2 or later, or create a new cluster with 4.0.2, in another directory"
+    )
     with pytest.raises(ClusterError, match=said):
         core_of(tmp_path, "4.0.2")
     core_of(tmp_path, "4.2.0").close()  # nothing was changed

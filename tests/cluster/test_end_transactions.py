@@ -184,7 +184,7 @@ STATES = {
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize("state", STATES)
 def test_end_txn_has_the_result_of_a_real_broker(both: Duel, state: str, commit: bool) -> None:
-    """Commit and abort, with epochs near the producer's, before and since version 5; and retries."""
+    """Commit and abort, with epochs near the producer's, before and since v5; and retries."""
     for version in (1, 2, 4, 5):
         for epoch_off in (-2, -1, 0, 1):
             producer = Producer(both.pair)
@@ -222,7 +222,7 @@ _CONCURRENT, _STATE, _FENCED = (
 def test_while_markers_are_written_a_retry_is_concurrent_and_another_end_is_invalid(
     raised: bool, raise_epoch: bool, epoch_off: int, same: ErrorCode, other: ErrorCode, commit: bool
 ) -> None:
-    """`raised`: whether the pending end bumped the epoch; `epoch_off`: the request's epoch relative to it."""
+    """`raised`: the pending end bumped the epoch; `epoch_off`: relative to it."""
     core = with_topics(None, ManualClock())
     producer_id, epoch = begin(core)
     core.topics["orders"].partitions[0].log.append_marker = _fails  # type: ignore[method-assign]

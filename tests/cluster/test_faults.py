@@ -1,4 +1,4 @@
-"""Injected faults: errors in each API, applied then failed, corruption, delays, outages; and filters."""
+"""Injected faults: errors in each API, applied then failed, corruption, delays, outages."""
 
 import time
 from collections.abc import Iterator

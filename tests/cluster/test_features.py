@@ -66,7 +66,7 @@ def test_features_can_be_enabled_after_an_upgrade() -> None:
 
 
 def test_a_new_cluster_disables_features_of_which_an_api_is_missing() -> None:
-    """Issue 14: with share.version on, librdkafka's share consumer joined, and polled nothing forever."""
+    """Issue 14: with share.version on, librdkafka's share consumer polled nothing forever."""
     request = ShareGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=("t",))
     with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)

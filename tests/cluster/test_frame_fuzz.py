@@ -1,4 +1,4 @@
-"""Invalid bytes from many connections: closed or left waiting, with bounded memory; others are served."""
+"""Invalid bytes on many connections: bounded memory, and other connections are served."""
 
 import resource
 import socket
@@ -24,7 +24,7 @@ def resident_mib() -> float:
 
 
 def damaged(random: Random) -> bytes:
-    """Return random bytes, a truncated frame, a size alone, a size out of range, or a random frame."""
+    """Return random bytes, a truncated frame, a size alone, an invalid size, or a random frame."""
     noise = random.randbytes(random.randrange(1, 200))
     return random.choice(
         (

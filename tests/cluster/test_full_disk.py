@@ -77,7 +77,7 @@ def fail_disk_full(log: PartitionLog, data: bytes, now_ms: int) -> None:
 def test_topic_changes_that_cannot_be_written_are_rejected_without_effect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 14: the folders of a deleted topic were gone, its metadata not, and the next start failed."""
+    """Issue 14: the folders of a deleted topic were gone, and the next start failed."""
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     topic = core.create_topic("a", partitions=1, assignment=[[1]])

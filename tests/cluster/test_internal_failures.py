@@ -1,4 +1,4 @@
-"""Internal errors: each is reported, and closes only the connection that it occurred on (issue 14)."""
+"""Internal errors: each is reported, and closes only the affected connection (issue 14)."""
 
 from collections.abc import Generator
 from typing import Any

@@ -91,7 +91,7 @@ def test_kafkas_verifiable_clients_write_and_read_each_number_once(
         assert sum(len(one["partitions"]) for one in found["partitions_assigned"]) == 3
         assert all(one["success"] for one in found["offsets_committed"])
 
-    # The records of their groups: as bytes from the Java consumer, as printed by Kafka's formatters,
+    # The records of their groups: from the Java consumer, as printed by Kafka's formatters,
     # and as decoded by us.
     groups = ("--group", "classic", "--group", "consumer")  # without the groups of the readers
     ours = {f"Partition:{one['partition']} Offset:{one['offset']}": one for one in decoded("-b", at[1], *groups)}

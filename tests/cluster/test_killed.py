@@ -1,4 +1,4 @@
-"""Clusters killed between any two steps: each start succeeds with all acknowledged data (issue 14)."""
+"""Clusters killed between any two steps start with all acknowledged data (issue 14)."""
 
 import builtins
 import io
@@ -142,7 +142,7 @@ def test_a_shorter_segment_with_its_last_offset_is_reported(tmp_path: Path) -> N
 
 
 class Steps:
-    """Copies a directory after each call that changes a file, with hard links; equal states once."""
+    """Copies a directory after each call that changes a file, with hard links."""
 
     def __init__(self, data: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.data = data

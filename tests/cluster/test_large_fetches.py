@@ -142,7 +142,7 @@ def test_a_small_request_of_a_large_session_runs_in_turns(core: ClusterCore, mon
 
 @pytest.mark.parametrize("before", range(4 * PARTITIONS))
 def test_concurrent_requests_of_a_session_run_one_after_another(core: ClusterCore, before: int) -> None:
-    """The second arrives after each turn of the first: it sees all changes, or has a wrong epoch."""
+    """The second arrives after each turn of the first: it sees all changes, or an error."""
     session = at_once(fetch(core, request(0, epoch=0))).session_id
     first = fetch(core, request(*range(1, PARTITIONS), session=session, epoch=1))
     responses: list[FetchResponse] = []

@@ -462,7 +462,7 @@ def calls_of(cluster: EmbeddedCluster, request: Message) -> int:
 
 
 def test_fencing_a_broker_takes_at_most_one_call_for_each_partition_that_it_led() -> None:
-    """It runs in one turn, so that each partition has one leader: 282 ms after many created topics."""
+    """It runs in one turn, which took 282 ms after many created topics."""
     with EmbeddedCluster(brokers=2, properties=QUICK) as made:
         core = made.core
         made.call(lambda: core.create_topic("t", partitions=2_000))
@@ -602,7 +602,7 @@ def test_configs_of_many_topics_are_written_in_turns(
 
 
 def heartbeats(kind: type[Message], count: int) -> Iterator[Message]:
-    """Return requests of two members with many topics: join, change the subscription, leave, describe."""
+    """Return requests of two members with many topics: join, resubscribe, leave, describe."""
     names = tuple(f"t{number}" for number in range(count))
     joining = {"rebalance_timeout_ms": 1_000, "topic_partitions": ()} if kind is ConsumerGroupHeartbeatRequest else {}
     for member, subscribed in (

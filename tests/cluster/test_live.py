@@ -48,7 +48,7 @@ def test_a_reader_without_a_response_raises_an_error(cluster: EmbeddedCluster, g
 
 
 def test_a_missing_topic_is_reported_also_by_slow_brokers(cluster: EmbeddedCluster) -> None:
-    """The consumer raised the error of another caller's request, whose text is the topic name (issue 14)."""
+    """The consumer raised the error of another request, whose text is the topic name (issue 14)."""
     cluster.faults.add(Delay(1_500), api="Metadata")
     with pytest.raises(LiveError, match="__share_group_state does not exist; brokers create it when"):
         next(read_live(cluster.bootstrap_servers, topic="__share_group_state", connect_timeout_ms=60_000))

@@ -18,7 +18,7 @@ SECONDS = 8
 
 
 class RealClients:
-    """Consumers of librdkafka and kafka-python in threads, each in its own group, and their records."""
+    """Consumers of librdkafka and kafka-python in threads, in groups of their own."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers

@@ -123,7 +123,7 @@ def test_a_read_returns_whole_batches_and_at_least_one_if_allowed() -> None:
 
 
 def test_aborted_transactions_are_returned_up_to_the_next_index_entry() -> None:
-    """Brokers return transactions after the fetched batches, up to the next index entry (seed 92)."""
+    """Brokers include transactions after the fetched batches, up to the next index entry."""
     log = PartitionLog(LogConfig(index_interval_bytes=200))
     for _ in range(8):
         append(log, batch(1))

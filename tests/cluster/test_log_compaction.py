@@ -45,7 +45,7 @@ def deleted(*, group: str = "g", partition: int = 0) -> CoordinatorRecord:
 
 
 def known(stored: Iterable[StoredRecord | StoredMarker]) -> dict[str, Any]:
-    """Return each group's state and offsets, without empty groups, which remain until the next load."""
+    """Return each group's state and offsets; empty groups remain until the next load."""
     state = CoordinatorState()
     for each in stored:
         if isinstance(each, StoredMarker):

@@ -1,4 +1,4 @@
-"""The embedded cluster compared with a real broker: equal responses to raw requests, field by field.
+"""The embedded cluster compared with a real broker: responses to raw requests, field by field.
 
 `bench/cluster_differential.py` continues with other seeds.
 """
@@ -254,7 +254,7 @@ def test_the_member_id_of_a_share_group_is_at_most_as_long_as_a_uuid(pair: Pair,
 
 
 def test_a_share_group_bumps_its_epoch_once_share_state_is_initialized(both: Duel, pair: Pair) -> None:
-    """Seed 14304949 of the sweep: a broker initializes the state after the first response (issue 14)."""
+    """Seed 14304949: a broker initializes the state after the first response (issue 14)."""
     _make_topic(pair, "share-states")
     join = ShareGroupHeartbeatRequest(
         group_id="share-states", member_id="m", member_epoch=0, subscribed_topic_names=("share-states",)

@@ -1,4 +1,4 @@
-"""Restarts after a stop or a crash: what clients find, and what Kafka's tools read in the directory."""
+"""Restarts after a stop or a crash: what clients see, and what Kafka's tools read."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Our transaction coordinators write the records of real brokers: captured histories, played again."""
+"""Our transaction coordinators write the same records as real brokers, in captured histories."""
 
 from dataclasses import replace
 from random import Random
@@ -50,7 +50,7 @@ def test_records_of_brokers_are_encoded_again_byte_for_byte_in_any_order_of_part
 
 @pytest.mark.parametrize("captured", CAPTURED, ids=str)
 def test_the_requests_of_captured_histories_result_in_the_same_records(captured: CapturedPartition) -> None:
-    """Producer ids are the brokers'. Times are not compared: a fencing producer aborts in one turn."""
+    """Producer ids are the brokers'; times are not compared."""
     newer = not captured.folder.parent.name.startswith("classic")
     clock = ManualClock()
     core = quiet_core(None, clock)

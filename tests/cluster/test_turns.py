@@ -1,4 +1,4 @@
-"""Large requests in small turns: others are served between them, and a stop loses none (issue 14)."""
+"""Large requests in small turns: others are served between them, and a stop loses none."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""`kafka_version`: versions, features and group behaviour of releases, by recordings of real brokers."""
+"""`kafka_version`: versions, features and group behaviour, compared with recordings of releases."""
 
 import json
 import re
@@ -140,7 +140,7 @@ def test_an_unknown_release_is_rejected(version: str) -> None:
 
 
 def test_groups_are_migrated_by_default_from_4_0_on() -> None:
-    """The default of `group.consumer.migration.policy` follows the release, also after an upgrade."""
+    """The default `group.consumer.migration.policy` follows the release, also after an upgrade."""
     core = EmbeddedCluster(brokers=1, version="3.9.2").core
     assert core.broker_configs.coordinator.group_consumer_migration_policy is MigrationPolicy.DISABLED
     core.broker_configs.upgrade(KafkaVersion.NEWEST)

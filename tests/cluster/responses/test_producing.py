@@ -224,7 +224,7 @@ def test_a_topic_with_a_compression_type_recompresses_all_batches(
 
 
 def test_metadata_does_not_report_a_topic_that_the_controller_will_reject(wire: Wire, topic: Any) -> None:
-    """A new topic is created after the response, or rejected for a name that collides in metrics."""
+    """A new topic is created after the response, or rejected because of a colliding name."""
     wire.ask(MetadataRequest(topics=(MetadataRequestTopic(name="some.name"),)), 4)
     requested = MetadataRequest(topics=(MetadataRequestTopic(name="some_name"),), allow_auto_topic_creation=True)
     assert wire.ask(requested, 4).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
