@@ -57,7 +57,7 @@ def test_a_broker_with_a_port_in_use_is_not_added_and_the_last_one_is_not_remove
             with pytest.raises(ClusterError, match="the port is already in use"):
                 await cluster.add_broker_async(port=cluster.core.brokers[1].port)
             assert list(cluster.core.brokers) == [1]
-            with pytest.raises(ClusterError, match="broker 1 is the last one"):
+            with pytest.raises(ClusterError, match="broker 1 is the last broker"):
                 cluster.remove_broker(1)
             assert cluster.core.brokers[1].alive
             assert await cluster.add_broker_async() == 2
