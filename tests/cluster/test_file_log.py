@@ -284,7 +284,7 @@ class FullDisk(io.FileIO):
     free_bytes = 20
 
     def write(self, data: Any) -> int:
-        if not self.room:
+        if not self.free_bytes:
             raise OSError(28, "No space left on device")
         self.free_bytes -= (written := super().write(bytes(data[: self.free_bytes])))
         return written
