@@ -690,7 +690,7 @@ def test_unknown_leaving_members_raise_no_exceptions(cluster: EmbeddedCluster) -
 def test_a_subscription_is_cut_off_above_the_size_of_a_record(
     kind: type[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups_api, "_MOST_NAMES", 10)
+    monkeypatch.setattr(groups_api, "_MAX_NAMES", 10)
     monkeypatch.setattr(groups, "_NAMES_PER_TURN", 5)
     made = EmbeddedCluster(
         properties=QUICK | {"message.max.bytes": 1_000, "share.coordinator.state.topic.num.partitions": 1}
