@@ -35,6 +35,7 @@ from quorate.codecs.message import Message
 from quorate.coordinator.config import GROUP_CONFIGS, group_configs
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.log import AppendError
+from quorate.coordinator.offsets.commit import PreparedCommit, prepare_commit
 from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.runtime import Coordinator, CoordinatorRuntime
@@ -145,6 +146,10 @@ class GroupCoordinators:
                 break
             yield None
         return tuple(found)
+
+    def prepare_commit(self, request: OffsetCommitRequest, context: RequestContext) -> Work[PreparedCommit]:
+        """Compute what a large commit writes, before its coordinator decides on it at once."""
+        return prepare_commit(self._broker_configs.coordinator, self._state.image, request, context)
 
     def request_many(self, broker: int, request: Message, context: RequestContext) -> Work[Message]:
         """Handle a request about several groups, each by its coordinator."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from quorate.codecs import CoordinatorRecord, LogError, MalformedRecord, UnknownRecord, decode_record, encode_record
 from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, encode_batch
 from quorate.codecs.batches.v2 import HEADER_BYTES
-from quorate.codecs.batches.writer import record_bytes
+from quorate.codecs.batches.writer import assemble_batch, record_bytes
+from quorate.codecs.batches.writer import encode_record as encode_batch_record
 from quorate.coordinator.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = [
     "AppendError",
     "ColumnarLog",
     "CoordinatorLog",
+    "EncodedRecords",
     "MemoryLog",
     "StoredMarker",
     "StoredRecord",
@@ -169,6 +171,23 @@ class MemoryLog:
             raise AppendError(code)
 
 
+class EncodedRecords(list[CoordinatorRecord]):
+    """Records that are encoded one by one, for a batch that is written at once.
+
+    `content`: the records as they are in a batch.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.content = bytearray()
+
+    def append(self, record: CoordinatorRecord) -> None:
+        """Add a record, and encode it."""
+        key, value = encode_record(record)
+        self.content += encode_batch_record(BatchRecord(offset=0, timestamp_ms=0, key=key, value=value), len(self))
+        super().append(record)
+
+
 def batch_of(
     records: Sequence[CoordinatorRecord],
     *,
@@ -183,6 +202,18 @@ def batch_of(
 
     `base_sequence`: group coordinators write 0, with and without a producer id.
     """
+    if isinstance(records, EncodedRecords):
+        return assemble_batch(
+            bytes(records.content),
+            len(records),
+            base_offset=first_offset,
+            timestamp_ms=timestamp_ms,
+            partition_leader_epoch=leader_epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=producer_id >= 0,
+        )
     pairs = [encode_record(record) for record in records]
     return encode_batch(
         [

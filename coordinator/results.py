@@ -17,6 +17,7 @@ class RequestContext:
     """Metadata of a request.
 
     `client_host`: in the format of records, such as "/1.2.3.4". `principal`: for authorizers.
+    `prepared`: what was computed from a large request in advance, such as a `PreparedCommit`.
     """
 
     api_version: int
@@ -24,6 +25,7 @@ class RequestContext:
     client_id: str = ""
     client_host: str = "/127.0.0.1"
     principal: str = "User:ANONYMOUS"
+    prepared: object = None
 
 
 class Pending(Generic[R]):

@@ -41,7 +41,7 @@ _SEVERAL_GROUPS = 8
 _BY_TOPIC_ID = 10
 _ADDS_PARTITIONS = 5
 _PARTITIONS_AT_ONCE = 200
-"""Partitions whose offsets are looked up in one turn."""
+"""Partitions whose offsets are looked up in one turn, or whose commit is built without turns."""
 _TRIES = 3
 """Attempts to look up offsets in turns while others are committed; the last one is in one turn."""
 
@@ -91,7 +91,14 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
     )
     if not known:
         return OffsetCommitResponse(topics=types.topics(refused))
-    response = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
+    existing = replace(request, topics=known)
+    if sum(len(one.partitions) for one in known) > _PARTITIONS_AT_ONCE:
+        for _ in range(_TRIES):  # the metadata may change between turns
+            image = broker.cluster.image
+            context.prepared = yield from broker.cluster.groups.prepare_commit(existing, context)
+            if broker.cluster.image is image:
+                break
+    response = broker.cluster.groups.request(broker.id, request.group_id, existing, context)
     return _merged(response, refused, types) if refused else response
 
 

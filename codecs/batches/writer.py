@@ -118,7 +118,16 @@ def encode_record(record: BatchRecord, offset_delta: int) -> bytes:
 
 
 def assemble_batch(
-    records: bytes, count: int, *, base_offset: int, timestamp_ms: int, partition_leader_epoch: int
+    records: bytes,
+    count: int,
+    *,
+    base_offset: int,
+    timestamp_ms: int,
+    partition_leader_epoch: int,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
 ) -> bytes:
     """Assemble a batch of at least one record from the results of `encode_record`.
 
@@ -128,7 +137,16 @@ def assemble_batch(
     return _assemble(
         records,
         (base_offset, HEADER_BYTES - LOG_OVERHEAD + len(records), partition_leader_epoch, 2),
-        (0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count),
+        (
+            TRANSACTIONAL if transactional else 0,
+            count - 1,
+            timestamp_ms,
+            timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            count,
+        ),
     )
 
 

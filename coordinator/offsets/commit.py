@@ -1,8 +1,9 @@
 """OffsetCommit v2–10 and TxnOffsetCommit v0–5."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import (
@@ -13,6 +14,7 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.api.offset_commit import (
     OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
@@ -22,14 +24,26 @@ from quorate.codecs.api.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from quorate.coordinator.classic.heartbeat import keep_session
+from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.image import MetadataImage
+from quorate.coordinator.log import EncodedRecords
 from quorate.coordinator.offsets.member import check_commit, stale
 from quorate.coordinator.records import offset_commit
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import ConsumerMember
 
-__all__ = ["commit_failed", "commit_offsets", "commit_offsets_of_transaction", "transaction_commit_failed"]
+__all__ = [
+    "PreparedCommit",
+    "commit_failed",
+    "commit_offsets",
+    "commit_offsets_of_transaction",
+    "prepare_commit",
+    "transaction_commit_failed",
+]
+
+T = TypeVar("T")
 
 BY_TOPIC_ID = 10
 """First version of OffsetCommit and OffsetFetch that identifies topics by id."""
@@ -42,11 +56,83 @@ def commit_offsets(
 
     Each partition has its own error, unless the commit is rejected as a whole.
     """
+    prepared = context.prepared
+    if not isinstance(prepared, PreparedCommit) or not prepared.fits(shard):
+        prepared = None
+    topics: Sequence[OffsetCommitRequestTopic]
+    unknown: Mapping[Uuid, OffsetCommitResponseTopic]
+    if prepared is not None:
+        topics, unknown = prepared.topics, prepared.unknown
+    else:
+        topics, unknown = _resolved(shard.image, request, context)
+    if unknown and not topics:
+        return Result(response=_response(unknown, ()))
+    try:
+        member = _commit_member(shard, request, context.api_version)
+        if member is not None:
+            for topic in topics:
+                for part in topic.partitions:
+                    _error_of(shard, member, request.generation_id_or_member_epoch, topic.topic_id, part)
+    except ApiError as error:
+        failed = [_all(topic.topic_id, topic.name, topic.partitions, error.code) for topic in topics]
+        return Result(response=_response(unknown, failed))
+    if (group := shard.state.groups.get(request.group_id)) is not None:
+        keep_session(shard, group, request.member_id, context.now_ms)
+    records: Sequence[CoordinatorRecord]
+    if prepared is not None:
+        records, committed = prepared.records, prepared.committed
+    else:
+        records, committed = _at_once(_committed(shard.config, topics, request, context))
+    return Result(
+        records=records,
+        response=_response(unknown, committed),
+        on_appended=partial(shard.state.need_unwritten_group, request.group_id),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCommit:
+    """What `commit_offsets` needs of a large request, computed before the group is checked.
+
+    Valid for one image and one config: see `fits`.
+    """
+
+    config: CoordinatorConfig
+    image: MetadataImage
+    topics: Sequence[OffsetCommitRequestTopic]
+    unknown: Mapping[Uuid, OffsetCommitResponseTopic]
+    records: EncodedRecords
+    committed: Sequence[OffsetCommitResponseTopic]
+
+    def fits(self, shard: CoordinatorShard) -> bool:
+        """Return whether the shard has the same metadata and configs."""
+        return self.image is shard.image and self.config is shard.config
+
+
+def prepare_commit(
+    config: CoordinatorConfig, image: MetadataImage, request: OffsetCommitRequest, context: RequestContext
+) -> Generator[None, None, PreparedCommit]:
+    """Compute the records and the response of a request in short steps."""
+    topics, unknown = _resolved(image, request, context)
+    records, committed = yield from _committed(config, topics, request, context)
+    encoded = EncodedRecords()
+    for record in records:
+        encoded.append(record)
+        yield
+    return PreparedCommit(
+        config=config, image=image, topics=topics, unknown=unknown, records=encoded, committed=committed
+    )
+
+
+def _resolved(
+    image: MetadataImage, request: OffsetCommitRequest, context: RequestContext
+) -> tuple[list[OffsetCommitRequestTopic], dict[Uuid, OffsetCommitResponseTopic]]:
+    """Return the topics with names and ids, and the responses for unknown ids."""
     by_id = context.api_version >= BY_TOPIC_ID
     unknown: dict[Uuid, OffsetCommitResponseTopic] = {}
     topics = []
     for topic in request.topics:
-        found = shard.image.topics_by_id.get(topic.topic_id) if by_id else shard.image.topics.get(topic.name)
+        found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
         if found is not None:
             topics.append(replace(topic, name=found.name, topic_id=found.id))
         elif not by_id:
@@ -54,33 +140,28 @@ def commit_offsets(
         else:
             unknown_topic = _all(topic.topic_id, "", topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
             unknown[topic.topic_id] = _with(unknown.get(topic.topic_id), unknown_topic)
-    if unknown and not topics:
-        return Result(response=_response(unknown, ()))
-    try:
-        member = _commit_member(shard, request, context.api_version)
-        codes = [
-            [
-                _error_of(shard, member, request.generation_id_or_member_epoch, topic.topic_id, part)
-                for part in topic.partitions
-            ]
-            for topic in topics
-        ]
-    except ApiError as error:
-        failed = [_all(topic.topic_id, topic.name, topic.partitions, error.code) for topic in topics]
-        return Result(response=_response(unknown, failed))
-    if (group := shard.state.groups.get(request.group_id)) is not None:
-        keep_session(shard, group, request.member_id, context.now_ms)
+    return topics, unknown
+
+
+def _committed(
+    config: CoordinatorConfig,
+    topics: Iterable[OffsetCommitRequestTopic],
+    request: OffsetCommitRequest,
+    context: RequestContext,
+) -> Generator[None, None, tuple[list[CoordinatorRecord], list[OffsetCommitResponseTopic]]]:
+    """Return the records of a commit and the response for each topic, in short steps."""
     records: list[CoordinatorRecord] = []
     committed = []
     expires = -1 if request.retention_time_ms == -1 else context.now_ms + request.retention_time_ms
-    for topic, codes_of_topic in zip(topics, codes, strict=True):
+    for topic in topics:
         partitions = []
-        for part, code in zip(topic.partitions, codes_of_topic, strict=True):
+        for part in topic.partitions:
+            code = _metadata_error(config, part)
             partitions.append(OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code))
             if code == ErrorCode.NONE:
                 records.append(
                     offset_commit(
-                        shard.config,
+                        config,
                         group=request.group_id,
                         topic=topic.name,
                         partition=part.partition_index,
@@ -92,14 +173,20 @@ def commit_offsets(
                         topic_id=topic.topic_id,
                     )
                 )
+            yield
         committed.append(
             OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
         )
-    return Result(
-        records=records,
-        response=_response(unknown, committed),
-        on_appended=partial(shard.state.need_unwritten_group, request.group_id),
-    )
+    return records, committed
+
+
+def _at_once(work: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def _response(
@@ -156,10 +243,8 @@ def _error_of(
     for a partition that was not assigned at that epoch, which rejects the whole commit. As in
     Kafka, the length of the metadata is checked first.
     """
-    # In UTF-16 units, as Java's chars.
-    units = len((part.committed_metadata or "").encode("utf-16-le", "surrogatepass")) // 2
-    if units > shard.config.offset_metadata_max_bytes:
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    if code := _metadata_error(shard.config, part):
+        return code
     if member is not None:
         assigned_at = member.assigned.get(topic_id, {}).get(part.partition_index)
         if assigned_at is None:
@@ -170,6 +255,14 @@ def _error_of(
                 f"partition {part.partition_index} was not assigned at epoch {epoch}",
             )
     return ErrorCode.NONE
+
+
+def _metadata_error(
+    config: CoordinatorConfig, part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+) -> ErrorCode:
+    # In UTF-16 units, as Java's chars.
+    units = len((part.committed_metadata or "").encode("utf-16-le", "surrogatepass")) // 2
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE if units > config.offset_metadata_max_bytes else ErrorCode.NONE
 
 
 def _all(

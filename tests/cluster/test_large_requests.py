@@ -22,6 +22,7 @@ import pytest
 from quorate.cluster import EmbeddedCluster, ManualClock, connection, groups, record_checks, turns
 from quorate.cluster.apis import Context, produce
 from quorate.cluster.apis import groups as groups_api
+from quorate.cluster.apis import offsets as offsets_api
 from quorate.cluster.controller.records import snapshot
 from quorate.cluster.controller.state import ClusterState
 from quorate.cluster.core import ClusterCore
@@ -35,6 +36,7 @@ from quorate.codecs.api import (
     ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    OffsetCommitRequest,
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     api_of,
@@ -65,15 +67,18 @@ from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduce
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.api.leave_group import MemberIdentity
+from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.compression import compress
 from quorate.codecs.configs import ConfigResourceType
 from quorate.codecs.log import compaction
 from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE, Message
 from quorate.codecs.metadata_records import decode_metadata
+from quorate.coordinator import log as coordinator_log
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.log import AppendError
+from quorate.coordinator.offsets import commit
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.transactions.records import Status
 from tests.cluster.conftest import QUICK
@@ -1049,3 +1054,128 @@ def test_a_transaction_coordinator_calls_nothing_for_each_partition(short_turns:
             counted.append([calls_in(made, step)[0] for step in steps])
     for few, many in zip(*counted[1:], strict=True):
         assert many < few + 100
+
+
+# ---- commits of many offsets
+
+
+def commit_of(count: int, group_id: str = "g", member_id: str = "", epoch: int = -1) -> OffsetCommitRequest:
+    parts = tuple(
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=index, committed_metadata="x" * (index % 3)
+        )
+        for index in range(count)
+    )
+    return OffsetCommitRequest(
+        group_id=group_id,
+        member_id=member_id,
+        generation_id_or_member_epoch=epoch,
+        topics=(OffsetCommitRequestTopic(name="t", partitions=parts),),
+    )
+
+
+def written_commits(core: ClusterCore) -> list[Any]:
+    """Return offset, key and value of each record of `__consumer_offsets`."""
+    found = []
+    for partition in core.topics[CONSUMER_OFFSETS].partitions:
+        for stored in partition.log:
+            batch = next(read_batches(stored.data))
+            found += [(one.offset, one.key, one.value) for one in batch.records()]  # type: ignore[union-attr]
+    return found
+
+
+def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
+    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20,000 partitions held up everything for 0.5 s."""
+    core = made_for_transactions(cluster, 900)
+    cluster.call(lambda: core.internal_topic(CONSUMER_OFFSETS))
+    built: list[int] = []
+    encoded: list[int] = []
+    build, encode = commit.offset_commit, coordinator_log.encode_record
+
+    def building(*arguments: Any, **named: Any) -> Any:
+        built.append(0)
+        return build(*arguments, **named)
+
+    def encoding(record: Any) -> Any:
+        encoded.append(0)
+        return encode(record)
+
+    monkeypatch.setattr(commit, "offset_commit", building)
+    monkeypatch.setattr(coordinator_log, "encode_record", encoding)
+    looked = seen(lambda: (len(built), len(encoded), sum(one.log.next_offset for one in offsets)))
+    offsets = core.topics[CONSUMER_OFFSETS].partitions
+    with Wire(core.brokers[1].port) as wire:
+        response = wire.ask(commit_of(900), 8)
+    assert {one.error_code for topic in response.topics for one in topic.partitions} == {ErrorCode.NONE}
+    assert [one.partition_index for one in response.topics[0].partitions] == list(range(900))
+    looked.append((len(built), len(encoded), sum(one.log.next_offset for one in offsets)))
+    assert looked[-1] == (900, 900, 900)
+    for earlier, later in itertools.pairwise(looked):
+        assert later[0] - earlier[0] <= 1
+        assert later[1] - earlier[1] <= 1
+    assert {one[2] for one in looked} == {0, 900}  # written at once
+    shard = core.groups.runtimes()[core.groups.partition_for("g").index].shard  # type: ignore[union-attr]
+    assert {index: shard.state.offsets.get("g", "t", index).value.offset for index in range(900)} == {
+        index: index for index in range(900)
+    }
+    assert not core.failures
+
+
+@pytest.mark.parametrize("changes", ["not", "once", "always"])
+def test_a_commit_that_is_built_in_turns_is_what_one_in_one_turn_is(
+    changes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while topics are created between the turns."""
+    written = []
+    for in_turns in (False, True):
+        with monkeypatch.context() as patched:
+            patched.setattr(offsets_api, "_PARTITIONS_AT_ONCE", 200 if in_turns else 10_000)
+            core = quiet_core(None, ManualClock())
+            core.create_topic("t", partitions=300)
+            core.internal_topic(CONSUMER_OFFSETS)
+            context = Context(api_version=9, now_ms=0, client_id="", client_host="/127.0.0.1", connection=None)  # type: ignore[arg-type]
+            leader = core.groups.partition_for("g").leader  # type: ignore[union-attr]
+            work: Any = HANDLERS[OffsetCommitRequest].handler(core.brokers[leader], commit_of(300), context)
+            created = 0
+            while True:
+                try:
+                    next(work)
+                except StopIteration as end:
+                    response = end.value
+                    break
+                if in_turns and (changes == "always" or (changes == "once" and not created)):
+                    created += 1
+                    core.create_topic(f"new-{created}", partitions=1) if created < 2_000 else None
+            written.append((written_commits(core), getattr(response, "response", response)))
+    assert written[0] == written[1]
+    assert len(written[0][0]) == 300
+
+
+def test_a_member_that_leaves_while_its_commit_is_built_has_it_refused() -> None:
+    core = quiet_core(None, ManualClock())
+    core.create_topic("t", partitions=300)
+    core.internal_topic(CONSUMER_OFFSETS)
+    leader = core.groups.partition_for("g").leader  # type: ignore[union-attr]
+    member = "AAAAAAAAAAAAAAAAAAAAAA"
+
+    def beat(epoch: int) -> Any:
+        joining = {"rebalance_timeout_ms": 1_000, "topic_partitions": (), "subscribed_topic_names": ("t",)}
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id=member, member_epoch=epoch, **(joining if epoch == 0 else {})
+        )
+        return core.groups.request(leader, "g", request, RequestContext(api_version=1, now_ms=core.clock.now_ms()))
+
+    joined = beat(0)
+    context = Context(
+        api_version=9, now_ms=core.clock.now_ms(), client_id="", client_host="/127.0.0.1", connection=None
+    )  # type: ignore[arg-type]
+    request = commit_of(300, member_id=member, epoch=joined.member_epoch)
+    work: Any = HANDLERS[OffsetCommitRequest].handler(core.brokers[leader], request, context)
+    for _ in range(500):
+        next(work)
+    assert not beat(-1).error_code
+    response = at_once(work)
+    found = getattr(response, "response", response)
+    assert {one.error_code for topic in found.topics for one in topic.partitions} == {ErrorCode.UNKNOWN_MEMBER_ID}
