@@ -14,20 +14,32 @@ from quorate.codecs import EncodeError, Uuid
 from quorate.codecs.api import (
     ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
+    OffsetCommitRequest,
     ShareGroupHeartbeatRequest,
     encode_api,
 )
-from quorate.codecs.api.broker import APIS, CreateTopicsRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest
+from quorate.codecs.api.broker import (
+    APIS,
+    AddPartitionsToTxnRequest,
+    CreateTopicsRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTopic
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.declare import Api
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
+from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["GROUP", "PARTITIONS", "TOPICS", "Attack", "attacks", "frame"]
+__all__ = ["GROUP", "PARTITIONS", "TOPICS", "TRANSACTION", "Attack", "attacks", "frame"]
 
 PARTITIONS = 10
 TOPICS: dict[str, dict[str, str]] = {
@@ -40,6 +52,12 @@ TOPICS: dict[str, dict[str, str]] = {
 }
 GROUP = "served"
 """The group of the client that has to be served; hostile requests name it now and then."""
+
+TRANSACTION = "large"
+"""A transactional id whose first producer, with id 0 and epoch 0, exists from the start."""
+
+_WIDE = CreatableTopic(name="wide", num_partitions=10_000, replication_factor=1)
+"""The topic of large transactions and commits, which create it."""
 
 _MOST_BYTES = 8 << 20
 _MOST_ELEMENTS = 60_000
@@ -88,6 +106,8 @@ def attacks(random: Random, count: int) -> Iterator[Attack]:
         (_topics, 6),
         (_all_topics, 3),
         (_offsets_by_time, 3),
+        (_transaction, 4),
+        (_commit, 4),
     ]
     makers, weights = zip(*kinds, strict=True)
     for _ in range(count):
@@ -336,3 +356,64 @@ def _topics(random: Random) -> Attack:
 
 def _all_topics(random: Random) -> Attack:
     return Attack("Metadata", "all topics", frame(MetadataRequest(topics=None), 12))
+
+
+# ---- transactions and commits with many partitions, each a chain of valid requests
+
+
+def _transaction(random: Random) -> Attack:
+    count = int(10 ** random.uniform(2, 4))
+    producer = {"producer_id": 0, "producer_epoch": 1}
+    where = AddPartitionsToTxnTopic(name=_WIDE.name, partitions=tuple(range(count)))
+    committed = random.random() < 0.5
+    chain = (
+        frame(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7),
+        # Repeated with the epoch before its own, it leaves the epoch at 1 (KIP-360).
+        frame(
+            InitProducerIdRequest(
+                transactional_id=TRANSACTION, transaction_timeout_ms=60_000, producer_id=0, producer_epoch=0
+            ),
+            4,
+        ),
+        frame(
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=TRANSACTION,
+                v3_and_below_producer_id=0,
+                v3_and_below_producer_epoch=1,
+                v3_and_below_topics=(where,),
+            ),
+            3,
+        ),
+        frame(EndTxnRequest(transactional_id=TRANSACTION, committed=committed, **producer), 4),
+    )
+    return Attack("EndTxn", f"{count:,} partitions, {'commit' if committed else 'abort'}", b"".join(chain))
+
+
+def _commit(random: Random) -> Attack:
+    count = int(10 ** random.uniform(2, 4))
+    group_id, member_id = f"wide{random.randrange(1_000_000)}", "B" * 22
+    parts = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=index) for index in range(count))
+    chain = (
+        frame(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7),
+        frame(
+            ConsumerGroupHeartbeatRequest(
+                group_id=group_id,
+                member_id=member_id,
+                member_epoch=0,
+                rebalance_timeout_ms=1_000,
+                subscribed_topic_names=("orders",),
+                topic_partitions=(),
+            ),
+            1,
+        ),
+        frame(
+            OffsetCommitRequest(
+                group_id=group_id,
+                member_id=member_id,
+                generation_id_or_member_epoch=2,  # after it joined
+                topics=(OffsetCommitRequestTopic(name=_WIDE.name, partitions=parts),),
+            ),
+            9,
+        ),
+    )
+    return Attack("OffsetCommit", f"{count:,} partitions of a member", b"".join(chain))

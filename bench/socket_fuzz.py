@@ -32,7 +32,7 @@ from typing import IO, Any
 # Behind everything: `codecs` stays the standard library's.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _hostile import GROUP, PARTITIONS, TOPICS, Attack, attacks, frame
+from _hostile import GROUP, PARTITIONS, TOPICS, TRANSACTION, Attack, attacks, frame
 
 from quorate.codecs.api.broker import ApiVersionsRequest
 
@@ -102,6 +102,7 @@ def serve(*, authorizer: bool) -> None:
             # All groups and transactions have their coordinator on the broker that is asked.
             for partition in made.call(lambda name=name: core.internal_topic(name)).partitions:
                 made.call(lambda partition=partition: core.reassign(partition, [1]))
+        made.call(lambda: core.transactions.begin(TRANSACTION, 60_000, -1, -1))
         print(json.dumps({"ports": [broker.port for broker in core.brokers.values()]}), flush=True)
         collect_rarely()  # as `quorate serve` does
         for _ in sys.stdin:
