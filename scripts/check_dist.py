@@ -56,7 +56,7 @@ from pyspark.sql import SparkSession
 from quorate.pipeline import register
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 register(spark)
-rows = spark.read.format("quorate").load(LOG).count()
+rows = spark.read.format("consumer-offsets").load(LOG).count()
 assert rows > 0, rows
 spark.stop()
 """,
