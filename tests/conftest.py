@@ -1,6 +1,6 @@
 """What holds for every test: hypothesis profiles, and no skips in CI.
 
-Fixtures belong to the room whose tests use them.
+Fixtures belong to the folder of the tests that use them.
 """
 
 import os
@@ -12,28 +12,28 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["pytester"]  # the tests of our own plugin run pytest in projects of other people
+pytest_plugins = ["pytester"]  # tests of our plugin run pytest in other projects
 
 FULL, USUAL = 100, 30
-"""Examples of a property that says nothing of their number (tests/extent.py)."""
+"""Examples of a property without `max_examples` of its own (tests/extent.py)."""
 
 CI = os.environ.get("CI", "").lower() == "true"
 
-# Generating and shrinking records takes a varying time on a loaded machine: no deadlines. CI
-# repeats the same examples, so that a change is judged by what it changed; new examples are tried
-# on developers' machines and by `make fuzz`.
+# No deadlines: generating and shrinking records takes longer on a loaded machine. CI repeats the
+# same examples, so that a failure is due to the change; developers' machines and `make fuzz` try
+# new ones.
 settings.register_profile("developer", deadline=None, max_examples=USUAL)
 settings.register_profile("ci", deadline=None, max_examples=USUAL, derandomize=True, print_blob=True)
 settings.register_profile("full", deadline=None, max_examples=FULL)
 settings.load_profile("ci" if CI else "developer")
 
-# Tests interrupt commands that they start. Those would ignore it where we do, as a shell has it
-# that starts us in the background.
+# Tests interrupt commands that they start. A shell that starts pytest in the background makes it
+# ignore SIGINT, and its children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# For each JVM of Spark that a test starts, in whatever process. It lives for seconds or minutes:
-# what compiling well costs does not come back.
+# For each JVM of Spark that a test starts, in any process. It lives for seconds or minutes, too
+# short for the optimizing compiler to pay off.
 SPARK_CLASSES = Path(__file__).parent / "pipeline" / "target" / "spark.jsa"  # tests/pipeline/archive.py
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 if SPARK_CLASSES.exists():
@@ -41,9 +41,9 @@ if SPARK_CLASSES.exists():
 os.environ["PYSPARK_SUBMIT_ARGS"] = f"--conf 'spark.driver.defaultJavaOptions={QUICK_JVM}' pyspark-shell"
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest looks for what -m asks for
+@pytest.hookimpl(tryfirst=True)  # before pytest applies -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark whoever asks for an oracle, so that `-m "not oracle"` leaves out all that needs Java."""
+    """Mark tests that use an oracle, so that `-m "not oracle"` deselects all that need Java."""
     for item in items:
         if {"oracle", "oracle_4_0"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.oracle)
@@ -64,7 +64,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn skips into failures in CI: a missing JVM or a missing jar would otherwise hide what the tests are for."""
+    """Turn skips into failures in CI, where a missing JVM or jar would otherwise go unnoticed."""
     report = yield
     if not hasattr(report, "wasxfail"):
         _fail_if_skipped(report)

@@ -1,7 +1,7 @@
-"""How much of it the tests try where they could go on for ever: examples of properties, seeds of random histories.
+"""How many examples of properties and seeds of random histories a test run tries.
 
-`make test` tries three tenths; `make bench-diff` all of it (`--hypothesis-profile full`), before
-its sweeps of other seeds.
+`make test` tries three tenths, `make bench-diff` all (`--hypothesis-profile full`) before it tries
+other seeds.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 def portion(full: int) -> int:
-    """How many of `full` examples, or seeds, this run tries: at least three."""
+    """Return how many of `full` examples, or seeds, this run tries: at least three."""
     return min(full, max(3, full * settings().max_examples // FULL))
 
 
 def sampled(items: Sequence[T]) -> list[T]:
-    """That portion of a list, evenly spread over it."""
+    """Return that portion of a list, evenly spread."""
     count = min(portion(len(items)), len(items))
     return [items[number * len(items) // count] for number in range(count)]

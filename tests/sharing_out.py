@@ -1,15 +1,15 @@
 """Which tests a worker of xdist runs as one group, and in which order groups are handed out.
 
-Files stay whole, as their tests share fixtures. So do files that share what is expensive: a cluster
-in containers, and Spark, whose JVM takes seconds to start and a gigabyte. Tests that only wait for
-a process of their own are groups by themselves.
+The tests of a file stay together, because they share fixtures. So do files that share a cluster in
+containers, or Spark, whose JVM takes seconds to start and a gigabyte. Tests that only wait for a
+process of their own are groups by themselves.
 
-Tests on clusters wait for much of their time, for sessions to time out and for brokers to notice.
-So there are more workers than cores, and the groups on clusters begin first, next to those that
-compute: nothing that takes a minute is left for the end.
+Tests on clusters wait most of the time, for session timeouts and for brokers to notice changes. So
+there are more workers than cores, and the groups on clusters start first: nothing that takes a
+minute is left for the end.
 
-This is a scheduler of our own because xdist's loadgroup (3.8) renames tests in a way that pytest
-9.2 does not heed: its groups are lost.
+A scheduler of our own is needed because xdist's loadgroup (3.8) renames tests in a way that pytest
+9.2 ignores: its groups are lost.
 """
 
 from pathlib import PurePosixPath
@@ -20,9 +20,9 @@ from xdist.scheduler import LoadScopeScheduling
 __all__ = ["Scheduling", "order"]
 
 OWN_CLUSTERS = {"test_compose.py", "test_lab.py", "test_plugin.py", "test_plugin_names.py", "test_upgrade.py"}
-"""Files of tests/integration whose tests start clusters of their own; the others share two."""
+"""Files of tests/integration whose tests start their own clusters; the others share two."""
 SECURE = {"test_faults.py", "test_live_decode.py"}
-"""Those that share the secure cluster."""
+"""Files whose tests share the secure cluster."""
 FIRST = (
     "secure cluster",
     "shared cluster",
@@ -40,22 +40,20 @@ FIRST = (
     "tests/test_docs.py",
     "tests/test_packaging.py",
 )
-"""Groups that take longest, by how their names begin. All others follow in the order of their
-files.
-"""
+"""The first part of the names of the groups that take longest; all others follow in file order."""
 
 
 class Scheduling(LoadScopeScheduling):
-    """Hands out whole groups, in the order in which the tests were collected."""
+    """Distributes whole groups, in the order in which the tests were collected."""
 
     def _split_scope(self, nodeid: str) -> str:
         if self.config.getoption("--kafka-runtime") == "embedded" and nodeid.startswith("tests/integration/"):
-            return nodeid  # a cluster is there in milliseconds, and each worker has its own
+            return nodeid  # a cluster starts in milliseconds, and each worker has its own
         return group_of(nodeid)
 
 
 def group_of(nodeid: str) -> str:
-    """The group of a test: all of a group are one worker's."""
+    """Return the group of a test; one worker runs all tests of a group."""
     file = PurePosixPath(nodeid.partition("::")[0])
     match file.parts[:2]:
         case ("tests", "pipeline"):
@@ -70,7 +68,7 @@ def group_of(nodeid: str) -> str:
 
 
 def order(items: list[pytest.Item]) -> None:
-    """Put first what takes longest."""
+    """Sort the longest groups first."""
 
     def rank(item: pytest.Item) -> int:
         group = group_of(item.nodeid)

@@ -1,7 +1,8 @@
 """Runs what README.md and docs/ show.
 
 - ```python blocks are executed, those of a page in one namespace; with `>>>` they are doctests.
-- ```python blocks that begin with `# NAME.py` are saved as that file instead, for the commands below them.
+- ```python blocks that begin with `# NAME.py` are saved as that file instead, for the commands
+  below them.
 - ```console blocks: each `$ command` is run, and what is shown below it must be what it prints
   (stdout, then stderr; `...` stands for anything). Nothing shown means that only the exit status
   counts. A command may fail only where the page shows its `error:`.
@@ -122,7 +123,7 @@ def working_folder(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def spark_stops(monkeypatch) -> Iterator[None]:
-    """Nothing of a page's Spark is there for the next page, neither its settings nor where its workers' Python is."""
+    """Stop a page's Spark: its configs and its workers' Python must not reach the next page."""
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     yield
     from pyspark.sql import SparkSession
@@ -134,7 +135,7 @@ def spark_stops(monkeypatch) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def outcomes_with_spark(request, tmp_path_factory) -> dict[str, str]:
-    """By the name of its test, what went wrong on each of the pages with Spark that this run is to check; nothing where nothing did."""
+    """Return the failure of each page with Spark, by the name of its test; empty if it passed."""
     folder = tmp_path_factory.mktemp("spark")
     report = folder / "report.xml"
     (folder / "pages").mkdir()
@@ -142,8 +143,8 @@ def outcomes_with_spark(request, tmp_path_factory) -> dict[str, str]:
         item.nodeid for item in request.session.items if "outcomes_with_spark" in getattr(item, "fixturenames", ())
     ]
     command = [Path(sysconfig.get_path("scripts")) / "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-    told = {SPARK_FOLDER: str(folder / "pages")}
-    done = subprocess.run([*command, *wanted], cwd=ROOT, env=os.environ | told, capture_output=True, text=True)
+    variables = {SPARK_FOLDER: str(folder / "pages")}
+    done = subprocess.run([*command, *wanted], cwd=ROOT, env=os.environ | variables, capture_output=True, text=True)
     assert report.exists(), done.stdout + done.stderr
     return {
         case.get("name", ""): "\n".join(part.text or str(part.attrib) for part in case)

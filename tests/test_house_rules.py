@@ -1,4 +1,4 @@
-"""Rules of the repository that no linter knows."""
+"""Rules of the repository that no linter checks."""
 
 import os
 import re
@@ -18,7 +18,7 @@ pytest_plugins = ["pytester"]
 
 
 def tree_files() -> list[Path]:
-    """Every file that is or would be committed (without asking git, which a copy of the tree does not have)."""
+    """Return every file that is or would be committed. A copy of the tree has no git."""
     ignored = {".git", *re.findall(r"^/?([\w.*-]+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)}
     found = []
     for folder, names, files in os.walk(ROOT):
@@ -48,7 +48,7 @@ def names_of(pins: list[str]) -> list[str]:
     return [pin.partition("==")[0] for pin in pins if not pin.startswith("#")]
 
 
-@pytest.mark.parametrize("extra", [None, "arrow", "aiokafka", "docs", "dev"])
+@pytest.mark.parametrize("extra", [None, *PYPROJECT["project"]["optional-dependencies"]])
 def test_constraints_cover_every_requirement(extra):
     project = PYPROJECT["project"]
     requirements = project["optional-dependencies"][extra] if extra else project["dependencies"]

@@ -13,11 +13,11 @@ IMPORTED = "import sys, importlib, json; importlib.import_module(sys.argv[1]); p
 COMPARED = """
 import gc, importlib, json, locale, os, signal, sys, threading, warnings
 
-room, *others = sys.argv[1:]
+package, *others = sys.argv[1:]
 for name in others:
     try:
         importlib.import_module(name)
-    except ImportError:  # one that only its own package imports
+    except ImportError:  # importable only from inside its package
         pass
 
 def all_globals():
@@ -25,7 +25,8 @@ def all_globals():
         "sys.meta_path": list(sys.meta_path),
         "sys.path_hooks": list(sys.path_hooks),
         "sys.path": list(sys.path),
-        "hooks": (sys.excepthook, sys.unraisablehook, sys.displayhook, threading.excepthook, sys.gettrace(), sys.getprofile()),
+        "hooks": (sys.excepthook, sys.unraisablehook, sys.displayhook, threading.excepthook),
+        "tracing": (sys.gettrace(), sys.getprofile()),
         "limits": (sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits()),
         "gc": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), list(map(id, gc.callbacks))),
         "threads": [thread.name for thread in threading.enumerate()],
@@ -52,7 +53,7 @@ if "numpy" in sys.modules:  # glibc's mmap threshold is moved by freeing a large
         return made
     numpy.empty = empty
 before = all_globals()
-importlib.import_module(room)
+importlib.import_module(package)
 after = all_globals()
 changed = [name for name, value in before.items() if after[name] != value]
 if any(size >= 1 << 20 for size in allocated):
@@ -124,14 +125,16 @@ MEMOS = [
     "quorate.codecs.generate._TWINS",
     "quorate.codecs.record_encode._ENCODERS",
 ]
-"""What they have of a key follows from the key alone, whoever asks first."""
+"""Caches: the value of a key depends on the key alone."""
 
 
 def test_no_module_fills_what_another_one_declares():
     root = Path(__file__).parent.parent
-    rooms = ("assignors", "cli", "cluster", "codecs", "coordinator", "integration", "pipeline")
+    packages = ("assignors", "cli", "cluster", "codecs", "coordinator", "integration", "pipeline")
     files = [
-        file.relative_to(root).with_suffix("") for room in rooms for file in sorted(root.joinpath(room).rglob("*.py"))
+        file.relative_to(root).with_suffix("")
+        for package in packages
+        for file in sorted(root.joinpath(package).rglob("*.py"))
     ]
     modules = [".".join(file.parts).removesuffix(".__init__") for file in files if file.name != "__main__"]
     count, filled = _python(FILLED, *(f"quorate.{one}" for one in modules))

@@ -1,7 +1,7 @@
-"""What a user installs: the wheel, the source distribution and the editable install hold the same rooms, typed and importable.
+"""The wheel, the source distribution and the editable install hold the same typed packages.
 
-Nothing is downloaded: the packages are built with the setuptools that lies beside pytest, and
-installed without dependencies into throw-away virtual environments that borrow them.
+Nothing is downloaded: the packages are built with the installed setuptools, and installed without
+dependencies into temporary virtual environments that use those of this one.
 """
 
 import json
@@ -22,26 +22,26 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-NOT_ROOMS = {"bench", "build", "dist", "docker", "docs", "scripts", "site", "tests"}
-ROOMS = sorted(
+NOT_PACKAGES = {"bench", "build", "dist", "docker", "docs", "scripts", "site", "tests"}
+PACKAGES = sorted(
     folder.name
     for folder in ROOT.iterdir()
     if any(folder.glob("*.py"))
-    and folder.name not in NOT_ROOMS
+    and folder.name not in NOT_PACKAGES
     and not folder.name.startswith(".")
     and folder.suffix != ".egg-info"
 )
-# Needed by some functions and commands only, so that importing a room and `quorate --help` are
+# Needed by some functions and commands only, so that importing a package and `quorate --help` are
 # quick.
 HEAVY = {"aiokafka", "construct", "kafka", "numpy", "pandas", "pyarrow"}
 TERMINAL = {"click", "rich"}
 
 
-def files_of_rooms(root: Path) -> set[str]:
+def package_files(root: Path) -> set[str]:
     return {
         str(path.relative_to(root))
-        for room in ROOMS
-        for path in (root / room).rglob("*")
+        for package in PACKAGES
+        for path in (root / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
 
@@ -59,18 +59,18 @@ class Built:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Built:
-    """Build everything from a copy, so that nothing is left behind here and nothing that lies here gets in."""
+    """Build everything from a copy, so that nothing stays here and no other file gets in."""
     base = tmp_path_factory.mktemp("packaging")
     source = base / "source"
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "pytest_quorate.py"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, source)
 
     (source / "tests").mkdir()
-    (source / "tests" / "test_nothing.py").touch()  # setuptools would take it along by itself
-    # As a release is made: the sdist, then a wheel from what is in the sdist.
+    (source / "tests" / "test_nothing.py").touch()  # setuptools would include it by default
+    # As a release is built: the sdist, then a wheel from the sdist.
     run([sys.executable, "-P", "-m", "build", "--no-isolation", "--outdir", base / "release", source])
     (sdist,) = (base / "release").glob("*.tar.gz")
     (wheel_from_sdist,) = (base / "release").glob("*.whl")
@@ -107,31 +107,31 @@ def wheel_contents(wheel: Path) -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.parametrize("which", ["wheel", "wheel_from_sdist"])
-def test_wheel_holds_every_file_of_every_room_and_nothing_else(built, which):
+def test_wheel_holds_every_file_of_every_package_and_nothing_else(built, which):
     packaged, others = wheel_contents(getattr(built, which))
-    remedy = "list the package folder in [tool.setuptools] in pyproject.toml (packages; package-dir for a new room; package-data for data)"
-    assert files_of_rooms(built.source) - packaged == set(), remedy
-    assert packaged - files_of_rooms(built.source) == set()
+    remedy = "list the folder in [tool.setuptools] in pyproject.toml (packages, package-dir or package-data)"
+    assert package_files(built.source) - packaged == set(), remedy
+    assert packaged - package_files(built.source) == set()
     assert {name.split("/")[0] for name in others} == {
         "pytest_quorate.py",
         f"quorate-{PYPROJECT['project']['version']}.dist-info",
     }
 
 
-def test_every_room_is_typed_and_quorate_stays_a_namespace(built):
+def test_every_package_is_typed_and_quorate_stays_a_namespace(built):
     packaged, _ = wheel_contents(built.wheel)
-    assert {f"{room}/py.typed" for room in ROOMS} <= packaged
+    assert {f"{package}/py.typed" for package in PACKAGES} <= packaged
     assert "__init__.py" not in packaged
 
 
-def test_every_room_has_an_import_contract():
-    assert set(PYPROJECT["tool"]["importlinter"]["root_packages"]) == {f"quorate.{room}" for room in ROOMS}
+def test_every_package_has_an_import_contract():
+    assert set(PYPROJECT["tool"]["importlinter"]["root_packages"]) == {f"quorate.{package}" for package in PACKAGES}
 
 
 def test_sdist_holds_what_it_is_built_from_and_no_tests(built):
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert files_of_rooms(built.source) | {"pyproject.toml", "README.md", "LICENSE", "pytest_quorate.py"} <= names
+    assert package_files(built.source) | {"pyproject.toml", "README.md", "LICENSE", "pytest_quorate.py"} <= names
     assert not [name for name in names if name.startswith(("tests", "bench"))]
 
 
@@ -149,7 +149,7 @@ class Installed:
     """A virtual environment with quorate in it."""
 
     bin: Path
-    expected: Path  # the folder that holds the rooms
+    expected: Path  # the folder that holds the packages
 
     def python(self, code: str, cwd: Path) -> object:
         """Run code that prints one JSON value."""
@@ -172,13 +172,15 @@ def installed(request, built, tmp_path_factory) -> Installed:
     return Installed(bin=home / "bin", expected=built.source if request.param == "editable" else site / "quorate")
 
 
-def test_installed_rooms_import_from_where_they_were_installed(installed, tmp_path):
-    names = [f"quorate.{room}" for room in ROOMS]
+def test_installed_packages_import_from_where_they_were_installed(installed, tmp_path):
+    names = [f"quorate.{package}" for package in PACKAGES]
     code = f"import importlib, json; print(json.dumps([importlib.import_module(name).__file__ for name in {names}]))"
-    assert installed.python(code, tmp_path) == [str(installed.expected / room / "__init__.py") for room in ROOMS]
+    assert installed.python(code, tmp_path) == [
+        str(installed.expected / package / "__init__.py") for package in PACKAGES
+    ]
 
 
-def test_installed_command_answers(installed, tmp_path):
+def test_installed_command_prints_its_help(installed, tmp_path):
     done = subprocess.run([installed.bin / "quorate", "--help"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert "decode" in done.stdout
@@ -210,10 +212,7 @@ def test_import_leaves_heavy_libraries_alone(installed, module, unwanted, tmp_pa
 
 
 def check_types(installed: Installed, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What mypy says about the user's scripts in a folder.
-
-    What it finds out about libraries is kept for the next folder.
-    """
+    """Run mypy on the scripts in a folder. Its cache of libraries is kept for the next call."""
     mypy = [sys.executable, "-P", "-m", "mypy", "--python-executable", installed.bin / "python", "--strict"]
     cache = ["--cache-dir", installed.bin.parent / "mypy"]
     scripts = sorted(path.name for path in folder.glob("*.py"))
@@ -224,7 +223,7 @@ def check_types(installed: Installed, folder: Path) -> subprocess.CompletedProce
 def test_what_our_pages_show_passes_a_users_strict_type_checker(installed, tmp_path):
     for page in ("docs/tutorial/tour.md", "docs/tutorial/read-a-log.md", "docs/how-to/decode-from-python.md"):
         blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
-        blocks = [block for block in blocks if "\ndef test_" not in block]  # nobody annotates the arguments of tests
+        blocks = [block for block in blocks if "\ndef test_" not in block]  # the arguments of tests are not annotated
         assert blocks, page
         (tmp_path / f"{Path(page).stem.replace('-', '_').lower()}.py").write_text("\n".join(blocks))
     done = check_types(installed, tmp_path)
@@ -233,7 +232,7 @@ def test_what_our_pages_show_passes_a_users_strict_type_checker(installed, tmp_p
 
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)
 def test_a_users_type_checker_sees_our_types(installed, tmp_path):
-    """py.typed counts in each room, for `quorate` is a namespace package (PEP 561)."""
+    """Each package has a py.typed, because `quorate` is a namespace package (PEP 561)."""
     (tmp_path / "user.py").write_text(
         "from quorate.codecs import CoordinatorRecord, decode_record\n"
         "record = decode_record(b'', None)\n"

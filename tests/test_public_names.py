@@ -1,4 +1,4 @@
-"""Exceptions and classes across all packages: one base for the former, one meaning for each public name of the latter."""
+"""All exceptions have one base class, and each public class name has one meaning."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-ROOMS = ("assignors", "cli", "cluster", "codecs", "coordinator", "integration", "pipeline")
+PACKAGES = ("assignors", "cli", "cluster", "codecs", "coordinator", "integration", "pipeline")
 
 WALK = """
 import importlib, inspect, json, pkgutil, sys
@@ -19,8 +19,8 @@ def modules(package):
 
 classes = [
     (module.__name__, name, [base.__name__ for base in kind.__mro__])
-    for room in sys.argv[1:]
-    for module in modules(importlib.import_module(f"quorate.{room}"))
+    for package in sys.argv[1:]
+    for module in modules(importlib.import_module(f"quorate.{package}"))
     for name, kind in vars(module).items()
     if inspect.isclass(kind) and kind.__module__ == module.__name__ and kind.__qualname__ == name
 ]
@@ -37,8 +37,8 @@ NOT_QUORATE_ERRORS = {
 
 @pytest.fixture(scope="module")
 def classes() -> list[tuple[str, str, list[str]]]:
-    """Module, name and the names of the bases of every class, from an interpreter of its own: pyspark stays out of this one."""
-    done = subprocess.run([sys.executable, "-P", "-c", WALK, *ROOMS], capture_output=True, text=True, check=True)
+    """Return module, name and base names of every class; another interpreter imports pyspark."""
+    done = subprocess.run([sys.executable, "-P", "-c", WALK, *PACKAGES], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert len(found) > 800
     return found
@@ -56,7 +56,7 @@ they belong to.
 """
 
 ADAPTERS = "quorate.assignors.adapters."
-"""Has the same classes once for each client; a user imports those of one client."""
+"""Defines the same classes once for each client; a user imports those of one client."""
 
 
 def test_no_two_public_classes_share_a_name(classes):

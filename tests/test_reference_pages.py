@@ -1,4 +1,4 @@
-"""The reference pages cover the public names of each package, and links of pages outside docs/ have a target.
+"""Reference pages cover the public names of packages, and links outside docs/ have a target.
 
 Links between pages of docs/ are checked by `make docs`.
 """

@@ -1,7 +1,7 @@
-"""Every benchmark runs: with `--smoke`, which takes seconds, it ends with status 0 and prints its cases both as JSON and as a table.
+"""Every benchmark runs with `--smoke` in seconds, and prints its cases as JSON and as a table.
 
-Nothing here looks at figures. A benchmark that calls what a change has renamed fails here, and not
-weeks later in `make bench` (issue 14).
+Figures are not checked. A benchmark that calls a renamed function fails here, and not weeks later
+in `make bench` (issue 14).
 """
 
 import json
@@ -46,7 +46,7 @@ def test_a_benchmark_runs_and_prints_its_cases(name):
 
 
 def test_a_copy_of_a_prepared_group_lacks_nothing_but_what_assignors_find_out(monkeypatch):
-    """`bench/assignors.py --quick` ended with an AttributeError once `Group` had a new attribute (issue 14)."""
+    """A new attribute of Group ended `bench/assignors.py --quick` by AttributeError (issue 14)."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "bench")])  # last: `codecs` stays the standard library's
     from _groups import Cell, fresh, group, members_of
 
