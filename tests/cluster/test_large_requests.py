@@ -877,7 +877,7 @@ PARTITIONS = 450
 
 
 def open_transaction(core: ClusterCore, name: str = "x", partitions: int = PARTITIONS) -> tuple[int, int]:
-    """Begin a transaction in the partitions of the topic "t"; return the producer's id and epoch."""
+    """Begin a transaction in partitions of the topic "t"; return the producer's id and epoch."""
     producer = core.transactions.begin(name, 60_000, -1, -1)
     core.transactions.add(name, *producer, [("t", index) for index in range(partitions)])
     return producer
