@@ -7,6 +7,7 @@ are kept unless `--upgrade` is given.
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -98,7 +99,7 @@ def _pip_report(arguments: list[str]) -> list[dict[str, Any]]:
 
 
 def _name(item: dict[str, Any]) -> str:
-    return str(item["metadata"]["name"]).lower().replace("_", "-")
+    return re.sub(r"[-_.]+", "-", str(item["metadata"]["name"])).lower()
 
 
 def _read() -> dict[str, str]:

@@ -107,7 +107,7 @@ def test_walks_through_the_code_have_ten_stops_at_most() -> None:
         "One heartbeat": 10,
         "One produce request": 10,
         "One request that changes metadata": 9,
-        "Clusters for their owners": 4,
+        "The interface of clusters": 4,
         "One offsets record, from segment to table": 10,
     }
 

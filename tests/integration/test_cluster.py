@@ -180,7 +180,7 @@ def test_a_configuration_that_the_cluster_refuses_is_an_error(
 
 
 def test_an_unknown_broker_is_named_in_the_error(kafka_cluster: Cluster) -> None:
-    with pytest.raises(ClusterError, match="no broker 9, only 1, 2, 3"):
+    with pytest.raises(ClusterError, match="broker 9 does not exist; brokers: 1, 2, 3"):
         kafka_cluster.stop_broker(9)
 
 

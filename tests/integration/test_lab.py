@@ -122,7 +122,7 @@ def test_up_says_where_the_brokers_are_and_what_to_try(on: Callable[..., Ended])
     assert sum(broker["coordinates"] for broker in shown["brokers"]) == 4  # partitions of __consumer_offsets
     again = on("up")  # which has nothing to do
     assert again.status == 0
-    assert "up already" in again.out.splitlines()[0]
+    assert "already up" in again.out.splitlines()[0]
     assert f"bootstrap servers: {shown['bootstrap_servers']}\n" in again.out
     assert f"quorate decode -b {shown['brokers'][0]['address']} --follow" in again.out
     assert status(on) == shown
@@ -244,7 +244,7 @@ def test_a_downgrade_below_the_version_of_the_data_says_how_to_go_back(name: str
     assert quorate("cluster", "up", "--name", name, "--brokers", "1", "--racks", "a").status == 0
     ended = quorate("cluster", "upgrade", "4.0.2", "--name", name)
     assert ended.status == 1
-    assert f"quorate cluster upgrade 4.3.1 --name {name} goes back" in ended.err
+    assert f"to go back: quorate cluster upgrade 4.3.1 --name {name}" in ended.err
     assert quorate("cluster", "upgrade", "4.3.1", "--name", name).status == 0
 
 
