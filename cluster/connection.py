@@ -191,10 +191,10 @@ class Connection(asyncio.Protocol):
         while len(buffer) - position >= 4:
             size = int.from_bytes(buffer[position : position + 4], "big", signed=True)
             if size < 0 or size > self._limit:
-                self.broker.note(
-                    f"closed a connection of {self.host[1:]}: "
-                    f"request of {size} bytes exceeds the limit of {self._limit}"
-                )
+                problem = f"request of {size} bytes exceeds the limit of {self._limit}"
+                if size < 0:
+                    problem = f"request of negative size {size}"
+                self.broker.note(f"closed a connection of {self.host[1:]}: {problem}")
                 self.close()
                 return
             if len(buffer) - position - 4 < size:

@@ -60,7 +60,8 @@ def test_a_thousand_connections_with_invalid_frames_take_little_memory_and_other
         assert resident_mib() - before < MOST_GROWTH_MIB
         wire.ask(MetadataRequest(topics=()), 12)
     reported = [note for note in cluster.core.notes if "closed a connection" in note]
-    assert any("at most" in note for note in reported)
+    assert any("exceeds the limit of" in note for note in reported)
+    assert any("negative size" in note for note in reported)
     assert any("API " in note for note in reported)
     assert not cluster.core.failures
 

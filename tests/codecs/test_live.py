@@ -178,7 +178,7 @@ def test_reading_leaves_no_group_and_no_topic_behind(broker):
         groups = sorted(map(str, admin.list_groups()))
         topics = sorted(admin.list_topics())
         list(read_live(broker.bootstrap_servers))
-        with pytest.raises(LiveError, match=f"no {SHARE_GROUP_STATE} on this cluster"):
+        with pytest.raises(LiveError, match=f"{SHARE_GROUP_STATE} does not exist"):
             next(read_live(broker.bootstrap_servers, topic=SHARE_GROUP_STATE))
         assert sorted(map(str, admin.list_groups())) == groups
         assert sorted(admin.list_topics()) == topics

@@ -4,7 +4,7 @@ from typing import Any
 
 __all__ = ["BEYOND_ITS_TOPIC", "declared"]
 
-BEYOND_ITS_TOPIC = "a classic member owns partitions that its topic, created anew, does not have"
+BEYOND_ITS_TOPIC = "a classic member owns partitions that its recreated topic does not have"
 """As docs/explanation/consumer-groups.md has it. The uniform assignor then throws, each of its two
 algorithms in its own way.
 """

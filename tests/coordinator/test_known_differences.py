@@ -48,7 +48,7 @@ KNOWN = {
         # bench/coordinator_differential.py, classic, seed 20262870. Kafka replays before it writes;
         # what it takes back stands elsewhere in its maps.
         "classic-groups.md",
-        "the tombstones of offsets that expire can come in another order",
+        "the order of the tombstones can differ in the next attempt",
         [
             {"op": "config", "group.initial.rebalance.delay.ms": 1000, "offsets.retention.minutes": 30},
             {"op": "request", "api": "JoinGroup", "version": 8, "body": {"groupId": "g0", **JOIN}, "names": "$1"},
@@ -62,7 +62,7 @@ KNOWN = {
         # bench/coordinator_differential.py, classic, seed 14018407. Ours has a tombstone for it,
         # once it expires.
         "consumer-groups.md",
-        "a group that an OffsetCommit or TxnOffsetCommit without topics made is gone",
+        "a group that was created by an OffsetCommit or TxnOffsetCommit without topics does not",
         [
             {
                 "op": "request",
@@ -78,7 +78,7 @@ KNOWN = {
         # bench/coordinator_differential.py, classic, seed 14001439. The join removed an empty
         # consumer group without a record.
         "consumer-groups.md",
-        "an empty consumer group is there again",
+        "an empty consumer group exists again",
         [
             {"op": "config", "group.initial.rebalance.delay.ms": 1000},
             {"op": "request", "api": "ConsumerGroupHeartbeat", "version": 1, "body": {**CONSUMER, "memberId": "m"}},
@@ -98,7 +98,7 @@ KNOWN = {
         # Kafka catches SchemaException only: the timer that ends the rebalance fails with another
         # one, each time.
         "classic-groups.md",
-        "A subscription whose lengths contradict each other",
+        "A subscription with inconsistent lengths",
         [
             {"op": "config", "group.initial.rebalance.delay.ms": 1000},
             {
