@@ -136,9 +136,17 @@ class Crowd:
     def wait_until_consumed(
         self, expected: Iterable[tuple[str, int]], count: int, *, timeout_ms: int = LIMIT_MS
     ) -> None:
-        """Wait until every one of `count` messages of each partition was consumed."""
+        """Wait until every one of `count` messages of each partition was consumed.
+
+        Fails at once if a member has ended.
+        """
         everything = {(at, number) for at in expected for number in range(count)}
-        wait_for(f"{self.group} has consumed everything", lambda: self.consumed() >= everything, timeout_ms)
+
+        def have_all() -> bool:
+            list(_Alive(self.members.values()))
+            return self.consumed() >= everything
+
+        wait_for(f"{self.group} has consumed everything", have_all, timeout_ms)
 
     def _on_commit(self, name: str) -> Callable[[Any, Any], None]:
         def done(offsets: Any, result: Any) -> None:

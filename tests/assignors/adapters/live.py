@@ -126,7 +126,7 @@ class KafkaPython(Member):
 
     def _run(self) -> None:
         from kafka import ConsumerRebalanceListener, KafkaConsumer
-        from kafka.errors import RetriableError
+        from kafka.errors import RetriableError, UnknownBrokerIdError
 
         member = self
 
@@ -148,6 +148,11 @@ class KafkaPython(Member):
                     polled = self.consumer.poll(timeout_ms=100)
                 except RetriableError:
                     continue  # kafka-python's poll() raises errors of the coordinator lookup
+                except UnknownBrokerIdError as error:
+                    # A leader that has just left the metadata. kafka-python (3.0.12) would wait
+                    # for the response to a fetch that it has not sent.
+                    self.consumer._fetcher._nodes_with_pending_fetch_requests.difference_update(error.args)
+                    continue
                 for at, records in polled.items():
                     now = time.monotonic()
                     self.records += [((at.topic, at.partition), one.offset, now) for one in records]
