@@ -23,6 +23,8 @@ QUICK = {
     "group.consumer.min.session.timeout.ms": 1000,
     "group.consumer.assignment.interval.ms": 0,
     "group.min.session.timeout.ms": 1000,
+    # Every five minutes it would move coordinators in the middle of whichever test is running.
+    "auto.leader.rebalance.enable": "false",
 }
 
 
