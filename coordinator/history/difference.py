@@ -291,6 +291,7 @@ def _target(
             assignor=after.assignor if by_member else None,
             computed_by=after.computed_by,
             error=after.assignor_error,
+            classic=after.kind is GroupKind.CLASSIC,
         )
 
 

@@ -299,7 +299,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetChanged(Fact):
-    """The target assignment changed; for classic groups, the assignment.
+    """The target assignment changed; with `classic`, the assignment of a generation.
 
     `epoch`: the target epoch; without moves, only it changed. `assignor`, `computed_by`: the
     client-side assignor (KIP-848), and the member that ran it. `error`: what it reported instead of
@@ -311,9 +311,10 @@ class TargetChanged(Fact):
     assignor: str | None = None
     computed_by: str | None = None
     error: int = 0
+    classic: bool = False
 
     def _sentence(self, labels: Labels) -> str:
-        what = f"target assignment of epoch {self.epoch}"
+        what = f"assignment of generation {self.epoch}" if self.classic else f"target assignment of epoch {self.epoch}"
         if self.computed_by is not None:
             what += f", computed by {labels.member(self.computed_by)} with {self.assignor}"
         if self.error:

@@ -74,8 +74,8 @@ assignment was written.
 `causes`: `quorate.coordinator.history.Cause`, for classic groups by comparison with the previous
 generation. `members`: their number. `left_or_fenced`: both have the same records. `replaced`:
 members that were fenced because a static member with the same instance id joined. `away`: static
-members that left temporarily. `partitions_moved`: from one member to another; `_gained`: without
-an owner before; `_lost`: without an owner now.
+members that left temporarily. `partitions_moved`: from one member to another; `partitions_gained`:
+without an owner before; `partitions_lost`: without an owner now.
 """
 
 

@@ -4,8 +4,7 @@ import pytest
 
 from quorate.codecs import CoordinatorRecord, LogEntry
 from quorate.codecs.record_text import learn_names
-from quorate.coordinator.history import Cause, EpochBumped, History, Labels, Moment, diff, events, state_at, view
-from quorate.coordinator.history import facts as told
+from quorate.coordinator.history import Cause, EpochBumped, History, Labels, Moment, diff, events, facts, state_at, view
 from quorate.coordinator.history.views import Since
 from quorate.coordinator.state import CoordinatorState, GroupKind
 from tests.coordinator.captures import CAPTURES, checkpoints, entries, folders
@@ -108,12 +107,18 @@ def test_regex_increments_the_epoch_when_its_topics_change():
     ]
 
 
+def test_a_classic_group_has_assignments_of_generations() -> None:
+    found = sentences(CAPTURES / "classic-3.9" / "__consumer_offsets-1", "c-deleted")
+    assert "assignment of generation 1: gone 0 to de0-9543" in found[41]
+    assert "assignment of generation 2: gone 0 from de0-9543 to no member" in found[43]
+
+
 def test_conversions_are_reported_both_ways():
     found = [
         (fact.before, fact.after)
         for event in of_group(CONSUMER / "__consumer_offsets-3", "cg-migrates")
         for fact in event.facts
-        if isinstance(fact, told.GroupConverted)
+        if isinstance(fact, facts.GroupConverted)
     ]
     assert found == [(GroupKind.CLASSIC, GroupKind.CONSUMER), (GroupKind.CONSUMER, GroupKind.CLASSIC)]
 
@@ -123,10 +128,10 @@ def test_static_members_leave_temporarily_and_are_replaced():
         type(fact)
         for event in of_group(CONSUMER / "__consumer_offsets-0", "cg-range")
         for fact in event.facts
-        if isinstance(fact, told.MemberAway | told.MemberReplaced)
+        if isinstance(fact, facts.MemberAway | facts.MemberReplaced)
     ]
-    assert told.MemberAway in kinds
-    assert told.MemberReplaced in kinds
+    assert facts.MemberAway in kinds
+    assert facts.MemberReplaced in kinds
 
 
 def test_deleted_group_is_reported():
@@ -135,7 +140,7 @@ def test_deleted_group_is_reported():
         for event in events(entries(CONSUMER / "__consumer_offsets-0"), lambda one: one == "cg-deleted")
         for fact in event.facts
     ]
-    assert told.GroupDeleted(kind=GroupKind.CONSUMER) in found
+    assert facts.GroupDeleted(kind=GroupKind.CONSUMER) in found
 
 
 def test_transactions_are_reported_when_they_end():
