@@ -1,12 +1,16 @@
 """Rules of the repository that no linter checks."""
 
+import importlib.util
+import io
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -137,3 +141,47 @@ def test_modules_that_import_each_other_fail_the_lint(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "quorate.b -> quorate.c" in done.stderr
     assert "quorate.d" not in done.stderr
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_words_that_the_glossary_replaces_are_found(tmp_path: Path) -> None:
+    words = script("plain_english")
+    module, page = tmp_path / "module.py", tmp_path / "page.md"
+    module.write_text(
+        "def f(told):  # goes on\n"  # plain: words to find
+        "    # plain: a rack stands in a room\n"
+        '    return f"{f} is in a room"\n'
+        "    # a `room` in code\n"
+    )
+    page.write_text("Whoever\n```\nanew\n```\n`room` [anew](room.md)\n")  # plain: words to find
+    found = [[one.removeprefix(f"{path}:").partition(";")[0] for one in words.check(path)] for path in (module, page)]
+    assert found == [
+        ["1: 'goes on'", "1: 'told'"],  # plain: the words that are found
+        ["1: 'Whoever'", "5: 'anew'"],  # plain: likewise
+    ]
+
+
+def test_a_normalized_sdist_depends_on_names_and_contents_only(tmp_path: Path) -> None:
+    packed = []
+    for number, names in enumerate((["b", "a"], ["a", "b"])):
+        path = tmp_path / f"{number}.tar.gz"
+        with tarfile.open(path, "w:gz") as archive:
+            for name in names:
+                member = tarfile.TarInfo(name)
+                member.size, member.mtime, member.uid, member.uname = 1, 1000 + number, number, f"user{number}"
+                member.mode = 0o640 if number else 0o664
+                archive.addfile(member, io.BytesIO(name.encode()))
+        script("make_dist").normalize(path, 1_700_000_000)
+        packed.append(path.read_bytes())
+    assert packed[0] == packed[1]
+    with tarfile.open(tmp_path / "0.tar.gz") as archive:
+        assert [(one.name, one.mode, one.mtime) for one in archive] == [
+            ("a", 0o644, 1_700_000_000),
+            ("b", 0o644, 1_700_000_000),
+        ]
