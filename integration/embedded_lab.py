@@ -140,7 +140,7 @@ class EmbeddedLab(Cluster):
             facts = json.loads((lab_folder(name) / "lab.json").read_text(encoding="utf-8"))
             lab = cls(name, facts)
         except FileNotFoundError:
-            raise ClusterError(f"there is no lab named {name}", f"start it: quorate cluster up --name {name}") from None
+            raise ClusterError(f"lab {name} does not exist", f"start it: quorate cluster up --name {name}") from None
         except (LookupError, TypeError, ValueError):
             raise ClusterError(
                 f"the lab {name} was started by another version of quorate",

@@ -171,7 +171,7 @@ class LiveGroups:
             count = len(coordinated)
             if not count:
                 raise InputError(
-                    f"{where}: {CONSUMER_OFFSETS} does not exist, or must not be described",
+                    f"{where}: {CONSUMER_OFFSETS} does not exist, or this client is not allowed to describe it",
                     "brokers create it when the first group needs it; DESCRIBE and READ on it are required",
                 )
             check_places(self._replay.moment, range(count), where)
@@ -231,7 +231,7 @@ class _SituationReader:
             close = difflib.get_close_matches(self.group_id, listing, 3)
             hint = f"did you mean {' or '.join(close)}?" if close else f"there are {listed(sorted(listing))}"
             raise InputError(
-                f"{self.where}: there is no group {self.group_id}, or it must not be described",
+                f"{self.where}: group {self.group_id} does not exist, or this client is not allowed to describe it",
                 hint if listing else "no groups are visible",
             )
         kind = facts.get("group_type") or "classic"
@@ -299,7 +299,7 @@ class _SituationReader:
         if not count:
             raise InputError(
                 f"{self.where}: {self.group_id} is a consumer group (KIP-848), whose members are read from "
-                f"{CONSUMER_OFFSETS}, which must not be described",
+                f"{CONSUMER_OFFSETS}, which this client is not allowed to describe",
                 f"DESCRIBE and READ on {CONSUMER_OFFSETS} are required; or describe the group in a FILE",
             )
         # The replay needs only names of topics; the topology of the result comes from metadata.

@@ -68,7 +68,7 @@ def find_lab(name: str) -> tuple[ContainersPlan, Credentials | None]:
         if name in names:
             raise ClusterError(f"the lab {name} is incomplete", f"remove it: quorate cluster down --name {name}")
         raise ClusterError(
-            f"there is no lab named {name}" + (f", only {', '.join(names)}" if names else ""),
+            f"lab {name} does not exist" + (f"; labs: {', '.join(names)}" if names else ""),
             f"start it: quorate cluster up --name {name}",
         )
     try:

@@ -331,7 +331,7 @@ def test_a_secure_lab_of_an_older_version_moves_on_and_keeps_its_password(name: 
     assert nothing.err.startswith(f"lab {name} does not exist")
     missing = quorate("cluster", "status", "--name", name)
     assert (missing.status, missing.out) == (1, "")
-    assert missing.err.startswith(f"error: there is no lab named {name}")
+    assert missing.err.startswith(f"error: lab {name} does not exist")
 
 
 def test_down_all_removes_every_lab_also_what_is_left_of_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
