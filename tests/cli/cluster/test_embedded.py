@@ -26,9 +26,11 @@ def labs(tmp_path, monkeypatch, quorate):
     """The command, with a folder for labs, which are removed after the test."""
     monkeypatch.setenv("QUORATE_LABS", str(tmp_path / "labs"))
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # no container engine
+    engine.cache_clear()  # an earlier test may have connected to one
     yield quorate
     for name in embedded_lab_names():
         EmbeddedLab.remove(name)
+    engine.cache_clear()
 
 
 def _enable_interrupts():
@@ -183,7 +185,6 @@ def test_an_empty_list_suggests_how_to_start_a_lab(labs):
 def test_without_dockers_package_the_error_is_a_missing_lab(labs, monkeypatch):
     monkeypatch.setattr("quorate.cli.cluster.labs.find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "docker", None)
-    engine.cache_clear()
     for command in (["status"], ["restart-broker", "2"], ["logs", "1"]):
         ended = labs("cluster", *command)
         assert (ended.status, ended.out) == (1, "")
@@ -193,7 +194,6 @@ def test_without_dockers_package_the_error_is_a_missing_lab(labs, monkeypatch):
         ]
     ended = labs("cluster", "down")
     assert (ended.status, ended.out, ended.err) == (0, "", "lab lab does not exist\n")
-    engine.cache_clear()
 
 
 def test_a_lab_of_another_version_of_quorate_is_an_error(labs):
