@@ -32,7 +32,6 @@ NOT_YET = (
     "pipeline/workers.py",
     "scripts/",
     "tests/codecs/",
-    "tests/coordinator/",
     "tests/data/",
     "tests/differential/",
     "tests/oracle",

@@ -1,12 +1,12 @@
-"""Requests of every group API and version, generated from the schemas.
+"""Generates requests of every group API and version from the schemas.
 
     requests = AnyRequests(Random(7), duel)
     requests.send()
 
-A sensible request needs what the coordinator knows: members, epochs, owned partitions. It is read
-from our side's shard. Replaced fields are drawn as any_values.py says.
+A valid request needs what the coordinator knows: members, epochs, owned partitions. These are read
+from our side's shard. Then some fields are replaced by values of any_values.py.
 
-Not drawn: StreamsGroupHeartbeat, which has no handler.
+StreamsGroupHeartbeat is not generated, as it has no handler.
 """
 
 import json
@@ -23,7 +23,7 @@ from quorate.coordinator.state import ConsumerGroup, ShareGroup
 from tests.coordinator.any_values import GONE_ID, GROUPS, INSTANCES, MEMBERS, TOPICS, AnyValues, in_version
 from tests.coordinator.classic_scripts import NamedDuel
 from tests.coordinator.mixed_scripts import assignment, subscription
-from tests.coordinator.scripts import Answer
+from tests.coordinator.scripts import Json
 
 __all__ = ["AnyRequests"]
 
@@ -47,12 +47,10 @@ APIS = {
 
 
 class AnyRequests(AnyValues):
-    """Draws and sends requests, by `op`.
+    """Generates requests and sends them with `op`.
 
-    `oddness`: the share of requests in which fields are replaced.
-
-    `groups`: whose ids are drawn. `first_name`: members that Kafka names are called by the numbers
-    after it.
+    `oddness`: share of the requests in which fields are replaced; `groups`: the group ids to use;
+    `first_name`: names of members with generated ids are numbered from here.
     """
 
     def __init__(
@@ -63,7 +61,7 @@ class AnyRequests(AnyValues):
         oddness: float = 0.5,
         groups: Sequence[str] = GROUPS,
         first_name: int = 0,
-        op: Callable[..., Answer] | None = None,
+        op: Callable[..., Json] | None = None,
     ) -> None:
         super().__init__(rng, duel, groups)
         self.oddness = oddness
@@ -71,8 +69,8 @@ class AnyRequests(AnyValues):
         self.producers: dict[int, int] = {}
         self.named = first_name
 
-    def send(self, api: str | None = None) -> Answer:
-        """Draw a request, of `api` or any, and send it to both sides."""
+    def send(self, api: str | None = None) -> Json:
+        """Generate a request, of `api` or any, and send it to both sides."""
         rng = self.rng
         if api is None:
             (api,) = rng.choices(list(APIS), list(APIS.values()))
@@ -84,13 +82,13 @@ class AnyRequests(AnyValues):
             for _ in range(rng.choice([1, 1, 2, 3])):
                 self._replace(spec, body, version)
         if api == "JoinGroup" and body.get("rebalanceTimeoutMs", -1) < 1:
-            body["rebalanceTimeoutMs"] = 5000  # with others Kafka's own timers never rest
+            body["rebalanceTimeoutMs"] = 5000  # with other values Kafka's own timers never end
         body = in_version(spec, body, version)
         if api == "ConsumerGroupHeartbeat" and version == 0 and rng.random() < 0.5:
             body["memberId"] = "" if not body.get("memberEpoch") else body.get("memberId", "")
         return self._request(api, version, body)
 
-    def _request(self, api: str, version: int, body: Answer) -> Answer:
+    def _request(self, api: str, version: int, body: Json) -> Json:
         names = {}
         if api in ("JoinGroup", "ConsumerGroupHeartbeat") and not body.get("memberId"):
             self.named += 1
@@ -107,24 +105,24 @@ class AnyRequests(AnyValues):
             self.seen_members.append(member)
         return response
 
-    # What a sensible member would send
+    # Valid requests
 
-    def _sensible(self, api: str, version: int) -> Answer:
+    def _sensible(self, api: str, version: int) -> Json:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).lower()
-        body: Answer = getattr(self, f"_{name}")(version)
+        body: Json = getattr(self, f"_{name}")(version)
         return body
 
     def _group(self, kind: type | None = None) -> str:
         found = [name for name, group in self.state.items() if kind is None or isinstance(group, kind)]
         return self.rng.choice(found) if found and self.rng.random() < 0.8 else self.rng.choice(self.groups)
 
-    def _consumer_group_heartbeat(self, version: int) -> Answer:
+    def _consumer_group_heartbeat(self, version: int) -> Json:
         rng = self.rng
         group = self._group(ConsumerGroup)
         there = self.state.get(group)
         members = list(there.members.values()) if isinstance(there, ConsumerGroup) else []
         if not members or rng.random() < 0.3:
-            body: Answer = {"groupId": group, "memberId": rng.choice(MEMBERS), "memberEpoch": 0}
+            body: Json = {"groupId": group, "memberId": rng.choice(MEMBERS), "memberEpoch": 0}
             body |= {"rebalanceTimeoutMs": rng.choice([5000, 60_000]), "topicPartitions": []}
             body["subscribedTopicNames"] = self.names()
             body["instanceId"] = rng.choice([None, None, *INSTANCES])
@@ -145,7 +143,7 @@ class AnyRequests(AnyValues):
             ]
         return body
 
-    def _share_group_heartbeat(self, version: int) -> Answer:
+    def _share_group_heartbeat(self, version: int) -> Json:
         rng = self.rng
         group = self._group(ShareGroup) if rng.random() < 0.5 else "share"
         there = self.state.get(group)
@@ -158,7 +156,7 @@ class AnyRequests(AnyValues):
         return {"groupId": group, "memberId": member.member_id, "memberEpoch": epoch}
 
     def _identity(self, group: str) -> tuple[str, str | None, int]:
-        """Member id, instance id and epoch or generation of a member of a group of any kind."""
+        """Return the member id, instance id, and epoch or generation of some member of a group."""
         there = self.state.get(group)
         if isinstance(there, ConsumerGroup) and there.members:
             member = self.rng.choice(list(there.members.values()))
@@ -170,7 +168,7 @@ class AnyRequests(AnyValues):
             return member_id, None if known is None else known.group_instance_id, there.generation
         return "", None, -1
 
-    def _join_group(self, version: int) -> Answer:
+    def _join_group(self, version: int) -> Json:
         rng = self.rng
         group = self._group()
         member, instance, _ = self._identity(group)
@@ -188,11 +186,11 @@ class AnyRequests(AnyValues):
             "protocols": [{"name": name, "metadata": metadata} for name in names],
         }
 
-    def _sync_group(self, version: int) -> Answer:
+    def _sync_group(self, version: int) -> Json:
         group = self._group()
         member, instance, generation = self._identity(group)
         there = self.state.get(group)
-        body: Answer = {"groupId": group, "memberId": member, "groupInstanceId": instance, "generationId": generation}
+        body: Json = {"groupId": group, "memberId": member, "groupInstanceId": instance, "generationId": generation}
         if isinstance(there, LiveGroup):
             body |= {"protocolType": there.protocol_type or None, "protocolName": there.protocol}
             if there.leader == member:
@@ -202,12 +200,12 @@ class AnyRequests(AnyValues):
             body |= {"protocolType": "consumer", "protocolName": "range"}
         return body
 
-    def _heartbeat(self, version: int) -> Answer:
+    def _heartbeat(self, version: int) -> Json:
         group = self._group()
         member, instance, generation = self._identity(group)
         return {"groupId": group, "memberId": member, "groupInstanceId": instance, "generationId": generation}
 
-    def _leave_group(self, version: int) -> Answer:
+    def _leave_group(self, version: int) -> Json:
         group = self._group()
         member, instance, _ = self._identity(group)
         if version < 3:
@@ -218,7 +216,7 @@ class AnyRequests(AnyValues):
             leaving.append((member, instance))
         return {"groupId": group, "members": [{"memberId": one, "groupInstanceId": name} for one, name in leaving]}
 
-    def _topics(self, version_of_ids: bool, partition: Callable[[], Any]) -> list[Answer]:
+    def _topics(self, version_of_ids: bool, partition: Callable[[], Any]) -> list[Json]:
         rng = self.rng
         found = []
         for name in rng.choices(TOPICS, k=rng.choice([1, 1, 1, 2, 3])):
@@ -226,14 +224,14 @@ class AnyRequests(AnyValues):
             found.append({**key, "partitions": [partition() for _ in range(rng.choice([1, 1, 2, 3]))]})
         return found
 
-    def _offset(self) -> Answer:
+    def _offset(self) -> Json:
         rng = self.rng
-        part: Answer = {"partitionIndex": rng.choice([0, 0, 1, 2, 3]), "committedOffset": rng.choice([0, 7, 99])}
+        part: Json = {"partitionIndex": rng.choice([0, 0, 1, 2, 3]), "committedOffset": rng.choice([0, 7, 99])}
         part["committedMetadata"] = rng.choice(["", "", None, "note", "ü🚀", "x" * 11, "x" * 5000])
         return part
 
-    def _held(self, group: str, by_id: bool) -> list[Answer]:
-        """Offsets of a topic of which some member owns partitions, and of partitions that it does not own."""
+    def _held(self, group: str, by_id: bool) -> list[Json]:
+        """Return offsets of a topic's partitions, some owned by a member and some not."""
         there = self.state.get(group)
         held = [one.assigned for one in there.members.values()] if isinstance(there, ConsumerGroup) else []
         names = {topic_id: name for name, topic_id in self.topics.items()}
@@ -248,7 +246,7 @@ class AnyRequests(AnyValues):
     def _epoch(self, epoch: int) -> int:
         return epoch + self.rng.choice([0, 0, 0, 0, -1, -1, -2, 1]) if self.rng.random() < 0.5 else epoch
 
-    def _offset_commit(self, version: int) -> Answer:
+    def _offset_commit(self, version: int) -> Json:
         group = self._group()
         member, instance, epoch = self._identity(group)
         held = self.rng.random() < 0.4
@@ -262,7 +260,7 @@ class AnyRequests(AnyValues):
             "topics": (self._held(group, version >= 10) if held else self._topics(version >= 10, self._offset)),
         }
 
-    def _txn_offset_commit(self, version: int) -> Answer:
+    def _txn_offset_commit(self, version: int) -> Json:
         group = self._group()
         member, instance, epoch = self._identity(group)
         held = self.rng.random() < 0.4
@@ -280,7 +278,7 @@ class AnyRequests(AnyValues):
             "topics": self._held(group, False) if held else self._topics(False, self._offset),
         }
 
-    def _offset_fetch(self, version: int) -> Answer:
+    def _offset_fetch(self, version: int) -> Json:
         rng = self.rng
         topics = [
             {
@@ -296,35 +294,35 @@ class AnyRequests(AnyValues):
         groups = []
         for _ in range(rng.choice([1, 1, 2])):
             group = self._group()
-            one: Answer = {"groupId": group, "topics": operation}
+            one: Json = {"groupId": group, "topics": operation}
             if version >= 9 and rng.random() < 0.6:
                 member, _, epoch = self._identity(group)
                 one |= {"memberId": member, "memberEpoch": self._epoch(epoch)}
             groups.append(one)
         return {"groups": groups, **stable}
 
-    def _offset_delete(self, version: int) -> Answer:
+    def _offset_delete(self, version: int) -> Json:
         topics = self._topics(False, lambda: {"partitionIndex": self.rng.randrange(4)})
         return {"groupId": self._group(), "topics": topics}
 
-    def _delete_groups(self, version: int) -> Answer:
+    def _delete_groups(self, version: int) -> Json:
         return {"groupsNames": [self._group() for _ in range(self.rng.choice([1, 1, 2, 3]))]}
 
-    def _describe_groups(self, version: int) -> Answer:
+    def _describe_groups(self, version: int) -> Json:
         return {"groups": [*self.groups, "share", "nothing"]}
 
-    def _consumer_group_describe(self, version: int) -> Answer:
+    def _consumer_group_describe(self, version: int) -> Json:
         return {"groupIds": [*self.groups, "nothing"]}
 
-    def _share_group_describe(self, version: int) -> Answer:
+    def _share_group_describe(self, version: int) -> Json:
         return {"groupIds": [*self.groups, "share", "nothing"]}
 
-    def _list_groups(self, version: int) -> Answer:
+    def _list_groups(self, version: int) -> Json:
         return {}
 
     # Anything that the schema allows
 
-    def _replace(self, spec: MessageSpec, body: Answer, version: int) -> None:
+    def _replace(self, spec: MessageSpec, body: Json, version: int) -> None:
         """Replace one field, at any depth."""
         fields = [one for one in spec.fields if version in one.versions]
         if not fields:
@@ -335,7 +333,7 @@ class AnyRequests(AnyValues):
             kind = self.rng.random()
             if isinstance(one.type.element, StructType) and kind < 0.6:
                 return self._replace(one.type.element.spec, self.rng.choice(inside), version)
-            if kind < 0.8:  # an element twice
+            if kind < 0.8:  # a duplicate element
                 inside.insert(self.rng.randrange(len(inside) + 1), json.loads(json.dumps(self.rng.choice(inside))))
                 return None
         if self.rng.random() < 0.1:

@@ -1,8 +1,10 @@
-"""Random histories of arbitrary requests to groups of all types (any_requests.py).
+"""Random histories of arbitrary requests to groups of all types.
+
+any_requests.py generates the requests:
 
     AnyHistory(Random(7), NamedDuel(oracle)).run(60)
 
-Writes do not fail here, as in consumer_scripts.py.
+Writes do not fail here, for the reason in consumer_scripts.py.
 """
 
 from random import Random
@@ -14,7 +16,7 @@ from quorate.coordinator.state import ConsumerGroup
 from tests.coordinator.any_requests import AnyRequests
 from tests.coordinator.any_values import GROUPS, TOPICS
 from tests.coordinator.classic_scripts import NamedDuel
-from tests.coordinator.scripts import Answer
+from tests.coordinator.scripts import Json
 
 __all__ = ["AnyHistory"]
 
@@ -41,18 +43,18 @@ TIMES = [0, 1, 999, 1000, 3000, 5000, 5001, 10_000, 30_000, 44_999, 45_000, 60_0
 
 
 class AnyHistory:
-    """One random history. It ends when neither side can load its log (`failed`)."""
+    """A random history. It ends when neither side can load its log (`failed`)."""
 
     def __init__(self, rng: Random, duel: NamedDuel) -> None:
         self.rng = rng
         self.duel = duel
         self.requests = AnyRequests(rng, duel, oddness=rng.choice([0.1, 0.3, 0.6]))
         self.partitions: dict[str, list[list[int]]] = {}
-        self.older_log: list[Answer] = []
+        self.older_log: list[Json] = []
         self.failed = False
 
     def run(self, steps: int) -> None:
-        """So many steps. Raises `Differs`."""
+        """Take so many steps. Raises `Differs`."""
         rng = self.rng
         config = {name: rng.choice(of) for name, of in CONFIGS.items() if rng.random() > DEFAULT_OFTEN}
         self.duel.op("config", **config)
@@ -83,7 +85,7 @@ class AnyHistory:
         return lambda: self.duel.op(op)
 
     def join(self) -> None:
-        """A classic member joins in two requests, or two members and time enough for their rebalance."""
+        """Join with one classic member or more, sometimes with time to complete the rebalance."""
         for _ in range(self.rng.choice([1, 2, 4])):
             self.requests.send("JoinGroup")
         self.duel.op("advance", ms=self.rng.choice([0, 3000]))
@@ -91,7 +93,10 @@ class AnyHistory:
             self.requests.send("SyncGroup")
 
     def forget(self) -> None:
-        """An unknown classic member joins an empty group of the other protocol, which Kafka forgets without a record."""
+        """Join an empty consumer group as an unknown classic member.
+
+        Kafka then drops the group from memory, without a record.
+        """
         state = self.requests.state
         empty = [name for name, group in state.items() if isinstance(group, ConsumerGroup) and group.is_empty]
         if not empty:
@@ -141,8 +146,8 @@ class AnyHistory:
     def new_id(self) -> str:
         """Return an id in its own hash bucket.
 
-        A HashSet of deleted ids iterates a bucket in the order of the oracle's generated metadata
-        log.
+        A HashSet of deleted ids iterates a bucket in an order that depends on the oracle's
+        generated metadata log.
         """
         taken = {_bucket(Uuid.parse(one)) for one in self.requests.topics.values()}
         while _bucket(drawn := Uuid(self.rng.randbytes(16))) in taken:
@@ -160,7 +165,7 @@ class AnyHistory:
         self.duel.op("groupConfig", group=self.rng.choice(GROUPS), configs=configs)
 
     def reload(self) -> None:
-        """Another coordinator, with this log or one from before, whose topics may be gone meanwhile."""
+        """Load this log or an earlier one, whose topics may have been deleted since then."""
         kind = self.rng.random()
         if kind < 0.3:
             self.older_log = self.duel.op("log")["records"]
@@ -169,8 +174,8 @@ class AnyHistory:
             self.requests.producers.clear()
             self.failed = response["state"] == "FAILED"
         else:
-            # A share group in the place of a forgotten consumer group contradicts the log, which
-            # has no tombstones of that one.
+            # A share group that replaced a dropped consumer group contradicts the log, which has no
+            # tombstones of the consumer group.
             self.failed = self.duel.op("reload")["state"] == "FAILED"
 
     def look(self) -> None:

@@ -1,6 +1,6 @@
 """Values of request fields: existing and unknown ids, nearby epochs, boundaries, null.
 
-Drawn by a field's name, or else by its type. What exists is read from our side's shard.
+A value depends on the field's name, or else on its type. Existing ids are read from our shard.
 """
 
 import base64
@@ -15,7 +15,7 @@ from quorate.coordinator.classic.group import LiveGroup
 from quorate.coordinator.state import ConsumerGroup
 from tests.coordinator.classic_scripts import NamedDuel
 from tests.coordinator.mixed_scripts import assignment, subscription
-from tests.coordinator.scripts import Answer
+from tests.coordinator.scripts import Json
 
 __all__ = ["GONE_ID", "GROUPS", "INSTANCES", "MEMBERS", "TOPICS", "AnyValues", "in_version"]
 
@@ -35,7 +35,7 @@ TEXTS = ["", " ", "a", "ünï-ß", "🚀", "x" * 300]
 
 
 class AnyValues:
-    """Draws values.
+    """Generates values.
 
     `topics`: name → id, as in the latest image; `gone_topics`: ids of deleted topics;
     `seen_members`: ids that were sent.
@@ -51,15 +51,15 @@ class AnyValues:
 
     @property
     def state(self) -> Any:
-        """The groups that there are."""
+        """The existing groups."""
         return self.duel.ours.shard.state.groups
 
     def names(self, least: int = 0) -> list[str]:
-        """Names of topics."""
+        """Return names of topics."""
         return self.rng.sample(TOPICS, max(least, self.rng.choice([0, 1, 1, 2, 3])))
 
     def value(self, one: FieldSpec, version: int) -> Any:
-        """Any value of a field."""
+        """Return any value of a field."""
         if one.nullable_in(version) and self.rng.random() < 0.25:
             return None
         return self._of_type(one.type, one.json_name, version)
@@ -92,9 +92,9 @@ class AnyValues:
         raise TypeError(kind)
 
     def _subscriptions(self) -> list[str]:
-        """Subscriptions that Kafka reads, or takes for too short.
+        """Return subscriptions that Kafka can decode, or that it rejects as too short.
 
-        With contradicting lengths Kafka never responds: see test_known_differences.py.
+        Kafka never responds to one with inconsistent lengths (test_known_differences.py).
         """
         rng = self.rng
         owned = {topic: [0, 1] for topic in rng.sample(TOPICS, 2)}
@@ -155,9 +155,9 @@ class AnyValues:
         return rng.choice(INTS[kind.name])
 
 
-def in_version(spec: MessageSpec, body: Answer, version: int) -> Answer:
-    """The body without fields that `version` does not have."""
-    out: Answer = {}
+def in_version(spec: MessageSpec, body: Json, version: int) -> Json:
+    """Return the body without fields that `version` does not have."""
+    out: Json = {}
     for one in spec.fields:
         if one.json_name not in body or version not in one.versions:
             continue

@@ -33,7 +33,7 @@ METADATA = ("", "", "host-17", "ä")
 
 Pair = tuple[bytes | None, bytes | None]
 Step = tuple[str, int, int, int, int, int]
-"""What it is, group, topic, partition, producer (0: none), and a number that makes it different."""
+"""Kind, group, topic, partition, producer (0: none), and a number that makes the record unique."""
 
 
 def commit(group: int, topic: int, partition: int, number: int, version: int = 4) -> CoordinatorRecord:
@@ -51,7 +51,7 @@ def commit(group: int, topic: int, partition: int, number: int, version: int = 4
 
 
 def of_groups(group: int, number: int) -> CoordinatorRecord:
-    """Records of groups of every kind, and what takes them away again."""
+    """Return records of groups of all kinds, and tombstones."""
     name, member = GROUPS[group], f"m{number % 2}"
     alive, left = number % 4 < 3, number % 8 == 7
     key: Any
@@ -111,7 +111,7 @@ def of_groups(group: int, number: int) -> CoordinatorRecord:
 
 
 def pair_of(step: Step) -> Pair:
-    """Key and value bytes."""
+    """Return the key and value bytes of a step's record."""
     kind, group, topic, partition, _, number = step
     record = commit(group, topic, partition, number)
     key, value = encode_record(record)
@@ -129,7 +129,8 @@ def pair_of(step: Step) -> Pair:
         case "group":
             return encode_record(of_groups(group, number))
         case "odd":
-            not_utf8 = value[:14] + b"\x03\xff\xfe" + value[15 + len(record.value.metadata.encode()) :]  # type: ignore[union-attr]
+            metadata: str = record.value.metadata  # type: ignore[union-attr]
+            not_utf8 = value[:14] + b"\x03\xff\xfe" + value[15 + len(metadata.encode()) :]
             return (
                 (key, value[: number % len(value)]),
                 (key + b"more", value),
@@ -149,7 +150,10 @@ RARE = ("old version", "legacy", "tombstone", "group", "group", "odd", "marker")
 
 
 def steps_of(seed: int, count: int, names: int, partitions: int, rare: int, producers: int) -> list[Step]:
-    """A log: the more names and partitions, the fewer commits repeat a key; `rare` in ten records are anything else."""
+    """Return a log. With more names and partitions, fewer commits repeat a key.
+
+    `rare` in ten records are not commits.
+    """
     random = Random(seed)
     return [
         (
@@ -178,7 +182,7 @@ STEPS = st.builds(
 OffsetOf = Callable[[int], int]
 
 
-def usual(place: int) -> int:
+def in_order(place: int) -> int:
     return place
 
 
@@ -187,15 +191,15 @@ def unknown(place: int) -> int:
 
 
 def scattered(place: int) -> int:
-    """As in a log that is damaged so that its offsets are out of order."""
+    """Return offsets that are out of order, as in a damaged log."""
     return place * 37 % 101
 
 
-OFFSETS = (usual, usual, unknown, scattered)
+OFFSETS = (in_order, in_order, unknown, scattered)
 
 
-def replayed(steps: Sequence[Step], offset_of: OffsetOf = usual) -> CoordinatorState:
-    """The definition."""
+def replayed(steps: Sequence[Step], offset_of: OffsetOf = in_order) -> CoordinatorState:
+    """Return the state after replaying each record, which defines the correct result."""
     state = CoordinatorState()
     for place, step in enumerate(steps):
         producer_id = step[4] or -1
@@ -206,8 +210,8 @@ def replayed(steps: Sequence[Step], offset_of: OffsetOf = usual) -> CoordinatorS
     return state
 
 
-def block_of(steps: Sequence[Step], first: int, offset_of: OffsetOf = usual) -> RawBlock:
-    """Steps from the place `first` on as columns."""
+def block_of(steps: Sequence[Step], first: int, offset_of: OffsetOf = in_order) -> RawBlock:
+    """Return the steps as columns; the first one has the place `first`."""
     rows = [(place, step) for place, step in enumerate(steps, first) if step[0] != "marker"]
     ends = [(place, step) for place, step in enumerate(steps, first) if step[0] == "marker"]
     keys, values = zip(*(pair_of(step) for _, step in rows), strict=True) if rows else ((), ())
@@ -234,7 +238,10 @@ def blocks(steps: Sequence[Step], sizes: Sequence[int], offset_of: OffsetOf) -> 
 
 
 def written(folder: Path, steps: Sequence[Step], sizes: Sequence[int], compression: str, hurt: int | None) -> None:
-    """The same as a segment: batches of up to so many records, of one producer each; byte `hurt` is another."""
+    """Write the steps as a segment, in batches of one producer with up to `sizes` records.
+
+    `hurt`: position of a byte to change.
+    """
     data, batch, left = b"", [], list(sizes)
     size = 1
 

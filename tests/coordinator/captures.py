@@ -1,4 +1,4 @@
-"""Captures: logs up to each checkpoint, and the brokers' responses there (tests/data/README.md)."""
+"""Recorded logs up to each checkpoint, and the brokers' responses there (tests/data/README.md)."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint: nothing was written while the brokers were described."""
+    """A moment of a capture at which the brokers were described while nothing was written."""
 
     capture: str
     label: str
@@ -31,18 +31,18 @@ class Checkpoint:
 
 
 def folders(capture: str) -> list[Path]:
-    """The partitions of `__consumer_offsets`."""
+    """Return the folders of the partitions of `__consumer_offsets`."""
     return [path for path in sorted((CAPTURES / capture).glob("__consumer_offsets-*")) if path.is_dir()]
 
 
 @cache
 def entries(folder: Path) -> list[LogEntry]:
-    """All records of a partition."""
+    """Return all records of a partition."""
     return [entry for entry in read_log(folder) if isinstance(entry, LogEntry)]
 
 
 def checkpoints(capture: str) -> Iterator[Checkpoint]:
-    """The checkpoints that the log still has: of a compacted log, the last one."""
+    """Yield the checkpoints that the log still contains: only the last one of a compacted log."""
     manifest = json.loads(gzip.decompress((CAPTURES / capture / "manifest.json.gz").read_bytes()))
     for found in manifest["checkpoints"]:
         if "compacted" in capture and found["label"] != "end":

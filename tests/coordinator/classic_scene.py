@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.coordinator.classic_scripts import subscription
-from tests.coordinator.scripts import Answer, Duel
+from tests.coordinator.scripts import Duel, Json
 from tests.oracle.client import Oracle
 
 __all__ = ["RANGE", "Scene"]
@@ -12,30 +12,27 @@ RANGE = [{"name": "range", "metadata": subscription("t0")}]
 
 
 class Scene:
-    """One group, "g".
-
-    `answers`: responses of requests that were pending, by line.
-    """
+    """A group "g". `responses`: of requests that were pending, by line."""
 
     def __init__(self, oracle: Oracle, **config: Any) -> None:
         self.duel = Duel(oracle)
-        self.answers: dict[int, Answer] = {}
+        self.responses: dict[int, Json] = {}
         self.op("config", **{"group.initial.rebalance.delay.ms": 0, **config})
 
-    def op(self, op: str, **fields: Any) -> Answer:
-        """Ask both."""
+    def op(self, op: str, **fields: Any) -> Json:
+        """Run an op on both sides."""
         reply = self.duel.op(op, **fields)
-        self.answers |= {one["id"]: one["response"] for one in reply.get("completed", ())}
+        self.responses |= {one["id"]: one["response"] for one in reply.get("completed", ())}
         return reply
 
-    def request(self, api: str, version: int, **body: Any) -> Answer:
-        """Ask both; gives the line of the request, and its response, if it did not have to wait."""
+    def request(self, api: str, version: int, **body: Any) -> Json:
+        """Send a request to both sides. The result has no response if the request is pending."""
         return self.op("request", api=api, version=version, clientId="c", body={"groupId": "g", **body})
 
     def join(
         self, member_id: str = "", *, version: int = 9, instance: str | None = None, protocols: Any = RANGE, **more: Any
-    ) -> Answer:
-        """JoinGroup."""
+    ) -> Json:
+        """Send JoinGroup."""
         body: dict[str, Any] = {
             "sessionTimeoutMs": 10_000,
             "memberId": member_id,
@@ -47,56 +44,56 @@ class Scene:
         return self.request("JoinGroup", version, **{**body, **more})
 
     def member(self, **more: Any) -> str:
-        """A dynamic member joins in two steps; its id."""
+        """Join as a dynamic member, in two requests, and return the member id."""
         member_id: str = self.join(**more)["response"]["memberId"]
         self.join(member_id, **more)
         return member_id
 
-    def joined(self, line: Answer) -> Answer:
-        """Return the response to a request, which must be complete."""
-        response = line["response"] or self.answers[line["id"]]
+    def joined(self, line: Json) -> Json:
+        """Return the response of a completed request."""
+        response = line["response"] or self.responses[line["id"]]
         assert isinstance(response, dict)
         return response
 
-    def wait_for(self, line: Answer) -> Answer:
-        """Advance the clock by seconds until a request completes; returns its response."""
+    def wait_for(self, line: Json) -> Json:
+        """Advance the clock by seconds until a request completes, and return its response."""
         for _ in range(60):
-            if line["response"] or line["id"] in self.answers:
+            if line["response"] or line["id"] in self.responses:
                 break
             self.advance(1000)
         return self.joined(line)
 
-    def sync(self, member_id: str, generation: int, *, version: int = 4, **given: str) -> Answer:
-        """SyncGroup; `given`: assignments in base64, if it is the leader."""
+    def sync(self, member_id: str, generation: int, *, version: int = 4, **given: str) -> Json:
+        """Send SyncGroup. `given`: a leader's assignments in base64, by member id."""
         assignments = [{"memberId": one, "assignment": data} for one, data in given.items()]
         return self.request("SyncGroup", version, memberId=member_id, generationId=generation, assignments=assignments)
 
     def heartbeat(self, member_id: str, generation: int) -> int:
-        """Heartbeat; its error."""
+        """Send a heartbeat and return the error code."""
         code: int = self.request("Heartbeat", 4, memberId=member_id, generationId=generation)["response"]["errorCode"]
         return code
 
-    def advance(self, ms: int) -> Answer:
-        """Time passes."""
+    def advance(self, ms: int) -> Json:
+        """Advance the clock."""
         return self.op("advance", ms=ms)
 
     def state(self) -> str:
-        """The group's state."""
+        """Return the group's state."""
         self.timers()
         state: str = self.described()["groupState"]
         return state
 
-    def described(self) -> Answer:
-        """DescribeGroups."""
+    def described(self) -> Json:
+        """Return the group as in DescribeGroups."""
         reply = self.op("request", api="DescribeGroups", version=6, body={"groups": ["g"]})
-        group: Answer = reply["response"]["groups"][0]
+        group: Json = reply["response"]["groups"][0]
         return group
 
     def members(self) -> list[str]:
-        """The ids of the members."""
+        """Return the member ids."""
         return [one["memberId"] for one in self.described()["members"]]
 
     def timers(self) -> dict[str, int]:
-        """What is due when: key → ms from now."""
+        """Return the pending timers: key → ms from now."""
         reply = self.op("timers")
         return {timer["key"]: timer["atMs"] - reply["now"] for timer in reply["timers"]}

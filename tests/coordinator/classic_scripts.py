@@ -1,7 +1,7 @@
 """Random histories of classic groups.
 
-Members that Kafka names are called `$1`, `$2`, ... in scripts, so that a script can be played
-again, also without some of its lines.
+Scripts have names (`$1`, `$2`, ...) instead of member ids that Kafka generates, so that a script
+can be repeated, also without some of its lines.
 """
 
 import base64
@@ -15,7 +15,7 @@ from quorate.codecs.consumer_protocol import encode_protocol
 from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
 from quorate.coordinator.classic.group import LiveGroup
 from quorate.coordinator.state import ClassicState, ConsumerGroup
-from tests.coordinator.scripts import Answer, Duel
+from tests.coordinator.scripts import Duel, Json
 
 __all__ = ["ClassicHistory", "NamedDuel"]
 
@@ -25,50 +25,51 @@ TOPICS = [(f"t{number}", f"AAAAAAAAAAEAAAAAAAAA{letter}Q") for number, letter in
 class NamedDuel(Duel):
     """A duel whose script has names instead of ids that Kafka generates.
 
-    `rereads`: whether both read their log again where a failed write is known to leave traces in
-    Kafka (docs/explanation/consumer-groups.md): its maps have another order, and changes without a
-    record are taken back. If not, the order of tombstones counts everywhere.
+    `reloads`: reload both logs after a failed write that is known to leave traces in Kafka
+    (docs/explanation/consumer-groups.md): its maps have another order, and changes without a
+    record are reverted. Without it, the order of tombstones matters everywhere.
     """
 
-    def __init__(self, oracle: Any, *, note: str = "", rereads: bool = True) -> None:
-        super().__init__(oracle, note=note, any_order=rereads)
-        self.named_lines: list[Answer] = []
+    def __init__(self, oracle: Any, *, note: str = "", reloads: bool = True) -> None:
+        super().__init__(oracle, note=note, any_order=reloads)
+        self.named_lines: list[Json] = []
         self.ids: dict[str, str] = {}
-        self.rereads = rereads
-        self._unwritten = False  # whether an empty consumer group has gone, or a group has come, without a record
+        self.reloads = reloads
+        # Whether an empty consumer group was removed, or a group created, without a record.
+        self._unwritten = False
 
     @property
-    def script(self) -> list[Answer]:
-        """The lines with names."""
+    def script(self) -> list[Json]:
+        """The lines, with names."""
         return self.named_lines
 
-    def op(self, op: str, *, names: str | None = None, **fields: Any) -> Answer:
-        """Run an op on both sides. `names`: names for the generated ids of this line."""
+    def op(self, op: str, *, names: str | None = None, **fields: Any) -> Json:
+        """Run an op on both sides. `names`: the name for this line's generated id."""
         self.named_lines.append({"op": op, **({"names": names} if names else {}), **fields})
-        asked = re.sub(r"\$\d+", lambda found: self.ids.get(found[0], found[0]), json.dumps(fields))
+        with_ids = re.sub(r"\$\d+", lambda found: self.ids.get(found[0], found[0]), json.dumps(fields))
         log, before, known = self.ours.log, self._consumer_groups(), set(self.ours.shard.state.groups)
         fails = op != "failNextAppend" and log.fail_next is not None
-        kafka = super().op(op, **json.loads(asked))
-        if names and self.made_up:
-            self.ids[names] = self.made_up[0]
+        kafka = super().op(op, **json.loads(with_ids))
+        if names and self.generated_ids:
+            self.ids[names] = self.generated_ids[0]
         after = self._consumer_groups()
         if op == "reload":
             self._unwritten = False
         elif (before - after or set(self.ours.shard.state.groups) - known) and not kafka.get("records"):
             self._unwritten = True
         failed = fails and log.fail_next is None
-        if self.rereads and ((failed and after) or (self._unwritten and log.fail_next is not None)):
+        if self.reloads and ((failed and after) or (self._unwritten and log.fail_next is not None)):
             self.op("reload")
         return kafka
 
     def named_id(self, member_id: str) -> str:
-        """Return the id with names instead of generated ids."""
-        for name, made_up in self.ids.items():
-            member_id = member_id.replace(made_up, name)
+        """Replace generated ids in a member id by their names."""
+        for name, generated in self.ids.items():
+            member_id = member_id.replace(generated, name)
         return member_id
 
     def check_counts(self) -> None:
-        """What classic groups count is what there is."""
+        """Check the counters of all classic groups."""
         for group in self.ours.shard.state.groups.values():
             if isinstance(group, LiveGroup):
                 check_counts(group)
@@ -84,7 +85,7 @@ def subscription(*topics: str) -> str:
 
 
 def check_counts(group: LiveGroup) -> None:
-    """What a group counts is what there is."""
+    """Check a group's counters against its members."""
     members = group.members
     assert set(group.order) == set(members)
     assert group.joining == sum(member.joining is not None for member in members.values())
@@ -101,9 +102,9 @@ def check_counts(group: LiveGroup) -> None:
 
 
 class ClassicHistory:
-    """Generates requests of members, most of them sensible.
+    """Generates requests of members, most of them valid.
 
-    `anything`: `AnyRequests`, to have some of them in between.
+    `anything`: `AnyRequests`, to mix arbitrary requests in.
     """
 
     def __init__(
@@ -114,15 +115,15 @@ class ClassicHistory:
         self.groups = [f"g{number}" for number in range(groups)]
         self.statics = statics
         self.named = 0
-        # The state that members know.
+        # What the members know of the group.
         self.ids: dict[str, list[tuple[str, str | None]]] = {group: [] for group in self.groups}
         self.generation: dict[str, int] = dict.fromkeys(self.groups, 0)
         self.leader: dict[str, str] = dict.fromkeys(self.groups, "")
         self.protocol: dict[str, str] = dict.fromkeys(self.groups, "range")
-        self.asked: dict[int, str] = {}
+        self.groups_of_joins: dict[int, str] = {}
         self.producers: set[int] = set()
         self.topics: dict[str, str] = {}
-        # Not imported: any_requests.py needs this module.
+        # Passed, as any_requests.py imports this module.
         self.anything = anything and anything(rng, duel, groups=self.groups, first_name=1000, op=self.op)
 
     def run(self, steps: int) -> None:
@@ -146,8 +147,9 @@ class ClassicHistory:
         self.look()
 
     def fail(self) -> None:
-        """A log that cannot be written: not before the end, as Kafka's maps keep the size that they had before the change was taken back, and then
-        list a deleted group twice.
+        """Let writes fail at the end of the history.
+
+        Kafka's maps keep their size after a reverted change, and then list a deleted group twice.
         """
         error = self.rng.choice(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE"])
         self.op("failNextAppend", error=error)
@@ -179,17 +181,17 @@ class ClassicHistory:
         ]
 
     def any_request(self) -> None:
-        """Any request to one of the groups, at any version (any_requests.py)."""
+        """Send any request to one of the groups, at any version (any_requests.py)."""
         self.anything.topics = dict(self.topics)
         self.anything.send()
 
-    # Who and what
+    # Groups, member ids and protocols
 
     def group(self) -> str:
         return self.rng.choice(self.groups)
 
     def who(self, group: str) -> tuple[str, str | None]:
-        """An id and the instance that goes with it, mostly."""
+        """Return a member id, mostly with its instance id."""
         known = self.ids[group][-6:]
         if not known or self.rng.random() < 0.06:
             return self.rng.choice([("nobody", None), ("", None), ("nobody", "i0")])
@@ -211,23 +213,23 @@ class ClassicHistory:
         metadata = self.rng.choice([subscription("t0"), subscription("t0"), subscription("t0", "t1"), "AAA="])
         return [{"name": name, "metadata": metadata} for name in names]
 
-    def heard(self, group: str, response: Answer) -> None:
+    def on_join_response(self, group: str, response: Json) -> None:
         if response.get("errorCode") == 0 and response.get("generationId", -1) >= 0:
             self.generation[group] = response["generationId"]
             self.leader[group] = self.duel.named_id(response["leader"])
             self.protocol[group] = response["protocolName"]
 
-    def op(self, op: str, **fields: Any) -> Answer:
+    def op(self, op: str, **fields: Any) -> Json:
         reply = self.duel.op(op, **fields)
         self.duel.check_counts()
         for one in reply.get("completed", ()):
-            if one["api"] == "JoinGroup" and one["id"] in self.asked:
-                self.heard(self.asked[one["id"]], one["response"])
+            if one["api"] == "JoinGroup" and one["id"] in self.groups_of_joins:
+                self.on_join_response(self.groups_of_joins[one["id"]], one["response"])
         return reply
 
     # Members
 
-    def ask_to_join(
+    def send_join(
         self, group: str, member: str, instance: str | None, protocols: list[dict[str, str]], version: int
     ) -> None:
         self.named += 1
@@ -245,39 +247,40 @@ class ClassicHistory:
             body["groupInstanceId"] = instance
         name = f"${self.named}"
         reply = self.op("request", api="JoinGroup", version=version, clientId=client, body=body, names=name)
-        self.asked[reply["id"]] = group
+        self.groups_of_joins[reply["id"]] = group
         if not member and name in self.duel.ids:
-            self.ids[group].append((f"{client if instance is None or version < 5 else instance}-{name}", instance))
+            prefix = client if instance is None or version < 5 else instance
+            self.ids[group].append((f"{prefix}-{name}", instance))
         if reply.get("response"):
-            self.heard(group, reply["response"])
+            self.on_join_response(group, reply["response"])
 
     def join(self) -> None:
-        """A new member joins, and mostly rejoins with its generated id."""
+        """Join as a new member, and mostly rejoin with the generated id."""
         group = self.group()
         version = self.rng.choice([0, 1, 3, 4, 5, 6, 7, 8, 9, 9, 9])
         protocols = self.protocols()
         before = len(self.ids[group])
-        self.ask_to_join(group, "", None, protocols, version)
+        self.send_join(group, "", None, protocols, version)
         if version >= 4 and len(self.ids[group]) > before and self.rng.random() < 0.8:
-            self.ask_to_join(group, self.ids[group][-1][0], None, protocols, version)
+            self.send_join(group, self.ids[group][-1][0], None, protocols, version)
 
     def join_again(self) -> None:
         group = self.group()
         member, instance = self.who(group)
-        self.ask_to_join(group, member, instance, self.protocols(), self.rng.choice([5, 7, 9]))
+        self.send_join(group, member, instance, self.protocols(), self.rng.choice([5, 7, 9]))
 
     def join_static(self) -> None:
-        self.ask_to_join(
+        self.send_join(
             self.group(), "", self.rng.choice(["i0", "i1", "i2"]), self.protocols(), self.rng.choice([5, 8, 9, 9])
         )
 
     def all_join(self) -> None:
         group = self.group()
         for member, instance in self.ids[group][-6:]:
-            self.ask_to_join(group, member, instance, [{"name": "range", "metadata": subscription("t0")}], 9)
+            self.send_join(group, member, instance, [{"name": "range", "metadata": subscription("t0")}], 9)
 
     def settle(self) -> None:
-        """All members join and sync, in any order; then mostly a static member rejoins."""
+        """Let all members join and sync in any order, and then mostly a static member rejoin."""
         group = self.group()
         reported = self.op("request", api="DescribeGroups", version=6, body={"groups": [group]})["response"]["groups"][
             0
@@ -285,17 +288,17 @@ class ClassicHistory:
         members = [(self.duel.named_id(one["memberId"]), one["groupInstanceId"]) for one in reported["members"]]
         self.rng.shuffle(members)
         for member, instance in members:
-            self.ask_to_join(group, member, instance, [{"name": "range", "metadata": subscription("t0")}], 9)
+            self.send_join(group, member, instance, [{"name": "range", "metadata": subscription("t0")}], 9)
         self.op("advance", ms=self.rng.choice([0, 3000]))
         self.rng.shuffle(members)
         for member, instance in members:
-            self.ask_to_sync(group, member, instance, sensible=True)
+            self.send_sync(group, member, instance, sensible=True)
         instances = [instance for _, instance in members if instance is not None]
         if instances and self.rng.random() < 0.7:
             protocols = self.rng.choice([self.protocols(), [{"name": "range", "metadata": subscription("t1")}]])
-            self.ask_to_join(group, "", self.rng.choice(instances), protocols, self.rng.choice([5, 8, 9, 9]))
+            self.send_join(group, "", self.rng.choice(instances), protocols, self.rng.choice([5, 8, 9, 9]))
 
-    def ask_to_sync(self, group: str, member: str, instance: str | None, *, sensible: bool = False) -> None:
+    def send_sync(self, group: str, member: str, instance: str | None, *, sensible: bool = False) -> None:
         version = self.rng.choice([0, 2, 3, 4, 5, 5])
         body: dict[str, Any] = {"groupId": group, "memberId": member}
         body["generationId"] = self.generation[group] + (0 if sensible else self.rng.choice([0] * 12 + [-1, 1]))
@@ -314,12 +317,12 @@ class ClassicHistory:
 
     def sync(self) -> None:
         group = self.group()
-        self.ask_to_sync(group, *self.who(group))
+        self.send_sync(group, *self.who(group))
 
     def all_sync(self) -> None:
         group = self.group()
         for member, instance in self.ids[group][-6:]:
-            self.ask_to_sync(group, member, instance)
+            self.send_sync(group, member, instance)
 
     def heartbeat(self) -> None:
         group = self.group()
@@ -355,7 +358,7 @@ class ClassicHistory:
             )
         self.op("request", api="LeaveGroup", version=version, body={"groupId": group, "members": leaving})
 
-    # Offsets, and the rest of the world
+    # Offsets, topics and time
 
     def commit(self) -> None:
         group = self.group()

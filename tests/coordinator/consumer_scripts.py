@@ -3,11 +3,13 @@
     history = History(Random(7), Duel(oracle))
     history.run(60)
 
-Members behave like clients as long as `rng` lets them: they send back the epoch and the partitions
-that they were told. Now and then they do not. Writes do not fail here: Kafka's coordinator replays
-before it writes, and what it takes back leaves traces: maps in another order (a Describe shows
-members twice until the next write), and forgotten hashes of topics, by which it can notice other
-racks, and bump the epoch, earlier than ours. test_consumer_groups.py has single scenes.
+Most of the time members behave like clients: they send the epoch and the partitions of the last
+response. Sometimes they do not.
+
+Writes do not fail here. Kafka's coordinator replays records before it writes them, and what it
+reverts leaves traces: maps have another order (a Describe shows members twice until the next
+write), and the cached topic hashes are lost. Kafka then notices other racks, and increments the
+epoch, earlier than ours. test_consumer_groups.py has scenarios with failed writes.
 """
 
 from collections.abc import Callable
@@ -17,9 +19,9 @@ from typing import Any, Protocol
 
 from quorate.codecs import Uuid
 
-__all__ = ["Asker", "Client", "Cluster", "History"]
+__all__ = ["Client", "Cluster", "History", "OpRunner"]
 
-Answer = dict[str, Any]
+Json = dict[str, Any]
 
 TOPICS = ["t0", "t1", "orders.eu", "orders.us", "a-long-name_4", "x"]
 REGEXES = ["t.*", "orders\\..*", "t[0-9]|x", "none", ".*", "", "orders\\.(eu|us)", "(?i)ORDERS.+", "["]
@@ -28,22 +30,22 @@ INSTANCES = ["i1", "i2"]
 ASSIGNORS = [None, None, None, "uniform", "range"]
 
 
-class Asker(Protocol):
-    """The coordinators to run on: both sides, or one of them."""
+class OpRunner(Protocol):
+    """Runs ops on both coordinators, or on one of them."""
 
-    def op(self, op: str, **fields: Any) -> Answer:
-        """One op of the oracle's protocol."""
+    def op(self, op: str, **fields: Any) -> Json:
+        """Run an op of the oracle's protocol."""
 
-    def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Answer:
+    def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Json:
         """One request."""
 
 
 class Cluster:
-    """Topics and brokers that change. `topics`: id and replicas by name."""
+    """Changing topics and brokers. `topics`: id and replicas by name."""
 
-    def __init__(self, rng: Random, asker: Asker) -> None:
+    def __init__(self, rng: Random, runner: OpRunner) -> None:
         self.rng = rng
-        self.asker = asker
+        self.runner = runner
         self.brokers: dict[int, str | None] = {0: "a", 1: "b", 2: None}
         self.topics: dict[str, tuple[str, list[list[int]]]] = {}
         self._ids = 0
@@ -60,11 +62,11 @@ class Cluster:
             topic_id, partitions = self.topics[name]
             more = rng.choice([1, 2, 5, 20])
             self.topics[name] = (topic_id, partitions + [self._replicas() for _ in range(more)])
-        self.tell()
+        self.send_image()
 
     def change_racks(self) -> None:
         self.brokers = {broker: self.rng.choice(["a", "b", "c", None]) for broker in range(self.rng.randint(1, 4))}
-        self.tell(brokers=True, topics=self.rng.random() < 0.5)
+        self.send_image(brokers=True, topics=self.rng.random() < 0.5)
 
     def put_topic(self, name: str) -> None:
         self._ids += 1
@@ -76,8 +78,8 @@ class Cluster:
     def _replicas(self) -> list[int]:
         return self.rng.sample([0, 1, 2, 7], self.rng.randint(1, 3))
 
-    def tell(self, *, brokers: bool = False, topics: bool = True) -> None:
-        reported: Answer = {}
+    def send_image(self, *, brokers: bool = False, topics: bool = True) -> None:
+        reported: Json = {}
         if brokers:
             reported["brokers"] = [
                 {"id": broker} if rack is None else {"id": broker, "rack": rack}
@@ -88,12 +90,12 @@ class Cluster:
                 {"name": name, "id": topic_id, "partitions": partitions}
                 for name, (topic_id, partitions) in self.topics.items()
             ]
-        self.asker.op("image", **reported)
+        self.runner.op("image", **reported)
 
 
 @dataclass
 class Client:
-    """What a member knows."""
+    """A member's own view of its membership."""
 
     group: str
     member_id: str
@@ -105,36 +107,36 @@ class Client:
 
 
 class History:
-    """One random history.
+    """A random history.
 
-    `regexes`, `statics`: which share of the members has one. `clients`: who believes to be a
-    member, by group and member id.
+    `regexes`, `statics`: share of members with a regex or an instance id. `clients`: those that
+    consider themselves members, by group and member id.
     """
 
-    def __init__(self, rng: Random, asker: Asker, *, regexes: float = 0.4, statics: float = 0.4) -> None:
+    def __init__(self, rng: Random, runner: OpRunner, *, regexes: float = 0.4, statics: float = 0.4) -> None:
         self.rng = rng
-        self.asker = asker
+        self.runner = runner
         self.regexes = regexes
         self.statics = statics
         self.groups = ["g", "h"] if rng.random() < 0.4 else ["g"]
         self.members = rng.sample(MEMBERS, rng.choice([1, 2, 3, 4, 6]))
         self.clients: dict[tuple[str, str], Client] = {}
-        self.cluster = Cluster(rng, asker)
+        self.cluster = Cluster(rng, runner)
         self.steps = 0
-        config: Answer = {"group.consumer.assignment.interval.ms": rng.choice([0, 0, 1000, 5000])}
+        config: Json = {"group.consumer.assignment.interval.ms": rng.choice([0, 0, 1000, 5000])}
         if rng.random() < 0.15:
             config["group.consumer.max.size"] = rng.choice([1, 2, 3])
         if rng.random() < 0.2:
             config["group.consumer.assignors"] = rng.choice([["range", "uniform"], ["range"], ["uniform"]])
         if regexes and rng.random() < 0.3:
             config["executor"] = "manual"
-        self.asker.op("config", **config)
+        self.runner.op("config", **config)
         for name in rng.sample(TOPICS, rng.randint(0, 4)):
             self.cluster.put_topic(name)
-        self.cluster.tell(brokers=True)
+        self.cluster.send_image(brokers=True)
 
     def run(self, steps: int) -> None:
-        """So many steps."""
+        """Take so many steps."""
         actions: list[tuple[int, Callable[[], None]]] = [
             (30, self.beat),
             (14, self.join),
@@ -169,11 +171,11 @@ class History:
         self._send(client, full=True, memberEpoch=0, topicPartitions=[])
 
     def beat(self) -> None:
-        """A heartbeat: short, full, or with owned partitions after a revocation."""
+        """Send a heartbeat: short, full, or with owned partitions after a revocation."""
         client = self._someone()
         if client is None:
             return self.join()
-        body: Answer = {"memberEpoch": client.epoch}
+        body: Json = {"memberEpoch": client.epoch}
         kind = self.rng.random()
         if kind < 0.6:
             body["topicPartitions"] = _listed(client.owned)
@@ -184,7 +186,7 @@ class History:
         if client is None:
             return
         epoch = -2 if client.instance_id is not None and self.rng.random() < 0.7 else -1
-        reply = self.asker.request("ConsumerGroupHeartbeat", 1, **self._base(client), memberEpoch=epoch)
+        reply = self.runner.request("ConsumerGroupHeartbeat", 1, **self._base(client), memberEpoch=epoch)
         if not reply["response"]["errorCode"]:
             if epoch == -1:
                 self.clients.pop((client.group, client.member_id), None)
@@ -206,7 +208,7 @@ class History:
         if client is None:
             return
         self._subscribe(client)
-        body: Answer = {"memberEpoch": client.epoch, "subscribedTopicNames": client.names}
+        body: Json = {"memberEpoch": client.epoch, "subscribedTopicNames": client.names}
         if client.regex is not None:
             body["subscribedTopicRegex"] = client.regex
         if self.rng.random() < 0.5:
@@ -214,11 +216,11 @@ class History:
         self._send(client, **body)
 
     def misbehave(self) -> None:
-        """Wrong epochs, ids, and requests that are none."""
+        """Send wrong epochs, wrong ids or invalid requests."""
         client = self._someone() or Client(
             self.rng.choice(self.groups), self.rng.choice(self.members), None, names=["t0"]
         )
-        odd: Answer = self.rng.choice(
+        odd: Json = self.rng.choice(
             [
                 {"memberEpoch": client.epoch + self.rng.choice([1, 5])},
                 {"memberEpoch": max(client.epoch - 1, 1)},
@@ -246,7 +248,7 @@ class History:
         body = {**self._base(client), **odd}
         if not client.epoch and odd.get("memberEpoch") == 0 and "rebalanceTimeoutMs" not in odd:
             body |= {"rebalanceTimeoutMs": 1000, "topicPartitions": [], "subscribedTopicNames": ["t0"]}
-        self.asker.request("ConsumerGroupHeartbeat", self.rng.choice([1, 1, 0]) if body["memberId"] else 1, **body)
+        self.runner.request("ConsumerGroupHeartbeat", self.rng.choice([1, 1, 0]) if body["memberId"] else 1, **body)
 
     def _subscribe(self, client: Client) -> None:
         rng = self.rng
@@ -259,8 +261,8 @@ class History:
             if rng.random() < 0.7:
                 client.names = []
 
-    def _base(self, client: Client) -> Answer:
-        base: Answer = {"groupId": client.group, "memberId": client.member_id}
+    def _base(self, client: Client) -> Json:
+        base: Json = {"groupId": client.group, "memberId": client.member_id}
         if client.instance_id is not None:
             base["instanceId"] = client.instance_id
         return base
@@ -281,10 +283,10 @@ class History:
             if rng.random() < 0.3:
                 body["rackId"] = rng.choice(["a", "b", "c"])
         client_id = "client" if rng.random() < 0.95 else "other"
-        reply = self.asker.request("ConsumerGroupHeartbeat", 1, client_id=client_id, **body)
+        reply = self.runner.request("ConsumerGroupHeartbeat", 1, client_id=client_id, **body)
         response = reply["response"]
         if response["errorCode"]:
-            if response["errorCode"] in (25, 110):  # unknown, fenced: it has to join again
+            if response["errorCode"] in (25, 110):  # unknown member, fenced: the member must rejoin
                 self.clients.pop((client.group, client.member_id), None)
             return
         self.clients[client.group, client.member_id] = client
@@ -296,23 +298,23 @@ class History:
     def _someone(self) -> Client | None:
         return self.rng.choice(list(self.clients.values())) if self.clients else None
 
-    # Everything around
+    # Topics, configs and time
 
     def advance(self) -> None:
-        self.asker.op("advance", ms=self.rng.choice([1, 500, 1000, 5000, 5001, 10_001, 44_000, 45_000, 700_000]))
+        self.runner.op("advance", ms=self.rng.choice([1, 500, 1000, 5000, 5001, 10_001, 44_000, 45_000, 700_000]))
 
     def reload(self) -> None:
-        self.asker.op("reload")
+        self.runner.op("reload")
 
     def run_tasks(self) -> None:
-        self.asker.op("runTasks")
+        self.runner.op("runTasks")
 
     def look(self) -> None:
-        self.asker.op("timers")
-        self.asker.request("ConsumerGroupDescribe", 1, groupIds=self.groups)
+        self.runner.op("timers")
+        self.runner.request("ConsumerGroupDescribe", 1, groupIds=self.groups)
 
     def configure_group(self) -> None:
-        self.asker.op(
+        self.runner.op(
             "groupConfig",
             group=self.rng.choice(self.groups),
             configs={
@@ -322,8 +324,8 @@ class History:
         )
 
     def delete_group(self) -> None:
-        self.asker.request("DeleteGroups", 2, groupsNames=[self.rng.choice(self.groups)])
+        self.runner.request("DeleteGroups", 2, groupsNames=[self.rng.choice(self.groups)])
 
 
-def _listed(owned: dict[str, list[int]]) -> list[Answer]:
+def _listed(owned: dict[str, list[int]]) -> list[Json]:
     return [{"topicId": topic_id, "partitions": partitions} for topic_id, partitions in owned.items()]

@@ -1,12 +1,13 @@
-"""Requests for which Kafka fails and quorate does not; generators leave them out."""
+"""Requests for which Kafka fails and quorate does not. Generated histories end there."""
 
 from typing import Any
 
 __all__ = ["BEYOND_ITS_TOPIC", "declared"]
 
 BEYOND_ITS_TOPIC = "a classic member owns partitions that its recreated topic does not have"
-"""As docs/explanation/consumer-groups.md has it. The uniform assignor then throws, each of its two
-algorithms in its own way.
+"""A heading of docs/explanation/consumer-groups.md.
+
+Each of the two algorithms of Kafka's uniform assignor then throws an exception of its own.
 """
 
 _THROWN = {
@@ -16,7 +17,7 @@ _THROWN = {
 
 
 def declared(kafka: dict[str, Any]) -> str | None:
-    """Return which of them a response of Kafka is; `None` if it is none."""
+    """Return the name of the known failure in Kafka's response, or `None`."""
     errors = [event.get("error") or {} for event in kafka.get("events", ())]
     thrown = {(error.get("class"), error.get("cause")) for error in errors}
     return BEYOND_ITS_TOPIC if thrown & _THROWN else None

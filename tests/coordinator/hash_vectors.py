@@ -1,8 +1,10 @@
 """Hashes taken from Kafka 4.x (KIP-1101 as released).
 
-`TOPICS`: id, name, number of partitions, racks per partition (partition i has those of list i
-modulo their number), hash. `GROUPS`: number n of topics whose hashes in name order are i *
-0x9E3779B97F4A7C15 mod 2**64 for i below n, hash.
+`TOPICS`: id, name, number of partitions, lists of racks (partition i has list i modulo their
+number), hash.
+
+`GROUPS`: number n of topics, hash. The topic hashes in name order are i * 0x9E3779B97F4A7C15 mod
+2**64, for i below n.
 """
 
 TOPICS: list[tuple[str, str, int, list[list[str]], int]] = [

@@ -1,4 +1,4 @@
-"""Shortens a failing script, as long as the two sides still differ."""
+"""Shortens a failing script while the two sides still differ."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ Line = dict[str, Any]
 
 
 def played(duel: Duel, history: Callable[[], object]) -> None:
-    """Play a history. Raises `Differs`, with the shortest script that was found."""
+    """Run a history. Raises `Differs` with the shortest script that was found."""
     try:
         history()
     except Declared:
@@ -22,7 +22,7 @@ def played(duel: Duel, history: Callable[[], object]) -> None:
 
 
 def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type[Duel] = Duel) -> Differs | None:
-    """Where the two sides part in this script; `None` if they don't, or only as is declared."""
+    """Return the difference in a script, or `None` if there is none or only a declared one."""
     duel = kind(oracle, note=note)
     for line in lines:
         fields = {name: value for name, value in line.items() if name not in ("op", "id")}
@@ -33,16 +33,16 @@ def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type
         except Differs as found:
             return found
         except OracleError:
-            return None  # a line that makes no sense without one that was left out
+            return None  # an invalid line, as an earlier one was left out
     return None
 
 
 def minimised(
     oracle: Oracle, lines: Sequence[Line], note: str = "", *, tries: int = 400, kind: type[Duel] = Duel
 ) -> Differs | None:
-    """The difference in a script that is as short as `tries` attempts make it.
+    """Shorten a script in up to `tries` attempts, and return its difference.
 
-    `None` if the script does not fail when it is run again.
+    Returns `None` if the script does not fail when it is run again.
     """
     kept = list(lines)
     found = failure(oracle, kept, note, kind=kind)

@@ -1,10 +1,10 @@
 """Random histories of groups with members of both protocols (KIP-848, "Migration").
 
-Members behave like clients most of the time: they send back generations, epochs and partitions that
-they were told, leaders assign, and who is told to join again does. Writes fail only at the end.
+Most of the time members behave like clients: they send the generation, epoch and partitions of the
+last response, leaders assign, and members rejoin when a response requires it. Writes fail only at
+the end.
 
-Longer than a module should be, as it is one machine: any step may go on from whatever the steps
-before it left with a member.
+The module is long because any step can follow any other: they share the state of the members.
 """
 
 import base64
@@ -21,7 +21,7 @@ from quorate.codecs.messages.protocol import (
     ProtocolTopicPartition,
 )
 from tests.coordinator.classic_scripts import NamedDuel
-from tests.coordinator.scripts import Answer
+from tests.coordinator.scripts import Json
 
 __all__ = ["MixedHistory", "assignment", "subscription"]
 
@@ -31,14 +31,14 @@ TOPICS = ["t0", "t1", "orders.eu"]
 def subscription(
     *topics: str, owned: dict[str, list[int]] | None = None, rack: str | None = None, version: int = 3
 ) -> str:
-    """What a member announces, in base64."""
+    """Return a member's subscription in base64."""
     return _packed(
         ConsumerProtocolSubscription(topics=topics, owned_partitions=_listed(owned or {}), rack_id=rack), version
     )
 
 
 def assignment(partitions: dict[str, list[int]], *, user_data: bytes | None = None, version: int = 3) -> str:
-    """What a leader gives a member, in base64."""
+    """Return a leader's assignment for a member in base64."""
     return _packed(ConsumerProtocolAssignment(assigned_partitions=_listed(partitions), user_data=user_data), version)
 
 
@@ -52,7 +52,10 @@ def _packed(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment, 
 
 @dataclass
 class Member:
-    """What a member knows. `owned`: by names if it is classic, by ids of topics if not."""
+    """A member's own view of its membership.
+
+    `owned`: by topic name for a classic member, by topic id for others.
+    """
 
     group: str
     member_id: str
@@ -65,15 +68,14 @@ class Member:
     protocol: str = "range"
     version: int = 3
     rack: str | None = None
-    told: list[Answer] = field(default_factory=list)
-    """The members that it received as a leader."""
+    joined_members: list[Json] = field(default_factory=list)
+    """The members in the JoinGroup response to a leader."""
 
 
 class MixedHistory:
-    """One random history of one group or two.
+    """A random history of one or two groups.
 
-    `group`: the one in which the step happens. `anything`: `AnyRequests`, to have some of them in
-    between.
+    `group`: that of the current step; `anything`: `AnyRequests`, to mix arbitrary requests in.
     """
 
     def __init__(
@@ -92,17 +94,17 @@ class MixedHistory:
         self.groups = ["g", "h"] if rng.random() < 0.3 else ["g"]
         self.group = "g"
         self.members_of: dict[str, dict[str, Member]] = {group: {} for group in self.groups}
-        self.asked: dict[int, Member] = {}
+        self.senders: dict[int, Member] = {}
         self.named = 0
         self.partitions: dict[str, int] = {}
         self.topic_ids: dict[str, int] = {}
         self.named_topics = 0
-        # Not imported: any_requests.py needs this module.
+        # Passed, as any_requests.py imports this module.
         self.anything = anything and anything(rng, duel, groups=self.groups, first_name=1000, op=self.op)
 
     def run(self, steps: int) -> None:
         rng = self.rng
-        config: Answer = {
+        config: Json = {
             "group.initial.rebalance.delay.ms": rng.choice([0, 0, 1000]),
             "group.consumer.assignment.interval.ms": rng.choice([0, 0, 0, 1000]),
         }
@@ -141,27 +143,27 @@ class MixedHistory:
         self.look()
 
     def any_request(self) -> None:
-        """Any request to one of the groups, at any version (any_requests.py)."""
+        """Send any request to one of the groups, at any version (any_requests.py)."""
         self.anything.topics = {name: str(Uuid(one.to_bytes(16, "big"))) for name, one in self.topic_ids.items()}
         self.anything.send()
 
     @property
     def members(self) -> dict[str, Member]:
-        """Who believes to be in the group."""
+        """Those that consider themselves members, by id."""
         return self.members_of[self.group]
 
-    def op(self, op: str, **fields: Any) -> Answer:
+    def op(self, op: str, **fields: Any) -> Json:
         reply = self.duel.op(op, **fields)
         self.duel.check_counts()
         for one in reply.get("completed", ()):
-            member = self.asked.get(one["id"])
+            member = self.senders.get(one["id"])
             if member is not None and one["api"] == "JoinGroup":
-                self.hear_join(member, one["response"])
+                self.on_join_response(member, one["response"])
             elif member is not None and one["api"] == "SyncGroup":
-                self.hear_sync(member, one["response"])
+                self.on_sync_response(member, one["response"])
         return reply
 
-    def request(self, api: str, version: int, **body: Any) -> Answer:
+    def request(self, api: str, version: int, **body: Any) -> Json:
         return self.op("request", api=api, version=version, clientId="c", body={"groupId": self.group, **body})
 
     def someone(self, *, classic: bool | None = None) -> Member | None:
@@ -180,16 +182,16 @@ class MixedHistory:
         member.rack = rng.choice([None, None, "a", "b"])
         member.assignors = rng.choice([["range"], ["range"], ["range", "roundrobin"], ["roundrobin", "range"]])
         self.subscribe(member)
-        self.ask_to_join(member)
+        self.send_join(member)
 
     def subscribe(self, member: Member) -> None:
         member.topics = self.rng.sample(TOPICS, self.rng.choice([0, 1, 1, 1, 2, 2, 3, 3]))
 
-    def ask_to_join(self, member: Member, **odd: Any) -> None:
+    def send_join(self, member: Member, **odd: Any) -> None:
         rng = self.rng
         data = subscription(*member.topics, owned=member.owned, rack=member.rack, version=member.version)
         version = rng.choice([5, 9, 9]) if member.instance_id is not None else rng.choice([3, 4, 6, 9, 9])
-        body: Answer = {
+        body: Json = {
             "memberId": member.member_id,
             "sessionTimeoutMs": rng.choice([10_000, 30_000]),
             "rebalanceTimeoutMs": rng.choice([10_000, 30_000]),
@@ -204,7 +206,7 @@ class MixedHistory:
         reply = self.op(
             "request", api="JoinGroup", version=version, clientId="c", body={"groupId": self.group, **body}, names=name
         )
-        self.asked[reply["id"]] = member
+        self.senders[reply["id"]] = member
         if not member.member_id and name in self.duel.ids:
             short = len(self.duel.ids[name]) == 22
             prefix = member.instance_id if member.instance_id is not None and version >= 5 else "c"
@@ -216,11 +218,11 @@ class MixedHistory:
             self.members[member.member_id] = member
         response = reply.get("response")
         if response and response["errorCode"] == 79 and rng.random() < 0.9:
-            self.ask_to_join(member)
+            self.send_join(member)
         elif response:
-            self.hear_join(member, response)
+            self.on_join_response(member, response)
 
-    def hear_join(self, member: Member, response: Answer) -> None:
+    def on_join_response(self, member: Member, response: Json) -> None:
         members = self.members_of[member.group]
         if response["errorCode"] == 25:
             members.pop(member.member_id, None)
@@ -229,11 +231,11 @@ class MixedHistory:
             members[member.member_id] = member
             member.epoch = response["generationId"]
             member.protocol = response["protocolName"]
-            member.told = response["members"]
+            member.joined_members = response["members"]
 
-    def ask_to_sync(self, member: Member, **odd: Any) -> None:
+    def send_sync(self, member: Member, **odd: Any) -> None:
         version = self.rng.choice([3, 5, 5])
-        body: Answer = {
+        body: Json = {
             "memberId": member.member_id,
             "generationId": member.epoch,
             "groupInstanceId": member.instance_id,
@@ -245,23 +247,23 @@ class MixedHistory:
         else:
             body.pop("protocolName", None)
         reply = self.request("SyncGroup", version, **body)
-        self.asked[reply["id"]] = member
+        self.senders[reply["id"]] = member
         if reply.get("response"):
-            self.hear_sync(member, reply["response"])
+            self.on_sync_response(member, reply["response"])
 
-    def given(self, leader: Member) -> list[Answer]:
-        """A leader's assignment: partitions go round, mostly."""
+    def given(self, leader: Member) -> list[Json]:
+        """Return a leader's assignment: mostly a distribution of all partitions."""
         rng = self.rng
-        if not leader.told:
+        if not leader.joined_members:
             return []
-        ids = [self.duel.named_id(one["memberId"]) for one in leader.told]
+        ids = [self.duel.named_id(one["memberId"]) for one in leader.joined_members]
         shares: dict[str, dict[str, list[int]]] = {one: {} for one in ids}
         for topic, count in self.partitions.items():
             for partition in range(count):
                 if rng.random() < 0.95:
                     shares[rng.choice(ids)].setdefault(topic, []).append(partition)
         kind = rng.random()
-        if kind < 0.03:  # twice, or to two members
+        if kind < 0.03:  # t0-0 is assigned twice, mostly to two members
             shares[rng.choice(ids)].setdefault("t0", []).append(0)
         given = []
         for one, share in shares.items():
@@ -274,9 +276,9 @@ class MixedHistory:
             given[0]["assignment"] = assignment({"gone": [0], **shares[ids[0]]})
         return given if rng.random() < 0.95 else given[1:]
 
-    def hear_sync(self, member: Member, response: Answer) -> None:
+    def on_sync_response(self, member: Member, response: Json) -> None:
         if response["errorCode"] == 27 and self.rng.random() < 0.7:
-            member.told = []
+            member.joined_members = []
         if response["errorCode"] == 0 and member.classic:
             try:
                 found = decode_assignment(base64.b64decode(response["assignment"])).message
@@ -296,7 +298,7 @@ class MixedHistory:
         if reply["response"]["errorCode"] == 27 and self.rng.random() < 0.8:
             if self.rng.random() < 0.3:
                 member.owned = {}
-            self.ask_to_join(member)
+            self.send_join(member)
         elif reply["response"]["errorCode"] in (25, 22, 82) and self.rng.random() < 0.6:
             self.members.pop(member.member_id, None)
 
@@ -343,7 +345,7 @@ class MixedHistory:
     # Both
 
     def follow(self) -> None:
-        """A member does what it is to do next, or something like it."""
+        """Let a member send its next request, or a similar one."""
         member = self.someone()
         if member is None:
             return self.join_classic()
@@ -355,13 +357,13 @@ class MixedHistory:
         if kind < 0.25:
             if kind < 0.05:
                 self.subscribe(member)
-            return self.ask_to_join(member)
+            return self.send_join(member)
         if kind < 0.5:
-            return self.ask_to_sync(member)
+            return self.send_sync(member)
         return self.send_heartbeat(member)
 
     def settle(self) -> None:
-        """All members send their requests, twice."""
+        """Let all members send their requests, twice."""
         for _ in range(2):
             for join in (True, False):
                 for member in self.rng.sample(
@@ -372,9 +374,9 @@ class MixedHistory:
                             member, topicPartitions=[{"topicId": i, "partitions": p} for i, p in member.owned.items()]
                         )
                     elif join:
-                        self.ask_to_join(member)
+                        self.send_join(member)
                     else:
-                        self.ask_to_sync(member)
+                        self.send_sync(member)
                 self.op("advance", ms=self.rng.choice([0, 1000, 3000]))
 
     def leave(self) -> None:
@@ -409,7 +411,7 @@ class MixedHistory:
             self.members.pop(member.member_id, None)
 
     def switch(self) -> None:
-        """A static member comes back, maybe with the other protocol."""
+        """Let a static member rejoin, mostly with the other protocol."""
         found = [one for one in self.members.values() if one.instance_id is not None]
         if found:
             member = self.rng.choice(found)
@@ -423,7 +425,7 @@ class MixedHistory:
             member.assignors = old.assignors or ["range"]
             if self.rng.random() < 0.1:
                 member.member_id = old.member_id
-            self.ask_to_join(member)
+            self.send_join(member)
         else:
             member.member_id = old.member_id if self.rng.random() < 0.2 else self.rng.choice(["m1", "m2", "m3", "m4"])
             self.beat(member, full=True, memberEpoch=0, topicPartitions=[])
@@ -433,9 +435,9 @@ class MixedHistory:
         member = self.someone() or Member(self.group, "nobody", None, True, topics=["t0"], assignors=["range"])
         kind = rng.randrange(8)
         if kind == 0:
-            self.ask_to_sync(member, generationId=member.epoch + rng.choice([-1, 1]))
+            self.send_sync(member, generationId=member.epoch + rng.choice([-1, 1]))
         elif kind == 1:
-            self.ask_to_sync(member, protocolName="other") if rng.random() < 0.5 else self.ask_to_sync(member)
+            self.send_sync(member, protocolName="other") if rng.random() < 0.5 else self.send_sync(member)
         elif kind == 2:
             self.send_heartbeat(member, generationId=member.epoch + rng.choice([-1, 1]))
         elif kind == 3:
@@ -450,7 +452,7 @@ class MixedHistory:
                     {"memberId": "somebody"},
                 ]
             )
-            self.ask_to_join(member, **odd)
+            self.send_join(member, **odd)
         elif kind == 5:
             self.beat(member, memberEpoch=max(member.epoch, 0) + 1, topicPartitions=[])
         elif kind == 6:
@@ -473,7 +475,7 @@ class MixedHistory:
                 topics=[{"name": "t0", "partitions": partitions}],
             )
 
-    # The rest of the world
+    # Topics and time
 
     def advance(self) -> None:
         self.op("advance", ms=self.rng.choice([1, 1000, 3000, 5000, 5000, 10_000, 30_000, 46_000]))
@@ -518,9 +520,9 @@ class MixedHistory:
         self.op("request", api="ConsumerGroupDescribe", version=1, body={"groupIds": self.groups})
 
     def fail(self) -> None:
-        """A log that cannot be written, once.
+        """Let one write fail.
 
-        State is compared only after a load, as Kafka's maps keep traces of an undone change.
+        State is compared only after a load, as Kafka's maps keep traces of a reverted change.
         """
         error = self.rng.choice(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE"])
         self.op("failNextAppend", error=error)

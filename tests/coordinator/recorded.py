@@ -1,9 +1,9 @@
-"""Recorded histories with the responses of Kafka's coordinator, which need no Java.
+"""Recorded random histories with the responses of Kafka's coordinator.
 
-    .venv/bin/python -P tests/coordinator/recorded.py        # records Kafka again, and writes the file
+    .venv/bin/python -P tests/coordinator/recorded.py        # records them again
 
-Random histories as those of the differential tests, which ask Kafka itself; these are for machines
-without Java, and for `make mutate`, which plays them thousands of times.
+The differential tests run such histories on Kafka itself. The recorded ones are for machines
+without Java, and for `make mutate`, which runs them thousands of times.
 """
 
 import gzip
@@ -22,7 +22,7 @@ if __name__ == "__main__":
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.consumer_scripts import History
 from tests.coordinator.mixed_scripts import MixedHistory
-from tests.coordinator.scripts import Answer, Duel
+from tests.coordinator.scripts import Duel, Json
 from tests.coordinator.share_scripts import ShareHistory
 from tests.coordinator.test_offsets import simple_history
 from tests.oracle.client import Oracle
@@ -35,20 +35,23 @@ STEPS = 60
 Made = Callable[[Oracle, int], Duel]
 
 Kinds = Mapping[str, tuple[Iterable[int], Made]]
-"""Kind of history → seeds, and what makes one."""
+"""Kind of history → seeds, and the function that runs a history."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """`lines`: the ops; `answers`: Kafka's responses; `asides`: responses to the duel's own ops."""
+    """A recorded history.
+
+    `lines`: the ops; `responses`: Kafka's, by line; `asides`: Kafka's to ops of the duel itself.
+    """
 
     name: str
-    lines: list[Answer]
-    answers: list[Answer]
-    asides: dict[str, list[Answer]]
+    lines: list[Json]
+    responses: list[Json]
+    asides: dict[str, list[Json]]
 
     def play(self, kind: type[Duel] = Duel) -> Duel:
-        """Ask our side the same; gives the duel, for those who look at what our side has written.
+        """Run the ops on our side, compare the responses, and return the duel.
 
         Raises `Differs`.
         """
@@ -59,42 +62,42 @@ class Recorded:
 
 
 def recorded(path: Path = FILE) -> list[Recorded]:
-    """All that are in the file."""
+    """Return all histories in a file."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return [Recorded(**json.loads(line)) for line in file]
 
 
 class _Tape:
-    """In place of the oracle: says what it said."""
+    """Returns recorded responses in place of the oracle."""
 
     def __init__(self, reported: Recorded) -> None:
-        self._answers = iter(reported.answers)
-        self._asides = {op: deque(answers) for op, answers in reported.asides.items()}
+        self._responses = iter(reported.responses)
+        self._asides = {op: deque(responses) for op, responses in reported.asides.items()}
 
-    def call(self, op: str, **fields: Any) -> Answer:
+    def call(self, op: str, **fields: Any) -> Json:
         return self._asides[op].popleft()
 
-    def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Answer]:
-        return [next(self._answers) for _ in ops]
+    def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Json]:
+        return [next(self._responses) for _ in ops]
 
 
 class _Recorder(Oracle):
-    """The oracle, with a memory."""
+    """An oracle that keeps its responses."""
 
     def __init__(self, command: Sequence[str | Path] | None = None) -> None:
         super().__init__(command)
-        self.answers: list[Answer] = []
-        self.asides: defaultdict[str, list[Answer]] = defaultdict(list)
+        self.responses: list[Json] = []
+        self.asides: defaultdict[str, list[Json]] = defaultdict(list)
 
-    def call(self, op: str, **fields: Any) -> Answer:
+    def call(self, op: str, **fields: Any) -> Json:
         (response,) = super().call_many([{"op": op, **fields}])
         self.asides[op].append(response)
         return response
 
-    def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Answer]:
-        answers = super().call_many(ops)
-        self.answers += answers
-        return answers
+    def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Json]:
+        responses = super().call_many(ops)
+        self.responses += responses
+        return responses
 
 
 def _consumer(oracle: Oracle, seed: int, **shares: float) -> Duel:
@@ -139,26 +142,29 @@ KINDS: Kinds = {
 
 
 def record(path: Path, kinds: Kinds, oracles: Mapping[str, Sequence[str | Path] | None]) -> None:
-    """Ask the oracles, by what to call them and how to start them (`None` for the usual one); write the file."""
+    """Run the histories on oracles and write the file.
+
+    `oracles`: title → command that starts it, or `None` for the default one.
+    """
     with path.open("wb") as out, gzip.GzipFile("", "wb", fileobj=out, mtime=0) as file:
         for title, command in oracles.items():
             with _Recorder(command) as oracle:
                 for kind, (seeds, make) in kinds.items():
                     for seed in seeds:
-                        oracle.answers.clear()
+                        oracle.responses.clear()
                         oracle.asides.clear()
                         lines = make(oracle, seed).lines
                         reported = {
                             "name": ", ".join(filter(None, (title, kind, f"seed {seed}"))),
                             "lines": lines,
-                            "answers": oracle.answers,
+                            "responses": oracle.responses,
                             "asides": oracle.asides,
                         }
                         file.write(json.dumps(reported, separators=(",", ":")).encode() + b"\n")
 
 
 def main() -> None:
-    """Ask Kafka; write the file."""
+    """Record the histories on the newest release."""
     record(FILE, KINDS, {"": None})
 
 

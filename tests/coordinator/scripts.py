@@ -1,17 +1,21 @@
-"""Scripts against two coordinators: Kafka's own (the oracle) and ours.
+"""Runs scripts on two coordinators, Kafka's own (the oracle) and ours, and compares them.
 
-Ours gets the ids that Kafka generated; everything else must be equal.
+Our coordinator uses the ids that Kafka generated. Everything else must be equal.
 
     with Oracle() as oracle:
         duel = Duel(oracle)
         duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
-        answer = duel.request("ConsumerGroupHeartbeat", groupId="g", ...)      # Kafka's response, after comparison
+        reply = duel.request("ConsumerGroupHeartbeat", groupId="g", ...)  # Kafka's, compared
 
-A difference raises `Differs`, whose text is a script for `python -m tests.differential` that shows
-it. Compared are records (bytes and order), responses, timers and times; not compared: texts of
-errors, names of what was written, the order of members that leave a consumer group with one
-LeaveGroup (Kafka's coordinator keeps these in a HashSet of objects, whose hashes are other ones in
-every process), and of what expires while a write is to fail.
+A difference raises `Differs`. Its text has a script that reproduces it with
+`python -m tests.differential`.
+
+Compared are records (bytes and order), responses, timers and times. Not compared are:
+
+- the texts of errors, and the names of events;
+- the order of members that leave a consumer group with one LeaveGroup: Kafka's coordinator keeps
+  them in a HashSet of objects, whose hashes differ in every process;
+- the order of tombstones of what expires while a write fails.
 """
 
 import json
@@ -31,15 +35,13 @@ from tests.oracle.client import Oracle
 
 __all__ = ["Declared", "Differs", "Duel"]
 
-Answer = dict[str, Any]
+Json = dict[str, Any]
 
-LATER_SETTINGS = {"group.consumer.assignment.interval.ms", "group.consumer.regex.refresh.interval.ms"}
-"""Those that came after 4.0."""
+LATER_CONFIGS = {"group.consumer.assignment.interval.ms", "group.consumer.regex.refresh.interval.ms"}
+"""Configs that were added after Kafka 4.0."""
 
 _MEMBER_KEYS = ("0005", "0007", "0008")
-"""How keys begin that have a consumer group's id and a member's: metadata, target assignment,
-current assignment.
-"""
+"""First bytes of keys with a group and member id: metadata, target and current assignment."""
 
 _OFFSET_KEYS = ("0000", "0001")
 
@@ -48,22 +50,18 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 class Differs(AssertionError):
-    """Kafka and quorate part here."""
+    """Kafka and quorate differ."""
 
 
 class Declared(Differs):
-    """They part since Kafka itself fails, in a way that is declared (declared.py).
-
-    What comes after cannot be compared.
-    """
+    """Kafka itself fails, in a way that declared.py lists. What follows cannot be compared."""
 
 
 class Duel:
-    """One script, line by line, on both sides, ours as the oracle's release of Kafka.
+    """Runs a script line by line on both sides. Ours behaves like the oracle's release of Kafka.
 
-    `lines`: the ops so far; `made_up`: the ids that Kafka generated for the latest one.
-
-    `any_order`: tombstones may have another order where it is by chance in Kafka.
+    `lines`: the ops so far; `generated_ids`: the ids that Kafka generated for the latest one;
+    `any_order`: ignore the order of tombstones where it is random in Kafka.
     """
 
     def __init__(self, oracle: Oracle, *, note: str = "", any_order: bool = True) -> None:
@@ -74,37 +72,39 @@ class Duel:
         newest = {} if self.is_newest else {name: versions[-1] for name, versions in reported["apis"].items()}
         self.ours = ShardSide(None if self.is_newest else reported["kafka"], newest)
         self.note = note
-        self.lines: list[Answer] = []
-        self.made_up: list[str] = []
+        self.lines: list[Json] = []
+        self.generated_ids: list[str] = []
         self._known: set[str] = set()
-        self._order_was_by_chance = False
+        self._order_was_random = False
         oracle.call("config")
 
     @property
-    def script(self) -> list[Answer]:
-        """The lines to play again."""
+    def script(self) -> list[Json]:
+        """The lines that reproduce the run."""
         return self.lines
 
-    def op(self, op: str, **fields: Any) -> Answer:
-        """Run an op on both sides; returns Kafka's response.
+    def op(self, op: str, **fields: Any) -> Json:
+        """Run an op on both sides and return Kafka's response.
 
-        Raises `Differs`. Configs that an older release does not have are left out.
+        Configs that an older release does not have are left out. Raises `Differs`.
         """
         if op == "config" and not self.is_newest:
-            fields = {name: value for name, value in fields.items() if name not in LATER_SETTINGS}
+            fields = {name: value for name, value in fields.items() if name not in LATER_CONFIGS}
         operation = {"op": op, "id": len(self.lines) + 1, **fields}
         self.lines.append(operation)
         kafka = self.oracle.call_many([operation])[0]
         seen: Any = kafka.get("response")
         if operation.get("api") == "JoinGroup":
-            # The member may hear its id only when the rebalance is over, or not at all, but there
-            # is its session.
+            # The member may receive its id only after the rebalance, or never. The key of its
+            # session timer contains it.
             seen = [seen, self.oracle.call("timers")["timers"]]
-        self.made_up = [text for text in dict.fromkeys(_UUID.findall(json.dumps(seen))) if text not in self._known]
-        self._known.update(self.made_up)
-        self.ours.ids.extend(map(UUID, self.made_up))
+        self.generated_ids = [
+            text for text in dict.fromkeys(_UUID.findall(json.dumps(seen))) if text not in self._known
+        ]
+        self._known.update(self.generated_ids)
+        self.ours.ids.extend(map(UUID, self.generated_ids))
         if operation.get("api") in ("ConsumerGroupHeartbeat", "JoinGroup") and not operation["body"].get("memberId"):
-            # In consumer groups ids are of Kafka's own form. As above, one may show in timers only.
+            # In consumer groups an id has Kafka's own form. It may be in timers only, as above.
             timers = [] if operation["api"] != "JoinGroup" else [one["key"] for one in seen[1]]
             texts = [
                 (kafka.get("response") or {}).get("memberId") or "",
@@ -113,17 +113,16 @@ class Duel:
             ids = [text for text in texts if _SHORT.fullmatch(text)]
             made = [text for text in dict.fromkeys(ids) if text not in self._known][:1]
             self._known.update(made)
-            self.made_up += made
+            self.generated_ids += made
             self.ours.ids += [UUID(bytes=bytes(Uuid.parse(text))) for text in made]
-        by_chance = self.any_order and self._order_is_by_chance(operation)
-        self._order_was_by_chance |= by_chance
+        random_order = self.any_order and self._order_is_random(operation)
+        self._order_was_random |= random_order
         ours = {"id": operation["id"], "op": op, **self.ours.run(operation)}
         self.ours.ids.clear()
-        comparable = _in_any_order if by_chance else _comparable
+        comparable = _in_any_order if random_order else _comparable
         differences = compare(len(self.lines), comparable(ours), comparable(kafka))
         fails = declared(kafka) is not None
-        # Where ours fails as well, as its write does, the responses are equal, and what follows is
-        # not.
+        # If our write fails as well, the responses are equal, but what follows is not.
         if differences or fails:
             script = "\n".join(json.dumps(line) for line in self.lines)
             where = "\n".join(
@@ -134,22 +133,23 @@ class Duel:
             raise kind(f"{self.note}\nline {len(self.lines)}: {json.dumps(operation)[:600]}\n{where}\n\n{script}")
         return kafka
 
-    def _order_is_by_chance(self, operation: Answer) -> bool:
-        if operation["op"] == "advance":  # what a failed write takes back stands elsewhere in Kafka's maps
+    def _order_is_random(self, operation: Json) -> bool:
+        if operation["op"] == "advance":
+            # What a failed write reverts has another position in Kafka's maps.
             return self.ours.log.fail_next is not None
         if operation["op"] == "log":
-            return self._order_was_by_chance
+            return self._order_was_random
         group = self.ours.shard.state.groups.get((operation.get("body") or {}).get("groupId") or "")
         return operation.get("api") == "LeaveGroup" and isinstance(group, ConsumerGroup)
 
-    def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Answer:
-        """A request with this body."""
+    def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Json:
+        """Send a request with this body to both sides."""
         chosen = {} if version is None else {"version": version}
         return self.op("request", api=api, clientId=client_id, body=body, **chosen)
 
 
-def _comparable(response: Answer) -> Answer:
-    """Without names of events, texts of errors, and what only one side can know."""
+def _comparable(response: Json) -> Json:
+    """Remove the names of events, the texts of errors, and what only one side can know."""
     reported = _without_messages(response)
     if reported.get("op") in ("load", "reload"):
         reported.pop("events", None)  # Kafka counts what was read
@@ -162,27 +162,27 @@ def _comparable(response: Answer) -> Answer:
     return reported
 
 
-def _in_any_order(response: Answer) -> Answer:
-    """With tombstones that follow each other sorted: offsets', and those of members, of whom each one's stay in their order."""
+def _in_any_order(response: Json) -> Json:
+    """Sort runs of tombstones of offsets, and of members. Those of one member keep their order."""
     reported = _comparable(response)
     runs = [(order, list(run)) for order, run in groupby(reported.get("records", []), _order_of)]
     ordered = [sorted(run, key=order) if order else run for order, run in runs]
     return {**reported, "records": [one for run in ordered for one in run]}
 
 
-def _order_of(record: Answer) -> Callable[[Answer], str] | None:
-    """By what this record and its like are sorted; `None` if their order counts."""
+def _order_of(record: Json) -> Callable[[Json], str] | None:
+    """Return the sort key for tombstones of this kind, or `None` if their order matters."""
     key = record.get("key") or ""
     if record.get("value") is not None:
         return None
     return _member if key.startswith(_MEMBER_KEYS) else _offset if key.startswith(_OFFSET_KEYS) else None
 
 
-def _member(record: Answer) -> str:
+def _member(record: Json) -> str:
     return str(record["key"][4:])
 
 
-def _offset(record: Answer) -> str:
+def _offset(record: Json) -> str:
     return str(record["key"])
 
 

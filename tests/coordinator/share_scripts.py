@@ -2,13 +2,13 @@
 
     ShareHistory(Random(7), Duel(oracle)).run(60)
 
-Writes do not fail here, as in consumer_scripts.py.
+Writes do not fail here, for the reason in consumer_scripts.py.
 """
 
 from collections.abc import Callable
 from random import Random
 
-from tests.coordinator.consumer_scripts import MEMBERS, TOPICS, Answer, Asker, Cluster
+from tests.coordinator.consumer_scripts import MEMBERS, TOPICS, Cluster, Json, OpRunner
 
 __all__ = ["ShareHistory"]
 
@@ -16,28 +16,25 @@ Member = tuple[str, str]
 
 
 class ShareHistory:
-    """One random history.
+    """A random history. `epochs`: those that the members know, by group and member id."""
 
-    `epochs`: what members believe their epoch to be, by group and member id.
-    """
-
-    def __init__(self, rng: Random, asker: Asker) -> None:
+    def __init__(self, rng: Random, runner: OpRunner) -> None:
         self.rng = rng
-        self.asker = asker
+        self.runner = runner
         self.groups = ["g", "h", "sg"] if rng.random() < 0.4 else ["g"]
         self.members = rng.sample(MEMBERS, rng.choice([1, 2, 3, 4, 6]))
         self.epochs: dict[Member, int] = {}
-        config: Answer = {"group.share.assignment.interval.ms": rng.choice([0, 0, 1000, 5000])}
+        config: Json = {"group.share.assignment.interval.ms": rng.choice([0, 0, 1000, 5000])}
         if rng.random() < 0.15:
             config["group.share.max.size"] = rng.choice([1, 2, 3])
-        self.asker.op("config", **config)
-        self.cluster = Cluster(rng, asker)
+        self.runner.op("config", **config)
+        self.cluster = Cluster(rng, runner)
         for name in rng.sample(TOPICS, rng.randint(0, 5)):
             self.cluster.put_topic(name)
-        self.cluster.tell(brokers=True)
+        self.cluster.send_image(brokers=True)
 
     def run(self, steps: int) -> None:
-        """So many steps."""
+        """Take so many steps."""
         actions: list[tuple[int, Callable[[], None]]] = [
             (30, self.beat),
             (14, self.join),
@@ -71,7 +68,7 @@ class ShareHistory:
     def leave(self) -> None:
         who = self._someone()
         if who is not None:
-            self.asker.request("ShareGroupHeartbeat", groupId=who[0], memberId=who[1], memberEpoch=-1)
+            self.runner.request("ShareGroupHeartbeat", groupId=who[0], memberId=who[1], memberEpoch=-1)
             del self.epochs[who]
 
     def change_subscription(self) -> None:
@@ -80,10 +77,10 @@ class ShareHistory:
             self._send(who, memberEpoch=self.epochs[who], subscribedTopicNames=self._names())
 
     def misbehave(self) -> None:
-        """Wrong epochs, ids, and requests that are none."""
+        """Send wrong epochs, wrong ids or invalid requests."""
         group, member_id = who = self._someone() or (self.rng.choice(self.groups), self.rng.choice(self.members))
         epoch = self.epochs.get(who, 0)
-        odd: Answer = self.rng.choice(
+        odd: Json = self.rng.choice(
             [
                 {"memberEpoch": epoch + 3},
                 {"memberEpoch": max(epoch - 1, 1)},
@@ -101,13 +98,13 @@ class ShareHistory:
                 {"memberEpoch": epoch, "rackId": ""},
             ]
         )
-        self.asker.request("ShareGroupHeartbeat", **{"groupId": group, "memberId": member_id, **odd})
+        self.runner.request("ShareGroupHeartbeat", **{"groupId": group, "memberId": member_id, **odd})
 
     def other_protocol(self) -> None:
-        """A consumer and an offset in a group that may be of the other kind."""
+        """Join as a consumer, or commit an offset, in a group that may be a share group."""
         group = self.rng.choice([*self.groups, "other"])
         if self.rng.random() < 0.5:
-            self.asker.request(
+            self.runner.request(
                 "ConsumerGroupHeartbeat",
                 1,
                 groupId=group,
@@ -121,24 +118,27 @@ class ShareHistory:
             self._send(("other", "m1"), memberEpoch=0, subscribedTopicNames=["t0"])
 
     def advance(self) -> None:
-        self.asker.op("advance", ms=self.rng.choice([1, 500, 1000, 5000, 5001, 30_000, 44_000, 45_000, 700_000]))
+        self.runner.op("advance", ms=self.rng.choice([1, 500, 1000, 5000, 5001, 30_000, 44_000, 45_000, 700_000]))
 
     def reload(self) -> None:
-        """Another coordinator; the log may end anywhere, so also before partitions got share state that were about to."""
+        """Load the log, or load it without its last records.
+
+        The log can then end before the share state of initializing partitions was written.
+        """
         if self.rng.random() < 0.5:
-            self.asker.op("reload")
+            self.runner.op("reload")
             return
-        records = self.asker.op("log")["records"]
+        records = self.runner.op("log")["records"]
         kept = records[: max(len(records) - self.rng.choice([1, 1, 1, 2, 3, 8]), 0)]
-        self.asker.op("load", records=[{"key": one["key"], "value": one["value"]} for one in kept])
+        self.runner.op("load", records=[{"key": one["key"], "value": one["value"]} for one in kept])
 
     def look(self) -> None:
-        self.asker.op("timers")
-        self.asker.request("ShareGroupDescribe", groupIds=self.groups)
-        self.asker.request("ListGroups")
+        self.runner.op("timers")
+        self.runner.request("ShareGroupDescribe", groupIds=self.groups)
+        self.runner.request("ListGroups")
 
     def configure_group(self) -> None:
-        self.asker.op(
+        self.runner.op(
             "groupConfig",
             group=self.rng.choice(self.groups),
             configs={
@@ -149,7 +149,7 @@ class ShareHistory:
 
     def delete_groups(self) -> None:
         names = self.rng.sample([*self.groups, "other", "nothing"], self.rng.randint(1, len(self.groups) + 2))
-        self.asker.request("DeleteGroups", 2, groupsNames=names)
+        self.runner.request("DeleteGroups", 2, groupsNames=names)
 
     def _names(self, least: int = 0) -> list[str]:
         names = self.rng.sample(TOPICS, max(self.rng.choice([0, 1, 1, 2, 3, 5]), least))
@@ -160,11 +160,11 @@ class ShareHistory:
             body["rackId"] = self.rng.choice(["a", "b"])
         client_id = "client" if self.rng.random() < 0.95 else "other"
         group, member_id = who
-        operation: Answer = {"groupId": group, "memberId": member_id, **body}
-        response = self.asker.request("ShareGroupHeartbeat", client_id=client_id, **operation)["response"]
+        operation: Json = {"groupId": group, "memberId": member_id, **body}
+        response = self.runner.request("ShareGroupHeartbeat", client_id=client_id, **operation)["response"]
         if not response["errorCode"]:
             self.epochs[who] = response["memberEpoch"]
-        elif response["errorCode"] in (25, 110):  # unknown, fenced: it has to join again
+        elif response["errorCode"] in (25, 110):  # unknown member, fenced: the member must rejoin
             self.epochs.pop(who, None)
 
     def _someone(self) -> Member | None:

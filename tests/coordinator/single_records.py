@@ -25,7 +25,7 @@ def refused(text: str) -> "pytest.RaisesExc[ReplayError]":
 
 
 class Log:
-    """Records of one group, "g", of a kind; each is replayed at once."""
+    """Replays records of a group "g" of some kind."""
 
     def __init__(self, kind: str = "consumer", state: CoordinatorState | None = None) -> None:
         self.name, self.module = KINDS[kind]

@@ -54,7 +54,7 @@ FOLDERS = [path for capture in sorted(CAPTURES.iterdir()) for path in folders(ca
 
 @settings(max_examples=portion(400), deadline=None)
 @given(STEPS, st.lists(st.integers(0, 20), max_size=4), st.sampled_from([1, 10, 1 << 20]), st.sampled_from(OFFSETS))
-def test_any_log_loads_as_it_replays(steps: list[Step], sizes: list[int], most: int, offset_of: OffsetOf) -> None:
+def test_loading_columns_equals_replay(steps: list[Step], sizes: list[int], most: int, offset_of: OffsetOf) -> None:
     state = CoordinatorState()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk, "MOST_COMMITS", most)
@@ -78,7 +78,7 @@ def test_loading_continues_from_a_non_empty_state(before: list[Step], after: lis
     st.none() | st.integers(0, 10_000),
     st.sampled_from([100, 1000, 1 << 20]),
 )
-def test_any_segment_loads_as_its_entries_replay(
+def test_loading_a_segment_equals_replay_of_its_entries(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[Step],
     sizes: list[int],
@@ -103,7 +103,7 @@ def test_any_segment_loads_as_its_entries_replay(
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name}/{path.name}")
 @pytest.mark.parametrize("block_bytes", [1 << 12, 1 << 24])
-def test_captures_load_as_they_replay(folder: Path, block_bytes: int) -> None:
+def test_loading_a_capture_equals_its_replay(folder: Path, block_bytes: int) -> None:
     expected = CoordinatorState()
     for entry in entries(folder):
         expected.replay(entry.record, offset=entry.offset, producer_id=entry.producer_id if entry.transactional else -1)
@@ -127,18 +127,18 @@ def test_open_transaction_of_an_earlier_load_commits_as_in_replay() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS[::3], ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_a_state_of_an_earlier_time_is_that_of_the_entries_up_to_then(folder: Path) -> None:
+def test_state_at_a_time_equals_replay_up_to_that_time(folder: Path) -> None:
     found = entries(folder)
     for entry in found[:: max(1, len(found) // 5)]:
         for moment in ({"offset": entry.offset}, {"timestamp_ms": entry.timestamp_ms}):
             assert snapshot(load_state(folder, **moment)) == snapshot(state_at(found, **moment)), moment
 
 
-def test_a_log_in_files_is_loaded_as_one_in_memory(tmp_path: Path) -> None:
+def test_loading_a_log_from_files_equals_loading_from_memory(tmp_path: Path) -> None:
     steps = [
         step
         for step in steps_of(5, 300, 3, 6, 1, 2)
-        if step[0] != "odd" and (step[0] != "group" or step[5] % 9 < 2)  # nothing that contradicts
+        if step[0] != "odd" and (step[0] != "group" or step[5] % 9 < 2)  # without contradictions
     ]
     shards = []
     for log in (MemoryLog(), FileLog(tmp_path, fsync="never", segment_bytes=2000)):
@@ -160,7 +160,7 @@ def test_a_log_in_files_is_loaded_as_one_in_memory(tmp_path: Path) -> None:
     assert shards[0].state.offsets.committed
 
 
-def test_a_damaged_log_in_files_is_not_loaded(tmp_path: Path) -> None:
+def test_damaged_log_in_files_is_rejected(tmp_path: Path) -> None:
     with FileLog(tmp_path, fsync="never", segment_bytes=300) as log:
         for number in range(9):
             log.append([commit(0, 0, 0, number)], timestamp_ms=NOW)
@@ -176,7 +176,7 @@ def test_blocks_of_other_topics_are_rejected() -> None:
         replay_blocks(CoordinatorState(), [block])
 
 
-def test_topic_names_are_learnt_from_records() -> None:
+def test_topic_names_are_read_from_records() -> None:
     steps = [step for step in steps_of(7, 200, 3, 6, 3, 0) if step[0] != "marker"]
     expected: dict[Uuid, str] = {}
     for step in steps:

@@ -15,7 +15,7 @@ NAMES = sorted(path.name for path in CAPTURES.iterdir())
 
 
 def loaded(at: Checkpoint) -> list[GroupCoordinatorShard]:
-    """A shard per partition that has replayed its log up to the checkpoint."""
+    """Return a shard per partition that replayed its log up to the checkpoint."""
     shards = []
     for folder in folders(at.capture):
         shard = GroupCoordinatorShard(image=at.image, new_id=uuid4)
@@ -29,7 +29,7 @@ def loaded(at: Checkpoint) -> list[GroupCoordinatorShard]:
 
 
 def described(shard: GroupCoordinatorShard, group: CoordinatorGroup, version: int) -> dict[str, Any]:
-    """As the Describe API of the group's kind has it."""
+    """Return the group as in the response of its Describe API."""
     match group:
         case ConsumerGroup():
             return to_kafka_json(consumer.described(shard, group), version)
@@ -72,7 +72,7 @@ def test_committed_offsets_equal_the_brokers_responses(capture: str) -> None:
                 }
         for reported in at.groups:
             if reported.get("type") == "Share" or "offsets" not in reported:
-                continue  # their offsets are in __share_group_state
+                continue  # offsets of share groups are in __share_group_state
             wanted = {
                 where: (one["offset"], one["leaderEpoch"], one["metadata"])
                 for where, one in reported["offsets"].items()

@@ -14,7 +14,7 @@ MEMBER_ID_REQUIRED, MAX_SIZE, FENCED, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 
 @pytest.mark.oracle
 class TestTogetherWithKafka:
-    """Every line is compared; the assertions say what the scene is about."""
+    """Every response is compared. The assertions state what the scenario is about."""
 
     def test_one_member_joins_syncs_and_leaves(self, oracle: Oracle) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
@@ -54,20 +54,20 @@ class TestTogetherWithKafka:
         code = Scene(oracle).join("x", sessionTimeoutMs=session_ms)["response"]["errorCode"]
         assert code == (UNKNOWN if 6000 <= session_ms <= 1_800_000 else 26)
 
-    def test_version_0_waits_as_long_as_the_session(self, oracle: Oracle) -> None:
+    def test_version_0_uses_the_session_timeout_as_rebalance_timeout(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         scene.join(version=0)
         assert scene.timers()["sync-g"] == 10_000
 
-    def test_the_first_rebalance_waits_longer_while_members_come(self, oracle: Oracle) -> None:
+    def test_initial_rebalance_is_extended_while_members_join(self, oracle: Oracle) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
         waiting = scene.join(version=3)
         seconds = 0
-        while waiting["id"] not in scene.answers:
+        while waiting["id"] not in scene.responses:
             scene.join(version=3)
             scene.advance(1000)
             seconds += 1
-        assert seconds == 20  # it was put off, but no longer than the rebalance timeout
+        assert seconds == 20  # extended up to the rebalance timeout
 
     @pytest.mark.parametrize("count", [14, 30])
     def test_members_are_listed_in_the_order_of_kafkas_map(self, oracle: Oracle, count: int) -> None:
@@ -82,27 +82,27 @@ class TestTogetherWithKafka:
         for member in scene.members():
             scene.join(member)
         assert scene.state() == "CompletingRebalance"
-        received = next(reply for reply in reversed(scene.answers.values()) if reply["members"])
+        received = next(reply for reply in reversed(scene.responses.values()) if reply["members"])
         scene.sync(received["leader"], received["generationId"], **dict.fromkeys(scene.members(), "AAAA"))
         assert scene.state() == "Stable"
         scene.op("reload")
         assert len(scene.members()) == len(set(members) - {leader, *members[:2]})
 
-    def test_the_protocol_with_most_votes_is_chosen(self, oracle: Oracle) -> None:
+    def test_protocol_with_most_votes_is_selected(self, oracle: Oracle) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
         for names in (["range", "roundrobin"], ["roundrobin", "range", "sticky"], ["roundrobin", "range"]):
             scene.member(protocols=[{"name": name, "metadata": subscription("t0")} for name in names])
         scene.advance(10_000)
-        assert next(iter(scene.answers.values()))["protocolName"] == "roundrobin"
+        assert next(iter(scene.responses.values()))["protocolName"] == "roundrobin"
         assert scene.join(protocols=[{"name": "sticky", "metadata": ""}])["response"]["errorCode"] == INCONSISTENT
 
     @pytest.mark.parametrize("names", [["cooperative-sticky", "range"], ["roundrobin", "range"], ["sticky", "range"]])
-    def test_of_equal_votes_the_first_in_javas_map_wins(self, oracle: Oracle, names: list[str]) -> None:
+    def test_first_protocol_in_javas_map_wins_a_tie(self, oracle: Oracle, names: list[str]) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
         for order in (names, names[::-1]):
             scene.member(protocols=[{"name": name, "metadata": subscription("t0")} for name in order])
         scene.advance(10_000)
-        chosen = {reply["protocolName"] for reply in scene.answers.values()}
+        chosen = {reply["protocolName"] for reply in scene.responses.values()}
         assert chosen == {"sticky" if "sticky" in names else "range"}
 
     def test_member_that_does_not_sync_is_removed(self, oracle: Oracle) -> None:
@@ -148,9 +148,9 @@ class TestTogetherWithKafka:
         scene.sync(member, 1, **{member: "AAAA"})
         waiting = scene.join(instance="j")
         scene.advance(299_999)
-        assert waiting["id"] not in scene.answers
+        assert waiting["id"] not in scene.responses
         scene.advance(1)
-        assert scene.answers[waiting["id"]]["errorCode"] == UNKNOWN
+        assert scene.responses[waiting["id"]]["errorCode"] == UNKNOWN
 
     @pytest.mark.parametrize("version", [5, 8, 9])
     @pytest.mark.parametrize("leads", [True, False])
@@ -174,13 +174,13 @@ class TestTogetherWithKafka:
             assert response["skipAssignment"] is leads
             assert bool(response["members"]) is leads
         else:
-            assert response["leader"] == leader  # its own old id, if it led
+            assert response["leader"] == leader  # its previous id, if it was the leader
         assert scene.sync(response["memberId"], 1)["response"]["assignment"] == "AAAA"
         old = next(one["memberId"] for one in received if one["memberId"].startswith(f"{instance}-"))
         fenced = scene.request("Heartbeat", 4, memberId=old, groupInstanceId=instance, generationId=1)
         assert fenced["response"]["errorCode"] == FENCED
 
-    def test_a_static_member_that_prefers_another_protocol_makes_the_group_rebalance(self, oracle: Oracle) -> None:
+    def test_restarted_static_member_with_another_protocol_triggers_a_rebalance(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         both = [*RANGE, {"name": "roundrobin", "metadata": subscription("t0")}]
         member = scene.joined(scene.join(instance="i", protocols=both))["memberId"]
@@ -191,9 +191,9 @@ class TestTogetherWithKafka:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
         first = scene.join(instance="i")
         second = scene.join(instance="i")
-        assert scene.answers[first["id"]]["errorCode"] == FENCED
+        assert scene.responses[first["id"]]["errorCode"] == FENCED
         scene.advance(10_000)
-        assert scene.answers[second["id"]]["errorCode"] == NONE
+        assert scene.responses[second["id"]]["errorCode"] == NONE
 
     def test_static_members_leave_by_instance_id(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
@@ -210,7 +210,7 @@ class TestTogetherWithKafka:
         scene.sync(member, 1, **{member: "AAAA"})
         assert scene.join()["response"]["errorCode"] == MAX_SIZE
 
-    def test_a_group_that_is_too_large_for_a_new_limit_rebalances_when_it_is_loaded(self, oracle: Oracle) -> None:
+    def test_loaded_group_larger_than_the_limit_rebalances(self, oracle: Oracle) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 1000})
         lines = [scene.join(version=3) for _ in range(3)]
         leader = scene.wait_for(lines[0])["leader"]
@@ -254,7 +254,7 @@ class TestTogetherWithKafka:
         refused = scene.request("OffsetCommit", 9, memberId=member, generationIdOrMemberEpoch=1, topics=topics)
         assert refused["response"]["topics"][0]["partitions"][0]["errorCode"] == REBALANCING
 
-    def test_all_topics_count_as_subscribed_if_subscriptions_cannot_be_decoded(self, oracle: Oracle) -> None:
+    def test_undecodable_subscriptions_count_as_all_topics(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.member(protocols=[{"name": "range", "metadata": "AA=="}])
         scene.sync(member, 1, **{member: "AAAA"})
@@ -263,7 +263,7 @@ class TestTogetherWithKafka:
         assert gone["response"]["topics"][0]["partitions"][0]["errorCode"] == SUBSCRIBED
 
     @pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER", "MESSAGE_TOO_LARGE"])
-    def test_an_assignment_that_cannot_be_written_makes_the_group_rebalance(self, oracle: Oracle, error: str) -> None:
+    def test_failed_write_of_an_assignment_triggers_a_rebalance(self, oracle: Oracle, error: str) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 1000})
         lines = [scene.join(version=3) for _ in range(2)]
         received = [scene.wait_for(line) for line in lines]
@@ -272,10 +272,10 @@ class TestTogetherWithKafka:
         waiting = scene.sync(follower, 1)
         scene.op("failNextAppend", error=error)
         failed = scene.sync(leader, 1, **{leader: "AAAA", follower: "AAAA"})
-        assert failed["response"]["errorCode"] == scene.answers[waiting["id"]]["errorCode"] != NONE
+        assert failed["response"]["errorCode"] == scene.responses[waiting["id"]]["errorCode"] != NONE
         assert scene.state() == "PreparingRebalance"
 
-    def test_restart_of_a_static_member_is_undone_if_it_cannot_be_written(self, oracle: Oracle) -> None:
+    def test_failed_write_reverts_the_restart_of_a_static_member(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.joined(scene.join(instance="i"))["memberId"]
         scene.sync(member, 1, **{member: "AAAA"})
@@ -289,8 +289,8 @@ class TestTogetherWithKafka:
         scene.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
         assert scene.join(version=1)["response"]["errorCode"] == COORDINATOR_NOT_AVAILABLE
         assert scene.described()["groupState"] == "Dead"
-        # The timer of its rebalance is still there, and finds a new group of the same name, which
-        # cannot begin a generation without members.
+        # The timer of its rebalance remains. It finds a new group of the same name, which cannot
+        # begin a generation without members.
         assert scene.join()["response"]["errorCode"] == MEMBER_ID_REQUIRED
         scene.advance(3000)
         assert scene.state() == "Empty"
@@ -314,7 +314,7 @@ class TestTogetherWithKafka:
         scene.op("reload")
         assert scene.state() == "Empty"
 
-    def test_empty_consumer_group_stays_if_the_classic_group_cannot_be_written(self, oracle: Oracle) -> None:
+    def test_empty_consumer_group_stays_if_the_write_of_its_successor_fails(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         self.empty_consumer_group(scene)
         scene.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
@@ -327,7 +327,7 @@ class TestTogetherWithKafka:
         scene = Scene(oracle)
         self.empty_consumer_group(scene)
         assert scene.join("me")["response"]["errorCode"] == UNKNOWN
-        assert len(scene.join()["records"]) == 1  # no tombstones, as there is nothing
+        assert len(scene.join()["records"]) == 1  # no tombstones, as there is no group
 
     @pytest.mark.parametrize("end", ["join", "delete", "cleanup"])
     def test_empty_streams_group_can_be_replaced_and_deleted(self, oracle: Oracle, end: str) -> None:
@@ -374,7 +374,7 @@ class TestTogetherWithKafka:
         scene = Scene(oracle)
         waiting = scene.join(version=3, protocols=RANGE * 2)
         scene.advance(60_000)
-        assert waiting["id"] not in scene.answers
+        assert waiting["id"] not in scene.responses
         assert scene.state() == "PreparingRebalance"
         assert scene.join(version=3)["response"]["errorCode"] == INCONSISTENT
         scene.advance(300_000)

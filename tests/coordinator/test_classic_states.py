@@ -32,7 +32,7 @@ def test_group_only_makes_transitions_of_the_table(old: ClassicState, new: Class
         assert group.phase is old
 
 
-def test_the_table_is_that_of_kafkas_valid_previous_states() -> None:
+def test_table_equals_kafkas_valid_previous_states() -> None:
     assert {new: {old for old in ClassicState if new in TRANSITIONS[old]} for new in ClassicState} == {
         ClassicState.EMPTY: {ClassicState.PREPARING_REBALANCE},
         ClassicState.PREPARING_REBALANCE: {
@@ -60,7 +60,7 @@ MADE_UP = UUID(int=7)
 
 
 def alone(version: int) -> tuple[PartitionRuntime, Pending[Any]]:
-    """Our coordinator, and the response to one JoinGroup of client "billing"."""
+    """Return our coordinator, and the response to a JoinGroup of client "billing"."""
     runtime = PartitionRuntime(GroupCoordinatorShard(new_id=lambda: MADE_UP), MemoryLog(), now_ms=0)
     request = JoinGroupRequest(
         group_id="g",
@@ -72,7 +72,7 @@ def alone(version: int) -> tuple[PartitionRuntime, Pending[Any]]:
     return runtime, runtime.request(request, RequestContext(api_version=version, now_ms=0, client_id="billing"))
 
 
-def test_ids_are_the_client_and_a_uuid_of_the_shard() -> None:
+def test_member_ids_are_client_ids_with_a_uuid_of_the_shard() -> None:
     _, reply = alone(9)
     assert reply.response.member_id == f"billing-{MADE_UP}"
 

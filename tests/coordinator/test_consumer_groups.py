@@ -99,10 +99,10 @@ def test_active_static_member_is_not_replaced(duel: Duel) -> None:
     assert beat(duel, "m2", 2, instanceId="i")["errorCode"] == 82
 
 
-def test_member_that_replaces_a_static_one_leaves_its_own_partitions_unassigned(duel: Duel) -> None:
-    """Kafka's map of owners still names it for what it had.
+def test_member_that_takes_over_an_instance_id_leaves_its_partitions_unassigned(duel: Duel) -> None:
+    """Kafka's map of owners still contains its previous partitions.
 
-    Here: the member "first" comes again, with the instance id of "second", which is away.
+    Member "first" rejoins with the instance id of "second", which left temporarily.
     """
     duel.op("image", topics=[{**TOPICS[0], "partitions": [[0], [1], [0], [1]]}])
     assert partitions(join(duel, "first", instanceId="i")) == [0, 1, 2, 3]
@@ -111,7 +111,7 @@ def test_member_that_replaces_a_static_one_leaves_its_own_partitions_unassigned(
     beat(duel, "first", 2, **owns(0, 1))
     assert partitions(beat(duel, "second", 3)) == [2, 3]
     beat(duel, "second", -2, instanceId="j")
-    # Another subscription makes for a new target.
+    # Another subscription leads to a new target.
     assert partitions(join(duel, "first", instanceId="j", subscribedTopicNames=["t", "other"])) == [2, 3]
     duel.op("image", topics=[{**TOPICS[0], "partitions": [[0]] * 5}])
     assert partitions(beat(duel, "first", 4)) == [0, 1, 2, 3, 4]
@@ -138,7 +138,7 @@ def test_new_partitions_and_deleted_topics_reach_the_group_with_the_next_heartbe
     assert beat(duel, "m1", 3)["types"][0] == "0003"
 
 
-def test_a_rack_alone_changes_nothing_until_the_topic_does_or_the_log_is_loaded(duel: Duel) -> None:
+def test_changed_rack_is_noticed_with_a_topic_change_or_a_load(duel: Duel) -> None:
     join(duel, "m1")
     duel.op("image", brokers=[{"id": 0, "rack": "z"}, {"id": 1, "rack": "b"}])
     assert beat(duel, "m1", 2)["types"] == []
@@ -147,7 +147,10 @@ def test_a_rack_alone_changes_nothing_until_the_topic_does_or_the_log_is_loaded(
 
 
 def old_log() -> list[CoordinatorRecord]:
-    """What Kafka 4.0 left of a group with one member: no hash, no times, no assignment epochs, and a record of type 4."""
+    """Return Kafka 4.0's records of a group with one member.
+
+    They have no hash, timestamps or assignment epochs, but a record of type 4.
+    """
     metadata = ConsumerGroupMemberMetadataValue(
         instance_id=None,
         rack_id=None,
@@ -193,8 +196,8 @@ def old_log() -> list[CoordinatorRecord]:
     return [CoordinatorRecord(key=key, value=value, version=0) for key, value in pairs]
 
 
-def test_a_group_of_an_older_broker_gets_its_hash_once_and_moves_nothing(duel: Duel) -> None:
-    """KIP-1101: the record of type 4 is taken away in the same batch."""
+def test_group_of_an_older_broker_stores_its_hash_once_and_keeps_its_assignment(duel: Duel) -> None:
+    """KIP-1101: the record of type 4 is deleted in the same batch."""
     records = []
     for record in old_log():
         key, value = encode_record(record)
@@ -225,7 +228,7 @@ def test_removal_is_retried_after_a_failed_write(duel: Duel) -> None:
 
 
 def test_member_whose_leave_failed_has_no_session_until_its_next_heartbeat(duel: Duel) -> None:
-    """Kafka takes the timers back before it writes, and does not set them again."""
+    """Kafka cancels the timers before it writes, and does not set them again."""
     join(duel, "m1")
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
     beat(duel, "m1", -1)
@@ -284,7 +287,7 @@ def test_group_configs_apply_to_one_group(duel: Duel) -> None:
     assert sessions == [1_700_000_045_000]
 
 
-def test_the_newest_vote_breaks_a_tie_of_assignors(duel: Duel) -> None:
+def test_latest_vote_breaks_a_tie_between_assignors(duel: Duel) -> None:
     join(duel, "m1", serverAssignor="uniform")
     join(duel, "m2", serverAssignor="range")
     join(duel, "m3")
@@ -292,7 +295,7 @@ def test_the_newest_vote_breaks_a_tie_of_assignors(duel: Duel) -> None:
 
 
 def test_assignment_of_an_unreleased_member_is_in_the_order_of_its_map(oracle: Oracle) -> None:
-    """A copy of a map with partitions 5 to 8 has eight buckets: 8 comes first, although nothing has changed."""
+    """A copy of a map with partitions 5 to 8 has eight buckets, so 8 comes first."""
     duel = Duel(oracle)
     duel.op("config", **{"group.consumer.assignment.interval.ms": 0, "group.consumer.assignors": ["range"]})
     more = {"name": "u", "id": str(Uuid(bytes(15) + b"\x02")), "partitions": 2}
@@ -304,13 +307,13 @@ def test_assignment_of_an_unreleased_member_is_in_the_order_of_its_map(oracle: O
     assert partitions(beat(duel, "b", 3)) == [5, 6, 7, 8]
     full = {"rebalanceTimeoutMs": 5000, "subscribedTopicNames": ["t", "u"], **owns(5, 6, 7, 8)}
     beat(duel, "b", 3, **full)
-    assert beat(duel, "b", 4, **full)["types"] == ["0008"]  # the previous epoch is this one by now
+    assert beat(duel, "b", 4, **full)["types"] == ["0008"]  # previous epoch = epoch
     again = beat(duel, "b", 4, **full)
     assert (again["types"], partitions(again)) == ([], [8, 5, 6, 7])
 
 
 def test_many_members_and_partitions_are_assigned_as_by_kafka(oracle: Oracle) -> None:
-    """Beyond the sizes at which Java's tables grow: 30 members, 150 partitions, static members replaced while the tables are full."""
+    """Java's tables grow at these sizes: 30 members, 150 partitions, static members replaced."""
     duel = Duel(oracle)
     duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
     ids = [str(Uuid(number.to_bytes(8, "big") * 2)) for number in range(1, 5)]
@@ -341,9 +344,12 @@ def words(text: str) -> list[str]:
 
 
 PIECES = words(
-    r"""a b t x X orders 0 \. \- _ . ^ $ [a-z] [^a-z] [[:alpha:]] [[:^alpha:]] [[:foo:]] \d \W \s \b \B \A \z \Z \Q.\E \pL \p{Lu} \p{Greek} \PN \p{Foo}
-    \x41 \x{61} \x \141 \1 \8 \_ \k \C \n []a] [] [a [z-a] [a-] [a-b-c] [\d-z] [\w.] [[a] [a&&b] [\]] [\b] [^\d] * + ? *? +? {2} {1,} {1,3} {,3} {3,1}
-    {1001} { } ** *+ {2}{3} ( ) (?: (?i) (?i: (?-i) (?s) (?m) (?U) (?P<n> (?<n> (?= (?! (?<= (?> (?#c) (?i-s: (?x) (?) | () (|a)"""
+    r"""a b t x X orders 0 \. \- _ . ^ $ [a-z] [^a-z] [[:alpha:]] [[:^alpha:]] [[:foo:]]
+    \d \W \s \b \B \A \z \Z \Q.\E \pL \p{Lu} \p{Greek} \PN \p{Foo}
+    \x41 \x{61} \x \141 \1 \8 \_ \k \C \n []a] [] [a [z-a] [a-] [a-b-c] [\d-z] [\w.] [[a]
+    [a&&b] [\]] [\b] [^\d] * + ? *? +? {2} {1,} {1,3} {,3} {3,1}
+    {1001} { } ** *+ {2}{3} ( ) (?: (?i) (?i: (?-i) (?s) (?m) (?U) (?P<n> (?<n> (?= (?!
+    (?<= (?> (?#c) (?i-s: (?x) (?) | () (|a)"""
 )
 NAMES = words("t0 t1 orders.eu orders.us a-long-name_4 x X foo123 T.0 a aa aaa b_b - ORDERS.EU 0 42")
 
@@ -374,7 +380,7 @@ def test_regexes_have_re2_semantics(oracle: Oracle) -> None:
 
 @pytest.mark.parametrize("count", [6, 7, 12, 13, 24, 25])
 def test_topics_are_in_kafkas_order_if_map_copies_have_another_size(duel: Duel, count: int) -> None:
-    """A member gives up some of its topics: the rest are copied into another map, whose size depends on their number."""
+    """After revocations the other topics are copied to a map; its size depends on their number."""
     rng = Random(count)
     names = [f"topic-{number}" for number in range(count)]
     ids = [Uuid(rng.randbytes(16)) for _ in names]

@@ -1,4 +1,4 @@
-"""The optimized order of partitions equals Java's, step by step."""
+"""The optimized order of partitions equals that of Java's maps, step by step."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +54,7 @@ def test_topics_are_in_the_order_of_javas_map(topic_ids: list[Uuid]) -> None:
 def test_records_are_read_into_maps_of_maps_and_targets_into_maps_of_sets() -> None:
     topic_id = Uuid(bytes(16))
     listed = tuple(range(11, 23))
-    # Twelve fill a map of 16 buckets to its limit, but a set that is made of them has 32.
+    # Twelve elements fill a map of 16 buckets to its limit; a set copied from it has 32.
     assert list(MAPS.loaded({topic_id: dict.fromkeys(listed, 5)})[topic_id]) == [*range(16, 23), *range(11, 16)]
     target = as_target([TopicPartition(topic_id=topic_id, partitions=listed)], 17)
     assert list(target[topic_id]) == list(listed)

@@ -17,7 +17,7 @@ STEPS = 80
 
 
 def described(state: CoordinatorState) -> dict[str, Any]:
-    """Everything of consumer groups that is in the log, in Kafka's order."""
+    """Return the consumer groups as in the log, in Kafka's order."""
     return {
         group_id: {
             "epochs": (group.epoch, group.assignment_epoch, group.assignment_timestamp_ms, group.metadata_hash),
@@ -37,7 +37,7 @@ def described(state: CoordinatorState) -> dict[str, Any]:
 
 
 class Watched:
-    """Our side alone; after each step everything is looked at that has to hold."""
+    """Runs our side alone, and checks the invariants after each step."""
 
     def __init__(self) -> None:
         self.side = ShardSide()
@@ -54,7 +54,7 @@ class Watched:
             self.replayed, self._read = CoordinatorState(), 0
             if op != "reload":
                 self.epochs, self._before = {}, {}
-        self.look()
+        self.check_invariants()
         return reply
 
     def request(
@@ -62,26 +62,26 @@ class Watched:
     ) -> dict[str, Any]:
         return self.op("request", api=api, version=version, clientId=client_id, body=body)
 
-    def look(self) -> None:
+    def check_invariants(self) -> None:
         for stored in self.side.log.stored[self._read :]:
             assert isinstance(stored, StoredRecord)
             self.replayed.replay(stored.record, offset=stored.offset, strict=True)
         self._read = len(self.side.log.stored)
         live = self.side.shard.state
-        assert described(self.replayed) == described(live), "replaying the log gives what the shard has"
+        assert described(self.replayed) == described(live), "replay equals the live state"
         groups = {name: group for name, group in live.groups.items() if isinstance(group, ConsumerGroup)}
         self.epochs = {name: epochs for name, epochs in self.epochs.items() if name in groups}
         for name, group in groups.items():
             before = self.epochs.get(name, (0, 0))
-            assert (group.epoch, group.assignment_epoch) >= before, "epochs do not go back"
+            assert (group.epoch, group.assignment_epoch) >= before, "epochs never decrease"
             assert group.assignment_epoch <= group.epoch
             self.epochs[name] = group.epoch, group.assignment_epoch
-            self._look_at_members(name, group)
+            self._check_members(name, group)
         self._before = {
             (name, member_id): member for name, group in groups.items() for member_id, member in group.members.items()
         }
 
-    def _look_at_members(self, name: str, group: ConsumerGroup) -> None:
+    def _check_members(self, name: str, group: ConsumerGroup) -> None:
         owner: dict[tuple[Any, int], str] = {}
         for member_id, member in group.members.items():
             assert member.epoch <= group.assignment_epoch
@@ -92,14 +92,14 @@ class Watched:
             for owned in (member.assigned, member.pending_revocation):
                 for topic_id, partitions in owned.items():
                     for partition in partitions:
-                        assert owner.setdefault((topic_id, partition), member_id) == member_id, "one owner at a time"
+                        assert owner.setdefault((topic_id, partition), member_id) == member_id, "one owner"
                         assert group.partition_epoch(topic_id, partition) == member.epoch
             before = self._before.get((name, member_id))
             if before is not None and before.state is not member.state:
                 self.moves.add((before.state, member.state))
         for topic_id, epochs in group.partition_epochs.items():
             for partition in epochs:
-                assert (topic_id, partition) in owner, "a partition without an owner is free"
+                assert (topic_id, partition) in owner, "no stale owners"
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -110,9 +110,9 @@ def test_partitions_have_one_owner_epochs_grow_and_replay_gives_the_same_state(s
 
 
 class Crashing(Watched):
-    """Sometimes the coordinator stops after writing a request's records, and the response is lost.
+    """Sometimes stops the coordinator after a write, so that the response is lost.
 
-    Members continue with what they know.
+    Members continue with their state.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -129,7 +129,7 @@ class Crashing(Watched):
             return reply
         logged = described(self.side.shard.state)
         super().op("reload")
-        assert described(self.side.shard.state) == logged, "written records count, whether the response arrived or not"
+        assert described(self.side.shard.state) == logged, "written records count without a response"
         self.lost += 1
         return {**reply, "response": {"errorCode": ErrorCode.NOT_COORDINATOR}}
 
@@ -142,7 +142,7 @@ def test_invariants_hold_if_responses_are_lost_with_the_coordinator(seed: int) -
 
 
 def test_retry_after_a_lost_response_has_the_same_result() -> None:
-    """KIP-848: it rejoins, or sends a full heartbeat at its epoch, and receives a full response."""
+    """KIP-848: a member rejoins, or sends a full heartbeat, and receives a full response."""
     side = ShardSide()
     side.run({"op": "config", "group.consumer.assignment.interval.ms": 0})
     topic = {"name": "t0", "id": str(Uuid(bytes(15) + b"\1")), "partitions": [[0], [0]]}
@@ -150,8 +150,8 @@ def test_retry_after_a_lost_response_has_the_same_result() -> None:
 
     def beat(epoch: int, **more: Any) -> dict[str, Any]:
         body = {"groupId": "g", "memberId": "m1", "memberEpoch": epoch, **more}
-        answered = side.run({"op": "request", "api": "ConsumerGroupHeartbeat", "version": 1, "body": body})
-        response: dict[str, Any] = answered["response"]
+        reply = side.run({"op": "request", "api": "ConsumerGroupHeartbeat", "version": 1, "body": body})
+        response: dict[str, Any] = reply["response"]
         return response
 
     joins: dict[str, Any] = {"rebalanceTimeoutMs": 5000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
@@ -171,7 +171,7 @@ def test_retry_after_a_lost_response_has_the_same_result() -> None:
 def test_compacted_log_gives_the_same_state(seed: int) -> None:
     watched = Watched()
     History(Random(seed), watched).run(STEPS)
-    latest: dict[str, dict[str, Any]] = {}  # tombstones as well: they are kept for a while
+    latest: dict[str, dict[str, Any]] = {}  # also tombstones, which are kept for some time
     for one in watched.op("log")["records"]:
         latest.pop(one["key"], None)
         latest[one["key"]] = one
@@ -184,7 +184,7 @@ def test_compacted_log_gives_the_same_state(seed: int) -> None:
 
 
 def content(state: CoordinatorState) -> dict[str, Any]:
-    """What is in the groups whatever the order, without instance ids whose members are gone."""
+    """Return the groups without order, and without instance ids of removed members."""
     return {
         group_id: {
             **group,

@@ -40,7 +40,7 @@ def situation(
     topics: str = "t u",
     changed: bool = False,
 ) -> Situation:
-    """`taken`: partitions of another member."""
+    """Return reconciliation input. `taken`: partitions that another member owns."""
     return Situation(
         epoch=epoch,
         target={T: target} if target else {},
@@ -68,11 +68,11 @@ MOVES = {
 }
 
 
-def test_the_table_has_the_moves_of_these_examples_and_no_others() -> None:
+def test_transition_table_equals_these_examples() -> None:
     assert set(MOVES) == {(before, after) for before, afters in TRANSITIONS.items() for after in afters}
 
 
-def test_the_documentation_has_the_table() -> None:
+def test_documentation_has_the_table() -> None:
     page = Path(__file__).resolve().parents[2] / "docs/explanation/consumer-groups.md"
     rows = [line.split("|")[1:3] for line in page.read_text("utf-8").splitlines() if line.startswith("| UN")]
     rows += [line.split("|")[1:3] for line in page.read_text("utf-8").splitlines() if line.startswith("| STABLE")]
@@ -81,7 +81,7 @@ def test_the_documentation_has_the_table() -> None:
 
 
 @pytest.mark.parametrize("move", MOVES, ids=lambda move: f"{move[0].name} to {move[1].name}")
-def test_a_step_makes_the_move(move: tuple[MemberState, MemberState]) -> None:
+def test_reconciliation_step_makes_the_transition(move: tuple[MemberState, MemberState]) -> None:
     before, seen = MOVES[move]
     after = reconcile(before, seen)
     assert (before.state, after.state) == move
@@ -89,35 +89,35 @@ def test_a_step_makes_the_move(move: tuple[MemberState, MemberState]) -> None:
     assert after.epoch == (before.epoch if after.state is UNREVOKED else seen.epoch)
 
 
-def test_partitions_to_give_up_come_first_and_keep_the_epoch() -> None:
+def test_revocation_comes_first_and_keeps_the_epoch() -> None:
     after = reconcile(member(STABLE, 0, 1), situation(1, 2))
     assert after.assigned == {T: {1: 3}}
     assert after.pending_revocation == {T: {0: 3}}
     assert after.epoch == 5
 
 
-def test_what_is_added_is_dated_by_the_target_and_what_stays_keeps_its_date() -> None:
+def test_new_partitions_have_the_targets_assignment_epoch_and_others_keep_theirs() -> None:
     after = reconcile(member(STABLE, 1), situation(1, 2))
     assert after.assigned == {T: {1: 3, 2: 6}}
 
 
-def test_nothing_is_given_up_twice_if_the_member_says_that_it_has_nothing() -> None:
+def test_member_that_reports_no_partitions_need_not_revoke() -> None:
     after = reconcile(member(STABLE, 0, 1), situation(1, 2, owned=()))
     assert (after.assigned, after.pending_revocation) == ({T: {1: 3, 2: 6}}, {})
 
 
-def test_a_member_that_still_owns_what_it_has_to_give_up_stays_as_it_is() -> None:
+def test_member_that_still_owns_revoked_partitions_stays_unchanged() -> None:
     waiting = member(UNREVOKED, 0, pending=(1,))
     assert reconcile(waiting, situation(0, owned=(0, 1))) is waiting
     assert reconcile(waiting, situation(0, owned=None)) is waiting
 
 
-def test_a_partition_that_comes_back_before_it_was_given_up_counts_as_free() -> None:
+def test_partition_assigned_again_during_its_revocation_is_free() -> None:
     after = reconcile(member(UNREVOKED, 0, pending=(1,)), situation(0, 1, owned=(0,), taken=(1,)))
     assert (after.state, after.assigned) == (STABLE, {T: {0: 3, 1: 6}})
 
 
-def test_topics_that_are_no_longer_subscribed_to_are_given_up_at_once() -> None:
+def test_unsubscribed_topics_are_revoked_at_once() -> None:
     after = reconcile(member(STABLE, 0, 1, epoch=6), situation(0, 1, topics="u", changed=True))
     assert (after.state, after.assigned, after.epoch) == (UNREVOKED, {}, 6)
     assert after.pending_revocation == {T: {0: 3, 1: 3}}
@@ -125,18 +125,18 @@ def test_topics_that_are_no_longer_subscribed_to_are_given_up_at_once() -> None:
     assert (gone.state, gone.assigned, gone.pending_revocation) == (STABLE, {}, {})
 
 
-def test_what_a_topic_that_is_given_up_adds_to_what_is_being_given_up_already() -> None:
+def test_unsubscribed_topics_are_added_to_pending_revocations() -> None:
     waiting = member(UNREVOKED, 0, 2, pending=(1, 3), epoch=6)
     after = reconcile(waiting, situation(0, 2, topics="u", changed=True, owned=(0, 1)))
     assert (after.state, after.assigned) == (UNREVOKED, {})
     assert after.pending_revocation == {T: {0: 3, 1: 3, 2: 3, 3: 3}}
 
 
-def test_a_target_for_topics_that_are_no_longer_subscribed_to_is_not_handed_out() -> None:
+def test_unsubscribed_topics_in_the_target_are_not_assigned() -> None:
     assert reconcile(member(STABLE), situation(0, 1, topics="u")).assigned == {}
 
 
-def test_members_in_unknown_states_join_again_unless_they_own_nothing() -> None:
+def test_member_in_an_unknown_state_must_rejoin_unless_it_owns_nothing() -> None:
     for owned in (None, (0,)):
         with pytest.raises(ApiError) as caught:
             reconcile(member(UNKNOWN, 0), situation(0, owned=owned))
@@ -144,26 +144,26 @@ def test_members_in_unknown_states_join_again_unless_they_own_nothing() -> None:
         assert str(caught.value) == "member m is in an unknown state; it must rejoin"
 
 
-def test_a_member_that_is_where_it_should_be_is_not_touched() -> None:
+def test_member_at_its_target_is_not_changed() -> None:
     there = replace(member(STABLE, 0), epoch=6)
     assert reconcile(there, situation(0)) is there
 
 
-def test_topics_that_are_gone_are_given_up_with_the_next_target_not_before() -> None:
-    """Only a heartbeat that changes the subscription takes topics away at once (KAFKA-19431)."""
+def test_unsubscribed_topics_stay_until_the_next_target_without_a_subscription_change() -> None:
+    """Only a heartbeat that changes the subscription revokes topics at once (KAFKA-19431)."""
     there = member(STABLE, 0, 1, epoch=6)
     assert reconcile(there, situation(0, 1, topics="u")) is there
     waiting = member(UNREVOKED, 0, pending=(1,), epoch=6)
     assert reconcile(waiting, situation(0, topics="u", owned=(0, 1))) is waiting
 
 
-def test_what_is_given_up_at_once_dates_the_previous_epoch() -> None:
+def test_revocation_of_unsubscribed_topics_sets_the_previous_epoch() -> None:
     before = replace(member(STABLE, 0, 1, epoch=6), previous_epoch=2)
     after = reconcile(before, situation(0, 1, topics="u", changed=True, owned=()))
     assert (after.epoch, after.previous_epoch) == (6, 6)
 
 
-def test_a_member_without_topics_gives_up_everything_and_a_new_one_stays_as_it_is() -> None:
+def test_member_without_topics_revokes_all_and_a_new_member_is_unchanged() -> None:
     new = replace(member(STABLE, epoch=6), previous_epoch=-1)
     assert reconcile(new, situation(topics="", changed=True)) is new
     old = replace(member(STABLE, epoch=6), previous_epoch=5)
@@ -176,14 +176,14 @@ def test_a_member_without_topics_gives_up_everything_and_a_new_one_stays_as_it_i
     assert (after.state, after.assigned, after.pending_revocation) == (UNREVOKED, {}, {T: {0: 3, 1: 3}})
 
 
-def test_a_move_that_the_table_does_not_have_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transition_outside_the_table_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TRANSITIONS, STABLE, frozenset())  # type: ignore[call-overload]
     with pytest.raises(AssertionError, match="member m cannot change from STABLE to UNREVOKED_PARTITIONS"):
         reconcile(member(STABLE, 0, 1), situation(1))
 
 
-def test_before_kafka_4_3_a_member_that_revokes_again_goes_one_epoch_on() -> None:
-    """KAFKA-19974: since 4.3 it stays at its epoch until it reaches the target's."""
+def test_before_kafka_4_3_another_revocation_increments_the_member_epoch() -> None:
+    """KAFKA-19974: since 4.3 the member keeps its epoch until it reaches the target."""
     older = replace(situation(0, owned=(0, 1)), behaviour=Behaviour.of(KafkaVersion(4, 0, 2)))
     first = reconcile(member(STABLE, 0, 1, epoch=5), older)
     assert (first.state, first.epoch) == (UNREVOKED, 5)
@@ -193,7 +193,7 @@ def test_before_kafka_4_3_a_member_that_revokes_again_goes_one_epoch_on() -> Non
     assert (newest.state, newest.epoch) == (UNREVOKED, 5)
 
 
-def test_before_kafka_4_2_a_member_gets_what_its_target_says_whatever_it_subscribes_to() -> None:
+def test_before_kafka_4_2_targets_apply_to_unsubscribed_topics() -> None:
     """KAFKA-19431."""
     older = replace(situation(0, 1, topics="u"), behaviour=Behaviour.of(KafkaVersion(4, 0, 2)))
     assert reconcile(member(STABLE), older).assigned == {T: {0: 6, 1: 6}}

@@ -28,24 +28,24 @@ STEPS = 120
 
 
 class Compared:
-    """Runs both handlers. `answered`: number of heartbeats that the short one handled."""
+    """Runs both handlers. `handled`: number of heartbeats that the short handler responded to."""
 
     def __init__(self) -> None:
-        self.answered = 0
+        self.handled = 0
 
     def __call__(
         self, shard: GroupCoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
     ) -> ConsumerGroupHeartbeatResponse | None:
-        answer = stable_member_response(shard, request, context)
-        if answer is not None:
-            self.answered += 1
+        response = stable_member_response(shard, request, context)
+        if response is not None:
+            self.handled += 1
             timers = [(timer.key, timer.at_ms, timer.retry_ms) for timer in shard.timers.pending()]
             tasks = list(shard.tasks)
             whole = heartbeat._beat(shard, request, context)
-            assert (whole.response, list(whole.records), whole.on_appended) == (answer, [], None)
+            assert (whole.response, list(whole.records), whole.on_appended) == (response, [], None)
             assert [(timer.key, timer.at_ms, timer.retry_ms) for timer in shard.timers.pending()] == timers
             assert list(shard.tasks) == tasks
-        return answer
+        return response
 
 
 @pytest.mark.parametrize("version", [None, "4.2.0", "4.0.2"])
@@ -58,7 +58,7 @@ def test_stable_member_response_equals_that_of_the_full_handler(
         watched = Watched()
         watched.side = ShardSide(version)
         History(Random(seed), watched, regexes=0.2, statics=0.2).run(STEPS)
-    assert compared.answered > 30, "members become stable"
+    assert compared.handled > 30, "members become stable"
 
 
 NOW_MS = 1_000_000
@@ -67,7 +67,7 @@ TOPIC = TopicImage(name="t", id=Uuid(bytes(15) + b"\1"), replicas=((1,),))
 
 
 class Settled:
-    """A group with one member that is where it shall be."""
+    """A group with one member, which has reached its target."""
 
     def __init__(self, config: CoordinatorConfig | None = None, **announced: Any) -> None:
         image = MetadataImage.EMPTY.with_brokers({1: None}).with_topics([TOPIC])
@@ -81,8 +81,8 @@ class Settled:
         self.beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=joined.member_epoch)
         self.runtime.request(self.beat, CONTEXT)  # the metadata hash of a new group is computed once more
 
-    def answer(self, context: RequestContext = CONTEXT, **said: Any) -> ConsumerGroupHeartbeatResponse | None:
-        return stable_member_response(self.shard, replace(self.beat, **said), context)
+    def response(self, context: RequestContext = CONTEXT, **changed: Any) -> ConsumerGroupHeartbeatResponse | None:
+        return stable_member_response(self.shard, replace(self.beat, **changed), context)
 
 
 NAMED: dict[str, Any] = {"subscribed_topic_names": ("t",)}
@@ -91,14 +91,14 @@ NAMED: dict[str, Any] = {"subscribed_topic_names": ("t",)}
 def test_stable_member_extends_its_session() -> None:
     settled = Settled(**NAMED)
     later = replace(CONTEXT, now_ms=NOW_MS + 10_000)
-    answer = settled.answer(later)
-    assert answer == ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=2, heartbeat_interval_ms=5_000)
+    reply = settled.response(later)
+    assert reply == ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=2, heartbeat_interval_ms=5_000)
     assert [timer.at_ms for timer in settled.shard.timers.pending() if "session" in timer.key] == [NOW_MS + 55_000]
-    assert settled.answer(later, topic_partitions=()) is answer
+    assert settled.response(later, topic_partitions=()) is reply
 
 
 @pytest.mark.parametrize(
-    "said",
+    "changed",
     [
         {"member_epoch": 0},
         {"member_epoch": 1},
@@ -114,40 +114,40 @@ def test_stable_member_extends_its_session() -> None:
     ],
     ids=str,
 )
-def test_heartbeat_with_other_fields_uses_the_full_handler(said: dict[str, Any]) -> None:
+def test_heartbeat_with_other_fields_uses_the_full_handler(changed: dict[str, Any]) -> None:
     settled = Settled(**NAMED)
-    assert settled.answer() is not None
-    assert settled.answer(**said) is None
+    assert settled.response() is not None
+    assert settled.response(**changed) is None
 
 
 @pytest.mark.parametrize("other", [{"client_id": "d"}, {"client_host": "/1.2.3.4"}], ids=["id", "host"])
 def test_changed_client_uses_the_full_handler(other: dict[str, str]) -> None:
     settled = Settled(**NAMED)
-    assert settled.answer() is not None
-    assert settled.answer(replace(CONTEXT, **other)) is None
+    assert settled.response() is not None
+    assert settled.response(replace(CONTEXT, **other)) is None
 
 
 def test_regexes_and_plug_ins_use_the_full_handler() -> None:
-    assert Settled(subscribed_topic_regex="t").answer() is None
-    assert Settled(CoordinatorConfig(group_consumer_client_assignors_enable=True), **NAMED).answer() is None
+    assert Settled(subscribed_topic_regex="t").response() is None
+    assert Settled(CoordinatorConfig(group_consumer_client_assignors_enable=True), **NAMED).response() is None
 
 
 def test_changed_topics_use_the_full_handler() -> None:
     settled = Settled(**NAMED)
-    assert settled.answer() is not None
+    assert settled.response() is not None
     settled.runtime.take_image(settled.shard.image.with_topics([replace(TOPIC, replicas=((1,), (1,)))]))
-    assert settled.answer() is None
+    assert settled.response() is None
 
 
 def test_classic_member_uses_the_full_handler() -> None:
     settled = Settled(**NAMED)
-    assert settled.answer() is not None
+    assert settled.response() is not None
     group = settled.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     classic = ClassicMemberMetadata(session_timeout_ms=10_000, supported_protocols=())
     metadata = replace(group.members["m"].metadata, classic_member_metadata=classic)
     settled.shard.replay(member_metadata("g", "m", metadata))
-    assert settled.answer() is None
+    assert settled.response() is None
 
 
 def test_outdated_target_uses_the_full_handler() -> None:
@@ -159,4 +159,4 @@ def test_outdated_target_uses_the_full_handler() -> None:
     group = settled.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert group.epoch > group.assignment_epoch == group.members["m"].epoch
-    assert settled.answer() is None
+    assert settled.response() is None

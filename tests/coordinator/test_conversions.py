@@ -9,7 +9,7 @@ from quorate.codecs import decode_record
 from quorate.codecs.consumer_protocol import decode_assignment
 from tests.coordinator.classic_scene import Scene
 from tests.coordinator.mixed_scripts import assignment, subscription
-from tests.coordinator.scripts import Answer
+from tests.coordinator.scripts import Json
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -23,7 +23,7 @@ GIVEN = b"\0\3" + b"\0\0\0\2" + b"\0\2t0" + b"\0\0\0\1" + b"\0\0\0\1" + b"\0\1t"
 """An assignment of two topics, of version 3."""
 DAMAGED = [
     *(GIVEN[:end] for end in range(1, len(GIVEN))),
-    GIVEN[:2] + b"\xff\xff\xff\xff" + GIVEN[6:],  # null where there may be none
+    GIVEN[:2] + b"\xff\xff\xff\xff" + GIVEN[6:],  # null in a field that is not nullable
     GIVEN[:6] + b"\xff\xff" + GIVEN[8:],
     GIVEN[:10] + b"\xff\xff\xff\xff" + GIVEN[14:],
     GIVEN[:2] + b"\0\0\0\x63" + GIVEN[6:],  # more topics than bytes
@@ -34,12 +34,12 @@ ANNOUNCED = b"\0\3\0\0\0\1\0\2t0\xff\xff\xff\xff\0\0\0\1\0\2t0\0\0\0\1\0\0\0\1\0
 """A subscription of version 3 with an owned partition, a generation and a rack."""
 
 
-def offers(*topics: str, **owned: Any) -> list[Answer]:
+def offers(*topics: str, **owned: Any) -> list[Json]:
     return [{"name": "range", "metadata": subscription(*(topics or ("t0",)), **owned)}]
 
 
-def names(reply: Answer) -> list[str]:
-    """The types of a response's records; tombstones with a minus."""
+def names(reply: Json) -> list[str]:
+    """Return the types of a response's records; tombstones have a minus."""
     made = [decode_record(bytes.fromhex(one["key"]), _bytes(one["value"])) for one in reply["records"]]
     return [("-" if one.value is None else "") + one.name for one in made]  # type: ignore[union-attr]
 
@@ -56,7 +56,7 @@ class Migration(Scene):
         self.op("image", topics=[{"name": "t0", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": 4}])
 
     def classic(self, *, given: str | None = None, **more: Any) -> str:
-        """A stable classic group of one member, which has everything; its id."""
+        """Create a stable classic group of one member, which owns all, and return the member id."""
         more = {"protocols": offers(), **more}
         if more.get("instance"):
             line = self.join(**more)
@@ -67,8 +67,11 @@ class Migration(Scene):
         self.sync(member_id, 1, **{member_id: assignment({"t0": [0, 1, 2, 3]}) if given is None else given})
         return member_id
 
-    def pair(self, *, first: str = "", second: str = "", protocols: list[Answer] | None = None) -> tuple[str, str]:
-        """A stable classic group of two members at generation 2, of which the first offers `protocols`; their ids."""
+    def pair(self, *, first: str = "", second: str = "", protocols: list[Json] | None = None) -> tuple[str, str]:
+        """Create a stable classic group of two members at generation 2, and return the member ids.
+
+        `protocols`: those of the first member.
+        """
         leader: str = self.join(protocols=protocols or offers())["response"]["memberId"]
         self.join(leader, protocols=protocols or offers())
         other: str = self.join(protocols=offers())["response"]["memberId"]
@@ -78,7 +81,7 @@ class Migration(Scene):
         self.sync(other, 2)
         return leader, other
 
-    def beat(self, member_id: str, epoch: int, **more: Any) -> Answer:
+    def beat(self, member_id: str, epoch: int, **more: Any) -> Json:
         """ConsumerGroupHeartbeat."""
         joining = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
         return self.request(
@@ -87,8 +90,8 @@ class Migration(Scene):
             **{"memberId": member_id, "memberEpoch": epoch, **(joining if epoch == 0 else {}), **more},
         )
 
-    def got(self, member_id: str, generation: int) -> dict[str, list[int]]:
-        """What SyncGroup gives a member."""
+    def synced(self, member_id: str, generation: int) -> dict[str, list[int]]:
+        """Return the assignment in a SyncGroup response."""
         body = {"protocolType": "consumer", "protocolName": "range", "assignments": []}
         response = self.request("SyncGroup", 5, memberId=member_id, generationId=generation, **body)["response"]
         assert response["errorCode"] == NONE
@@ -96,17 +99,17 @@ class Migration(Scene):
         return {one.topic: list(one.partitions) for one in found.assigned_partitions}
 
     def kind(self) -> str:
-        """What kind of group it is."""
+        """Return the kind of the group."""
         listed = self.duel.op("request", api="ListGroups", version=5, body={})["response"]["groups"]
         return str(listed[0]["groupType"])
 
-    def leave(self, *members: Answer) -> Answer:
+    def leave(self, *members: Json) -> Json:
         """LeaveGroup."""
         return self.request("LeaveGroup", 5, members=list(members))
 
 
 class TestUpgrade:
-    def test_the_group_keeps_its_members_and_their_partitions(self, oracle: Oracle) -> None:
+    def test_upgraded_group_keeps_its_members_and_their_partitions(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         scene.classic()
         reply = scene.beat("new", 0)
@@ -129,11 +132,11 @@ class TestUpgrade:
         assert scene.heartbeat(member, 1) == REBALANCING
         reported = scene.join(member, protocols=offers(owned={"t0": [0, 1, 2, 3]}))["response"]
         assert (reported["generationId"], reported["leader"], reported["members"]) == (1, "", [])
-        assert scene.got(member, 1) == {"t0": [0, 1]}
+        assert scene.synced(member, 1) == {"t0": [0, 1]}
         assert scene.heartbeat(member, 1) == REBALANCING
         reported = scene.join(member, protocols=offers(owned={"t0": [0, 1]}))["response"]
         assert reported["generationId"] == 2
-        assert scene.got(member, 2) == {"t0": [0, 1]}
+        assert scene.synced(member, 2) == {"t0": [0, 1]}
         assert scene.heartbeat(member, 2) == NONE
         free = scene.beat("new", 2, topicPartitions=[])["response"]["assignment"]["topicPartitions"]
         assert [one["partitions"] for one in free] == [[2, 3]]
@@ -144,18 +147,21 @@ class TestUpgrade:
         other = scene.join(protocols=offers())["response"]["memberId"]
         waiting = scene.join(other, protocols=offers())
         scene.beat("new", 0)
-        assert scene.answers[waiting["id"]]["errorCode"] == REBALANCING
+        assert scene.responses[waiting["id"]]["errorCode"] == REBALANCING
         assert scene.heartbeat(member, 1) == REBALANCING
 
     def test_replacing_a_static_classic_member_leaves_own_partitions_unassigned(self, oracle: Oracle) -> None:
-        """Seed 9122928 of the sweep: Kafka's map of owners still names the member that comes again for what it had."""
+        """Kafka's map of owners still contains the member's previous partitions.
+
+        Found by seed 9122928 of bench/coordinator_differential.py.
+        """
         scene = Migration(oracle)
         member = scene.classic(instance="i0", given=assignment({"t0": [0, 1, 2, 3]}))
         scene.beat("new", 0, instanceId="i1")
         scene.join(member, instance="i0", protocols=offers(owned={"t0": [0, 1]}))
         scene.duel.op("image", topics=[{"name": "t0", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": 5}])
-        (got,) = scene.beat("new", 0, instanceId="i0")["response"]["assignment"]["topicPartitions"]
-        assert sorted(got["partitions"]) == [0, 1, 4]
+        (synced,) = scene.beat("new", 0, instanceId="i0")["response"]["assignment"]["topicPartitions"]
+        assert sorted(synced["partitions"]) == [0, 1, 4]
 
     @pytest.mark.parametrize(
         ("given", "config", "code"),
@@ -172,7 +178,7 @@ class TestUpgrade:
         ],
     )
     def test_group_that_cannot_be_upgraded_stays_classic(
-        self, oracle: Oracle, given: str | None, config: Answer, code: int
+        self, oracle: Oracle, given: str | None, config: Json, code: int
     ) -> None:
         scene = Migration(oracle, **config)
         scene.classic(given=given)
@@ -180,17 +186,18 @@ class TestUpgrade:
         assert scene.kind() == ("classic" if code else "consumer")
 
     def test_truncated_or_damaged_assignment_is_rejected_as_by_kafka(self, oracle: Oracle) -> None:
-        codes = {self.refused(oracle, given=base64.b64encode(damaged).decode()) for damaged in DAMAGED}
+        codes = {self.upgrade_error(oracle, given=base64.b64encode(damaged).decode()) for damaged in DAMAGED}
         assert codes == {UNKNOWN_SERVER, NO_GROUP}
 
     def test_truncated_subscription_is_rejected_as_by_kafka(self, oracle: Oracle) -> None:
-        whole = len(ANNOUNCED) - len(ANNOUNCED.partition(b"\xff\xff\xff\xff")[2])  # what JoinGroup reads
+        # The part that JoinGroup decodes.
+        whole = len(ANNOUNCED) - len(ANNOUNCED.partition(b"\xff\xff\xff\xff")[2])
         cuts = [base64.b64encode(ANNOUNCED[:end]).decode() for end in range(whole, len(ANNOUNCED))]
-        codes = {self.refused(oracle, protocols=[{"name": "range", "metadata": cut}]) for cut in cuts}
+        codes = {self.upgrade_error(oracle, protocols=[{"name": "range", "metadata": cut}]) for cut in cuts}
         assert codes == {UNKNOWN_SERVER, NO_GROUP}
 
-    def refused(self, oracle: Oracle, **classic: Any) -> int:
-        """The error code with which a classic group of one such member is not upgraded."""
+    def upgrade_error(self, oracle: Oracle, **classic: Any) -> int:
+        """Return the error code for upgrading a classic group of one such member."""
         scene = Migration(oracle)
         scene.classic(**classic)
         code: int = scene.beat("new", 0)["response"]["errorCode"]
@@ -237,7 +244,7 @@ class TestClassicMembers:
             ({"protocols": [{"name": "range", "metadata": "AAA="}]}, UNKNOWN_SERVER),
         ],
     )
-    def test_member_without_a_common_protocol_is_rejected(self, oracle: Oracle, more: Answer, code: int) -> None:
+    def test_member_without_a_common_protocol_is_rejected(self, oracle: Oracle, more: Json, code: int) -> None:
         scene = Migration(oracle)
         scene.classic()
         scene.beat("new", 0)
@@ -248,7 +255,7 @@ class TestClassicMembers:
     )
     @pytest.mark.parametrize("protocols", [offers(), []])
     def test_migration_policy_can_reject_classic_members(
-        self, oracle: Oracle, config: Answer, code: int, protocols: list[Answer]
+        self, oracle: Oracle, config: Json, code: int, protocols: list[Json]
     ) -> None:
         scene = Migration(oracle, **config)
         scene.beat("new", 0)
@@ -301,7 +308,7 @@ class TestClassicMembers:
 
 class TestDowngrade:
     def mixed(self, oracle: Oracle, **config: Any) -> tuple[Migration, str]:
-        """A group with a classic member and "new", static as "i", both of which have half."""
+        """Create a group of a classic member and a static consumer, each with two partitions."""
         scene = Migration(oracle, **config)
         scene.beat("new", 0, instanceId="i")
         scene.join("x", protocols=offers())
@@ -311,7 +318,7 @@ class TestDowngrade:
         scene.join("x", protocols=offers())
         return scene, "x"
 
-    def test_the_last_member_of_the_new_protocol_leaves(self, oracle: Oracle) -> None:
+    def test_leave_of_the_last_consumer_protocol_member_downgrades(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         reply = scene.beat("new", -1, instanceId="i")
         assert names(reply) == [
@@ -330,13 +337,13 @@ class TestDowngrade:
 
     def test_session_timeout_of_the_last_consumer_protocol_member_downgrades(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
-        scene.got(member, 3)
+        scene.synced(member, 3)
         for _ in range(6):
             scene.heartbeat(member, 3)
             scene.advance(9_000)
         assert scene.kind() == "classic"
 
-    def test_the_last_member_of_the_new_protocol_is_removed_by_an_admin(self, oracle: Oracle) -> None:
+    def test_removal_of_the_last_consumer_protocol_member_by_an_admin_downgrades(self, oracle: Oracle) -> None:
         scene, _ = self.mixed(oracle)
         assert scene.leave({"memberId": "", "groupInstanceId": "i"})["response"]["members"][0]["errorCode"] == NONE
         assert scene.kind() == "classic"
@@ -347,9 +354,9 @@ class TestDowngrade:
         assert reply["response"]["generationId"] == 3
         assert (scene.kind(), scene.state()) == ("classic", "Stable")
         assert scene.heartbeat(member, 3) == NONE
-        assert scene.got(reply["response"]["memberId"], 3)
+        assert scene.synced(reply["response"]["memberId"], 3)
 
-    def test_a_classic_one_that_subscribes_to_something_else_makes_the_group_rebalance(self, oracle: Oracle) -> None:
+    def test_classic_member_that_rejoins_with_other_topics_triggers_a_rebalance(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.join(instance="i", protocols=offers("t1"))
         assert (scene.kind(), scene.state()) == ("classic", "PreparingRebalance")
@@ -357,7 +364,9 @@ class TestDowngrade:
 
     @pytest.mark.parametrize("config", [{POLICY: "upgrade"}, {"group.max.size": 1}])
     @pytest.mark.parametrize("leaves", [False, True])
-    def test_a_group_that_may_not_be_downgraded_stays(self, oracle: Oracle, config: Answer, leaves: bool) -> None:
+    def test_group_stays_if_the_policy_or_size_excludes_a_downgrade(
+        self, oracle: Oracle, config: Json, leaves: bool
+    ) -> None:
         scene, _ = self.mixed(oracle, **config)
         scene.join("y", protocols=offers())
         if leaves:
@@ -366,7 +375,7 @@ class TestDowngrade:
             scene.join(instance="i", protocols=offers())
         assert scene.kind() == "consumer"
 
-    def test_the_last_member_of_the_new_protocol_leaves_together_with_a_classic_one(self, oracle: Oracle) -> None:
+    def test_last_consumer_protocol_member_and_a_classic_member_leave_at_once(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.join("y", protocols=offers())
         reported = scene.leave({"memberId": "y"}, {"memberId": "new"}, {"memberId": "nobody"})["response"]["members"]
@@ -374,7 +383,7 @@ class TestDowngrade:
         assert scene.kind() == "classic"
         assert scene.members() == [member]
 
-    def test_several_members_leave_a_group_that_stays(self, oracle: Oracle) -> None:
+    def test_group_with_remaining_consumers_is_not_downgraded(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.join("y", protocols=offers())
         reply = scene.leave(*({"memberId": one} for one in ("y", member, "y")))
@@ -383,7 +392,7 @@ class TestDowngrade:
         assert names(reply) == [*[*gone, "-ConsumerGroupMemberMetadata"] * 2, "ConsumerGroupMetadata"]
 
     def test_several_members_with_regexes_leave_at_once(self, oracle: Oracle) -> None:
-        """The regexes are dropped in the order of Kafka's HashMap of them, whatever the order of the members."""
+        """Regexes are removed in the order of Kafka's HashMap of regexes, not of the members."""
         scene, _ = self.mixed(oracle)
         members = [f"m{number}" for number in range(8)]
         for number, name in enumerate(members):
@@ -397,7 +406,7 @@ class TestDowngrade:
         scene.beat("new", -1)
         assert scene.kind() == "consumer"
 
-    def test_a_group_whose_subscriptions_have_no_version_stays(self, oracle: Oracle) -> None:
+    def test_group_with_undecodable_subscriptions_is_not_downgraded(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         scene.beat("new", 0)
         scene.join("x", protocols=[*offers(), {"name": "other", "metadata": "AA=="}])
@@ -405,7 +414,7 @@ class TestDowngrade:
         assert scene.beat("new", -1)["response"]["errorCode"] == NO_GROUP
         assert scene.kind() == "consumer"
 
-    def test_downgrade_is_undone_if_it_cannot_be_written(self, oracle: Oracle) -> None:
+    def test_failed_write_reverts_a_downgrade(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.op("failNextAppend", error="NOT_LEADER_OR_FOLLOWER")
         assert scene.beat("new", -1, instanceId="i")["response"]["errorCode"] == NOT_COORDINATOR
@@ -413,7 +422,7 @@ class TestDowngrade:
         scene.op("reload")
         assert scene.kind() == "consumer"
 
-    def test_the_way_there_and_back_survives_a_reload(self, oracle: Oracle) -> None:
+    def test_upgrade_and_downgrade_survive_a_reload(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.beat("new", -1, instanceId="i")
         scene.op("reload")

@@ -1,6 +1,6 @@
-"""Error responses have a message, if they have a field for it.
+"""Error responses have a message if they have a field for it.
 
-The texts are ours, so the differential tests leave them out.
+The texts are ours, so the differential tests ignore them.
 """
 
 from typing import Any
@@ -12,14 +12,14 @@ from tests.differential.shard_side import ShardSide
 GROUP = {"groupId": "g", "memberId": "m1"}
 
 
-def asked(side: ShardSide, api: str, **body: Any) -> dict[str, Any]:
+def send(side: ShardSide, api: str, **body: Any) -> dict[str, Any]:
     response: dict[str, Any] = side.run({"op": "request", "api": api, "version": 1, "body": GROUP | body})["response"]
     return response
 
 
 @pytest.mark.parametrize("api", ["ConsumerGroupHeartbeat", "ShareGroupHeartbeat"])
 def test_rejected_heartbeat_has_a_message(api: str) -> None:
-    response = asked(ShardSide(), api, memberEpoch=5)
+    response = send(ShardSide(), api, memberEpoch=5)
     assert response["errorCode"] != 0
     assert "group g" in response["errorMessage"]
 
@@ -31,9 +31,9 @@ def test_failed_write_of_a_heartbeat_has_a_message(api: str) -> None:
     joins: dict[str, Any] = {"memberEpoch": 0, "subscribedTopicNames": ["t"]}
     if api == "ConsumerGroupHeartbeat":
         joins |= {"rebalanceTimeoutMs": 5000, "topicPartitions": []}
-    refused = asked(side, api, **joins)
-    assert refused["errorMessage"] == "the coordinator could not write to its log"
-    assert asked(side, api, **joins)["errorMessage"] is None
+    rejected = send(side, api, **joins)
+    assert rejected["errorMessage"] == "the coordinator could not write to its log"
+    assert send(side, api, **joins)["errorMessage"] is None
 
 
 def test_responses_without_a_message_field_have_only_the_code() -> None:

@@ -1,4 +1,4 @@
-"""A plug-in for consumer groups: a member that keeps the target assignment."""
+"""A plug-in for consumer groups: a member can hold the target assignment."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,14 +38,14 @@ ORDERS = Uuid(bytes(15) + b"\x01")
 
 @message(versions=range(1), flexible_since=0)
 class Hold(Message):
-    """In a heartbeat and the member's record: whether the group's target has to stay as it is."""
+    """Tagged field of heartbeats and member records: whether the member holds the target."""
 
     hold: Bool = tagged(OWN_TAG + 1, default=False)
 
 
 @message(versions=range(1), flexible_since=0)
 class Held(Message):
-    """In a response: the epoch whose target is not computed yet."""
+    """Tagged field of responses: the epoch whose target is not computed yet."""
 
     epoch: Int32 = tagged(OWN_TAG + 1, default=-1)
 
@@ -57,17 +57,14 @@ def is_holding(member: ConsumerMember) -> bool:
 def held_epoch(
     shard: CoordinatorShard, request: ConsumerGroupPrepareAssignmentRequest, context: RequestContext
 ) -> Result[ConsumerGroupPrepareAssignmentResponse]:
-    """The epoch at which the group is held."""
+    """Return the epoch at which the group is held."""
     group = shard.state.groups[request.group_id]
     assert isinstance(group, ConsumerGroup)
     return Result(response=ConsumerGroupPrepareAssignmentResponse(group_epoch=group.attached["held"]))
 
 
 class Holding(ConsumerGroupExtension):
-    """While a member of a group holds it, no target assignment is computed.
-
-    A request says since which epoch.
-    """
+    """Computes no target assignment while a member holds the current one."""
 
     def __init__(self) -> None:
         self.written = 0
@@ -109,7 +106,10 @@ class Holding(ConsumerGroupExtension):
 
 
 class Scene:
-    """A group "g" that subscribes to a topic with two partitions; every request and response goes over the wire."""
+    """A group "g" that subscribes to a topic with two partitions.
+
+    Requests and responses are encoded and decoded.
+    """
 
     def __init__(self, *extensions: ConsumerGroupExtension, log: MemoryLog | None = None, **config: Any) -> None:
         topic = TopicImage(name="orders", id=ORDERS, replicas=((0,), (0,)))
@@ -125,7 +125,7 @@ class Scene:
         self.runtime.load()
         self.epochs: dict[str, int] = {}
 
-    def ask(self, request: Message, version: int = 1) -> Any:
+    def send(self, request: Message, version: int = 1) -> Any:
         sent = decode_api(type(request), encode_api(request, version), version)
         context = RequestContext(api_version=version, now_ms=START_MS, client_id="c", client_host="/h")
         response = self.runtime.request(sent, context).response
@@ -141,7 +141,7 @@ class Scene:
             unknown_tags=() if fields is None else written_tags(fields),
             **{**({} if epoch else joins), **more},
         )
-        response: ConsumerGroupHeartbeatResponse = self.ask(request)
+        response: ConsumerGroupHeartbeatResponse = self.send(request)
         assert response.error_code == ErrorCode.NONE, response
         self.epochs[member_id] = response.member_epoch
         return response
@@ -152,11 +152,11 @@ class Scene:
         return sum(map(len, group.members[member_id].assigned.values()))
 
     def assignor(self) -> str:
-        (group,) = self.ask(ConsumerGroupDescribeRequest(group_ids=("g",))).groups
+        (group,) = self.send(ConsumerGroupDescribeRequest(group_ids=("g",))).groups
         return str(group.assignor_name)
 
 
-def test_a_plug_in_decides_when_a_target_is_computed() -> None:
+def test_plug_in_can_delay_the_target_assignment() -> None:
     holding = Holding()
     scene = Scene(holding)
     scene.beat("a")
@@ -166,10 +166,10 @@ def test_a_plug_in_decides_when_a_target_is_computed() -> None:
     assert reply.assignment is not None
     assert read_tags(Hold, reply.assignment.unknown_tags).hold
     assert (scene.count("a"), scene.count("b"), scene.assignor(), holding.written) == (2, 0, "held", 1)
-    assert scene.ask(ConsumerGroupPrepareAssignmentRequest(group_id="g"), 0).group_epoch == 3
+    assert scene.send(ConsumerGroupPrepareAssignmentRequest(group_id="g"), 0).group_epoch == 3
     assert scene.beat("a").assignment is None
 
-    scene.beat("b", Hold(hold=False))  # which is something new to say, so the epoch goes up, and the server assigns
+    scene.beat("b", Hold(hold=False))  # a changed field: the epoch is incremented, the server assigns
     (owned,) = (scene.beat("a").assignment or pytest.fail("nothing to revoke")).topic_partitions
     assert len(owned.partitions) == 1
     scene.beat("a", topic_partitions=(TopicPartitions(topic_id=ORDERS, partitions=owned.partitions),))
@@ -201,7 +201,7 @@ def test_without_a_plug_in_its_fields_change_nothing_and_are_not_written() -> No
         sent_to, expected = sent.beat(member_id, Hold(hold=True)), plain.beat(member_id)
         assert encode_api(sent_to, 1) == encode_api(expected, 1)
     assert sent.log.stored == plain.log.stored
-    refused = sent.ask(ConsumerGroupPrepareAssignmentRequest(group_id="g"), 0)
+    refused = sent.send(ConsumerGroupPrepareAssignmentRequest(group_id="g"), 0)
     assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 

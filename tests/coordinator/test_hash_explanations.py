@@ -1,4 +1,4 @@
-"""Explanations of a stored metadata hash: single changes are found, several are not."""
+"""Explanations of a stored metadata hash: a single change is found, several are not."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -96,7 +96,7 @@ def test_two_changes_are_not_explained() -> None:
     assert found.tried > 20
 
 
-def test_the_search_ends_after_so_many_partitions() -> None:
+def test_search_ends_after_a_number_of_partitions() -> None:
     found = explain(1, NAMES, NOW, most_partitions=30)
     assert (found.change, found.complete) == (None, False)
 
@@ -114,7 +114,7 @@ def test_topology_has_one_broker_per_rack() -> None:
     assert str(found.change) == "each broker in rack b was in rack z"
 
 
-def test_record_of_type_4_shows_the_differences() -> None:
+def test_record_of_type_4_reports_all_differences() -> None:
     value = ConsumerGroupPartitionMetadataValue(
         topics=(
             TopicMetadata(topic_id=ORDERS, topic_name="orders", num_partitions=3, partition_metadata=()),

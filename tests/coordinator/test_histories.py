@@ -1,8 +1,7 @@
-"""Random histories of groups: Kafka's own coordinator and ours write the same records, give the same answers at the same time, and set the same timers.
+"""Random histories: our coordinator's records, responses and timers equal those of Kafka's.
 
-A failure prints the seed and a script that is as short as it could be made; `python -m
-tests.differential FILE` runs it. Where Kafka makes up ids at random, by which it orders members, a
-seed is not played twice in the same way.
+A failure prints the seed and a shortened script, which `python -m tests.differential FILE` runs.
+Kafka generates random ids and orders members by them, so a seed can have different results.
 """
 
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from tests.oracle.client import Oracle
 pytestmark = pytest.mark.oracle
 
 NAMED = (ClassicHistory, MixedHistory, AnyHistory)
-"""Their scripts have names instead of ids that Kafka generates."""
+"""Classes whose scripts have names instead of ids that Kafka generates."""
 
 HISTORIES: dict[str, tuple[Callable[..., Any], int, range, dict[str, Any]]] = {
     "consumer groups": (History, 40, range(portion(60)), {}),
@@ -45,7 +44,7 @@ HISTORIES: dict[str, tuple[Callable[..., Any], int, range, dict[str, Any]]] = {
     "groups of both protocols that behave well": (MixedHistory, 40, range(2000, 2015), {"well_behaved": True}),
     "share groups": (ShareHistory, 40, range(portion(80)), {}),
 }
-"""Kind of history → what makes one, steps, seeds, and how."""
+"""Kind of history → class, steps, seeds, arguments."""
 
 WITH_ANY_REQUESTS: dict[str, tuple[Callable[..., Any], int, range, dict[str, Any]]] = {
     "any requests": (AnyHistory, 50, range(portion(60)), {}),
@@ -54,7 +53,7 @@ WITH_ANY_REQUESTS: dict[str, tuple[Callable[..., Any], int, range, dict[str, Any
 }
 
 
-def every(kinds: dict[str, tuple[Callable[..., Any], int, range, dict[str, Any]]]) -> list[Any]:
+def cases_of(kinds: dict[str, tuple[Callable[..., Any], int, range, dict[str, Any]]]) -> list[Any]:
     return [pytest.param(name, seed, id=f"{name}-{seed}") for name, (_, _, seeds, _) in kinds.items() for seed in seeds]
 
 
@@ -64,12 +63,12 @@ def play(oracle: Oracle, name: str, seed: int) -> None:
     played(duel, lambda: made(Random(seed), duel, **how).run(steps))
 
 
-@pytest.mark.parametrize(("name", "seed"), every(HISTORIES))
+@pytest.mark.parametrize(("name", "seed"), cases_of(HISTORIES))
 def test_random_histories_equal_kafkas(oracle: Oracle, name: str, seed: int) -> None:
     play(oracle, name, seed)
 
 
-@pytest.mark.parametrize(("name", "seed"), every(WITH_ANY_REQUESTS))
+@pytest.mark.parametrize(("name", "seed"), cases_of(WITH_ANY_REQUESTS))
 def test_arbitrary_requests_get_kafkas_responses(oracle: Oracle, name: str, seed: int) -> None:
     with suppress(Declared):  # what came before was compared
         play(oracle, name, seed)

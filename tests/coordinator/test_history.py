@@ -1,4 +1,4 @@
-"""Histories of groups in logs of real brokers."""
+"""Histories of groups, from logs of real brokers."""
 
 import pytest
 
@@ -74,7 +74,8 @@ def test_history_of_an_upgrade_and_downgrade_in_sentences():
         39: ["9 offsets committed: clicks.eu 0-2, orders 0-5"],
         54: [
             "metadata hash changed from 0x4f3990f6b9f05e74 to 0xee51ad666778b218",
-            "group epoch 3 → 4 because the metadata hash changed: a subscribed topic has other partitions, other racks or another id",
+            "group epoch 3 → 4 because the metadata hash changed: "
+            "a subscribed topic has other partitions, other racks or another id",
             "target assignment of epoch 4: orders 3-4 from xfgFzHx6 to KGdYfLNn; orders 6-8 to xfgFzHx6",
             "member xfgFzHx6 must revoke orders 3-4",
         ],
@@ -94,9 +95,9 @@ def test_history_of_an_upgrade_and_downgrade_in_sentences():
 
 
 def test_regex_increments_the_epoch_when_its_topics_change():
-    """The hash changes with it, which is no cause of its own; it is one where only racks and partitions changed (epochs 5 and 6).
+    """The changed hash is a reason of its own only for other racks or partitions (epochs 5 and 6).
 
-    Nothing was written of epoch 1, which a group begins with in 4.3.
+    Epoch 1, with which a group starts in 4.3, is in no record.
     """
     assert bumps(CONSUMER / "__consumer_offsets-2", "cg-regex") == [
         (2, [Cause.REGEX]),
@@ -107,7 +108,7 @@ def test_regex_increments_the_epoch_when_its_topics_change():
     ]
 
 
-def test_a_classic_group_has_assignments_of_generations() -> None:
+def test_assignments_of_classic_groups_are_reported_by_generation() -> None:
     found = sentences(CAPTURES / "classic-3.9" / "__consumer_offsets-1", "c-deleted")
     assert "assignment of generation 1: gone 0 to de0-9543" in found[41]
     assert "assignment of generation 2: gone 0 from de0-9543 to no member" in found[43]
@@ -158,7 +159,7 @@ def test_transactions_are_reported_when_they_end():
     ]
 
 
-def test_what_compaction_removed_is_no_reason():
+def test_records_removed_by_compaction_are_not_given_as_reasons():
     found = [
         (fact.before, fact.after, [reason.cause for reason in fact.reasons])
         for event in of_group(CAPTURES / "compacted-4.3" / "__consumer_offsets-0", "cg-range")
@@ -170,7 +171,7 @@ def test_what_compaction_removed_is_no_reason():
 
 @pytest.mark.parametrize("capture", CAPTURED)
 def test_every_epoch_of_a_whole_log_has_a_reason(capture):
-    """In logs that were not compacted, the causes of all epochs exist."""
+    """A log that was not compacted contains the causes of all epochs."""
     found = [
         fact
         for folder in folders(capture)
@@ -204,19 +205,19 @@ def test_history_ends_with_the_state_of_the_log(capture):
             assert bump.after == state.groups[group_id].epoch
 
 
-def test_a_view_does_not_change_with_the_state():
+def test_view_stays_unchanged_when_the_state_changes():
     folder = UPGRADE / "__consumer_offsets-1"
     state = state_at(entries(folder), offset=5)
     group = state.groups["bill-orders"]
     before = view(group)
-    told_before = repr(before)
+    text_before = repr(before)
     for entry in entries(folder):
         if entry.offset > 5:
             state.replay(entry.record, offset=entry.offset)
-    assert repr(before) == told_before != repr(view(group))
+    assert repr(before) == text_before != repr(view(group))
 
 
-def test_the_state_at_a_time_is_that_of_its_offset():
+def test_state_at_a_timestamp_equals_that_at_its_offset():
     folder = UPGRADE / "__consumer_offsets-1"
     at = next(entry for entry in entries(folder) if entry.offset == 38)
     by_time = state_at(entries(folder), timestamp_ms=at.timestamp_ms)
@@ -226,7 +227,7 @@ def test_the_state_at_a_time_is_that_of_its_offset():
     assert view(state_at(entries(folder), offset=33).groups["bill-orders"]).epoch == 2
 
 
-def test_a_moment_cuts_each_partition_for_itself():
+def test_moment_limits_each_partition_by_its_own_offset():
     both = [entry for folder in folders("upgrade-4.0-to-4.3-and-back")[1:3] for entry in entries(folder)]
     cut = list(Moment(offsets={1: 38}).cut(both))
     assert {entry.partition for entry in cut} == {1}
@@ -238,7 +239,7 @@ def test_a_moment_cuts_each_partition_for_itself():
     assert list(Moment().cut(both)) == both
 
 
-def test_the_difference_of_two_states_sums_up_what_happened():
+def test_difference_of_two_states_has_all_changes():
     folder = UPGRADE / "__consumer_offsets-1"
     found = diff(state_at(entries(folder), offset=38), state_at(entries(folder), offset=88))["bill-orders"]
     kinds = [type(fact).__name__ for fact in found]
@@ -258,7 +259,7 @@ def test_the_difference_of_two_states_sums_up_what_happened():
     assert diff(same, state_at(entries(folder), offset=88)) == {}
 
 
-def test_names_are_learnt_from_all_records_with_topic_ids():
+def test_topic_names_are_read_from_all_records_with_topic_ids():
     names = {}
     for folder in folders("upgrade-4.0-to-4.3-and-back"):
         for entry in entries(folder):
@@ -276,8 +277,8 @@ def test_names_are_learnt_from_all_records_with_topic_ids():
 
 
 @pytest.mark.parametrize("capture", CAPTURED)
-def test_a_view_made_of_an_earlier_one_is_that_of_the_group(capture):
-    """After each record: what only looks at the member that was written says the same as what looks at all."""
+def test_incremental_view_equals_a_new_view(capture):
+    """After each record, an update of the written member only equals a view of all members."""
     for folder in folders(capture):
         state, views = CoordinatorState(), {}
         for entry in entries(folder):

@@ -1,9 +1,8 @@
-"""Facts without a capture, from generated views of a group, and their sentences."""
+"""Facts and their sentences from generated views of a group, for cases that no capture has."""
 
 import pytest
 
-from quorate.coordinator.history import Cause, EpochBumped, GroupView, Labels, MemberView, diff_views
-from quorate.coordinator.history import facts as told
+from quorate.coordinator.history import Cause, EpochBumped, GroupView, Labels, MemberView, diff_views, facts
 from quorate.coordinator.history.difference import Written
 from quorate.coordinator.state import GroupKind
 
@@ -68,27 +67,27 @@ def test_epoch_without_visible_cause_is_unknown_or_compacted():
     assert not any(isinstance(fact, EpochBumped) for fact in diff_views(None, group(member()), unwritten))
 
 
-def test_streams_groups_begin_another_epoch_for_configuration_and_topology():
+def test_streams_group_epoch_changes_with_assignor_configs_and_topology():
     before = group(member(), kind=GroupKind.STREAMS, configs=frozenset({("k", "1")}), topology_epoch=0)
     other = group(member(), kind=GroupKind.STREAMS, configs=frozenset({("k", "2")}), topology_epoch=1, epoch=2)
     assert reasons(before, other) == [Cause.CONFIG, Cause.TOPOLOGY]
 
 
 def test_member_is_the_reason_when_an_empty_classic_group_is_replaced():
-    """With members in it, conversion itself is."""
+    """In a group with members, the conversion itself is the reason."""
     classic = {"kind": GroupKind.CLASSIC, "metadata_hash": None, "topics": frozenset()}
     joined = group(member(), epoch=2)
     assert reasons(group(**classic), joined) == [Cause.JOINED]
     assert reasons(group(member("old", protocol="classic"), **classic), joined) == [Cause.CONVERTED]
-    assert isinstance(diff_views(group(**classic), joined)[0], told.GroupConverted)
+    assert isinstance(diff_views(group(**classic), joined)[0], facts.GroupConverted)
     for_offsets = group(**classic | {"protocol_type": ""})
-    assert diff_views(for_offsets, joined)[0] == told.GroupCreated(kind=GroupKind.CONSUMER, for_offsets=False)
+    assert diff_views(for_offsets, joined)[0] == facts.GroupCreated(kind=GroupKind.CONSUMER, for_offsets=False)
 
 
 def test_moves_name_previous_and_new_members():
     before = group(member("x", target=frozenset({("a", 0), ("a", 1)})), member("y", target=frozenset({("a", 2)})))
     after = group(member("y", target=frozenset({("a", 0), ("a", 2), ("a", 3)})), epoch=2, assignment_epoch=2)
-    (changed,) = (fact for fact in diff_views(before, after) if isinstance(fact, told.TargetChanged))
+    (changed,) = (fact for fact in diff_views(before, after) if isinstance(fact, facts.TargetChanged))
     assert str(changed) == "target assignment of epoch 2: a 0 from x to y; a 1 from x to no member; a 3 to y"
 
 
@@ -96,11 +95,11 @@ def test_a_shared_partition_has_several_owners():
     shared = frozenset({("a", 0)})
     before = group(member("x", target=shared), kind=GroupKind.SHARE)
     after = group(member("x", target=shared), member("y", target=shared), kind=GroupKind.SHARE, assignment_epoch=2)
-    (changed,) = (fact for fact in diff_views(before, after) if isinstance(fact, told.TargetChanged))
-    assert changed.moves == (told.Move(partition=("a", 0), before=("x",), after=("x", "y")),)
+    (changed,) = (fact for fact in diff_views(before, after) if isinstance(fact, facts.TargetChanged))
+    assert changed.moves == (facts.Move(partition=("a", 0), before=("x",), after=("x", "y")),)
 
 
-def test_many_reasons_are_cut_off():
+def test_long_lists_of_reasons_are_shortened():
     crowd = group(*(member(f"m{number}") for number in range(7)), epoch=2)
     (bump,) = (fact for fact in diff_views(group(), crowd) if isinstance(fact, EpochBumped))
     assert len(bump.reasons) == 7
@@ -110,17 +109,17 @@ def test_many_reasons_are_cut_off():
 @pytest.mark.parametrize(
     ("fact", "sentence"),
     [
-        (told.RegexResolved(regex="x", before=("a",), after=None), "regex x is no longer used"),
+        (facts.RegexResolved(regex="x", before=("a",), after=None), "regex x is no longer used"),
         (
-            told.RegexResolved(regex="x", before=("a",), after=("b",)),
+            facts.RegexResolved(regex="x", before=("a",), after=("b",)),
             "regex x now matches b and no longer matches a",
         ),
-        (told.RegexResolved(regex="x", before=(), after=()), "regex x matches nothing"),
+        (facts.RegexResolved(regex="x", before=(), after=()), "regex x matches nothing"),
         (
-            told.GenerationBegan(before=1, after=2, protocol=None, leader=None, members=0),
+            facts.GenerationBegan(before=1, after=2, protocol=None, leader=None, members=0),
             "generation 2: no members",
         ),
-        (told.HashChanged(before=-1, after=0), "metadata hash 0xffffffffffffffff was removed"),
+        (facts.HashChanged(before=-1, after=0), "metadata hash 0xffffffffffffffff was removed"),
     ],
 )
 def test_sentences_of_facts_without_a_capture(fact, sentence):

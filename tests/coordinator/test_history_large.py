@@ -26,22 +26,22 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
 @dataclass
 class Follower:
-    """A member that counts its calls; `asked` counts for all."""
+    """A member that records its calls in `calls`, which members can share."""
 
     epoch: int
-    asked: list[int]
+    calls: list[int]
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        self.asked.append(epoch)
+        self.calls.append(epoch)
         return self.epoch == epoch
 
 
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["join", "follow", "fall back", "leave", "target"]), st.integers(0, 5)), max_size=60
+        st.tuples(st.sampled_from(["join", "reach", "fall back", "leave", "target"]), st.integers(0, 5)), max_size=60
     )
 )
-def test_a_group_is_reconciled_when_every_member_is_whatever_was_asked_before(steps: list[tuple[str, int]]) -> None:
+def test_group_is_reconciled_exactly_when_all_members_are(steps: list[tuple[str, int]]) -> None:
     group: Any = ConsumerGroup("g")
     for what, number in steps:
         name = f"m{number}"
@@ -51,26 +51,26 @@ def test_a_group_is_reconciled_when_every_member_is_whatever_was_asked_before(st
             case "leave":
                 if name in group.members:
                     del group.members[name]
-            case "join" | "follow" | "fall back":
-                behind = number % 2 if what == "join" else what == "fall back"
-                group.members[name] = Follower(group.assignment_epoch - behind, [])
+            case "join" | "reach" | "fall back":
+                lag = number % 2 if what == "join" else what == "fall back"
+                group.members[name] = Follower(group.assignment_epoch - lag, [])
         now = all(one.epoch == group.assignment_epoch for one in group.members.values())
         assert group.is_reconciled == now
 
 
-def test_members_that_follow_one_by_one_are_not_all_asked_for_each() -> None:
+def test_cost_of_reconciliation_is_linear_in_the_members() -> None:
     group: Any = ConsumerGroup("g")
-    asked: list[int] = []
+    calls: list[int] = []
     for number in range(500):
-        group.members[f"m{number}"] = Follower(0, asked)
+        group.members[f"m{number}"] = Follower(0, calls)
     for number in range(500):
         assert not group.is_reconciled
-        group.members[f"m{number}"] = Follower(group.assignment_epoch, asked)
+        group.members[f"m{number}"] = Follower(group.assignment_epoch, calls)
     assert group.is_reconciled
-    assert len(asked) < 5 * 500
+    assert len(calls) < 5 * 500
 
 
-def test_a_member_that_follows_is_told_of_alone_and_in_full() -> None:
+def test_progress_of_each_member_is_reported_once() -> None:
     ids = [f"m{number}" for number in range(20)]
     log: list[tuple[int, Any, Any]] = []
     for name in ids:

@@ -1,4 +1,4 @@
-"""Findings about an upgrade or downgrade."""
+"""Findings about the effects of an upgrade or downgrade."""
 
 from dataclasses import replace
 
@@ -30,8 +30,8 @@ def group_states(checkpoint):
             yield state_at(entries(folder), offset=end - 1)
 
 
-def test_the_hash_of_the_brokers_topics_is_the_stored_one():
-    """At quiet moments of 4.3, every group with members has stored what we compute from the topics that the brokers described."""
+def test_stored_hash_equals_that_of_the_described_topics():
+    """Every group with members stored what we compute from the brokers' topic descriptions."""
     compared = 0
     for checkpoint in checkpoints("consumer-4.3"):
         topics = image_topics(checkpoint)
@@ -53,7 +53,7 @@ def test_groups_of_4_0_are_found():
     assert list(findings(upgraded.groups["bill-orders"], CoordinatorConfig())) == []
 
 
-def test_another_topology_is_another_hash():
+def test_hash_changes_with_the_topology():
     state = state_at(entries(CONSUMER / "__consumer_offsets-3"))
     group = state.groups["cg-uniform"]
     last = list(checkpoints("consumer-4.3"))[-1]
@@ -65,7 +65,7 @@ def test_another_topology_is_another_hash():
     assert list(findings(group, CoordinatorConfig(), unknown)) == []
 
 
-def test_why_a_classic_group_cannot_be_converted():
+def test_reasons_against_a_conversion_are_reported():
     state = state_at(entries(UPGRADE / "__consumer_offsets-1"))
     (found,) = findings(state.groups["legacy-coop"], CoordinatorConfig())
     assert found.kind is FindingKind.NOT_CONVERTIBLE
@@ -94,7 +94,7 @@ OLDER = CoordinatorConfig(kafka_version=KafkaVersion(4, 0, 2))
 
 
 def test_downgrade_findings_equal_the_recorded_downgrade():
-    """What is said of the groups as they were on 4.3.1 is what the brokers of 4.0.2 did then."""
+    """Findings for the groups on 4.3.1 equal what brokers of 4.0.2 did after the downgrade."""
     of_4_3 = state_at(entries(UPGRADE / "__consumer_offsets-1"), offset=80).groups["bill-orders"]
     after = state_at(entries(UPGRADE / "__consumer_offsets-1"), offset=90).groups["bill-orders"]
     (found,) = findings(of_4_3, OLDER)
@@ -111,12 +111,12 @@ def test_streams_groups_are_lost_by_a_downgrade_to_4_0():
         assert [one.kind for one in findings(groups["word-count"], config)] == kinds
 
 
-@pytest.mark.parametrize(("partition", "there", "deleted"), [(0, [], ["share-b"]), (3, ["share-a"], [])])
-def test_share_groups_prevent_4_0_from_loading_a_partition_even_if_deleted(partition, there, deleted):
+@pytest.mark.parametrize(("partition", "remaining", "deleted"), [(0, [], ["share-b"]), (3, ["share-a"], [])])
+def test_share_groups_prevent_4_0_from_loading_a_partition_even_if_deleted(partition, remaining, deleted):
     state = state_at(entries(CAPTURES / "share-4.3" / f"__consumer_offsets-{partition}"))
     assert list(share_groups_left(state, CoordinatorConfig())) == []
     found = dict(share_groups_left(state, OLDER, partition))
-    assert [one for one, finding in found.items() if "it is deleted" not in finding.sentence] == there
+    assert [one for one, finding in found.items() if "it is deleted" not in finding.sentence] == remaining
     assert [one for one, finding in found.items() if "it is deleted" in finding.sentence] == deleted
     for finding in found.values():
         assert finding.kind is FindingKind.NOT_LOADABLE

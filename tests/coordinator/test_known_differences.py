@@ -1,15 +1,16 @@
-"""Where Kafka and ours are known to part: the whole list.
+"""The complete list of known differences from Kafka's coordinator.
 
-Each still does, so that whoever mends one has to take it out here and in docs/explanation.
+Each is tested to still exist: a fix removes it here and from docs/explanation.
 
-Client-side assignors have a list of their own: tests/assignors/declared.py. The scripts in
-tests/data/differences differed once, and do no more (issue 14); those whose names begin with
-"declared" are of the assignors' list.
+Client-side assignors have their own list, tests/assignors/declared.py, with the scripts in
+tests/data/differences whose names begin with "declared". The other scripts there differed once,
+and no longer do (issue 14).
 """
 
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -42,11 +43,11 @@ COMMIT = {
 FEWER, MORE = [[0]], [[0], [0], [0]]
 CONSUMER = {"groupId": "g", "rebalanceTimeoutMs": 5000, "subscribedTopicNames": ["t"], "topicPartitions": []}
 
-# Name, page, what the page says of it, script.
+# Name, page, quotation from the page, script.
 KNOWN = {
     "offsets expire in another order after a write of their expiry failed": (
-        # bench/coordinator_differential.py, classic, seed 20262870. Kafka replays before it writes;
-        # what it takes back stands elsewhere in its maps.
+        # bench/coordinator_differential.py, classic, seed 20262870. Kafka replays before it writes.
+        # What it reverts has another position in its maps.
         "classic-groups.md",
         "the order of the tombstones can differ in the next attempt",
         [
@@ -58,9 +59,9 @@ KNOWN = {
             {"op": "advance", "ms": 2_000_000},
         ],
     ),
-    "a group that came without a record, and that a failed write takes back": (
-        # bench/coordinator_differential.py, classic, seed 14018407. Ours has a tombstone for it,
-        # once it expires.
+    "a group that was created without a record, and that a failed write reverts": (
+        # bench/coordinator_differential.py, classic, seed 14018407. Ours writes a tombstone for it
+        # when it expires.
         "consumer-groups.md",
         "a group that was created by an OffsetCommit or TxnOffsetCommit without topics does not",
         [
@@ -74,7 +75,7 @@ KNOWN = {
             {"op": "advance", "ms": 2_000_000},
         ],
     ),
-    "a refused join that a failed write takes back": (
+    "a rejected join that a failed write reverts": (
         # bench/coordinator_differential.py, classic, seed 14001439. The join removed an empty
         # consumer group without a record.
         "consumer-groups.md",
@@ -94,9 +95,9 @@ KNOWN = {
             {"op": "advance", "ms": 300_000},
         ],
     ),
-    "a subscription whose lengths contradict each other": (
-        # Kafka catches SchemaException only: the timer that ends the rebalance fails with another
-        # one, each time.
+    "a subscription with inconsistent lengths": (
+        # Kafka catches SchemaException only. The timer that ends the rebalance fails with another
+        # exception every time.
         "classic-groups.md",
         "A subscription with inconsistent lengths",
         [
@@ -148,17 +149,18 @@ KNOWN = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_known_differences_still_exist_and_are_documented(oracle: Oracle, name: str) -> None:
     page, reported, (*before, last) = KNOWN[name]
-    duel = NamedDuel(oracle, note=name, rereads=False)
+    duel = NamedDuel(oracle, note=name, reloads=False)
     for line in before:
         play_line(duel, line)
-    with pytest.raises(Differs) as found:  # if not: take it out of this list and of the page
+    with pytest.raises(Differs) as found:  # if it fails: remove the case here and from the page
         play_line(duel, last)
-    assert isinstance(found.value, Declared) == (name == BEYOND_ITS_TOPIC), "what generators excuse"
+    assert isinstance(found.value, Declared) == (name == BEYOND_ITS_TOPIC), "declared.py lists it"
     assert reported in (DOCS / page).read_text("utf-8")
 
 
 def play_line(duel: NamedDuel, line: dict[str, object]) -> None:
-    duel.op(str(line["op"]), **{name: value for name, value in line.items() if name not in ("op", "id")})  # type: ignore[arg-type]
+    fields: Any = {name: value for name, value in line.items() if name not in ("op", "id")}
+    duel.op(str(line["op"]), **fields)
 
 
 @pytest.mark.parametrize("name", MENDED)
@@ -169,7 +171,7 @@ def test_scripts_that_differed_give_kafkas_responses(oracle: Oracle, name: str) 
         play_line(duel, json.loads(line))
 
 
-def test_any_requests_are_of_every_api_and_every_version(oracle: Oracle) -> None:
+def test_generated_requests_have_every_api_and_version(oracle: Oracle) -> None:
     duel = NamedDuel(oracle)
     duel.op("config")
     requests = AnyRequests(Random(1), duel, oddness=0)

@@ -19,7 +19,7 @@ Counts = TimelineMap[str, tuple[int, int]]
 
 @pytest.mark.parametrize("seed", range(4))
 def test_many_topics_of_which_some_exist(oracle: Oracle, seed: int) -> None:
-    """What a share group writes of topics follows the order of Kafka's map of all names, of which most are unknown."""
+    """Records of share groups have the order of Kafka's map of all names, most of them unknown."""
     random = Random(seed)
     duel = Duel(oracle, note=f"seed {seed}")
     duel.op("config", **{"group.share.assignment.interval.ms": 0, "group.consumer.assignment.interval.ms": 0})
@@ -28,9 +28,9 @@ def test_many_topics_of_which_some_exist(oracle: Oracle, seed: int) -> None:
     kinds = {"ShareGroupHeartbeat": "s", "ConsumerGroupHeartbeat": "c"}
     known = dict.fromkeys(kinds.values(), epochs)
     for step in range(10):
-        there = random.sample(names, random.choice((1, 3, 20, 60)))
-        ids = [str(Uuid((step * 1_000 + number + 1).to_bytes(16, "big"))) for number in range(len(there))]
-        topics = [{"name": name, "id": one, "partitions": 2} for name, one in zip(there, ids, strict=True)]
+        existing = random.sample(names, random.choice((1, 3, 20, 60)))
+        ids = [str(Uuid((step * 1_000 + number + 1).to_bytes(16, "big"))) for number in range(len(existing))]
+        topics = [{"name": name, "id": one, "partitions": 2} for name, one in zip(existing, ids, strict=True)]
         duel.op("image", brokers=[{"id": 0}], topics=topics)
         for api, group in kinds.items():
             member = random.choice(list(epochs))
@@ -50,7 +50,7 @@ def test_many_topics_of_which_some_exist(oracle: Oracle, seed: int) -> None:
 
 
 @given(st.randoms(use_true_random=False))
-def test_topics_are_counted_as_one_by_one(random: Random) -> None:
+def test_bulk_count_of_topics_equals_counting_each(random: Random) -> None:
     consumers, share = ConsumerGroup("g"), ShareGroup("s")
     expected: Counts = TimelineMap()
     expected_share: TimelineMap[str, int] = TimelineMap()
@@ -62,16 +62,16 @@ def test_topics_are_counted_as_one_by_one(random: Random) -> None:
         after = random.choice((before, before[1:], (*before[:20], *names), names))
         subscribed[member] = after
         consumers._count(consumers.recount_names(before, after))
-        one_by_one(expected, before, after)
+        count_each(expected, before, after)
         share._recount(before, after)
-        one_by_one_as_share_groups_do(expected_share, before, after)
+        count_each_as_share_groups_do(expected_share, before, after)
         assert list(consumers.topic_subscribers.items()) == list(expected.items())
         assert consumers.topic_subscribers.slots == expected.slots
         assert list(share.topic_subscribers.items()) == list(expected_share.items())
         assert share.topic_subscribers.slots == expected_share.slots
 
 
-def one_by_one(counts: Counts, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+def count_each(counts: Counts, old: tuple[str, ...], new: tuple[str, ...]) -> None:
     for change, names, others in ((-1, old, new), (1, new, old)):
         for name in dict.fromkeys(names):
             if name not in others:
@@ -82,7 +82,7 @@ def one_by_one(counts: Counts, old: tuple[str, ...], new: tuple[str, ...]) -> No
                     counts.pop(name, None)
 
 
-def one_by_one_as_share_groups_do(counts: TimelineMap[str, int], old: tuple[str, ...], new: tuple[str, ...]) -> None:
+def count_each_as_share_groups_do(counts: TimelineMap[str, int], old: tuple[str, ...], new: tuple[str, ...]) -> None:
     for name in JavaHashSet.of(old):
         if counts[name] > 1:
             counts[name] -= 1
@@ -93,7 +93,7 @@ def one_by_one_as_share_groups_do(counts: TimelineMap[str, int], old: tuple[str,
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from([17, 21]))
-def test_some_topics_of_a_share_group_are_in_the_order_of_all(random: Random, jdk: int) -> None:
+def test_selected_topics_of_a_share_group_are_in_map_order(random: Random, jdk: int) -> None:
     group = ShareGroup("s")
     first, other, new = (
         tuple(f"t{number}" for number in random.sample(range(900), random.choice((0, 190, 193, 384, 386, 700))))

@@ -1,10 +1,10 @@
-"""Groups after a load are described as by Kafka's coordinator, with the same timers."""
+"""Loaded groups have the descriptions and timers of Kafka's coordinator."""
 
 import pytest
 
 from quorate.codecs.batches.model import ControlRecord
 from tests.coordinator.captures import CAPTURES, entries, folders
-from tests.coordinator.scripts import Answer, Duel
+from tests.coordinator.scripts import Duel, Json
 from tests.oracle.client import Oracle
 
 FOLDERS = {
@@ -17,9 +17,9 @@ DESCRIBED = {
 }
 
 
-def records_of(name: str) -> list[Answer]:
-    """A partition's log for the op `load`."""
-    records: list[Answer] = []
+def records_of(name: str) -> list[Json]:
+    """Return a partition's log as the op `load` expects it."""
+    records: list[Json] = []
     for entry in entries(FOLDERS[name]):
         producer = (
             {"producerId": entry.producer_id, "producerEpoch": entry.producer_epoch} if entry.transactional else {}

@@ -45,7 +45,7 @@ def test_generated_topics_and_groups_hash_as_in_kafka(oracle: Oracle) -> None:
     ops: list[dict[str, Any]] = []
     ours = []
 
-    @settings(max_examples=FULL)  # they are one request to the oracle
+    @settings(max_examples=FULL)  # all in one request to the oracle
     @given(uuids, texts.filter(bool), partitions, st.dictionaries(texts, signed, max_size=8))
     @example(ID, "t", [[None, "null"], ["null"]], {})  # no rack, and a rack of that name
     def collect(topic_id: bytes, name: str, partition_racks: list[list[str | None]], group: dict[str, int]) -> None:
@@ -62,7 +62,7 @@ def test_generated_topics_and_groups_hash_as_in_kafka(oracle: Oracle) -> None:
 
 @BOTH
 @given(topic_id=uuids, name=texts, partition_racks=partitions, seed=st.randoms(use_true_random=False))
-def test_the_order_of_racks_and_brokers_without_one_do_not_count(
+def test_hash_ignores_the_order_of_racks_and_brokers_without_a_rack(
     algorithm: HashAlgorithm, topic_id: bytes, name: str, partition_racks: list[list[str | None]], seed: random.Random
 ) -> None:
     shuffled = [seed.sample([*racks, None], len(racks) + 1) for racks in partition_racks]
@@ -116,7 +116,7 @@ def test_a_change_of_the_topic_changes_the_hash(
 
 
 @BOTH
-def test_the_group_hash_notices_hashes_that_change_places(algorithm: HashAlgorithm) -> None:
+def test_group_hash_depends_on_the_order_of_topic_hashes(algorithm: HashAlgorithm) -> None:
     assert group_hash({"a": 1, "b": 2}, algorithm) != group_hash({"a": 2, "b": 1}, algorithm)
     assert group_hash({"b": 2, "a": 1}, algorithm) == group_hash({"a": 1, "b": 2}, algorithm)
     assert group_hash({}, algorithm) == 0
@@ -129,7 +129,7 @@ def test_names_are_in_java_order() -> None:
     assert astral_first != group_hash({"a": 2, "b": 1})
 
 
-def test_murmur3_follows_the_text_of_the_kip() -> None:
+def test_murmur3_hash_follows_the_text_of_the_kip() -> None:
     written = bytes.fromhex(
         "00"  # magic
         "0807060504030201" "1817161514131211"  # id
@@ -153,12 +153,12 @@ def test_invalid_input_is_rejected() -> None:
 
 
 @BOTH
-def test_a_hash_beyond_64_bits_is_refused(algorithm: HashAlgorithm) -> None:
+def test_hash_beyond_64_bits_is_rejected(algorithm: HashAlgorithm) -> None:
     with pytest.raises(ValueError, match=str(2**63)):
         group_hash({"t": 2**63}, algorithm)
 
 
-def test_hashes_at_the_ends_of_64_bits_are_taken_and_those_beyond_refused() -> None:
+def test_topic_hashes_must_be_signed_64_bit_integers() -> None:
     for algorithm in HashAlgorithm:
         for value in (-(2**63), 2**63 - 1):
             assert group_hash({"t": value}, algorithm) is not None
@@ -167,7 +167,7 @@ def test_hashes_at_the_ends_of_64_bits_are_taken_and_those_beyond_refused() -> N
                 group_hash({"t": value}, algorithm)
 
 
-def test_the_sum_of_the_kips_text_goes_round_in_64_bits() -> None:
+def test_sum_of_the_kips_text_wraps_at_64_bits() -> None:
     most = 2**63 - 1
     assert group_hash(dict.fromkeys("abc", most), "murmur3") == (6 * most + 2**63) % 2**64 - 2**63
     assert group_hash(dict.fromkeys("abc", -(2**63)), "murmur3") == 0
@@ -176,8 +176,7 @@ def test_the_sum_of_the_kips_text_goes_round_in_64_bits() -> None:
 
 
 def test_racks_are_in_java_order() -> None:
-    # As for names: U+1F680 comes before U+E000. Both take as many bytes in UTF-16 as "aa" and "b"
-    # do.
+    # As for names, U+1F680 comes before U+E000. They have the UTF-16 lengths of "aa" and "b".
     racks = ["\ue000", "\U0001f680"]
     written = bytes.fromhex(
         "00" "0807060504030201" "1817161514131211"  # magic, id
@@ -192,8 +191,8 @@ def test_racks_are_in_java_order() -> None:
     assert topic_hash(ID, "t", [racks], "murmur3") == mmh3.hash64(in_utf8, 0, True)[0]
 
 
-def test_a_half_of_a_surrogate_pair_is_a_character_like_others() -> None:
-    """Java's strings can have one, and Kafka's hash takes code units as they are."""
+def test_unpaired_surrogate_is_hashed_as_a_code_unit() -> None:
+    """Java's strings can contain one, and Kafka hashes code units."""
     written = bytes.fromhex(
         "00" "0807060504030201" "1817161514131211" "00d8" "01000000" "01000000" "00000000" "01000000" "00dc" "01000000"
     )  # fmt: skip

@@ -18,7 +18,7 @@ STEPS = 40
 
 
 class Player:
-    """Generates requests about some groups and members."""
+    """Generates offset requests for some groups and members."""
 
     def __init__(self, duel: Duel, rng: random.Random, members: dict[str, list[tuple[str, str | None, int]]]) -> None:
         self.duel = duel
@@ -149,7 +149,7 @@ class Player:
         self.duel.request("DeleteGroups", 2, groupsNames=self.rng.choices(self.groups, k=2))
 
     def fail(self) -> None:
-        """Last: Kafka replays before it writes, and its maps keep the size that they had before the change was taken back."""
+        """Let a write fail. This is the last step: Kafka's maps keep the size that they reached."""
         error = self.rng.choice(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT"])
         self.duel.op("failNextAppend", error=error)
         self.duel.request(
@@ -173,9 +173,9 @@ class Player:
 
 
 def simple_history(duel: Duel, seed: int) -> None:
-    """Groups without members: commits, fetches, deletions, time.
+    """Run commits, fetches, deletions and time for groups without members.
 
-    `bench/coordinator_differential.py` plays more of them.
+    `bench/coordinator_differential.py` runs more of these.
     """
     rng = random.Random(seed)
     duel.op("config", **{"offsets.retention.minutes": 30})
@@ -234,7 +234,7 @@ def commit_of(duel: Duel, producer: int, group: str, topic: str) -> None:
 
 
 def image_of(duel: Duel, *names: str) -> list[str]:
-    """The metadata of these topics; gives the topics and groups of the tombstones that come of it, in their order."""
+    """Load an image of these topics. Return the topics and groups of the tombstones in order."""
     topics = [{"name": name, "id": topic_id, "partitions": 4} for name, topic_id in TOPICS if name in names]
     records = duel.op("image", topics=topics)["records"]
     keys = [decode_record(bytes.fromhex(record["key"]), None).key for record in records]
@@ -243,7 +243,10 @@ def image_of(duel: Duel, *names: str) -> list[str]:
 
 @pytest.mark.parametrize("way", ["DeleteGroups", "OffsetDelete", "image"])
 def test_producer_without_pending_offsets_keeps_its_position_in_the_map(oracle: Oracle, way: str) -> None:
-    """`coordinator_differential.py`, offsets, seed 20263218: the producers' slot is the same, and the one that came first is not the newest once it commits again."""
+    """The producers share a slot. The first one is not the newest after it commits again.
+
+    Found by `coordinator_differential.py`, offsets, seed 20263218.
+    """
     duel = Duel(oracle, note=way)
     image_of(duel, "t0", "t1")
     duel.request(
@@ -275,8 +278,8 @@ def test_producer_without_pending_offsets_keeps_its_position_in_the_map(oracle: 
 
 
 @pytest.mark.parametrize("emptied", [0, 2, 3])
-def test_a_producer_without_pending_offsets_still_fills_kafkas_map(oracle: Oracle, emptied: int) -> None:
-    """Producers 3 and 8 share one of four slots, where the newest is first, but none of eight, which a map of six has."""
+def test_producer_without_pending_offsets_still_counts_in_the_map_size(oracle: Oracle, emptied: int) -> None:
+    """Producers 3 and 8 share one of four slots, newest first. A map of six entries has eight."""
     duel = Duel(oracle, note=f"{emptied} emptied")
     image_of(duel, "t0")
     for producer in range(11, 11 + emptied):

@@ -10,12 +10,12 @@ from tests.codecs.captures import CAPTURES
 @pytest.mark.parametrize(
     ("name", "hash_code"), [("a", 97), ("orders", -1008770331), ("polygenelubricants", -(2**31)), ("", 0)]
 )
-def test_a_group_is_where_javas_hash_says(name: str, hash_code: int) -> None:
+def test_partition_of_a_group_follows_javas_hash(name: str, hash_code: int) -> None:
     for partitions in (1, 4, 50):
         assert partition_for(name, partitions) == (0 if hash_code == -(2**31) else abs(hash_code)) % partitions
 
 
-def test_groups_of_captures_lie_where_kafka_put_them() -> None:
+def test_partitions_of_recorded_groups_equal_kafkas() -> None:
 
     found = {
         (entry.record.key.group, entry.partition)

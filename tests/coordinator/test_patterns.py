@@ -1,5 +1,5 @@
-# ruff: noqa: RUF001 - characters that fold to others are what is tested
-r"""Regexes mean what Kafka's RE2/J makes of them, and none takes more than linear time."""
+# ruff: noqa: RUF001 - tests case folding of such characters
+r"""Regexes match as in Kafka's RE2/J, in linear time."""
 
 import re
 import subprocess
@@ -15,7 +15,8 @@ from tests.extent import portion
 from tests.oracle.client import Oracle
 
 NAMES = (
-    *("", "a", "aa", "aaa", "ab", "b", "A", "AB", "x", "X", "k", "K", "s", "S", "0", "42", "_", "-", ".", "a.b", "b_b", "T.0", "t-1", "n"),
+    *("", "a", "aa", "aaa", "ab", "b", "A", "AB", "x", "X", "k", "K", "s", "S", "0", "42"),
+    *("_", "-", ".", "a.b", "b_b", "T.0", "t-1", "n"),
     *("orders", "orders.eu", "ORDERS.EU", "orders-dlq_1", "a-long-name_4", "foo123", "x" * 249),
     *("{", "}", "{a", "a{,2}", "[", "\\", "\t", "\n", "a\nb", " ", "\x0b", "\0"),  # in transactional ids
     *("é", "É", "aé", "ß", "ſ", "\u212a", "日本", "Ω", "ω", "𝒳"),
@@ -53,13 +54,19 @@ def matched_by_kafka(oracle: Oracle, pattern: str) -> list[str] | None:
 
 
 SAME = (
-    r"(a+)+b|foo.*|orders\.eu|(?i)orders.eu|(?i:K)|(?i)k|(?i)s|(?i)ſ|\C|a\C|\\C|\Q\C\E|\Q\C|[\C]|\pN|\pL+|\p{Greek}|\p{Han}+|\p{L}|\p{Lu}|\p{Latin}|\p{Any}|\p{Foo}|\p{^L}"
-    r"|\P{L}|\p{Cn}|\p{IsGreek}|\p{L&}|[[:alpha:]]+|[[:word:]]+|[[:foo:]]|[:alpha:]|a{,2}|a{2,}|a{2|a{2,1}|a{1001}|a{1000}|a{0}|a**|a+?|a???|a{2}{3}|(a*)*|(a{2}){500}"
-    r"|*a|?|a(b|)|()|(?:a|(a|a)|[a|[]|[]a]|[^]a]|[a-]|[b-a]|[a-\d]|[a\]|\Qa.b\E|\Qa.b|\E|a\Eb|[\Qa\E]|\z|\Z|^a$|(?m)a$|(?m)^a$\n^b|(?s)a.b|a.b|\Aa\z|a\b.*|\Ba|\G|\K|\R"
-    r"|\t|\s|\S|\w+|\W|\d|\x41|\x{41}|\x{110000}|\x{10FFFF}|\x4|\101|\1|\0|\08|\18|\123|\a|\f|\e|\cA|\_|\-|\é|[\é]|\Q\é\E|(?i)é|[é]|日.|(?P<n>a)|(?<n>a)|(?P<n>a)(?P<n>b)"
-    r"|(?<n>a)(?P<n>b)|(?P<1>a)|(?P<>a)|(?P<é>a)|(?<é>a)|\(?P<é>a|(?P<n|(?P=n)|(?=a)|(?!a)|(?<=a)|(?>a)|(?#c)|(?|(?i)|(?i-)a|(?-i)a|(?ii)A|(?x)a|(?U)a*|(?:)*|a(?i)a"
-    r"|(?i)*|a(?i)*|(*a)|^*|\b+|{|{}|{1}|a{1,|a{01}|[\w-]+|[a-c-e]+|[[a]|[[:alpha:]-z]|[a-[:alpha:]]|[[.a.]]|[[:alpha:|[\pL]|[^\PL]|[\b]|[\01]|[\s\S]|(?i)[^a]|(?i)[[:lower:]]"
-    r"|(?i)[^[:lower:]]|{*|[{*]|\Q{*|a{,2}*|a{,2}{2}|{{2}|\{*|a{99999999999}|a{2,99999999999}|[a{99999999999}]|a{,99999999999}|a{01}|a{01}*|a{0000000001001}|a{00000}|.𝒳?|\x{1D4B3}|\u0041|\p|\p{|\P|\pé|\p{l}|\p{Zs}|.|.*|[^\n]|"
+    r"(a+)+b|foo.*|orders\.eu|(?i)orders.eu|(?i:K)|(?i)k|(?i)s|(?i)ſ|\C|a\C|\\C|\Q\C\E|\Q\C|[\C]|\pN|\pL+"
+    r"|\p{Greek}|\p{Han}+|\p{L}|\p{Lu}|\p{Latin}|\p{Any}|\p{Foo}|\p{^L}|\P{L}|\p{Cn}|\p{IsGreek}|\p{L&}"
+    r"|[[:alpha:]]+|[[:word:]]+|[[:foo:]]|[:alpha:]|a{,2}|a{2,}|a{2|a{2,1}|a{1001}|a{1000}|a{0}|a**|a+?"
+    r"|a???|a{2}{3}|(a*)*|(a{2}){500}|*a|?|a(b|)|()|(?:a|(a|a)|[a|[]|[]a]|[^]a]|[a-]|[b-a]|[a-\d]|[a\]"
+    r"|\Qa.b\E|\Qa.b|\E|a\Eb|[\Qa\E]|\z|\Z|^a$|(?m)a$|(?m)^a$\n^b|(?s)a.b|a.b|\Aa\z|a\b.*|\Ba|\G|\K|\R|\t"
+    r"|\s|\S|\w+|\W|\d|\x41|\x{41}|\x{110000}|\x{10FFFF}|\x4|\101|\1|\0|\08|\18|\123|\a|\f|\e|\cA|\_|\-|\é"
+    r"|[\é]|\Q\é\E|(?i)é|[é]|日.|(?P<n>a)|(?<n>a)|(?P<n>a)(?P<n>b)|(?<n>a)(?P<n>b)|(?P<1>a)|(?P<>a)|(?P<é>a)"
+    r"|(?<é>a)|\(?P<é>a|(?P<n|(?P=n)|(?=a)|(?!a)|(?<=a)|(?>a)|(?#c)|(?|(?i)|(?i-)a|(?-i)a|(?ii)A|(?x)a"
+    r"|(?U)a*|(?:)*|a(?i)a|(?i)*|a(?i)*|(*a)|^*|\b+|{|{}|{1}|a{1,|a{01}|[\w-]+|[a-c-e]+|[[a]|[[:alpha:]-z]"
+    r"|[a-[:alpha:]]|[[.a.]]|[[:alpha:|[\pL]|[^\PL]|[\b]|[\01]|[\s\S]|(?i)[^a]|(?i)[[:lower:]]"
+    r"|(?i)[^[:lower:]]|{*|[{*]|\Q{*|a{,2}*|a{,2}{2}|{{2}|\{*|a{99999999999}|a{2,99999999999}"
+    r"|[a{99999999999}]|a{,99999999999}|a{01}|a{01}*|a{0000000001001}|a{00000}|.𝒳?|\x{1D4B3}|\u0041|\p|\p{"
+    r"|\P|\pé|\p{l}|\p{Zs}|.|.*|[^\n]|"
 )
 
 
@@ -71,16 +78,18 @@ def test_patterns_match_as_in_re2j(oracle: Oracle) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize(("pattern", "kafka", "ours"), DIFFERENCES)
-def test_the_differences_from_re2j_are_these(
+def test_differences_from_re2j_are_the_documented_ones(
     oracle: Oracle, pattern: str, kafka: list[str] | None, ours: list[str] | None
 ) -> None:
     assert (matched_by_kafka(oracle, pattern), matched(pattern)) == (kafka, ours)
 
 
 PIECES = words(
-    r"""a b t x X k s orders 0 \. \- _ . ^ $ [a-z] [^a-z] [[:alpha:]] [[:^alpha:]] [[:foo:]] \d \W \s \b \B \A \z \Z \Q.\E \Q \E \pL \p{Lu} \p{Greek} \PN \p{Foo} \\
-    \x41 \x{61} \x \141 \1 \8 \_ \k \C \n \é é ſ 日 []a] [] [a [z-a] [a-] [a-b-c] [\d-z] [\w.] [[a] [a&&b] [\]] [\b] [^\d] [^é] [\é-ω] * + ? *? +? {2} {1,} {1,3} {,3} {3,1}
-    {1001} {999999999} { } {, ** *+ {2}{3} ( ) (?: (?i) (?i: (?-i) (?s) (?m) (?U) (?P<n> (?<n> (?P<é> (?= (?! (?<= (?> (?#c) (?i-s: (?x) (?) | () (|a)"""
+    r"""a b t x X k s orders 0 \. \- _ . ^ $ [a-z] [^a-z] [[:alpha:]] [[:^alpha:]] [[:foo:]] \d \W \s \b \B
+    \A \z \Z \Q.\E \Q \E \pL \p{Lu} \p{Greek} \PN \p{Foo} \\ \x41 \x{61} \x \141 \1 \8 \_ \k \C \n \é é ſ
+    日 []a] [] [a [z-a] [a-] [a-b-c] [\d-z] [\w.] [[a] [a&&b] [\]] [\b] [^\d] [^é] [\é-ω] * + ? *? +? {2}
+    {1,} {1,3} {,3} {3,1} {1001} {999999999} { } {, ** *+ {2}{3} ( ) (?: (?i) (?i: (?-i) (?s) (?m) (?U)
+    (?P<n> (?<n> (?P<é> (?= (?! (?<= (?> (?#c) (?i-s: (?x) (?) | () (|a)"""
 )
 
 
@@ -122,10 +131,10 @@ with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) a
 """
 
 
-def test_a_regex_that_backtracking_would_never_finish_does_not_stop_the_brokers() -> None:
-    """Issue 14: a client's regex froze every broker for good.
+def test_regex_with_exponential_backtracking_does_not_block_the_brokers() -> None:
+    """Issue 14: a client's regex blocked every broker forever.
 
-    In a process of its own, which can be stopped if it does again.
+    It runs in a process of its own, which can be stopped.
     """
     subprocess.run([sys.executable, "-c", HOSTILE], check=True, timeout=120)
 

@@ -1,7 +1,4 @@
-"""Random histories of every kind of group, with the answers that Kafka's own coordinator gave: ours are the same.
-
-Needs no Java.
-"""
+"""Recorded histories of all kinds of groups: our responses equal those of Kafka's coordinator."""
 
 import pytest
 

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.codecs import decode_record
 from quorate.codecs.messages.consumer_group import ConsumerGroupRegularExpressionValue
-from tests.coordinator.scripts import Answer, Duel
+from tests.coordinator.scripts import Duel, Json
 from tests.coordinator.test_consumer_groups import beat, join
 from tests.oracle.client import Oracle
 
@@ -31,17 +31,17 @@ def topics(duel: Duel, *names: str) -> None:
     duel.op("image", topics=reported)
 
 
-def ask(duel: Duel, principal: str, member: str, epoch: int, **body: Any) -> Answer:
+def send(duel: Duel, principal: str, member: str, epoch: int, **body: Any) -> Json:
     given = {"groupId": "g", "memberId": member, "memberEpoch": epoch, **body}
     return duel.op("request", api="ConsumerGroupHeartbeat", version=1, principal=principal, body=given)
 
 
-def subscribe(duel: Duel, principal: str, member: str, regex: str) -> Answer:
-    return ask(duel, principal, member, 0, rebalanceTimeoutMs=5000, subscribedTopicRegex=regex, topicPartitions=[])
+def subscribe(duel: Duel, principal: str, member: str, regex: str) -> Json:
+    return send(duel, principal, member, 0, rebalanceTimeoutMs=5000, subscribedTopicRegex=regex, topicPartitions=[])
 
 
 def matched(duel: Duel) -> dict[str, list[str]]:
-    """What each regex matched when it was last written."""
+    """Return the topics of each regex as last written."""
     found = {}
     for one in duel.op("log")["records"]:
         if one["key"].startswith("0010"):
@@ -75,14 +75,14 @@ def test_all_regexes_are_resolved_with_the_permissions_of_the_requesting_client(
 
 def test_refresh_with_fewer_permissions_revokes_partitions(duel: Duel) -> None:
     epoch = subscribe(duel, ALICE, "m1", "t-.*")["response"]["memberEpoch"]
-    reported = ask(duel, ALICE, "m1", epoch, topicPartitions=[])["response"]
+    reported = send(duel, ALICE, "m1", epoch, topicPartitions=[])["response"]
     assert [len(one["partitions"]) for one in reported["assignment"]["topicPartitions"]] == [1, 1]
     duel.op("advance", ms=SECONDS_11)
     topics(duel, "t-1", "t-secret", "u-1", "u-secret", "t-2")
     owned = reported["assignment"]["topicPartitions"]
-    ask(duel, BOB, "m1", reported["memberEpoch"], topicPartitions=owned)
+    send(duel, BOB, "m1", reported["memberEpoch"], topicPartitions=owned)
     assert matched(duel) == {"t-.*": ["t-1", "t-2"]}
-    after = ask(duel, BOB, "m1", reported["memberEpoch"], topicPartitions=owned)["response"]
+    after = send(duel, BOB, "m1", reported["memberEpoch"], topicPartitions=owned)["response"]
     assert len(after["assignment"]["topicPartitions"]) == 1
 
 
@@ -97,7 +97,7 @@ def test_permissions_of_a_joining_classic_member_apply_as_well(duel: Duel) -> No
     assert matched(duel) == {"t-.*": ["t-1", "t-2"]}
 
 
-def test_names_are_not_looked_at(duel: Duel) -> None:
+def test_subscribed_names_are_not_checked_by_the_coordinator(duel: Duel) -> None:
     """Permissions are checked before the coordinator handles the request."""
     assert join(duel, "m1", subscribedTopicNames=["t-secret"])["errorCode"] == 0
     assert beat(duel, "m1", 2)["errorCode"] == 0

@@ -30,8 +30,8 @@ from quorate.coordinator.state.streams import STABLE
 from tests.coordinator.single_records import Log, T, U, member, refused
 
 
-def test_a_partition_has_one_owner_at_an_epoch() -> None:
-    """KAFKA-19862: an owner with an earlier epoch has lost it."""
+def test_partition_has_one_owner_per_epoch() -> None:
+    """KAFKA-19862: an owner with an earlier epoch lost the partition."""
     log = Log()
     log.group_at(5)
     log.current("a", 3, 0)
@@ -40,7 +40,7 @@ def test_a_partition_has_one_owner_at_an_epoch() -> None:
             log.current("b", epoch, 0)
     log.current("c", 4, 0)
     assert log.group.partition_epoch(T, 0) == 4
-    log.write("CurrentMemberAssignment", None, "g", "a")  # what it had is another's by now
+    log.write("CurrentMemberAssignment", None, "g", "a")  # its partition has another owner now
     assert log.group.partition_epoch(T, 0) == 4
     assert (log.group.partition_epoch(T, 1), log.group.partition_epoch(U, 0)) == (-1, -1)
 
@@ -72,7 +72,7 @@ def test_partition_without_owner_is_free() -> None:
     assert log.group.members["m"].state is MemberState.STABLE
 
 
-def test_assignment_epochs_are_the_members_where_the_record_has_none_or_another_number() -> None:
+def test_missing_or_miscounted_assignment_epochs_default_to_the_member_epoch() -> None:
     def read(*epochs: int, none: bool = False, member: int = 4) -> dict[int, int]:
         given = None if none else epochs
         owned = owned_of([TopicPartitions(topic_id=T, partitions=(3, 1), assignment_epochs=given)], member)
@@ -88,7 +88,7 @@ def test_states_of_newer_releases_are_unknown() -> None:
     assert all(isinstance(MemberState.of(value), MemberState) for value in range(5))
 
 
-def test_share_state_is_kept_by_group() -> None:
+def test_share_state_is_stored_by_group() -> None:
     log = Log("share")
     value = share.ShareGroupStatePartitionMetadataValue(
         initializing_topics=(), initialized_topics=(), deleting_topics=()
@@ -100,7 +100,7 @@ def test_share_state_is_kept_by_group() -> None:
     assert not log.state.share_states
 
 
-def test_a_streams_topology_comes_and_goes() -> None:
+def test_streams_topology_is_replayed_and_deleted() -> None:
     log = Log("streams")
     log.group_at(1)
     value = streams.StreamsGroupTopologyValue(epoch=2, subtopologies=())
@@ -112,7 +112,7 @@ def test_a_streams_topology_comes_and_goes() -> None:
 
 
 def test_subscription_type_is_computed_again_for_members_but_not_for_regexes() -> None:
-    """Kafka computes it when a member changes; later changes of regexes do not count."""
+    """Kafka computes it when a member changes, but not when a regex matches other topics."""
     log = Log()
     log.group_at(1)
     log.write("MemberMetadata", member(subscribed_topic_names=("a",)), "g", "m")
@@ -134,7 +134,7 @@ def test_subscription_type_is_computed_again_for_members_but_not_for_regexes() -
     assert log.group.is_homogeneous is False
 
 
-def test_a_new_group_is_due_for_everything() -> None:
+def test_new_group_needs_a_hash_and_a_target() -> None:
     for group in (ConsumerGroup("g"), ShareGroup("g")):
         assert group.may_assign(1000, 5)
         assert (group.refresh_at_ms, group.refresh_epoch) == (0, 0)
@@ -143,7 +143,7 @@ def test_a_new_group_is_due_for_everything() -> None:
     assert repr(ConsumerGroup("g")) == "ConsumerGroup('g', Empty)"
 
 
-def test_a_member_of_a_share_group_in_a_state_of_another_release_is_unknown() -> None:
+def test_share_group_member_in_a_state_of_another_release_is_unknown() -> None:
     log = Log("share")
     log.group_at(1)
     value = replace(log.current_value(1), state=5)
@@ -151,7 +151,7 @@ def test_a_member_of_a_share_group_in_a_state_of_another_release_is_unknown() ->
     assert log.group.members["m"].state is MemberState.UNKNOWN
 
 
-def test_share_state_is_that_of_a_share_group() -> None:
+def test_share_state_requires_a_share_group() -> None:
     log = Log("consumer")
     log.group_at(1)
     with refused("group g is a consumer group, not a share group"):
@@ -181,7 +181,7 @@ def test_streams_member_keeps_its_tasks_when_its_metadata_changes() -> None:
     assert not log.group.members["m"].is_reconciled_to(5)
 
 
-def test_tagged_fields_of_a_plug_in_are_kept_with_the_target() -> None:
+def test_tagged_fields_of_a_plug_in_stay_with_the_target() -> None:
     log = Log()
     log.group_at(3)
     by = (TaggedField(OWN_TAG, b"by"),)
@@ -190,7 +190,7 @@ def test_tagged_fields_of_a_plug_in_are_kept_with_the_target() -> None:
         log.value("TargetAssignmentMetadata", assignment_epoch=3, assignment_timestamp=9, unknown_tags=by),
     )
     assert (log.group.target_epoch_tags, log.group.assignment_timestamp_ms) == (by, 9)
-    reported = (TaggedField(OWN_TAG, b"told"),)
+    reported = (TaggedField(OWN_TAG, b"reported"),)
     log.write(
         "TargetAssignmentMember",
         log.value("TargetAssignmentMember", topic_partitions=(), unknown_tags=reported),
@@ -205,7 +205,7 @@ def test_tagged_fields_of_a_plug_in_are_kept_with_the_target() -> None:
     assert log.group.target_epoch_tags == ()
 
 
-def test_control_records_that_end_no_transaction_end_none() -> None:
+def test_control_records_other_than_markers_end_no_transaction() -> None:
     state = CoordinatorState()
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
     key = OffsetCommitKey(group="g", topic="t", partition=0)
@@ -228,7 +228,7 @@ def test_control_records_that_end_no_transaction_end_none() -> None:
 
 
 @pytest.mark.parametrize("producers", [(1, 1 << 32 | 1), (1 << 32 | 1, 1)])
-def test_transactions_are_kept_in_the_order_of_javas_longs(producers: tuple[int, int]) -> None:
+def test_transactions_are_in_the_order_of_javas_long_hashes(producers: tuple[int, int]) -> None:
     state = CoordinatorState()
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
     key = OffsetCommitKey(group="g", topic="t", partition=0)
@@ -267,10 +267,10 @@ def test_tombstone_of_a_missing_classic_group_changes_nothing() -> None:
 
 
 def test_topics_of_subscriptions_are_read_as_kafka_reads_them() -> None:
-    """Only the fields of version 0, whatever follows them."""
+    """Kafka decodes the fields of version 0 only."""
     names = bytes.fromhex("00000002000161000162ffffffff")
     assert topics_of([b"\0\0" + names]) == {"a", "b"}
-    assert topics_of([b"\0\1" + names + b"\xff"]) == {"a", "b"}  # what version 1 adds cannot be read
+    assert topics_of([b"\0\1" + names + b"\xff"]) == {"a", "b"}  # fields of version 1 are damaged
     assert topics_of([b"\0\0" + names, b"\0"]) is None
     assert topics_of([]) == set()
 

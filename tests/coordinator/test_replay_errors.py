@@ -38,7 +38,7 @@ def test_tombstone_of_a_group_with_members_or_targets_is_rejected(kind: str) -> 
 
 
 @KIND
-def test_tombstone_of_the_target_epoch_requires_those_of_members(kind: str) -> None:
+def test_tombstone_of_the_target_epoch_requires_tombstones_of_all_targets(kind: str) -> None:
     log = Log(kind)
     log.group_at(3)
     log.target_at(3)
@@ -52,7 +52,7 @@ def test_tombstone_of_the_target_epoch_requires_those_of_members(kind: str) -> N
 
 
 @KIND
-def test_a_member_leaves_before_it_is_removed(kind: str) -> None:
+def test_tombstone_of_a_member_requires_that_it_left(kind: str) -> None:
     log = Log(kind)
     log.group_at(3)
     log.current("m", 2)
@@ -68,7 +68,7 @@ def test_a_member_leaves_before_it_is_removed(kind: str) -> None:
 
 
 @KIND
-def test_a_member_that_left_has_nothing_and_epoch_minus_one(kind: str) -> None:
+def test_member_that_left_has_no_partitions_and_epoch_minus_one(kind: str) -> None:
     log = Log(kind)
     log.group_at(3)
     log.current("m", 2, 0, 1)
@@ -107,7 +107,7 @@ def test_tombstones_of_missing_keys_change_nothing(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(a, b) for a in KINDS for b in KINDS if a != b])
-def test_a_group_does_not_change_its_kind(first: str, second: str) -> None:
+def test_record_of_another_group_kind_is_rejected(first: str, second: str) -> None:
     log = Log(first)
     log.group_at(1)
     other = Log(second, log.state)
@@ -119,7 +119,7 @@ def test_a_group_does_not_change_its_kind(first: str, second: str) -> None:
 
 
 @KIND
-def test_a_group_that_is_there_for_its_offsets_becomes_one_of_any_kind(kind: str) -> None:
+def test_group_with_offsets_only_can_become_any_kind(kind: str) -> None:
     log = Log(kind)
     commit(log.state)
     assert type(log.group) is ClassicGroup
@@ -128,7 +128,7 @@ def test_a_group_that_is_there_for_its_offsets_becomes_one_of_any_kind(kind: str
     assert len(list(log.state.offsets.of_group("g"))) == 1
 
 
-def test_what_is_left_out_is_counted_by_its_reason() -> None:
+def test_skipped_records_are_counted_by_reason() -> None:
     log = Log()
     log.group_at(1)
     log.current("m", 1)
@@ -141,7 +141,7 @@ def test_what_is_left_out_is_counted_by_its_reason() -> None:
     }
 
 
-def test_unknown_types_are_skipped_and_damaged_records_refused() -> None:
+def test_unknown_types_are_skipped_and_damaged_records_rejected() -> None:
     state = CoordinatorState()
     unknown = decode_record(b"\x03\xe7\x00", b"x")
     for _ in range(2):
@@ -155,8 +155,8 @@ def test_unknown_types_are_skipped_and_damaged_records_refused() -> None:
 
 
 @pytest.mark.oracle
-def test_damage_that_kafka_ignores_is_replayed_as_kafka_does(oracle: Oracle) -> None:
-    """Issue 14: the tag announces 77 bytes, and has 8."""
+def test_damage_that_kafka_ignores_is_replayed_as_by_kafka(oracle: Oracle) -> None:
+    """Issue 14: the tag has a length of 77 bytes, but 8 bytes follow."""
     key, value = bytes.fromhex("0003000167"), bytes.fromhex("00000000000401004df4c0d617a910f4f9")
     loaded = oracle.call("load", records=[{"key": key.hex(), "value": value.hex()}])
     assert loaded["state"] == "ACTIVE"
@@ -170,7 +170,7 @@ def test_damage_that_kafka_ignores_is_replayed_as_kafka_does(oracle: Oracle) -> 
     assert not state.skipped
 
 
-def test_records_of_other_topics_are_refused() -> None:
+def test_records_of_other_topics_are_rejected() -> None:
     log = Log()
     record = log.record("Metadata", None)
     elsewhere = CoordinatorRecord(key=record.key, value=None, version=None, topic="__share_group_state")

@@ -1,10 +1,11 @@
-"""After each step of a history, whatever kinds of groups are in it, replaying the log gives what the shard has: it holds nothing that the log does not tell.
-Partitions of consumer groups have one owner, also while members of both protocols are in them, and
-epochs do not go back.
+"""Invariants after each step of recorded histories with groups of all kinds.
 
-The histories are recorded ones (tests/data), with reloads, transactions and failing writes; the
-steps are taken on our side alone. What a classic group is while it rebalances is in no record, so
-those are compared when they are stable or empty.
+- Replaying the log gives the state of the shard.
+- Partitions of consumer groups have one owner, also during an online migration.
+- Epochs never decrease.
+
+The histories (tests/data) have reloads, transactions and failing writes, and run on our side only.
+No record has the state of a rebalancing classic group, so these are compared when stable or empty.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,11 +30,11 @@ from tests.coordinator.snapshots import snapshot
 IN_NO_RECORD = {"_homogeneous", "_recounted", "attached", "initializing_since_ms", "refresh_at_ms", "refresh_epoch"}
 HISTORIES = [one for one in recorded() if not one.name.startswith(("static", "regex"))]
 COMPARED = dict.fromkeys(GroupKind, 0)
-"""How many groups of each kind were compared."""
+"""Number of compared groups by kind."""
 
 
 class Watched(Duel):
-    """Looks at the state after each step."""
+    """Checks the invariants after each step."""
 
     replayed = CoordinatorState()
     _read = 0
@@ -52,10 +53,10 @@ class Watched(Duel):
             else:
                 self.replayed.replay(one.record, offset=one.offset, producer_id=one.producer_id, strict=True)
         self._read = len(stored)
-        self.look()
+        self.check_invariants()
         return response
 
-    def look(self) -> None:
+    def check_invariants(self) -> None:
         live, reported = self.ours.shard.state, self.replayed
         for name in ("offsets", "share_states", "share_group_ids"):
             assert snapshot(live)[name] == snapshot(reported)[name], name
@@ -73,19 +74,19 @@ class Watched(Duel):
                 COMPARED[here.kind] += 1
             if isinstance(here, ConsumerGroup):
                 owned = [(topic, one) for member in here.members.values() for topic, one in owned_partitions(member)]
-                assert len(owned) == len(set(owned)), "a partition has one owner"
+                assert len(owned) == len(set(owned)), "one owner"
         epochs = {
             name: (group.epoch, group.assignment_epoch)
             for name, group in live.groups.items()
             if isinstance(group, ModernGroup)
         }
         for group_id, now in epochs.items():
-            assert now >= self._epochs.get(group_id, now), "epochs do not go back"
+            assert now >= self._epochs.get(group_id, now), "epochs never decrease"
         self._epochs = epochs
 
 
 def owned_partitions(member: ConsumerMember) -> Iterator[tuple[Any, int]]:
-    """Also those that it still has to give up."""
+    """Yield assigned partitions and those pending revocation."""
     for owned in (member.assigned, member.pending_revocation):
         yield from ((topic, one) for topic, partitions in owned.items() for one in partitions)
 

@@ -12,7 +12,7 @@ from quorate.coordinator.log import AppendError
 from tests.coordinator.scripts import Duel
 from tests.oracle.client import Oracle
 
-Answer = dict[str, Any]
+Json = dict[str, Any]
 
 T, U = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
 NAMES = {T: "t", U: "u"}
@@ -28,7 +28,7 @@ def duel(oracle: Oracle) -> Duel:
     return made
 
 
-def topics(duel: Duel, partitions: dict[Uuid, int]) -> Answer:
+def topics(duel: Duel, partitions: dict[Uuid, int]) -> Json:
     return duel.op(
         "image",
         brokers=[{"id": 0}],
@@ -36,17 +36,17 @@ def topics(duel: Duel, partitions: dict[Uuid, int]) -> Answer:
     )
 
 
-def beat(duel: Duel, member: str, epoch: int, **more: Any) -> Answer:
+def beat(duel: Duel, member: str, epoch: int, **more: Any) -> Json:
     reply = duel.request("ShareGroupHeartbeat", groupId="g", memberId=member, memberEpoch=epoch, **more)
-    response: Answer = reply["response"] | {"types": [one["key"][:4] for one in reply["records"]]}
+    response: Json = reply["response"] | {"types": [one["key"][:4] for one in reply["records"]]}
     return response
 
 
-def join(duel: Duel, member: str, *names: str) -> Answer:
+def join(duel: Duel, member: str, *names: str) -> Json:
     return beat(duel, member, 0, subscribedTopicNames=list(names or ("t",)))
 
 
-def partitions(response: Answer) -> list[int]:
+def partitions(response: Json) -> list[int]:
     return [one for topic in response["assignment"]["topicPartitions"] for one in topic["partitions"]]
 
 
@@ -57,7 +57,7 @@ def test_partitions_are_assigned_once_they_have_share_state(duel: Duel) -> None:
     assert partitions(beat(duel, "m1", joined["memberEpoch"])) == [0, 1, 2]
 
 
-def test_a_partition_goes_to_several_members_where_there_are_more_members_than_partitions(duel: Duel) -> None:
+def test_partition_is_assigned_to_several_members_if_there_are_fewer_partitions(duel: Duel) -> None:
     members = ("m1", "m2", "m3", "m4")
     for _ in range(2):
         for member in members:
@@ -169,7 +169,7 @@ def test_non_empty_group_keeps_its_error_when_other_deletions_fail(duel: Duel) -
 
 
 def test_initialization_is_repeated_if_its_record_cannot_be_written(duel: Duel) -> None:
-    """On ours alone, as Kafka cannot fail its second append."""
+    """Runs on our side only, as Kafka's second append cannot be made to fail."""
     side = duel.ours
     written, failures = side.log.append, 0
 
@@ -194,9 +194,9 @@ def test_initialization_is_repeated_if_its_record_cannot_be_written(duel: Duel) 
 
 
 def current_assignments(
-    records: list[Answer],
+    records: list[Json],
 ) -> list[tuple[CoordinatorRecord, ShareGroupCurrentMemberAssignmentValue]]:
-    """What the records say that members have."""
+    """Return the members' assignments in the records."""
     decoded = [decode_record(bytes.fromhex(one["key"]), bytes.fromhex(one["value"])) for one in records if one["value"]]
     return [
         (one, one.value)
@@ -205,8 +205,8 @@ def current_assignments(
     ]
 
 
-def test_a_member_in_a_state_of_a_newer_release_is_stable_with_the_next_target(duel: Duel) -> None:
-    """Which state it is, is forgotten when the log is read: what is written of the member before it moves says "unknown"."""
+def test_member_in_a_state_of_a_newer_release_becomes_stable_with_the_next_target(duel: Duel) -> None:
+    """A load loses the unknown value: records of the member have state "unknown" until it moves."""
     epoch = beat(duel, "m1", join(duel, "m1")["memberEpoch"])["memberEpoch"]
     log = [{"key": one["key"], "value": one["value"]} for one in duel.op("log")["records"]]
     record, value = current_assignments(log)[-1]
@@ -221,6 +221,6 @@ def test_a_member_in_a_state_of_a_newer_release_is_stable_with_the_next_target(d
         records = duel.request("ShareGroupHeartbeat", **body)["records"]
         return [one.state for _, one in current_assignments(records)]
 
-    assert written("u") == [127]  # less than it had, and the last target is too new for another one
+    assert written("u") == [127]  # fewer topics, but the assignment interval delays the target
     duel.op("advance", ms=2000)
     assert written("t") == [0]

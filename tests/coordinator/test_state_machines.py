@@ -27,9 +27,9 @@ Moves = set[tuple[Any, Any]]
 
 
 class Alone:
-    """Our side alone.
+    """Runs our side alone.
 
-    `moves`: of members of `kind`, state before and after each op that did not read the log anew.
+    `moves`: states before and after each op, except loads, of members of `kind`.
     """
 
     def __init__(self, kind: str) -> None:
@@ -103,12 +103,12 @@ def test_classic_groups_follow_the_transition_table(
     monkeypatch.setattr(LiveGroup, "transition_to", watched_move)
     for seed in range(seeds):
         history(Random(seed), NamedDuel(oracle, note=f"seed {seed}")).run(60)
-    # A group that is read from the log, or that was a consumer group, begins as stable or as empty.
+    # A loaded group, or one that was a consumer group, begins as stable or empty.
     begun = {(ClassicState.EMPTY, ClassicState.STABLE), (ClassicState.EMPTY, ClassicState.EMPTY)}
-    assert seen <= reported | begun, "the state changes by transition_to only"
+    assert seen <= reported | begun, "only transition_to changes the state"
     allowed = {(old, new) for old, news in CLASSIC.items() for new in news}
     assert reported <= allowed
-    # A dead group is gone with its tombstone, so nothing moves there.
+    # A dead group is removed by its tombstone, so there is no transition to Dead.
     assert {one for one in allowed if ClassicState.DEAD not in one} <= reported
 
 
@@ -136,7 +136,7 @@ def name(state: Enum) -> str:
     return state.value if isinstance(state.value, str) else state.name
 
 
-def test_states_of_the_log_are_in_the_tables() -> None:
+def test_states_in_records_are_in_the_tables() -> None:
     assert set(CONSUMER) == set(SHARE) == set(MemberState)
     assert set(CLASSIC) == set(ClassicState)
     assert not CoordinatorState().groups

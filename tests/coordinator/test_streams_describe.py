@@ -1,8 +1,8 @@
-"""StreamsGroupDescribe of random topologies: the partitions of internal topics are those that Kafka's coordinator counts.
+"""StreamsGroupDescribe of random topologies: partition counts of internal topics equal Kafka's.
 
-Kafka's coordinator has a member join; ours replays what it wrote. Internal topics are there with
-the partitions that we count, or now and then with others: if we count wrongly, Kafka tells the
-topology as it was announced.
+A member joins Kafka's coordinator, and ours replays its records. Internal topics exist with the
+partition counts that we compute, or sometimes with others. If our counts are wrong, Kafka
+describes the topology without partition counts.
 """
 
 import contextlib
@@ -19,21 +19,21 @@ from tests.differential.compare import compare
 from tests.differential.shard_side import ShardSide
 from tests.oracle.client import Oracle
 
-Answer = dict[str, Any]
+Json = dict[str, Any]
 
 SOURCES = {"in-a": 2, "in-b": 3, "in-c": 3, "gone": 0}
 REPARTITION = ["app-r0-repartition", "app-r1-repartition", "app-r2-repartition"]
 
 
-def topic(rng: Random, name: str, partitions: int = 0) -> Answer:
+def topic(rng: Random, name: str, partitions: int = 0) -> Json:
     configs = [
         {"key": key, "value": "1"} for key in sorted(rng.sample(["cleanup.policy", "segment.bytes", "retention.ms"], 2))
     ]
     return {"name": name, "partitions": partitions, "replicationFactor": rng.choice([0, 1]), "topicConfigs": configs}
 
 
-def topology(rng: Random) -> Answer:
-    """Subtopologies that read topics, or what others write; some that cannot run."""
+def topology(rng: Random) -> Json:
+    """Return subtopologies that read topics or the output of others, some of them invalid."""
     subtopologies = []
     announced = {name: rng.choice([0, 0, 0, 2, 3]) for name in REPARTITION}
     for number in range(rng.randint(1, 4)):
@@ -104,9 +104,8 @@ def test_internal_topics_have_kafkas_partition_counts(oracle: Oracle, seed: int)
     }
     joined = oracle.call("request", api="StreamsGroupHeartbeat", body=body)["response"]
     assert not joined["errorCode"], f"seed {seed}: {joined}"
-    # The first heartbeat makes the group. What is not in the log, such as the topology with
-    # partitions, Kafka remembers in a group that is there, and shows it once something was written
-    # after that.
+    # The first heartbeat creates the group. The topology with partitions is not in the log: Kafka
+    # caches it in an existing group, and describes it after another write.
     again = {"groupId": "g", "memberId": "m1", "memberEpoch": joined["memberEpoch"]}
     for client_id in ("one", "two"):
         reported = oracle.call("request", api="StreamsGroupHeartbeat", clientId=client_id, body=again)

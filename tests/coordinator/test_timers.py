@@ -11,7 +11,7 @@ from quorate.coordinator.timers import Timers
 
 @dataclass
 class Plain:
-    """The same without a queue: looks at all timers each time."""
+    """The same without a queue: searches all timers each time."""
 
     timers: dict[str, tuple[int, int]] = field(default_factory=dict)
     order: int = 0
@@ -45,7 +45,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=60))
-def test_timers_fire_as_if_all_were_looked_at_each_time(steps: list[tuple[str, str, int]]) -> None:
+def test_timers_fire_as_with_a_linear_search(steps: list[tuple[str, str, int]]) -> None:
     timers, plain, now_ms = Timers(), Plain(), 100
     for what, key, number in steps:
         match what:
@@ -80,14 +80,14 @@ def test_timers_fire_as_if_all_were_looked_at_each_time(steps: list[tuple[str, s
             assert timers.next_due(now_ms) is None
 
 
-def test_a_timer_that_is_put_off_again_and_again_takes_no_more_room() -> None:
+def test_rescheduled_timers_do_not_grow_the_queue() -> None:
     timers = Timers()
     for at_ms in range(100_000):
         timers.schedule("session", at_ms, nothing)
     assert len(timers._queue) < 100
 
 
-def test_timers_that_are_taken_back_and_set_again_and_again_take_no_more_room() -> None:
+def test_cancelled_timers_do_not_grow_the_queue() -> None:
     timers = Timers()
     for at_ms in range(10_000):
         timers.schedule("session", at_ms, nothing)
@@ -95,7 +95,7 @@ def test_timers_that_are_taken_back_and_set_again_and_again_take_no_more_room() 
     assert len(timers._queue) < 100
 
 
-def test_what_a_timer_does_is_what_was_said_last() -> None:
+def test_latest_operation_of_a_timer_is_run() -> None:
     timers = Timers()
     timers.schedule("a", 10, lambda at_ms: Result(response="first"))
     timers.schedule("a", 20, lambda at_ms: Result(response="second"), retry_ms=None)

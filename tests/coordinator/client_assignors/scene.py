@@ -1,6 +1,6 @@
 """A group whose members can run client-side assignors (KIP-848).
 
-Members revoke partitions with their next heartbeat, like consumers.
+Like consumers, members revoke partitions with their next heartbeat.
 """
 
 from collections.abc import Sequence
@@ -60,13 +60,16 @@ def topic(name: str, topic_id: Uuid, partitions: int) -> TopicImage:
 
 
 def computes(reply: ConsumerGroupHeartbeatResponse) -> bool:
-    """Whether it is the member's turn."""
+    """Return whether the response selects the member to compute the target assignment."""
     return read_tags(ComputeAssignment, reply.unknown_tags).should_compute_assignment
 
 
 @dataclass
 class Member:
-    """What a consumer knows. `owned`: topic id → partitions."""
+    """A consumer's own state.
+
+    `owned`: topic id → partitions; `metadata`: the assignor's, one per received assignment.
+    """
 
     member_id: str
     instance_id: str | None = None
@@ -74,23 +77,23 @@ class Member:
     assignors: tuple[ClientAssignor, ...] | None = MINE
     epoch: int = 0
     owned: dict[Uuid, tuple[int, ...]] = field(default_factory=dict)
-    told: list[Any] = field(default_factory=list)
+    metadata: list[Any] = field(default_factory=list)
 
 
 class Scene:
-    """One group, "g".
+    """A group "g".
 
-    By default, targets may follow each other at once, sessions are long; orders has 6
-    partitions, in racks a, b and c.
+    By default, the assignment interval is 0 and sessions are long. The topic orders has 6
+    partitions in racks a, b and c.
     """
 
     def __init__(self, **config: Any) -> None:
-        settings = {
+        defaults = {
             "group_consumer_client_assignors_enable": True,
             "group_consumer_assignment_interval_ms": 0,
             "group_consumer_session_timeout_ms": 600_000,
         }
-        self.config = CoordinatorConfig(**{**settings, **config})
+        self.config = CoordinatorConfig(**{**defaults, **config})
         self.image = MetadataImage.EMPTY.with_brokers({0: "a", 1: "b", 2: "c"}).with_topics(
             [topic("orders", ORDERS, 6), topic("clicks", CLICKS, 4)]
         )
@@ -109,10 +112,10 @@ class Scene:
         return UUID(int=self._ids)
 
     def reload(self) -> None:
-        """Another broker coordinates the group from now on: all that it has is the log."""
+        """Move the group to another coordinator, which loads the log."""
         self._open(self.runtime.now_ms)
 
-    def ask(self, request: Message, version: int = 0) -> Any:
+    def send(self, request: Message, version: int = 0) -> Any:
         context = RequestContext(
             api_version=version, now_ms=self.runtime.now_ms, client_id="client", client_host="/127.0.0.1"
         )
@@ -129,24 +132,24 @@ class Scene:
 
     @property
     def computation(self) -> Computation:
-        """Whose turn it is."""
+        """The state of the computation by a member."""
         return computation_of(self.group)
 
     @property
     def computed_by(self) -> ComputedBy | None:
-        """Who computed the target assignment."""
+        """The member that computed the target assignment."""
         return read_tags(TargetOrigin, self.group.target_epoch_tags).computed_by
 
     @property
     def target_metadata(self) -> dict[str, TargetMetadata | None]:
-        """By member, what an assignor gave it in addition to its partitions."""
+        """The assignor's metadata in the target assignment, by member."""
         return {one: read_tags(TargetDetails, tags).metadata for one, tags in self.group.target_tags.items()}
 
     def records(self) -> list[str]:
-        """Names of all records so far."""
+        """Return the types of all records so far."""
         return [one.record.name for one in self.log.stored if isinstance(one, StoredRecord)]
 
-    # What members do
+    # Requests of members
 
     def join(self, member_id: str, **more: Any) -> ConsumerGroupHeartbeatResponse:
         self.members[member_id] = Member(member_id, **more)
@@ -172,12 +175,12 @@ class Scene:
         announced = more.pop("client_assignors", member.assignors if joins else None)
         tags = written_tags(AnnouncedAssignors(client_assignors=announced))
         request = ConsumerGroupHeartbeatRequest(**{**fields, **more}, unknown_tags=tags)
-        reply: ConsumerGroupHeartbeatResponse = self.ask(request, 1)
+        reply: ConsumerGroupHeartbeatResponse = self.send(request, 1)
         if reply.error_code == ErrorCode.NONE:
             member.epoch = reply.member_epoch
             if reply.assignment is not None:
                 member.owned = {one.topic_id: one.partitions for one in reply.assignment.topic_partitions}
-                member.told.append(read_tags(AssignmentDetails, reply.assignment.unknown_tags).metadata)
+                member.metadata.append(read_tags(AssignmentDetails, reply.assignment.unknown_tags).metadata)
         elif reply.error_code in JOIN_AGAIN:
             member.epoch, member.owned = 0, {}
         return reply
@@ -189,7 +192,7 @@ class Scene:
                 self.beat(member_id)
 
     def join_classic(self, member_id: str, instance_id: str | None = None) -> JoinGroupResponse:
-        """A member of the classic protocol joins, or joins again (online migration).
+        """Join or rejoin as a member of the classic protocol (online migration).
 
         It announces no assignors.
         """
@@ -197,7 +200,7 @@ class Scene:
             topics=("orders",), user_data=None, owned_partitions=(), generation_id=-1, rack_id=None
         )
         offered = JoinGroupRequestProtocol(name="range", metadata=encode_protocol(subscription, 3))
-        reply: JoinGroupResponse = self.ask(
+        reply: JoinGroupResponse = self.send(
             JoinGroupRequest(
                 group_id="g",
                 session_timeout_ms=45_000,
@@ -219,7 +222,7 @@ class Scene:
     def prepare(self, member_id: str, **more: Any) -> ConsumerGroupPrepareAssignmentResponse:
         epoch = self.members[member_id].epoch if member_id in self.members else 0
         fields = {"group_id": "g", "member_id": member_id, "member_epoch": epoch, **more}
-        reply: ConsumerGroupPrepareAssignmentResponse = self.ask(ConsumerGroupPrepareAssignmentRequest(**fields))
+        reply: ConsumerGroupPrepareAssignmentResponse = self.send(ConsumerGroupPrepareAssignmentRequest(**fields))
         return reply
 
     def install(self, member_id: str, given: dict[str, Sequence[int]], **more: Any) -> ErrorCode:
@@ -232,32 +235,32 @@ class Scene:
             "members": tuple(installed(one, partitions) for one, partitions in given.items()),
             **more,
         }
-        return self.hand_in(ConsumerGroupInstallAssignmentRequest(**fields))
+        return self.send_install(ConsumerGroupInstallAssignmentRequest(**fields))
 
-    def hand_in(self, request: ConsumerGroupInstallAssignmentRequest) -> ErrorCode:
-        reply = self.ask(request)
-        self.said = reply.error_message
+    def send_install(self, request: ConsumerGroupInstallAssignmentRequest) -> ErrorCode:
+        reply = self.send(request)
+        self.error_message = reply.error_message
         return ErrorCode(reply.error_code)
 
     def compute(self, member_id: str, assignor: Assignor | None = None, **more: Any) -> ErrorCode:
-        """The member fetches the group, runs an assignor (by default range) and hands in what that makes."""
+        """Prepare, run an assignor (by default range), and install its assignment."""
         prepared = self.prepare(member_id)
         if prepared.error_code:
             return ErrorCode(prepared.error_code)
         me = {"group_id": "g", "member_id": member_id, "member_epoch": self.members[member_id].epoch}
         try:
-            return self.hand_in(install_request(prepared, assignor or RangeAssignor(), **me, **more))
+            return self.send_install(install_request(prepared, assignor or RangeAssignor(), **me, **more))
         except AssignorError as error:
             raise AssertionError(str(error)) from error
 
-    # What is known of it
+    # Views of the group
 
     def owns(self, member_id: str, topic_id: Uuid = ORDERS) -> list[int]:
-        """What the member has, in its own opinion."""
+        """Return the partitions that the member considers its own."""
         return sorted(self.members[member_id].owned.get(topic_id, ()))
 
     def target(self, member_id: str, topic_id: Uuid = ORDERS) -> list[int]:
-        """What the coordinator wants it to have."""
+        """Return the member's target assignment."""
         return sorted(
             partition
             for one in self.group.targets.get(member_id, ())
@@ -266,7 +269,7 @@ class Scene:
         )
 
     def current(self, member_id: str, topic_id: Uuid = ORDERS) -> tuple[int, list[int]]:
-        """Epoch and partitions that the coordinator counts as the member's."""
+        """Return the member's epoch and assigned partitions on the coordinator."""
         member = self.group.members[member_id]
         return member.epoch, sorted(member.assigned.get(topic_id, {}))
 

@@ -1,4 +1,4 @@
-"""Selection of the computing member: one at a time, with a deadline, never fenced."""
+"""Selection of the computing member: one at a time, with a deadline, and never fenced."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ TIMER_KEY = TIMER.format("g")
 
 
 def stable(*member_ids: str, **config: object) -> Scene:
-    """A group whose members have reached the target."""
+    """Return a group whose members have reached the target."""
     scene = Scene(**config)
     for member_id in member_ids:
         scene.join(member_id)
@@ -29,7 +29,7 @@ def stable(*member_ids: str, **config: object) -> Scene:
 
 
 def static_and_dynamic() -> Scene:
-    """A is the static member "a", B is none; A has computed what they have."""
+    """Return a group with static member A, which computed the target, and dynamic member B."""
     scene = Scene()
     scene.join("A", instance_id="a")
     scene.join("B")
@@ -39,7 +39,7 @@ def static_and_dynamic() -> Scene:
 
 
 def bump(scene: Scene, member_id: str, reason: int) -> None:
-    """The member's assignor has something new to say, so the group needs another assignment."""
+    """Change the reason of the member's assignor, which increments the group epoch."""
     scene.beat(member_id, client_assignors=(ClientAssignor(name="mine", maximum_version=2, reason=reason),))
 
 
@@ -50,7 +50,7 @@ def test_only_the_first_member_with_a_heartbeat_is_selected() -> None:
     assert not computes(scene.beat("A"))
     assert scene.prepare("A").error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert scene.install("A", {}) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert scene.said == "member A does not compute the target assignment, but B"
+    assert scene.error_message == "member A does not compute the target assignment, but B"
     assert scene.compute("B") is ErrorCode.NONE
 
 
@@ -67,7 +67,7 @@ def test_request_is_repeated_until_the_member_fetches_the_group() -> None:
 
 
 def test_rejoining_member_is_requested_again_with_the_same_deadline() -> None:
-    """It may have been restarted, and know of nothing."""
+    """The member may have been restarted, and lost the request."""
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.prepare("B")
@@ -102,7 +102,7 @@ def test_deadline_counts_from_the_request_whatever_the_member_does() -> None:
     scene.prepare("B")
     scene.advance(30_000)
     assert scene.install("B", {"A": [0, 1, 2], "B": [3, 4, 5]}) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert scene.said == "member B does not compute the target assignment, but no member"
+    assert scene.error_message == "member B does not compute the target assignment, but no member"
 
 
 def test_selection_starts_again_when_all_members_were_late() -> None:
@@ -129,7 +129,7 @@ def test_timer_of_a_deleted_group_does_not_affect_a_new_group() -> None:
     bump(scene, "B", 1)
     scene.leave("A")
     scene.leave("B")
-    assert scene.ask(DeleteGroupsRequest(groups_names=("g",)), 2).results[0].error_code == ErrorCode.NONE
+    assert scene.send(DeleteGroupsRequest(groups_names=("g",)), 2).results[0].error_code == ErrorCode.NONE
     scene.join("C", assignors=())
     scene.advance(60_000)
     assert scene.computation is NO_COMPUTATION
@@ -149,8 +149,8 @@ def test_assignment_for_an_older_epoch_is_rejected_and_requested_again() -> None
     old = scene.prepare("B").group_epoch
     scene.join("C")
     assert scene.install("B", {"A": [0, 1, 2], "B": [3, 4, 5]}, group_epoch=old) is ErrorCode.STALE_MEMBER_EPOCH
-    assert scene.said == f"the assignment is for epoch {old}, but group g is at {old + 1}; prepare another one"
-    assert [scene.target(one) for one in "AB"] == [[0, 1, 2], [3, 4, 5]], "the group works with what it had"
+    assert scene.error_message == f"the assignment is for epoch {old}, but group g is at {old + 1}; prepare another one"
+    assert [scene.target(one) for one in "AB"] == [[0, 1, 2], [3, 4, 5]], "targets stay"
     assert computes(scene.beat("C")) is False, "one at a time"
     assert computes(scene.beat("B"))
     assert scene.compute("B") is ErrorCode.NONE
@@ -175,7 +175,7 @@ def test_assignment_for_a_future_epoch_is_rejected() -> None:
     bump(scene, "B", 1)
     scene.prepare("B")
     assert scene.install("B", {}, group_epoch=99) is ErrorCode.INVALID_REQUEST
-    assert scene.said == f"group g is at epoch {scene.group.epoch}, before 99"
+    assert scene.error_message == f"group g is at epoch {scene.group.epoch}, before 99"
 
 
 @pytest.mark.parametrize("way", ["leaves", "is fenced"])
@@ -204,7 +204,7 @@ def test_static_member_that_left_temporarily_is_not_selected() -> None:
     scene.leave("A", epoch=-2)
     assert computes(scene.beat("B"))
     prepared = scene.prepare("B")
-    assert [one.instance_id for one in prepared.members if one.member_id == "A"] == ["a"], "it is assigned to, though"
+    assert [one.instance_id for one in prepared.members if one.member_id == "A"] == ["a"], "but gets partitions"
     assert scene.compute("B") is ErrorCode.NONE
 
 
@@ -244,7 +244,7 @@ def test_member_prepares_with_its_current_epoch() -> None:
 
 
 def test_no_member_is_selected_before_the_assignment_interval_ends() -> None:
-    """KIP-1263: group.consumer.assignment.interval.ms holds for members as it does for the server."""
+    """KIP-1263: group.consumer.assignment.interval.ms also applies to assignors of members."""
     scene = Scene(group_consumer_assignment_interval_ms=1_000)
     scene.join("A")
     scene.compute("A")
@@ -298,14 +298,14 @@ def test_member_without_the_assignor_switches_to_the_server_side_assignor() -> N
     scene.prepare("B")
     response = scene.join("C", assignors=())
     assert not computes(response)
-    assert scene.group.assignment_epoch == scene.group.epoch, "the server has assigned"
+    assert scene.group.assignment_epoch == scene.group.epoch, "the server computed the target"
     assert TIMER_KEY not in scene.runtime.shard.timers
     assert scene.install("B", {}) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert scene.said == "member B does not compute the target assignment, but a server-side assignor"
+    assert scene.error_message == "member B does not compute the target assignment, but a server-side assignor"
     scene.settle()
     assert [len(scene.owns(one)) for one in "ABC"] == [2, 2, 2]
     scene.leave("C")
-    assert computes(scene.beat("A")), "all that are left can run it"
+    assert computes(scene.beat("A")), "all remaining members can run it"
 
 
 def test_classic_member_switches_to_the_server_side_assignor() -> None:
@@ -318,7 +318,7 @@ def test_classic_member_switches_to_the_server_side_assignor() -> None:
 
 
 def test_static_classic_member_switches_to_the_server_side_assignor() -> None:
-    """What the other announced goes with it, and the group gets another epoch for that alone."""
+    """The assignors of the other member are removed, which alone increments the group epoch."""
     scene = Scene()
     scene.join("A", instance_id="a")
     scene.join("B")
@@ -332,7 +332,7 @@ def test_static_classic_member_switches_to_the_server_side_assignor() -> None:
     assert (scene.computed_by, scene.target_metadata) == (None, {})
 
 
-def test_the_phases_follow_the_table() -> None:
+def test_phases_follow_the_transition_table() -> None:
     reported = NO_COMPUTATION.requested("m", epoch=2, deadline_ms=5, late=frozenset())
     computing = reported.computing(2)
     moves = {
@@ -354,7 +354,7 @@ def test_the_phases_follow_the_table() -> None:
 
 def test_invalid_assignors_of_members_are_rejected() -> None:
     scene = stable("A")
-    for assignors, said in (
+    for assignors, error_message in (
         ((ClientAssignor(name=" "),), "the name of a client-side assignor must not be empty"),
         ((*MINE, *MINE), "duplicate assignor mine"),
         (
@@ -369,7 +369,7 @@ def test_invalid_assignors_of_members_are_rejected() -> None:
         response = scene.beat("A", client_assignors=assignors)
         assert response.error_code == ErrorCode.INVALID_REQUEST
         assert announced_by(scene.group.members["A"].metadata)[0].name == "mine"
-        assert response.error_message == said
+        assert response.error_message == error_message
 
 
 def test_documentation_has_the_table_of_phases() -> None:

@@ -46,7 +46,8 @@ def test_history_has_the_computing_member_and_the_reason() -> None:
     reported = [str(fact) for event in events(entries(scene)) for fact in event.facts]
     assert "target assignment of epoch 2, computed by A with mine: " in " ".join(reported)
     assert (
-        "group epoch 2 → 3 because client-side assignors of member A changed from mine (versions 0–2, version 0, reason 0) "
+        "group epoch 2 → 3 because client-side assignors of member A changed "
+        "from mine (versions 0–2, version 0, reason 0) "
         "to mine (versions 0–2, version 0, reason 4, 4 bytes of metadata fa11eb56)"
     ) in reported
     assert "target assignment of epoch 3, computed by A with mine: error 9, no partition moves" in reported

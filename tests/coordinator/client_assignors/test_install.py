@@ -35,7 +35,7 @@ from tests.coordinator.client_assignors.scene import CLICKS, ORDERS, Scene, comp
 
 
 def pair() -> Scene:
-    """A and B, of whom A has the turn; B subscribes to clicks, too."""
+    """Return a group with A, the computing member, and B, which also subscribes to clicks."""
     scene = Scene()
     scene.join(
         "A", assignors=(ClientAssignor(name="mine", maximum_version=1, reason=7, metadata_version=1, metadata=b"of A"),)
@@ -50,7 +50,7 @@ def prepared(scene: Scene) -> ConsumerGroupPrepareAssignmentResponse:
     return response
 
 
-def told(response: ConsumerGroupHeartbeatResponse) -> AssignedMetadata | None:
+def metadata_of(response: ConsumerGroupHeartbeatResponse) -> AssignedMetadata | None:
     assert response.assignment is not None
     return read_tags(AssignmentDetails, response.assignment.unknown_tags).metadata
 
@@ -84,9 +84,9 @@ def test_prepare_response_has_the_whole_input_of_the_assignor() -> None:
 
 def test_metadata_of_the_selected_assignor_reaches_it() -> None:
     response = prepared(pair())
-    said = {one.member_id: one.assignor for one in response.members}
-    assert (said["A"].reason, said["A"].metadata_version, said["A"].metadata) == (7, 1, b"of A")
-    assert (said["B"].reason, said["B"].metadata_version, said["B"].metadata) == (0, 0, b"")
+    sent = {one.member_id: one.assignor for one in response.members}
+    assert (sent["A"].reason, sent["A"].metadata_version, sent["A"].metadata) == (7, 1, b"of A")
+    assert (sent["B"].reason, sent["B"].metadata_version, sent["B"].metadata) == (0, 0, b"")
 
 
 def test_topics_that_do_not_exist_are_not_among_the_subscribed_ones() -> None:
@@ -106,10 +106,10 @@ def test_topics_that_a_regex_matches_are_subscribed_topics() -> None:
     assert scene.owns("A", CLICKS) == [0, 1, 2, 3]
 
 
-# What it may hand in
+# Validation of assignments
 
 UNKNOWN = Uuid(bytes(15) + b"\x09")
-REFUSED: list[tuple[str, tuple[InstalledMember, ...], str]] = [
+REJECTED: list[tuple[str, tuple[InstalledMember, ...], str]] = [
     ("unknown member", (installed("A", [0]), installed("B", [1]), installed("C", [2])), "C is not a member of group g"),
     ("missing member", (installed("A", [0, 1]),), "B is a member of group g, but not in the assignment"),
     ("member twice", (installed("A", [0]), installed("A", [1]), installed("B", [2])), "duplicate member A"),
@@ -148,15 +148,15 @@ REFUSED: list[tuple[str, tuple[InstalledMember, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("members", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_invalid_assignment_is_rejected_with_a_message(members: tuple[InstalledMember, ...], said: str) -> None:
+@pytest.mark.parametrize(("members", "message"), [case[1:] for case in REJECTED], ids=[case[0] for case in REJECTED])
+def test_invalid_assignment_is_rejected_with_a_message(members: tuple[InstalledMember, ...], message: str) -> None:
     scene = pair()
     prepared(scene)
     before = len(scene.log.stored)
     assert scene.install("A", {}, members=members) is ErrorCode.INVALID_ASSIGNMENT
-    assert scene.said == said
+    assert scene.error_message == message
     assert len(scene.log.stored) == before
-    assert computes(scene.beat("A")), "it is to try again"
+    assert computes(scene.beat("A")), "the member is selected again"
 
 
 def test_requests_are_validated_before_the_group_lookup() -> None:
@@ -171,9 +171,9 @@ def test_requests_are_validated_before_the_group_lookup() -> None:
     ):
         usual: dict[str, Any] = {"group_id": "g", "member_id": "A", "member_epoch": scene.members["A"].epoch}
         request = ConsumerGroupPrepareAssignmentRequest(**{**usual, **fields})
-        assert scene.ask(request).error_code == code
+        assert scene.send(request).error_code == code
         given = ConsumerGroupInstallAssignmentRequest(**{**usual, "group_epoch": scene.group.epoch, **fields})
-        assert scene.hand_in(given) is code
+        assert scene.send_install(given) is code
 
 
 def test_assignment_may_leave_out_partitions_and_members_without_partitions() -> None:
@@ -216,7 +216,7 @@ def test_assignment_with_a_deleted_topic_is_rejected() -> None:
     assert scene.compute("A") is ErrorCode.NONE
 
 
-# What comes of it
+# Effects of an installed assignment
 
 
 def written(scene: Scene, since: int) -> list[Any]:
@@ -253,9 +253,9 @@ def test_members_receive_the_assignors_metadata_at_the_target_epoch() -> None:
     prepared(scene)
     members = (installed("A", [0, 1, 2], metadata_version=1, metadata=b"for A"), installed("B", [3, 4, 5]))
     assert scene.install("A", {}, members=members) is ErrorCode.NONE
-    assert told(scene.beat("A")) == AssignedMetadata(assignor="mine", metadata_version=1, metadata=b"for A")
+    assert metadata_of(scene.beat("A")) == AssignedMetadata(assignor="mine", metadata_version=1, metadata=b"for A")
     assert scene.beat("A").assignment is None, "once"
-    assert told(scene.beat("B")) == AssignedMetadata(assignor="mine")
+    assert metadata_of(scene.beat("B")) == AssignedMetadata(assignor="mine")
 
 
 def test_metadata_reaches_a_member_whose_partitions_stay_the_same() -> None:
@@ -265,29 +265,29 @@ def test_metadata_reaches_a_member_whose_partitions_stay_the_same() -> None:
     scene.beat("A", client_assignors=(ClientAssignor(name="mine", maximum_version=1, reason=1),))
     members = (installed("A", [0, 1, 2]), installed("B", [3, 4, 5], metadata=b"for B"))
     scene.install("A", {}, members=members)
-    assert told(scene.beat("B")) == AssignedMetadata(assignor="mine", metadata=b"for B")
+    assert metadata_of(scene.beat("B")) == AssignedMetadata(assignor="mine", metadata=b"for B")
     assert scene.owns("B") == [3, 4, 5]
 
 
 def test_member_receives_metadata_after_revoking_partitions() -> None:
-    """What the assignor says belongs to its assignment, to which the member has not come yet."""
+    """The metadata belongs to the target assignment, which the member has not reached before."""
     scene = pair()
     scene.install("A", {"A": [0, 1, 2], "B": [3, 4, 5]})
     scene.settle()
     scene.beat("A", client_assignors=(ClientAssignor(name="mine", maximum_version=1, reason=1),))
     scene.install("A", {}, members=(installed("A", [0, 1], metadata=b"later"), installed("B", [2, 3, 4, 5])))
-    assert told(scene.beat("A")) is None
+    assert metadata_of(scene.beat("A")) is None
     assert scene.owns("A") == [0, 1]
-    assert told(scene.beat("A")) == AssignedMetadata(assignor="mine", metadata=b"later")
+    assert metadata_of(scene.beat("A")) == AssignedMetadata(assignor="mine", metadata=b"later")
 
 
 def test_full_heartbeat_receives_assignment_and_metadata() -> None:
-    """A member that does not know what its last heartbeat came to says everything."""
+    """A member sends a full heartbeat if it does not know the result of the last one."""
     scene = pair()
     scene.install("A", {}, members=(installed("A", [0, 1, 2], metadata=b"for A"), installed("B", [3])))
     scene.settle()
     response = scene.beat("A", rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",))
-    assert told(response) == AssignedMetadata(assignor="mine", metadata=b"for A")
+    assert metadata_of(response) == AssignedMetadata(assignor="mine", metadata=b"for A")
 
 
 def test_assignor_error_reaches_all_members_and_targets_stay() -> None:
@@ -299,13 +299,13 @@ def test_assignor_error_reaches_all_members_and_targets_stay() -> None:
     response = scene.prepare("C")
     since = len(scene.log.stored)
     me = {"group_id": "g", "member_id": "C", "member_epoch": scene.members["C"].epoch}
-    assert scene.hand_in(error_request(response, 3, **me)) is ErrorCode.NONE
+    assert scene.send_install(error_request(response, 3, **me)) is ErrorCode.NONE
     assert [one.name for one in written(scene, since)] == ["ConsumerGroupTargetAssignmentMetadata"]
-    assert told(scene.beat("A")) == AssignedMetadata(assignor="mine", error=3, metadata=b"kept")
-    assert told(scene.beat("C")) == AssignedMetadata(assignor="mine", error=3)
+    assert metadata_of(scene.beat("A")) == AssignedMetadata(assignor="mine", error=3, metadata=b"kept")
+    assert metadata_of(scene.beat("C")) == AssignedMetadata(assignor="mine", error=3)
     scene.settle()
     assert [scene.owns(one) for one in "ABC"] == [[0, 1, 2], [3, 4, 5], []]
-    assert scene.group.state == "Stable", "the error completes this epoch; the next epoch requests a target again"
+    assert scene.group.state == "Stable", "the error completes this epoch only"
     scene.reload()
     assert scene.computed_by == ComputedBy(assignor="mine", member_id="C", error=3)
     scene.leave("B")
@@ -315,7 +315,7 @@ def test_assignor_error_reaches_all_members_and_targets_stay() -> None:
 def test_error_with_an_assignment_is_rejected() -> None:
     scene = pair()
     assert scene.install("A", {"A": [0], "B": [1]}, error=1) is ErrorCode.INVALID_REQUEST
-    assert scene.said == "error 1 and an assignment exclude each other"
+    assert scene.error_message == "error 1 and an assignment exclude each other"
     with pytest.raises(ValueError, match="error must not be 0"):
         error_request(prepared(scene), 0, group_id="g", member_id="A", member_epoch=1)
 
@@ -329,7 +329,7 @@ def test_server_side_assignor_removes_the_metadata_of_a_client_side_one() -> Non
     scene.join("C", assignors=())
     assert scene.computed_by is None
     assert scene.target_metadata == {}
-    assert told(scene.beat("A")) is None
+    assert metadata_of(scene.beat("A")) is None
 
 
 @pytest.mark.parametrize("server", ["uniform", "range"])
@@ -374,15 +374,6 @@ def test_changed_assignor_metadata_increments_the_group_epoch(changed: str) -> N
     scene.settle()
     epoch = scene.group.epoch
     scene.beat("A", client_assignors=(one, two))
-    assert scene.group.epoch == epoch, "the same as before"
+    assert scene.group.epoch == epoch, "nothing changed"
     scene.beat("A", client_assignors=offers[changed])
     assert scene.group.epoch == epoch + 1
-
-
-# Off
-
-
-# Any assignor
-
-
-# Seen from outside

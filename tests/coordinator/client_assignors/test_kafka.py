@@ -18,7 +18,7 @@ BROKERS = [{"id": number, "rack": rack} for number, rack in enumerate("abc")]
 
 
 def written() -> tuple[Scene, list[dict[str, Any]]]:
-    """A group with a target and metadata that a member computed; and its log."""
+    """Return a group with a target and metadata that a member computed, and its log."""
     scene = Scene()
     scene.join("A", instance_id="a")
     scene.join("B")
@@ -50,7 +50,7 @@ def test_kafka_reads_plug_in_fields_as_unknown_tags(oracle: Oracle) -> None:
     for one in records:
         reported = oracle.call("decode", **one)
         assert "error" not in reported
-        assert reported["rewritten"] == one["value"], "Kafka keeps them where it copies a record"
+        assert reported["rewritten"] == one["value"], "Kafka keeps them when it copies a record"
         if "unknownTags" in reported:
             assert [tag["tag"] for tag in reported["unknownTags"]] == [OWN_TAG]
             tagged[reported["type"]] = reported["v"]
@@ -81,8 +81,8 @@ def test_kafka_loads_the_log_and_has_the_same_group(oracle: Oracle) -> None:
         assert listed == target == scene.target(member["memberId"], ORDERS)
 
 
-def test_a_broker_that_takes_the_group_over_writes_what_we_write_with_the_option_off(oracle: Oracle) -> None:
-    """The log goes back to Kafka, or the option is taken back: members that still announce assignors are assigned to by the server."""
+def test_kafka_continues_the_group_like_quorate_without_the_option(oracle: Oracle) -> None:
+    """The server computes targets, also for members that still announce assignors."""
     scene, records = written()
     duel = Duel(oracle)
     duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
@@ -128,7 +128,7 @@ def test_static_member_that_rejoins_on_another_broker_has_no_plug_in_fields(orac
 
 
 def test_broker_without_the_plug_in_does_not_rewrite_unchanged_targets(oracle: Oracle) -> None:
-    """Also members with client-side assignors, which another broker does not know."""
+    """This includes targets of members with client-side assignors."""
     scene, records = written()
     assert set(scene.target_metadata) == {"A"}
     duel = Duel(oracle)

@@ -30,11 +30,11 @@ def test_without_the_option_no_plug_in_is_installed() -> None:
         scene.join("A", assignors=None if scene is plain else (ClientAssignor(name="mine", metadata=b"x"),))
         scene.beat("A", client_assignors=None if scene is plain else (ClientAssignor(name="", maximum_version=-1),))
         scene.settle()
-    assert off.log.stored == plain.log.stored, "as Kafka, which skips the tagged field"
+    assert off.log.stored == plain.log.stored, "the tagged field is skipped, as by Kafka"
     assert off.owns("A") == [0, 1, 2, 3, 4, 5]
     assert off.prepare("A").error_code == ErrorCode.UNSUPPORTED_VERSION
     assert off.install("A", {"A": [0]}) is ErrorCode.UNSUPPORTED_VERSION
-    assert off.said == "ConsumerGroupInstallAssignment requires a plug-in that is not enabled"
+    assert off.error_message == "ConsumerGroupInstallAssignment requires a plug-in that is not enabled"
     on.join("A")
     on.compute("A", metadata={"A": b"x"})
     on.settle()
@@ -42,9 +42,7 @@ def test_without_the_option_no_plug_in_is_installed() -> None:
     off.reload()
     assert off.beat("A").assignment is None
     off.beat("A", rack_id="c")
-    assert off.group.members["A"].metadata.unknown_tags == (), (
-        "rewritten as Kafka does, which forgets what it does not know"
-    )
+    assert off.group.members["A"].metadata.unknown_tags == (), "rewritten without unknown fields, as by Kafka"
 
 
 def test_option_is_set_by_its_config_name() -> None:
@@ -118,12 +116,12 @@ def computing(group: DescribedGroup) -> str | None:
 
 def test_describe_has_the_assignor_and_the_computing_member() -> None:
     scene = pair()
-    (group,) = scene.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
+    (group,) = scene.send(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
     assert (group.assignor_name, computing(group), group.group_state) == ("mine", "A", "Assigning")
     scene.compute("A")
     scene.settle()
-    (group,) = scene.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
+    (group,) = scene.send(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
     assert (group.assignor_name, computing(group), group.group_state) == ("mine", None, "Stable")
     scene.join("C", assignors=())
-    (group,) = scene.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
+    (group,) = scene.send(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
     assert group.assignor_name == "uniform"

@@ -37,7 +37,10 @@ OFFERS = st.sampled_from(
 
 
 class Computing(RuleBasedStateMachine):
-    """Members join, live, compute, err, are slow, leave and come back; the broker loses writes and the partition moves to others."""
+    """Members join, compute, fail, are slow, leave and rejoin.
+
+    The coordinator loses writes and moves to other brokers.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,13 +66,13 @@ class Computing(RuleBasedStateMachine):
         self.scene.image = self.scene.image.with_topics([topic("orders", ORDERS, count), topic("clicks", CLICKS, 2)])
         self.scene.runtime.take_image(self.scene.image)
 
-    # What members do
+    # Steps of members
 
     @rule(member_id=NAMES, offers=OFFERS, both=st.booleans(), static=st.booleans())
     def joins(self, member_id: str, offers: Any, both: bool, static: bool) -> None:
         if member_id in self.scene.members:
             return
-        self.left += 1  # a restarted consumer has another id
+        self.left += 1  # a restarted consumer has a new id
         instance = f"i{member_id}" if static else None
         topics = ("orders", "clicks") if both else ("orders",)
         self.scene.join(f"{member_id}{self.left}", assignors=offers, instance_id=instance, topics=topics)
@@ -87,14 +90,14 @@ class Computing(RuleBasedStateMachine):
 
     @precondition(lambda self: self.scene.members)
     @rule(data=st.data())
-    def is_slow_to_give_up_partitions(self, data: st.DataObject) -> None:
+    def keeps_partitions_that_it_must_revoke(self, data: st.DataObject) -> None:
         member_id = self.one(data)
         if self.scene.members[member_id].epoch > 0:
             self.scene.beat(member_id, topic_partitions=None)
 
     @precondition(lambda self: self.scene.members)
     @rule(data=st.data(), offers=OFFERS)
-    def has_something_new_to_say(self, data: st.DataObject, offers: Any) -> None:
+    def changes_its_assignors(self, data: st.DataObject, offers: Any) -> None:
         self.scene.beat(self.one(data), client_assignors=offers)
 
     @precondition(lambda self: self.scene.members)
@@ -103,8 +106,8 @@ class Computing(RuleBasedStateMachine):
         member_id = self.one(data)
         member = self.scene.members[member_id]
         if member.epoch > 0:
-            # As in Kafka, a member whose leaving could not be written has no session any more; only
-            # a load would end that.
+            # As in Kafka, a member whose leave could not be written has no session until the log is
+            # loaded.
             self.scene.log.fail_next = None
             self.scene.leave(member_id, epoch=-2 if static and member.instance_id else -1)
 
@@ -115,7 +118,7 @@ class Computing(RuleBasedStateMachine):
 
     @rule()
     def a_classic_member_joins(self) -> None:
-        """The member sends no heartbeats until its session times out; the server assigns."""
+        """Add a member without assignors, which sends no heartbeats until its session times out."""
         group = self.group
         if group is not None and group.members and self.scene.join_classic("classic").error_code == ErrorCode.NONE:
             group = self.group
@@ -133,7 +136,7 @@ class Computing(RuleBasedStateMachine):
 
     @precondition(lambda self: self.fetched)
     @rule(data=st.data(), assignor=st.sampled_from(ASSIGNORS), error=st.sampled_from([0, 0, 0, 5]))
-    def hands_in(self, data: st.DataObject, assignor: Assignor, error: int) -> None:
+    def installs(self, data: st.DataObject, assignor: Assignor, error: int) -> None:
         member_id = data.draw(st.sampled_from(sorted(self.fetched)))
         epoch, response = self.fetched.pop(member_id)
         me: dict[str, Any] = {"group_id": "g", "member_id": member_id, "member_epoch": epoch}
@@ -141,7 +144,7 @@ class Computing(RuleBasedStateMachine):
         group = self.group
         turn = "" if group is None else computation_of(group).member_id
         before = len(self.scene.log.stored)
-        code = self.scene.hand_in(request)
+        code = self.scene.send_install(request)
         if code is ErrorCode.NONE:
             assert group is not None
             assert turn == member_id
@@ -152,7 +155,7 @@ class Computing(RuleBasedStateMachine):
 
     @precondition(lambda self: self.scene.members and self.group)
     @rule(data=st.data(), give=st.lists(st.integers(-1, 7), max_size=6))
-    def hands_in_nonsense(self, data: st.DataObject, give: list[int]) -> None:
+    def installs_an_invalid_assignment(self, data: st.DataObject, give: list[int]) -> None:
         member_id = self.likely(data)
         group = self.group
         assert group is not None
@@ -162,7 +165,7 @@ class Computing(RuleBasedStateMachine):
             assert len(listed) == 1 or not give
             assert set(give) <= set(range(self.partitions))
 
-    # What else happens
+    # Steps of the cluster
 
     @rule(ms=st.sampled_from([1, 1_000, 5_000, 20_000, 44_999, 60_000]))
     def time_passes(self, ms: int) -> None:
@@ -184,11 +187,11 @@ class Computing(RuleBasedStateMachine):
         return data.draw(st.sampled_from(sorted(self.scene.members)))
 
     def likely(self, data: st.DataObject) -> str:
-        """The one whose turn it is, mostly."""
+        """Return a member id, mostly that of the computing member."""
         turn = "" if self.group is None else computation_of(self.group).member_id
         return turn if turn in self.scene.members and data.draw(st.integers(0, 3)) else self.one(data)
 
-    # What has to hold
+    # Invariants
 
     @invariant()
     def partitions_have_one_owner(self) -> None:
@@ -210,7 +213,7 @@ class Computing(RuleBasedStateMachine):
                     assert of_members.setdefault((topic_id, number), member_id) == member_id
 
     @invariant()
-    def epochs_do_not_go_back(self) -> None:
+    def epochs_never_decrease(self) -> None:
         if self.group is None:
             self.epochs = (0, 0)
             return
@@ -233,7 +236,7 @@ class Computing(RuleBasedStateMachine):
         assert (turn == "") == (computation_of(self.group).phase is Phase.IDLE)
 
     @invariant()
-    def the_log_tells_what_the_group_is(self) -> None:
+    def replaying_the_log_gives_the_same_group(self) -> None:
         state = CoordinatorState()
         for one in self.scene.log.stored:
             assert isinstance(one, StoredRecord)
@@ -241,7 +244,7 @@ class Computing(RuleBasedStateMachine):
         assert content(state) == content(self.scene.runtime.shard.state)
 
     def teardown(self) -> None:
-        """All remaining members behave correctly: in the end they have the latest target."""
+        """Let the remaining members behave correctly until they reach the latest target."""
         self.scene.log.fail_next = None
         rounds = 0
         while self.scene.members and rounds < 60:
@@ -254,7 +257,7 @@ class Computing(RuleBasedStateMachine):
                 break
         if self.scene.members:
             assert self.group is not None
-            assert self.group.state == "Stable", "all members have come to the last target"
+            assert self.group.state == "Stable", "all members reached the last target"
             assert self.group.assignment_epoch == self.group.epoch
             for member_id in self.group.members:
                 assert self.scene.current(member_id)[1] == self.scene.target(member_id) == self.scene.owns(member_id)

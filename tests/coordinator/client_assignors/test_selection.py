@@ -13,7 +13,7 @@ from tests.coordinator.client_assignors.scene import Scene, computes
 
 
 def of(*offers: Offer) -> Selected | None:
-    """What members with these lists use."""
+    """Return the assignor that members with these lists use."""
     return selected(Counter(offers))
 
 
@@ -42,9 +42,9 @@ def test_versions_must_overlap_for_all_members() -> None:
 def test_assignor_that_most_members_prefer_is_selected() -> None:
     a, b, c = ("a", 0, 0), ("b", 0, 0), ("c", 0, 0)
     assert name_of(member(b, a), member(b, a), member(a, b)) == "b"
-    assert name_of(member(c, b, a), member(b, a), member(a, b), member(a, b)) == "a", "c counts for nothing"
-    assert name_of(member(b, c, a), member(c, a, b)) == "c", "it stands further in front"
-    assert name_of(member(b, c, a), member(a, c, b)) == "a", "by name, if all else is equal"
+    assert name_of(member(c, b, a), member(b, a), member(a, b), member(a, b)) == "a", "c is not common to all"
+    assert name_of(member(b, c, a), member(c, a, b)) == "c", "c is preferred more"
+    assert name_of(member(b, c, a), member(a, c, b)) == "a", "ties are broken by name"
 
 
 NAMES = st.lists(st.sampled_from("abcd"), unique=True, max_size=4)
@@ -60,7 +60,7 @@ LISTS = st.lists(
 def test_selection_does_not_depend_on_the_order_of_members(lists: list[Offer], seed: int) -> None:
     found = of(*lists)
     common = set.intersection(*({name for name, _, _ in one} for one in lists)) if lists else set()
-    assert (found is not None) == bool(common), "all ranges here meet in version 2"
+    assert (found is not None) == bool(common), "all ranges contain version 2"
     if found is not None:
         assert found.name in common
         for one in lists:

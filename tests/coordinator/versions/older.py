@@ -1,9 +1,10 @@
-"""Histories that the coordinators of Kafka 4.1.2 and 4.2.1 were asked, with their answers (tests/data/coordinator_histories_older.jsonl.gz).
+"""Recorded histories with the responses of the coordinators of Kafka 4.1.2 and 4.2.1.
 
-    .venv/bin/python -P tests/coordinator/versions/older.py        # builds their oracles, asks them anew, and writes the file
+    .venv/bin/python -P tests/coordinator/versions/older.py        # records them again
 
-There is an oracle for 4.0 in every test run; those of the releases between are made here, of its
-sources and of the newest's, when answers are to be recorded.
+The file is tests/data/coordinator_histories_older.jsonl.gz. Test runs have oracles of Kafka 4.0
+and of the newest release only. For a recording, the oracles of the releases in between are built
+here from the sources of those two.
 """
 
 import os
@@ -32,19 +33,19 @@ FILE_OLDER = FILE.with_name("coordinator_histories_older.jsonl.gz")
 STEPS = 40
 
 
-def _made(kind: type[History | ClassicHistory | MixedHistory], oracle: Oracle, seed: int) -> Duel:
+def _run(kind: type[History | ClassicHistory | MixedHistory], oracle: Oracle, seed: int) -> Duel:
     duel = NamedDuel(oracle)
     kind(Random(seed), duel).run(STEPS)
     return duel
 
 
 KINDS: Kinds = {
-    "consumer": ((*range(6), 11), partial(_made, History)),
-    "classic": (range(3), partial(_made, ClassicHistory)),
-    "mixed": ((*range(6), 20, 28, 41), partial(_made, MixedHistory)),
+    "consumer": ((*range(6), 11), partial(_run, History)),
+    "classic": (range(3), partial(_run, ClassicHistory)),
+    "mixed": ((*range(6), 20, 28, 41), partial(_run, MixedHistory)),
 }
-"""The seeds behind the first show what few histories do: members that revoke again, a policy that
-is against classic members, groups that become classic.
+"""The seeds after the first range are of rare cases: members that revoke again, a migration policy
+that excludes classic members, groups that are downgraded to classic.
 """
 
 HOST = "org/apache/kafka/coordinator/group/OracleHost.java"
@@ -80,13 +81,11 @@ RELEASES = {
         (HERE, [(r"record\.internal\.", "record.")]),
     ),
 }
-"""Release → what is other in the host of 4.0's oracle; whose log it takes, and what is other in
-that.
-"""
+"""Release → edits of the host of 4.0's oracle; the oracle whose log is used, and edits of that."""
 
 
 def main() -> None:
-    """Ask each release; write the file."""
+    """Record the histories on each release."""
     with tempfile.TemporaryDirectory() as temporary:
         oracles = {}
         for release in RELEASES:
@@ -98,7 +97,7 @@ def main() -> None:
 
 
 def build(release: str, folder: Path) -> None:
-    """The oracle of a release, in a folder of its own."""
+    """Build the oracle of a release in a folder."""
     host, (log_of, log) = RELEASES[release]
     sources = folder / "src"
     ours = OLDER["4.0"] / "src/main/java"
@@ -117,12 +116,12 @@ def build(release: str, folder: Path) -> None:
 
 
 def edited(source: Path, target: Path, edits: list[tuple[str, str]]) -> None:
-    """A copy with replacements, each of which has to be found."""
+    """Write a copy of a source file with replacements. Exits if a pattern is not found."""
     text = source.read_text()
     for pattern, other in edits:
         text, count = re.subn(pattern, other, text, flags=re.DOTALL)
         if not count:
-            raise SystemExit(f"{source} has nothing like {pattern!r} any more")
+            raise SystemExit(f"{source} does not match {pattern!r}; adapt the edits in older.py")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text)
 

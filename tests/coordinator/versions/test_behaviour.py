@@ -1,4 +1,4 @@
-"""The behaviour of each release."""
+"""Differences in behaviour between releases of Kafka."""
 
 import pytest
 
@@ -15,21 +15,21 @@ from quorate.coordinator.state.consumer import ConsumerMember, MemberState
     ("version", "expected"),
     [("4.0.1", False), ("4.0.2", True), ("4.1.1", False), ("4.1.2", True), ("4.2.0", True), ("5.0.0", True)],
 )
-def test_backported_fix_counts_per_line(version: str, expected: bool) -> None:
+def test_backported_fix_applies_to_its_release_line_only(version: str, expected: bool) -> None:
     releases = [KafkaVersion(4, 0, 2), KafkaVersion(4, 1, 2), KafkaVersion(4, 2)]
     assert since(KafkaVersion.parse(version), *releases) is expected
 
 
-def test_line_before_the_first_release_lacks_the_change() -> None:
+def test_release_lines_before_the_change_lack_it() -> None:
     assert not since(KafkaVersion(3, 9, 2), KafkaVersion(4, 0, 2), KafkaVersion(4, 1, 2), KafkaVersion(4, 2))
 
 
-def test_the_newest_release_hashes_and_4_0_does_not() -> None:
+def test_metadata_hash_is_stored_by_the_newest_release_but_not_by_4_0() -> None:
     assert Behaviour.NEWEST.metadata_hash
     assert not Behaviour.of(KafkaVersion(4, 0, 2)).metadata_hash
 
 
-def test_the_behaviour_of_a_configuration_is_that_of_its_release() -> None:
+def test_configured_release_determines_the_behaviour() -> None:
     assert CoordinatorConfig().behaviour == Behaviour.NEWEST
     older = CoordinatorConfig.from_properties({"kafka.version": "4.0.2"})
     assert older.behaviour == Behaviour.of(KafkaVersion(4, 0, 2))

@@ -1,6 +1,6 @@
-"""Random histories against the coordinator of Kafka 4.0.2: as that release, ours writes its records, gives its answers and sets its timers.
+"""Random histories: ours writes the records, responses and timers of Kafka 4.0.2's coordinator.
 
-A failure prints the seed and a script that is as short as it could be made.
+A failure prints the seed and a shortened script.
 """
 
 from random import Random
@@ -21,13 +21,13 @@ SEEDS = {
     ClassicHistory: range(portion(12)),
     MixedHistory: (*range(portion(23)), 28, 41),
 }
-"""The seeds behind the first show what few histories do: an expression that is dropped, a policy
-that is against classic members, groups that become classic.
+"""The seeds after the first range are of rare cases: a regex that is dropped, a migration policy
+that excludes classic members, groups that are downgraded to classic.
 """
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in SEEDS.items() for seed in seeds])
-def test_histories_are_those_of_kafka_4_0(
+def test_random_histories_equal_kafka_4_0s(
     oracle_4_0: Oracle, kind: type[History | ClassicHistory | MixedHistory], seed: int
 ) -> None:
     duel = NamedDuel(oracle_4_0, note=f"seed {seed} of {kind.__name__}, Kafka 4.0")

@@ -1,7 +1,4 @@
-"""Random histories with the answers that the coordinators of Kafka 4.1.2 and 4.2.1 gave: as those releases, ours gives the same.
-
-Needs no Java.
-"""
+"""Recorded histories: our responses equal those of the coordinators of Kafka 4.1.2 and 4.2.1."""
 
 import pytest
 

@@ -1,5 +1,7 @@
-"""Logs that pass from one release of Kafka to the other: what the coordinator of 4.3 wrote is loaded by that of 4.0.2 (a downgrade), and the other way round, and
-the members go on. Both times ours, as that release, does what Kafka's does.
+"""Upgrades and downgrades between Kafka 4.0.2 and 4.3.
+
+One release's coordinator loads a log that the other one wrote, and the members continue. Our
+coordinator of either release does the same as Kafka's.
 """
 
 from random import Random
@@ -16,7 +18,7 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataKey,
 )
 from tests.coordinator.consumer_scripts import History
-from tests.coordinator.scripts import Answer, Duel
+from tests.coordinator.scripts import Duel, Json
 from tests.coordinator.test_loads import FOLDERS, records_of
 from tests.oracle.client import Oracle
 
@@ -27,8 +29,8 @@ BROKERS = [{"id": 0, "rack": "a"}, {"id": 1, "rack": "b"}]
 TOPICS = [{"name": "t", "id": TOPIC, "partitions": [[0], [1], [0]]}]
 
 
-def written(reply: Answer) -> list[CoordinatorRecord]:
-    """The records of a response."""
+def written(reply: Json) -> list[CoordinatorRecord]:
+    """Return the records of a response."""
     found = []
     for one in reply["records"]:
         record = decode_record(bytes.fromhex(one["key"]), None if one["value"] is None else bytes.fromhex(one["value"]))
@@ -38,13 +40,13 @@ def written(reply: Answer) -> list[CoordinatorRecord]:
 
 
 def moved(history: History, before: Duel, oracle: Oracle) -> Duel:
-    """The other release loads the log, and the members continue with it."""
+    """Load the log on the other release and let the members continue there."""
     log = before.op("log")["records"]
     now_ms = before.op("timers")["now"]
     after = Duel(oracle, note=before.note)
     after.op("config")
-    history.asker = history.cluster.asker = after
-    history.cluster.tell(brokers=True)
+    history.runner = history.cluster.runner = after
+    history.cluster.send_image(brokers=True)
     after.op("load", records=log, nowMs=now_ms)
     return after
 
@@ -63,7 +65,7 @@ def test_members_continue_after_a_downgrade_and_upgrade_as_with_kafka(
 
 
 @pytest.mark.parametrize("name", sorted(name for name in FOLDERS if not name.startswith(("compressed", "share"))))
-def test_what_brokers_wrote_is_loaded_and_described_as_by_4_0(oracle_4_0: Oracle, name: str) -> None:
+def test_logs_of_brokers_are_loaded_and_described_as_by_4_0(oracle_4_0: Oracle, name: str) -> None:
     duel = Duel(oracle_4_0)
     duel.op("image", brokers=BROKERS, topics=TOPICS)
     duel.op("load", records=records_of(name), nowMs=1_800_000_000_000)
@@ -73,7 +75,7 @@ def test_what_brokers_wrote_is_loaded_and_described_as_by_4_0(oracle_4_0: Oracle
     duel.request("DescribeGroups", groups=by_type["classic"])
 
 
-def joined(duel: Duel) -> Answer:
+def joined(duel: Duel) -> Json:
     return duel.request(
         "ConsumerGroupHeartbeat",
         1,
@@ -137,8 +139,8 @@ def test_4_0_cannot_load_a_partition_with_share_groups_of_4_3(oracle_4_0: Oracle
     assert "this release of Kafka cannot read" in loaded["error"]["message"]
 
 
-def test_4_0_fails_on_every_record_of_a_share_group_but_the_metadata_of_a_member(oracle_4_0: Oracle) -> None:
-    """Also on tombstones, which stay for some time after the group is deleted."""
+def test_4_0_rejects_all_records_of_share_groups_except_member_metadata(oracle_4_0: Oracle) -> None:
+    """Tombstones count, too. They stay in the log for some time after the group is deleted."""
     records = [one for name in FOLDERS if name.startswith("share") for one in records_of(name)]
     keys = {one["key"][:4]: one["key"] for one in records if "000a" <= one.get("key", "")[:4] <= "000f"}
     assert len(keys) == 6
@@ -186,7 +188,7 @@ def test_4_0_deletes_offsets_of_the_partitions_that_a_deleted_topic_had(oracle_4
     assert len(duel.op("image", topics=[])["records"]) == 2
 
 
-def test_4_0_has_another_version_of_no_metadata(oracle_4_0: Oracle) -> None:
+def test_4_0_writes_missing_offset_metadata_in_its_own_version(oracle_4_0: Oracle) -> None:
     duel = Duel(oracle_4_0)
     body = {"groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 60_000, "topicPartitions": []}
     reply = duel.request("ConsumerGroupHeartbeat", 1, **body, subscribedTopicRegex="t.*")
