@@ -3,6 +3,7 @@
 Fixtures belong to the folder of the tests that use them.
 """
 
+import logging
 import os
 import signal
 from collections.abc import Generator
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["pytester"]  # tests of our plugin run pytest in other projects
+pytest_plugins = ["pytester", "tests.reruns"]  # tests of our plugin run pytest in other projects
 
 FULL, USUAL = 100, 30
 """Examples of a property without `max_examples` of its own (tests/extent.py)."""
@@ -26,6 +27,9 @@ settings.register_profile("developer", deadline=None, max_examples=USUAL)
 settings.register_profile("ci", deadline=None, max_examples=USUAL, derandomize=True, print_blob=True)
 settings.register_profile("full", deadline=None, max_examples=FULL)
 settings.load_profile("ci" if CI else "developer")
+
+# It warns of each task that a busy machine delays, hundreds of times in the log of a failure.
+logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
 
 # Tests interrupt commands that they start. A shell that starts pytest in the background makes it
 # ignore SIGINT, and its children inherit that.

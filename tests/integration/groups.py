@@ -198,7 +198,11 @@ class Member:
             self._stop.set()
             self.polls.set()
             self._thread.join(300)
-            self._consumer.close()
+            closing = threading.Thread(target=self._consumer.close, daemon=True)
+            closing.start()
+            closing.join(LIMIT_MS / 1000)
+            # librdkafka 2.16.0 has waited for ever, after its coordinator could not be reached.
+            assert not closing.is_alive(), f"librdkafka's close() of member {self.name} does not return"
 
     def __enter__(self) -> Self:
         return self

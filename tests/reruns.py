@@ -1,0 +1,41 @@
+"""Second attempts for tests with real clients on brokers in containers.
+
+Clients have faults of their own that a busy machine brings out: kafka-python 3.0 may stop sending
+heartbeats, `close()` of librdkafka 2.16 may never return. Such a test runs a second time. If it
+passes then, the summary shows the failure of its first attempt; more than `MOST` of them fail the
+run, so that a fault of ours does not hide among them.
+"""
+
+import pytest
+
+MOST = 3
+
+FIRST: dict[str, str] = {}
+"""Test → failure of its first attempt."""
+
+
+@pytest.hookimpl(trylast=True)  # after the folders have marked their tests
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("containers"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.outcome == "rerun":  # type: ignore[comparison-overlap]  # an outcome of pytest-rerunfailures
+        FIRST[report.nodeid] = report.longreprtext
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if FIRST:
+        terminalreporter.section("needed a second attempt")
+    for name, failure in FIRST.items():
+        errors = [line for line in failure.splitlines() if line.startswith("E  ")]
+        terminalreporter.write_line("\n".join([name, *(errors or failure.splitlines()[-5:])]))
+    if len(FIRST) > MOST:
+        terminalreporter.write_line(f"{len(FIRST)} tests needed a second attempt, more than {MOST}: the run fails")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if len(FIRST) > MOST and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

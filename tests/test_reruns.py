@@ -1,0 +1,50 @@
+"""Second attempts of tests with clients (tests/reruns.py)."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import reruns
+
+TESTS = """
+import pytest
+
+FAILED = set()
+
+@pytest.mark.parametrize("number", range({failing}))
+@pytest.mark.containers
+def test_client(number):
+    if number not in FAILED:
+        FAILED.add(number)
+        raise AssertionError(f"client {{number}} has stopped")
+
+def test_ours():
+    pass
+"""
+
+
+def run(pytester: pytest.Pytester, failing: int) -> pytest.RunResult:
+    pytester.makeconftest(Path(reruns.__file__).read_text())
+    pytester.makeini("[pytest]\nmarkers =\n    containers")
+    pytester.makepyfile(TESTS.format(failing=failing))
+    return pytester.runpytest_subprocess("-p", "no:quorate")
+
+
+def test_a_first_failure_is_shown_and_passes_the_run(pytester: pytest.Pytester) -> None:
+    result = run(pytester, reruns.MOST)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["*needed a second attempt*", "*test_client?0?", "E*AssertionError: client 0 has stopped"]
+    )
+
+
+def test_many_first_failures_fail_the_run(pytester: pytest.Pytester) -> None:
+    result = run(pytester, reruns.MOST + 1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["4 tests needed a second attempt, more than 3: the run fails"])
+
+
+def test_tests_without_containers_have_one_attempt(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(Path(reruns.__file__).read_text())
+    pytester.makepyfile("def test_ours():\n    raise AssertionError")
+    pytester.runpytest_subprocess("-p", "no:quorate").assert_outcomes(failed=1)
