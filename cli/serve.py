@@ -6,12 +6,14 @@ This module handles options, output and signals. `EmbeddedCluster` runs the brok
 
 import errno
 import json
+import re
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +49,13 @@ quorate serve                                    one broker at 127.0.0.1:9092
 quorate serve --racks a,b,c --data ./kafka       three brokers in racks; topics and offsets are kept in ./kafka
 quorate serve --kafka-version 4.0.2 --port 0     an older release, on free ports
 quorate serve --metrics-port 9404                with /metrics, /health and /ready
+
+Each option has an environment variable, such as QUORATE_SERVE_RACKS=a,b,c. In a container: docker/serve of quorate's
+repository.
 """
 
 
-@click.command(help=HELP)
+@click.command(help=HELP, context_settings={"auto_envvar_prefix": "QUORATE_SERVE"})
 @click.option("--brokers", type=click.IntRange(min=1), metavar="N", help="Number of brokers.  [default: one per rack]")
 @click.option(
     "--racks",
@@ -67,7 +72,12 @@ quorate serve --metrics-port 9404                with /metrics, /health and /rea
     help="Port of broker 1; other brokers use the ports that follow. 0 chooses free ports.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
-@click.option("--advertise", metavar="HOST", help="Host to advertise to clients.  [default: the address of --host]")
+@click.option(
+    "--advertise",
+    metavar="HOST[:PORT]",
+    help="Host to advertise to clients, and the port of broker 1 if it is published as another one; "
+    "other brokers use the ports that follow.  [default: the address of --host]",
+)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
@@ -90,9 +100,8 @@ quorate serve --metrics-port 9404                with /metrics, /health and /rea
 )
 @click.option(
     "--password",
-    envvar="QUORATE_SERVE_PASSWORD",
-    show_envvar=True,
     metavar="TEXT",
+    show_envvar=True,
     help="Password of the user quorate.  [default: generated]",
 )
 @click.option(
@@ -102,7 +111,13 @@ quorate serve --metrics-port 9404                with /metrics, /health and /rea
     help="Serve /metrics, /health and /ready on this port. 0 chooses a free port.",
 )
 @click.option("--verbose", is_flag=True, help="Log notes of the brokers to stderr, such as closed connections.")
-@click.option("--json", "as_json", is_flag=True, help="Print addresses and client configs as one line of JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    envvar="QUORATE_SERVE_JSON",
+    is_flag=True,
+    help="Print addresses and client configs as one line of JSON.",
+)
 def serve(
     brokers: int | None,
     racks: str,
@@ -123,6 +138,7 @@ def serve(
     named = read_racks(racks)
     count = len(named) if brokers is None else brokers
     check_brokers(count, racks=len(named), port=port)
+    advertised_host, advertised_port = _read_address(advertise, count)
     if host in ALL_ADDRESSES and advertise is None:
         raise UserError(
             f"--host {host}: clients cannot connect to this address",
@@ -148,7 +164,8 @@ def serve(
             accept_data_loss=accept_data_loss,
             ports=[port + number for number in range(count)] if port else None,
             host=host,
-            advertised_host=advertise,
+            advertised_host=advertised_host,
+            advertised_ports=[advertised_port + number for number in range(count)] if advertised_port else None,
             security=security,
             password=password,
             metered=metrics_port is not None,
@@ -175,6 +192,32 @@ def serve(
     if kafka.failures:
         count, first = kafka.core.failure_count, kafka.failures[0]
         raise UserError(f"{count} requests failed because of a bug in quorate; the first:", *first.splitlines())
+
+
+def _read_address(text: str | None, brokers: int) -> tuple[str | None, int | None]:
+    """Parse the value of --advertise: a host, and the port of broker 1. Raises `UserError`."""
+    if not text:
+        return None, None
+    found = re.fullmatch(r"(?:\[([^]]+)\]|([^:]+)):([0-9]+)", text)
+    if found is None:
+        host = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+        if ":" in host and not _is_ipv6(host):
+            raise UserError(f"--advertise {text}: is not HOST or HOST:PORT", "for example: --advertise localhost:19092")
+        return host, None
+    port = int(found[3])
+    if not 0 < port <= 65536 - brokers:
+        raise UserError(
+            f"--advertise {text}: the ports of {brokers} brokers have to be from 1 to 65535",
+            "for example: --advertise localhost:19092",
+        )
+    return found[1] or found[2], port
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return ip_address(text).version == 6
+    except ValueError:
+        return False
 
 
 @contextmanager

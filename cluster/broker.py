@@ -41,8 +41,9 @@ class Broker:
     """A broker of a cluster.
 
     `serving`: it listens. `frozen`: it listens but does not respond. `cut_off`: clients cannot
-    reach it. `port`: 0 before the first start. `listen_host`: the address to listen on. `host`: the
-    advertised address. `handler`: creates the handler of the broker's requests.
+    reach it. `listen_host`, `listen_port`: the address to listen on; the port is 0 before the first
+    start, if it is not given. `host`, `port`: the advertised address. `handler`: creates the
+    handler of the broker's requests.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Broker:
         self.id = number
         self.rack = rack
         self.listen_host = LOOPBACK
+        self.listen_port = 0
         self.host = LOOPBACK
         self.port = 0
         self.serving = False
@@ -98,13 +100,18 @@ class Broker:
             await asyncio.sleep(0)
         try:
             self._server = await loop.create_server(
-                lambda: Connection(self), self.listen_host, self.port, backlog=1024, ssl=self.cluster.security.tls
+                lambda: Connection(self),
+                self.listen_host,
+                self.listen_port,
+                backlog=1024,
+                ssl=self.cluster.security.tls,
             )
         except OSError as error:
             raise ClusterError(
-                f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.port)}: {_why(error)}"
+                f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.listen_port)}: {_why(error)}"
             ) from None
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.listen_port = self._server.sockets[0].getsockname()[1]
+        self.port = self.port or self.listen_port
         self.serving = True
         self._look_for_idle()
         self.note(f"listens on {self.address}" + (f" in rack {self.rack}" if self.rack else ""))

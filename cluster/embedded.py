@@ -45,7 +45,8 @@ class EmbeddedCluster(Cluster):
     """A cluster with brokers 1 to `brokers`, by default one for each rack.
 
     `racks`: assigned to brokers round-robin. `ports`: one for each broker, by default free ones.
-    `host`: the listen address. `advertised_host`: the address that clients receive instead of it.
+    `host`: the listen address. `advertised_host`, `advertised_ports`: what clients receive instead
+    of `host` and `ports`, for example if a container publishes other ports.
     `version`: the release to behave as, such as "4.0.2": versions of APIs, features and group
     coordination (default: the newest). `properties`: configs of all brokers, by Kafka's names.
 
@@ -70,6 +71,7 @@ class EmbeddedCluster(Cluster):
         ports: Sequence[int] | None = None,
         host: str = LOOPBACK,
         advertised_host: str | None = None,
+        advertised_ports: Sequence[int] | None = None,
         version: str | None = None,
         properties: Mapping[str, Any] | None = None,
         data: str | PathLike[str] | None = None,
@@ -88,8 +90,9 @@ class EmbeddedCluster(Cluster):
         self._thread: LoopThread | None = None
         self._files: TemporaryFolder | None = None
         named = racks_of_brokers((len(racks) or 1) if brokers is None else brokers, racks)
-        if ports is not None and len(ports) != len(named):
-            raise ClusterError(f"{len(ports)} ports for {len(named)} brokers; give one port for each broker")
+        for given in (ports, advertised_ports):
+            if given is not None and len(given) != len(named):
+                raise ClusterError(f"{len(given)} ports for {len(named)} brokers; give one port for each broker")
         if version is not None:
             properties = {**(properties or {}), "kafka.version": version}
         try:
@@ -112,8 +115,12 @@ class EmbeddedCluster(Cluster):
             raise
         if metered:
             self.core.meter = Meter()
-        for broker, port in zip(self.core.brokers.values(), ports or [0] * len(named), strict=True):
-            broker.listen_host, broker.host, broker.port = host, advertised_host or host, port
+        any_port = [0] * len(named)
+        for broker, port, advertised in zip(
+            self.core.brokers.values(), ports or any_port, advertised_ports or any_port, strict=True
+        ):
+            broker.listen_host, broker.listen_port = host, port
+            broker.host, broker.port = advertised_host or host, advertised or port
 
     # ---- state
 
@@ -362,7 +369,7 @@ class EmbeddedCluster(Cluster):
         """`add_broker` in the cluster's own loop."""
         other = next(iter(self.core.brokers.values()))
         added = self.core.add_broker(rack)
-        added.listen_host, added.host, added.port = other.listen_host, other.host, port
+        added.listen_host, added.host, added.listen_port = other.listen_host, other.host, port
         try:
             await added.start()
         except BaseException:

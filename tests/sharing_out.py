@@ -19,7 +19,14 @@ from xdist.scheduler import LoadScopeScheduling
 
 __all__ = ["Scheduling", "order"]
 
-OWN_CLUSTERS = {"test_compose.py", "test_lab.py", "test_plugin.py", "test_plugin_names.py", "test_upgrade.py"}
+OWN_CLUSTERS = {
+    "test_compose.py",
+    "test_lab.py",
+    "test_plugin.py",
+    "test_plugin_names.py",
+    "test_serve_image.py",
+    "test_upgrade.py",
+}
 """Files of tests/integration whose tests start their own clusters; the others share two."""
 SECURE = {"test_faults.py", "test_live_decode.py"}
 """Files whose tests share the secure cluster."""

@@ -34,7 +34,7 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 WITH_SPARK = [page for page in PAGES if "SparkSession" in page.read_text("utf-8")]
-LANGUAGES = {"console", "diff", "ini", "json", "markdown", "python", "sh", "text", "toml"}
+LANGUAGES = {"console", "diff", "ini", "json", "markdown", "python", "sh", "text", "toml", "yaml"}
 SPARK_FOLDER = "QUORATE_TESTS_SPARK_FOLDER"
 """Says that this process is the one for pages that start Spark, and where they are run: a JVM keeps
 to the folder in which it was started, and a process has one JVM.

@@ -129,6 +129,39 @@ def test_a_directory_that_another_process_uses_is_refused(start, quorate, tmp_pa
         assert ended.err.startswith(f"error: {tmp_path / 'kafka'}")
 
 
+@pytest.mark.parametrize(
+    ("advertise", "addresses"),
+    [
+        ("kafka:19092", ["kafka:19092", "kafka:19093"]),
+        ("[::1]:19092", ["[::1]:19092", "[::1]:19093"]),
+        ("[::1]", ["[::1]:PORT", "[::1]:PORT"]),
+        ("::1", ["[::1]:PORT", "[::1]:PORT"]),
+        ("kafka", ["kafka:PORT", "kafka:PORT"]),
+    ],
+)
+def test_clients_receive_the_advertised_address(start, advertise, addresses):
+    with served(start, "--brokers", 2, "--advertise", advertise) as (_, where):
+        found = [re.sub(r"\b(?!1909)\d{4,}$", "PORT", one["address"]) for one in where["brokers"]]
+        assert found == addresses
+
+
+def test_options_are_read_from_the_environment_and_the_command_line_takes_precedence(start, monkeypatch):
+    monkeypatch.setenv("QUORATE_SERVE_RACKS", "a,b")
+    monkeypatch.setenv("QUORATE_SERVE_ADVERTISE", "kafka:19092")
+    monkeypatch.setenv("QUORATE_SERVE_PROPERTIES", "num.partitions=2 log.retention.ms=60000")
+    monkeypatch.setenv("QUORATE_SERVE_DATA", "")
+    with served(start) as (_, where):
+        assert [(one["rack"], one["address"]) for one in where["brokers"]] == [
+            ("a", "kafka:19092"),
+            ("b", "kafka:19093"),
+        ]
+    with served(start, "--advertise", "127.0.0.1", "--racks", "c") as (_, where):
+        assert [one["rack"] for one in where["brokers"]] == ["c"]
+        producer = KafkaProducer(**where["client_config"])
+        assert len(producer.partitions_for("orders")) == 2
+        producer.close()
+
+
 # ---- errors
 
 
@@ -176,6 +209,11 @@ def test_a_metrics_port_in_use_is_an_error(quorate, used_port):
             "Invalid value long for configuration connections.max.idle.ms",
         ),
         (["--host", "0.0.0.0"], "--host 0.0.0.0: clients cannot connect to this address"),
+        (["--advertise", "kafka:many"], "--advertise kafka:many: is not HOST or HOST:PORT"),
+        (
+            ["--advertise", "kafka:65535", "--brokers", "2"],
+            "--advertise kafka:65535: the ports of 2 brokers have to be from 1 to 65535",
+        ),
         (["--host", "192.0.2.1"], "broker 1 cannot listen on 192.0.2.1:9092: not an address of this machine"),
         (["--data", "/proc/x"], "/proc/x: No such file or directory"),
         (["--password", "x"], "--password has no effect with --security PLAINTEXT"),

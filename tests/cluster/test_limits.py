@@ -288,6 +288,19 @@ def test_clients_receive_the_advertised_host() -> None:
         assert (reported.host, made.bootstrap_servers) == ("localhost", f"localhost:{made.core.brokers[1].port}")
 
 
+def test_clients_receive_the_advertised_ports_also_after_a_restart() -> None:
+    made = EmbeddedCluster(brokers=2, properties=QUICK, advertised_ports=[19092, 29092])
+    with made:
+        listening = made.core.brokers[2].listen_port
+        made.restart_broker(2)
+        assert made.core.brokers[2].listen_port == listening != 29092
+        with Wire(listening) as wire:
+            assert sorted(one.port for one in wire.ask(WHO, 12).brokers) == [19092, 29092]
+        assert made.bootstrap_servers == "127.0.0.1:19092,127.0.0.1:29092"
+    with pytest.raises(ClusterError, match="1 ports for 2 brokers"):
+        EmbeddedCluster(brokers=2, advertised_ports=[19092])
+
+
 def test_records_are_split_into_batches_by_max_message_bytes() -> None:
     records = [empty_classic_group(f"g{number}", 0) for number in range(100)]
     with cluster() as made:
