@@ -31,7 +31,6 @@ NOT_YET = (
     "pipeline/stream",
     "pipeline/workers.py",
     "scripts/",
-    "tests/codecs/",
     "tests/data/",
     "tests/differential/",
     "tests/oracle",

@@ -21,7 +21,7 @@ timestamps = st.integers(0, 1 << 45) | st.sampled_from([0, -1, 1_700_000_000_000
 
 @dataclass(frozen=True)
 class Written:
-    """Records and the arguments of `encode_batch` to write them with."""
+    """Records, and the arguments of `encode_batch` for them."""
 
     records: list[BatchRecord]
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def record_lists(draw: st.DrawFn, magic: int, min_size: int = 1) -> list[BatchRe
 
 @st.composite
 def batches(draw: st.DrawFn, magic: int | None = None, compression: str | None = None) -> Written:
-    """A batch of any magic, compression and producer."""
+    """Generate a batch of any magic, compression and producer."""
     magic = draw(st.sampled_from([0, 1, 2, 2, 2])) if magic is None else magic
     usable = COMPRESSIONS if magic == 2 else COMPRESSIONS[:4]
     arguments: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The captures of tests/data for the tests of this room: which there are, and what Kafka said about them."""
+"""The captures of tests/data, and what Kafka's own tools and classes read from them."""
 
 import gzip
 import json
@@ -32,7 +32,7 @@ class CapturedPartition:
         return f"{self.folder.parent.name}/{self.folder.name}"
 
     def lines(self, suffix: str) -> Iterator[str]:
-        """The lines of the file beside the folder with this suffix; none if there is no such file."""
+        """Yield the lines of the file next to the folder with this suffix, if it exists."""
         path = self.folder.with_name(f"{self.folder.name}.{suffix}.gz")
         if path.exists():
             with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -40,7 +40,7 @@ class CapturedPartition:
                     yield line.rstrip("\n")
 
     def oracle(self) -> Iterator[dict[str, Any]]:
-        """What Kafka's own classes read: batches and records in the order of the log."""
+        """Yield the batches and records that Kafka's own classes read, in the order of the log."""
         return map(json.loads, self.lines("oracle.jsonl"))
 
 

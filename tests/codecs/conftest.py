@@ -1,4 +1,4 @@
-"""The fixtures `oracle`, Kafka's own classes, and `write`, which makes segment files."""
+"""The fixtures `oracle` (Kafka's own classes) and `write`, which writes segment files."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.oracle.fixtures import oracle as oracle
 
 @pytest.fixture
 def write(tmp_path):
-    """Write segments into a partition's folder; the last one may be named by its base offset."""
+    """Return a function that writes segments into a partition's folder, named by base offsets."""
 
     def write(*segments: bytes, folder: str = "__consumer_offsets-0", bases: Iterable[int] | None = None) -> Path:
         place = tmp_path / folder

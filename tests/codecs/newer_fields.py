@@ -1,7 +1,7 @@
-"""Where we know more than the oracle's Kafka 4.3: the two fields that 4.4 gave StreamsGroupMetadata are unknown tags to it.
+"""Fields that the oracle's Kafka 4.3 does not know: two tagged ones of StreamsGroupMetadata (4.4).
 
-It therefore does not look inside them, so the two may say different things about the same bytes,
-but only about bytes in which it meets those tags.
+Kafka 4.3 reads them as unknown tags, without decoding their content. The two sides can therefore
+differ, but only for bytes with these tags.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["has_newer_fields"]
 
 @message(versions=range(0, 1), flexible_since=0)
 class StreamsGroupMetadataValueOf43(Message):
-    """As Kafka 4.3 has it."""
+    """The declaration of Kafka 4.3."""
 
     epoch: Int32
     metadata_hash: Int64
@@ -26,7 +26,7 @@ class StreamsGroupMetadataValueOf43(Message):
 
 
 def has_newer_fields(topic: str, key: bytes | None, value: bytes | None) -> bool:
-    """Whether our declaration makes something else of these bytes than that of Kafka 4.3 would."""
+    """Return whether our declaration and that of Kafka 4.3 read these bytes differently."""
     if topic != CONSUMER_OFFSETS or key is None or value is None or value[:2] != b"\x00\x00":
         return False
     match decode_record(key, None):
@@ -36,7 +36,7 @@ def has_newer_fields(topic: str, key: bytes | None, value: bytes | None) -> bool
 
 
 def _read(cls: type[Message], value: bytes) -> dict[str, Any] | None:
-    """The fields that both declarations have, what is unknown, and the end; `None` if the bytes cannot be read."""
+    """Return the common fields, the unknown tags and the end, or `None` for undecodable bytes."""
     try:
         found, end = decode_exactly(cls.spec, 0, value, 2, "value", as_kafka_reads=True)
     except DecodeError:

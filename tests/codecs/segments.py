@@ -1,4 +1,4 @@
-"""Batches and segment files, made by hand."""
+"""Batches and segment files for tests."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ def group_epoch(epoch: int, group: str = "g") -> tuple[bytes, bytes]:
 
 
 def record(offset: int, timestamp_ms: int | None = None) -> BatchRecord:
-    """A group epoch that is the offset, at 1000 ms per offset."""
+    """Return a record of a group epoch equal to the offset, by default at 1000 ms per offset."""
     key, value = group_epoch(offset)
     timestamp_ms = 1000 * offset if timestamp_ms is None else timestamp_ms
     return BatchRecord(offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)

@@ -1,10 +1,10 @@
-"""Hypothesis strategies derived from our declarations: any message, in any version, with everything that its wire format can say.
+"""Hypothesis strategies derived from our declarations: any message in any version.
 
     messages(ConsumerGroupMemberMetadataValue, version=0)
     records()                      # any record of any topic, type and version
 
-Strings are Unicode without lone surrogates, which no UTF-8 can carry. Arrays and strings are mostly
-small; now and then one is long enough for a length of two or three varint bytes.
+Strings are Unicode without unpaired surrogates, which UTF-8 cannot encode. Arrays and strings are
+mostly small; a few are long enough for a length of two or three varint bytes.
 """
 
 from collections.abc import Callable
@@ -32,9 +32,7 @@ from quorate.codecs.wire import (
 __all__ = ["KAFKA", "RECORD_VERSIONS", "damaged", "messages", "records", "records_of", "version_id"]
 
 KAFKA = "4.3"
-"""The release of the oracle's jars: fields that came later, and our own, keep their defaults where
-this is given as `release`.
-"""
+"""The release of the oracle's jars. As `release`, it keeps later fields and our own at defaults."""
 
 RECORD_VERSIONS: list[tuple[RecordType, int]] = [
     (record_type, version)
@@ -46,7 +44,7 @@ RECORD_VERSIONS: list[tuple[RecordType, int]] = [
 
 
 def version_id(case: object) -> str:
-    """A readable parameter id."""
+    """Return a readable parameter id."""
     return case.name if isinstance(case, RecordType) else f"v{case}"
 
 
@@ -110,7 +108,7 @@ def _values(wire: WireType, version: int, options: "_Options") -> SearchStrategy
         case ArrayType(FixedType() as element):
             return _arrays(_fixed(element), many=True)
         case ArrayType(StringType()):
-            return _arrays(_SHORT_TEXT, many=True)  # long ones, repeated and nested, would fill the memory
+            return _arrays(_SHORT_TEXT, many=True)  # long texts, repeated and nested, exhaust memory
         case ArrayType(element):
             return _arrays(_values(element, version, options), many=False)
         case StructType(spec):
@@ -121,7 +119,10 @@ def _values(wire: WireType, version: int, options: "_Options") -> SearchStrategy
 
 
 class _Options(tuple[bool, bool, str | None]):
-    """Whether unknown tags are wanted, whether the message is flexible, and the newest release whose fields are filled; hashable for the cache."""
+    """With unknown tags or not, flexible or not, and the newest release whose fields are filled.
+
+    Hashable for the cache.
+    """
 
     __slots__ = ()
     unknown_tags = property(lambda self: self[0])
@@ -139,7 +140,7 @@ def _field(field: FieldSpec, version: int, options: _Options) -> SearchStrategy[
 
 
 def _tags(spec: MessageSpec) -> SearchStrategy[tuple[TaggedField, ...]]:
-    """Unknown tags in ascending order: below, between and above the ones that are declared, and as high as Kafka writes them."""
+    """Generate unknown tags in ascending order: below, between and above the declared ones."""
     declared = {field.tag for field in spec.fields}
     tag = st.integers(0, 6) | st.sampled_from([127, 128, 16384, 2**31 - 2])
     tags = st.lists(tag.filter(lambda n: n not in declared), max_size=3, unique=True)
@@ -154,8 +155,8 @@ def _messages(spec: MessageSpec, version: int, options: _Options) -> SearchStrat
     if options.flexible and options.unknown_tags:
         fields["unknown_tags"] = st.just(()) | _tags(spec)
 
-    # Not st.builds: its repr spells out all strategies below, which for nested structs takes longer
-    # than all tests together.
+    # Not st.builds: its repr contains all nested strategies, which takes longer than all tests
+    # together.
     @st.composite
     def build(draw: st.DrawFn) -> Message:
         return spec.cls(**{name: draw(strategy) for name, strategy in fields.items()})
@@ -166,14 +167,14 @@ def _messages(spec: MessageSpec, version: int, options: _Options) -> SearchStrat
 def messages(
     cls: type[Message], version: int, *, unknown_tags: bool = True, release: str | None = None
 ) -> SearchStrategy[Any]:
-    """Messages of a class that `version` carries in full: fields that it lacks have their default."""
+    """Generate messages of a class. Fields that `version` lacks have their default."""
     return _messages(cls.spec, version, _Options((unknown_tags, cls.spec.is_flexible(version), release)))
 
 
 def records_of(
     record_type: RecordType, version: int, *, unknown_tags: bool = True, release: str | None = None
 ) -> SearchStrategy[CoordinatorRecord]:
-    """Records of one type with a value in one version; no tombstones."""
+    """Generate records of one type with a value in one version, without tombstones."""
     return st.builds(
         CoordinatorRecord,
         topic=st.just(record_type.topic),
@@ -185,7 +186,7 @@ def records_of(
 
 @cache
 def records(topic: str | None = None, *, release: str | None = None) -> SearchStrategy[CoordinatorRecord]:
-    """Records of every type and version of one topic or of all, tombstones among them."""
+    """Generate records of all types and versions of a topic, or of all, including tombstones."""
     types = [
         record_type for name, found in RECORD_TYPES.items() if topic in (None, name) for record_type in found.values()
     ]
@@ -228,9 +229,9 @@ def _delete(where: float, count: int) -> _Damage:
 
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes) -> bytes:
-    """`data` with one to three things wrong: cut off, bytes changed, inserted or missing, something behind it."""
+    """Damage `data` in one to three places: truncate, change, insert, delete or append bytes."""
     where = st.floats(0, 1, exclude_max=True)
-    # Bytes that lengths, nulls and tag sections are made of.
+    # Bytes of lengths, nulls and tag sections.
     bytes_ = st.binary(min_size=1, max_size=4) | st.sampled_from(
         [
             b"\x00",

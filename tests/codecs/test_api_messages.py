@@ -1,4 +1,4 @@
-"""Requests and responses of group coordination and of brokers: Kafka's schemas, Kafka's bytes, Kafka's JSON, in every version."""
+"""Requests and responses in every version, compared with Kafka's schemas, bytes and JSON."""
 
 import re
 import subprocess
@@ -59,9 +59,9 @@ def versions(spec: MessageSpec) -> range:
 
 
 def turning_points(spec: MessageSpec) -> list[int]:
-    """All versions of what is about groups; of the rest the first, the last, and those between which the encoding changes.
+    """Return all versions of group APIs, and the ones of other APIs at which the encoding changes.
 
-    Other tests go through all.
+    These include the first and the last one. Other tests cover all versions.
     """
     each = versions(spec)
     if not is_of_brokers(spec):
@@ -85,7 +85,7 @@ FEWER = settings(max_examples=portion(10))  # for each version of each message
 
 
 def as_kafka_shows(body: Any) -> Any:
-    """Kafka's JSON has nothing of the batches in a message, only whether there are any."""
+    """Replace record batches, as Kafka's JSON has only whether a message contains some."""
     if isinstance(body, list):
         return [as_kafka_shows(item) for item in body]
     if isinstance(body, dict):
@@ -101,7 +101,7 @@ def ask(oracle: Oracle, op: str, spec: MessageSpec, version: int, **fields: Any)
 # ---- the declarations
 
 
-def test_the_apis_of_group_coordination_are_declared() -> None:
+def test_all_group_apis_are_declared() -> None:
     of_brokers = {spec for spec in KAFKAS if is_of_brokers(spec)}
     assert {api.key: api.name for api in APIS.values() if not api.own and api.request not in of_brokers} == {
         8: "OffsetCommit",
@@ -124,7 +124,7 @@ def test_the_apis_of_group_coordination_are_declared() -> None:
     }
 
 
-def test_what_brokers_answer_besides_is_in_a_package_of_its_own() -> None:
+def test_other_broker_apis_are_in_a_separate_package() -> None:
     assert sorted(name for name in broker.__all__ if name.endswith("Request")) == sorted(
         spec.name for spec in KAFKAS if is_of_brokers(spec) and spec.name.endswith("Request")
     )
@@ -135,7 +135,7 @@ def test_what_brokers_answer_besides_is_in_a_package_of_its_own() -> None:
     assert "quorate.codecs.api.broker" not in loaded.split()
 
 
-def test_apis_of_our_own_are_told_from_kafkas_by_their_keys() -> None:
+def test_our_own_apis_have_keys_outside_of_kafkas_range() -> None:
     assert {api.key: api.name for api in APIS.values() if api.own} == {
         20_848: "ConsumerGroupPrepareAssignment",
         20_849: "ConsumerGroupInstallAssignment",
@@ -151,8 +151,8 @@ def test_the_tags_of_plug_ins_are_far_from_kafkas() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_heartbeat_that_says_nothing_of_client_side_assignors_has_kafkas_bytes(version: int) -> None:
-    """Whoever does not use them notices nothing; whoever does adds one tagged field."""
+def test_heartbeat_without_client_side_assignors_has_kafkas_bytes(version: int) -> None:
+    """Client-side assignors are one tagged field, which is absent without them."""
     plain = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=3)
     announced = AnnouncedAssignors(client_assignors=(ClientAssignor(name="a", maximum_version=2, metadata=b"x"),))
     offered = replace(plain, unknown_tags=written_tags(announced))
@@ -174,8 +174,8 @@ def test_declaration_equals_schema(spec: MessageSpec) -> None:
 
 @pytest.mark.oracle
 @EACH_VERSION_OF_KAFKA
-def test_a_message_built_of_nothing_is_kafkas(oracle: Oracle, spec: MessageSpec, version: int) -> None:
-    """Kafka's own object without a single field set has the defaults that ours has, and the same header goes in front of it."""
+def test_defaults_and_headers_equal_kafkas(oracle: Oracle, spec: MessageSpec, version: int) -> None:
+    """A message without any field set has Kafka's defaults, and its header equals Kafka's."""
     bare = spec.cls()
     written = ask(oracle, "encodeApi", spec, version, body={})
     assert (written["hex"], written["body"]) == (
@@ -194,12 +194,12 @@ def test_a_message_built_of_nothing_is_kafkas(oracle: Oracle, spec: MessageSpec,
 @SOME_VERSIONS
 @FEWER
 @given(data=st.data())
-def test_what_is_written_is_read_again(spec: MessageSpec, version: int, data: st.DataObject) -> None:
+def test_encoded_messages_decode_to_the_same_values(spec: MessageSpec, version: int, data: st.DataObject) -> None:
     written = data.draw(messages(spec.cls, version))
     body = encode_api(written, version)
     assert decode_api(spec.cls, body, version, strict=True) == written
     assert from_json(spec.cls, to_json(written, version), version) == written
-    # The construct layout, the other reading of the declaration, has the same opinion.
+    # The construct layout decodes and encodes the same.
     assert encode_exactly(written, version) == body
     assert decode_exactly(spec, version, body, 0, spec.name) == (written, len(body))
 
@@ -235,8 +235,8 @@ def test_unknown_tags_are_kept_where_kafka_keeps_them(oracle: Oracle, spec: Mess
 @EACH_MESSAGE
 @settings(max_examples=portion(20))
 @given(data=st.data())
-def test_a_version_refuses_what_it_refuses_in_kafka(oracle: Oracle, spec: MessageSpec, data: st.DataObject) -> None:
-    """A message made for one version and written in another: fields that are not ignorable, and nulls, may not get lost."""
+def test_version_rejects_the_same_values_as_in_kafka(oracle: Oracle, spec: MessageSpec, data: st.DataObject) -> None:
+    """Encoding for another version rejects fields that are not ignorable, and nulls."""
     made_for, version = (data.draw(st.sampled_from(versions(spec))) for _ in range(2))
     ours = data.draw(messages(spec.cls, made_for, unknown_tags=False))
     body = to_kafka_json(ours, made_for)
@@ -247,8 +247,7 @@ def test_a_version_refuses_what_it_refuses_in_kafka(oracle: Oracle, spec: Messag
     else:
         assert encode_api(ours, version).hex() == kafkas["hex"]
         assert as_kafka_shows(to_kafka_json(ours, version)) == kafkas["body"]
-    # Read from JSON, a field that the version lacks is kept, so that it is refused when it is
-    # written.
+    # from_json keeps a field that the version lacks; encoding then rejects it.
     assert from_json(spec.cls, body, version) == ours
 
 
@@ -256,14 +255,10 @@ def test_a_version_refuses_what_it_refuses_in_kafka(oracle: Oracle, spec: Messag
 @EACH_MESSAGE
 @settings(max_examples=portion(20))
 @given(data=st.data())
-def test_damaged_bytes_are_read_or_refused_as_kafka_does(
-    oracle: Oracle, spec: MessageSpec, data: st.DataObject
-) -> None:
+def test_damaged_bytes_are_read_or_rejected_as_by_kafka(oracle: Oracle, spec: MessageSpec, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(versions(spec)))
     body = data.draw(damaged(encode_api(data.draw(messages(spec.cls, version, release=KAFKA)), version)))
-    assume(
-        len(body) < 10_000
-    )  # long ones may turn into thousands of map entries with one key, which Kafka takes 15 s for
+    assume(len(body) < 10_000)  # long data can have thousands of map entries with one key, which take Kafka 15 s
     read = ask(oracle, "decodeApi", spec, version, hex=body.hex())
     if "error" in read:
         with pytest.raises(DecodeError):
@@ -271,11 +266,10 @@ def test_damaged_bytes_are_read_or_refused_as_kafka_does(
         return
     ours = decode_api(spec.cls, body, version)
     assert as_kafka_shows(to_kafka_json(ours, version)) == read["body"]
-    if "rewriteError" not in read and "\ufffd" not in repr(read["body"]):  # text that is no UTF-8 we write as it was
+    if "rewriteError" not in read and "\ufffd" not in repr(read["body"]):  # we keep invalid UTF-8
         assert encode_api(ours, version).hex() == read["rewritten"]
     if read["remaining"]:
-        # What Kafka reads may be damaged as well, in ways that only strict reading refuses; it
-        # comes first.
+        # Kafka also reads some damaged messages that only strict decoding rejects.
         try:
             decode_api(spec.cls, body[: -read["remaining"]], version, strict=True)
         except DecodeError as error:
@@ -286,7 +280,7 @@ def test_damaged_bytes_are_read_or_refused_as_kafka_does(
             decode_api(spec.cls, body, version, strict=True)
 
 
-def test_null_is_refused_in_versions_before_it_was_allowed() -> None:
+def test_null_is_rejected_in_versions_without_nullable_fields() -> None:
     everything = OffsetFetchRequest(group_id="g", topics=None)
     assert decode_api(OffsetFetchRequest, encode_api(everything, 2), 2) == everything
     with pytest.raises(
@@ -299,7 +293,7 @@ def test_null_is_refused_in_versions_before_it_was_allowed() -> None:
         encode_api(JoinGroupResponse(protocol_name=None), 6)
 
 
-def test_a_field_that_ended_is_refused_later_unless_it_is_ignorable() -> None:
+def test_removed_field_is_rejected_in_later_versions_unless_ignorable() -> None:
     leaving = LeaveGroupRequest(group_id="g", member_id="m")
     assert decode_api(LeaveGroupRequest, encode_api(leaving, 2), 2) == leaving
     with pytest.raises(EncodeError, match="member_id"):
@@ -308,7 +302,7 @@ def test_a_field_that_ended_is_refused_later_unless_it_is_ignorable() -> None:
         groups=(OffsetFetchRequestGroup(group_id="g", topics=(OffsetFetchRequestTopics(name="t"),)),)
     )
     assert decode_api(OffsetFetchRequest, encode_api(named, 10), 10).groups[0].topics == (OffsetFetchRequestTopics(),)
-    # An error of the whole response is only in versions 2 to 7, and dropped silently in others.
+    # Only versions 2 to 7 have an error for the whole response; others drop it silently.
     failed = OffsetFetchResponse(error_code=16)
     assert [decode_api(OffsetFetchResponse, encode_api(failed, v), v).error_code for v in (1, 2, 7, 8)] == [
         0,
@@ -316,15 +310,6 @@ def test_a_field_that_ended_is_refused_later_unless_it_is_ignorable() -> None:
         16,
         0,
     ]
-
-
-# ---- reading, as a server and a client do
-
-
-# ---- JSON
-
-
-# ---- declaring
 
 
 @each_version([APIS[0].request, APIS[1].response])

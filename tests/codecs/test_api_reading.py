@@ -1,4 +1,4 @@
-"""Requests and responses of group coordination as a server and a client read them: flags, headers, damage, JSON, and how messages are declared."""
+"""Decoding of requests and responses: flags, headers, damage, JSON, and declarations."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,13 +30,13 @@ from tests.codecs.test_api_messages import EACH_API
 
 @pytest.mark.parametrize("version", [0])
 @pytest.mark.parametrize("not_a_flag", [1, 0, None, "false"])
-def test_only_true_and_false_are_written_as_flags(not_a_flag: Any, version: int) -> None:
+def test_flags_must_be_true_or_false(not_a_flag: Any, version: int) -> None:
     groups = (DescribedGroup(members=(Member(), Member(is_classic=not_a_flag))),)
     with pytest.raises(EncodeError, match=r"groups\[0\]\.members\[1\]\.is_classic"):
         encode_api(StreamsGroupDescribeResponse(groups=groups), version)
 
 
-def test_every_byte_but_zero_is_a_set_flag() -> None:
+def test_any_byte_except_zero_is_true() -> None:
     assert decode_api(OffsetFetchRequest, bytes.fromhex("01 07 00"), 8).require_stable is True
 
 
@@ -45,7 +45,7 @@ class Flags(Message):
     flags: Array[Bool]
 
 
-def test_flags_come_in_arrays_too() -> None:
+def test_arrays_of_flags() -> None:
     flags = Flags(flags=(True, False) * 20)
     data = encode_api(flags, 0)
     assert data == (40).to_bytes(4, "big") + b"\x01\x00" * 20 == encode_exactly(flags, 0)
@@ -53,27 +53,27 @@ def test_flags_come_in_arrays_too() -> None:
     assert from_json(Flags, to_kafka_json(flags, 0), 0) == flags
 
 
-def test_an_api_key_or_name_means_the_request() -> None:
+def test_decoding_by_api_key_or_name_reads_a_request() -> None:
     heartbeat = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
     body = encode_api(heartbeat, 4)
     assert decode_api(12, body, 4) == decode_api("Heartbeat", body, 4) == heartbeat
 
 
-def test_a_body_is_read_behind_its_header_and_from_any_buffer() -> None:
+def test_body_is_read_after_its_header_and_from_any_buffer() -> None:
     body = encode_api(HeartbeatResponse(error_code=27), 4)
     for data in (b"head" + body, bytearray(b"head" + body), memoryview(b"head" + body)):
         assert decode_api(HeartbeatResponse, data, 4, position=4) == HeartbeatResponse(error_code=27)
 
 
 @pytest.mark.parametrize("no_bytes", [100, [0] * 100, "text"])
-def test_what_is_no_buffer_is_refused(no_bytes: Any) -> None:
-    """`bytes` would make something of numbers and of lists of them."""
+def test_input_other_than_a_buffer_is_rejected(no_bytes: Any) -> None:
+    """`bytes` would accept numbers and lists of numbers."""
     with pytest.raises(TypeError):
         decode_api(HeartbeatResponse, no_bytes, 4)
 
 
-def test_a_wrong_size_of_a_tagged_field_is_read_as_kafka_reads_it_unless_strict() -> None:
-    """Issue 14: `strict` took it for sound."""
+def test_wrong_size_of_a_tagged_field_is_read_as_by_kafka_unless_strict() -> None:
+    """Issue 14: `strict` accepted it."""
     body = encode_api(FetchRequest(cluster_id="c"), 12)
     assert body.endswith(bytes.fromhex("01 00 02 0263"))
     damaged = body[:-3] + b"\x4d" + body[-2:]
@@ -83,14 +83,14 @@ def test_a_wrong_size_of_a_tagged_field_is_read_as_kafka_reads_it_unless_strict(
         decode_api(FetchRequest, damaged, 12, strict=True)
 
 
-def test_bytes_behind_the_body_are_let_be_unless_strict() -> None:
+def test_trailing_bytes_are_ignored_unless_strict() -> None:
     body = encode_api(HeartbeatResponse(error_code=27), 4) + b"more"
     assert decode_api(HeartbeatResponse, body, 4) == HeartbeatResponse(error_code=27)
     with pytest.raises(DecodeError, match=r"trailing bytes at byte 7 of the HeartbeatResponse: 4 of them"):
         decode_api(HeartbeatResponse, body, 4, strict=True)
 
 
-def test_what_cannot_be_read_is_named() -> None:
+def test_errors_name_the_field_version_or_api() -> None:
     with pytest.raises(DecodeError, match="truncated in member_id at byte 6 of the HeartbeatRequest"):
         decode_api(12, encode_api(HeartbeatRequest(group_id="g", member_id="m"), 4)[:7], 4)
     with pytest.raises(ValueError, match="HeartbeatRequest has no version 5; it has 0 to 4"):
@@ -116,7 +116,7 @@ def test_an_api_is_found_by_key_name_and_class(api: Api) -> None:
         api.response_header_version(99)
 
 
-def test_missing_fields_of_json_have_kafkas_defaults_and_unknown_ones_are_refused() -> None:
+def test_json_fields_default_as_in_kafka_and_unknown_ones_are_rejected() -> None:
     body = {"groupId": "g", "topicPartitions": [{"partitions": [0]}]}
     found = from_json(ConsumerGroupHeartbeatRequest, body, 1)
     assert (found.group_id, found.rebalance_timeout_ms, found.subscribed_topic_names) == ("g", -1, None)
@@ -128,7 +128,7 @@ def test_missing_fields_of_json_have_kafkas_defaults_and_unknown_ones_are_refuse
         from_json(OffsetFetchRequest, {"requireStable": 1}, 10)
 
 
-def test_json_leaves_out_what_the_version_lacks_or_refuses_as_kafka_does() -> None:
+def test_json_drops_or_rejects_fields_that_the_version_lacks_as_kafka() -> None:
     assert to_kafka_json(SyncGroupRequest(protocol_name="range"), 4).keys() == {
         "groupId",
         "generationId",
@@ -140,7 +140,7 @@ def test_json_leaves_out_what_the_version_lacks_or_refuses_as_kafka_does() -> No
         to_kafka_json(ListGroupsRequest(types_filter=("share",)), 4)
 
 
-def test_a_declaration_without_a_default_is_refused() -> None:
+def test_declaration_without_a_default_is_rejected() -> None:
     @struct
     class Topic(Message):
         name: String

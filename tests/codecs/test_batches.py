@@ -1,4 +1,4 @@
-"""Batches of every format written and read again, and what is said of batches that are not whole."""
+"""Encoding and decoding of batches of all formats, and problems of damaged batches."""
 
 import gzip
 import io
@@ -42,7 +42,7 @@ def only(data: bytes, **how: object) -> Batch:
 
 
 def problem_in(data: bytes, **how: object) -> BatchProblem:
-    """What `read_batches` says of these bytes, or else the batch of its records."""
+    """Return the problem that `read_batches` finds, or that reading the batch's records finds."""
     (found,) = read_batches(data, **how)
     if isinstance(found, Batch):
         found = list(found.records())[-1]
@@ -51,7 +51,7 @@ def problem_in(data: bytes, **how: object) -> BatchProblem:
 
 
 def repacked(data: bytes, body: bytes, **fields: int) -> bytes:
-    """A magic 2 batch with another body and other header fields, its length and CRC made right again."""
+    """Return a magic 2 batch with another body or header fields, and a correct length and CRC."""
     places = {"attributes": (21, ">h"), "last_offset_delta": (23, ">i"), "count": (57, ">i")}
     header = bytearray(data[:61])
     for name, value in fields.items():
@@ -66,7 +66,7 @@ def repacked(data: bytes, body: bytes, **fields: int) -> bytes:
 
 
 @given(written=batches())
-def test_what_was_written_is_read(written):
+def test_encoded_batches_decode_to_the_same_records(written):
     data = written.data
     append_time = written.arguments.get("log_append_time_ms")
     found = list(read_batches(data))
@@ -93,7 +93,7 @@ def test_what_was_written_is_read(written):
 
 
 @given(written=st.lists(batches(), max_size=4))
-def test_batches_of_all_formats_follow_one_another(written):
+def test_batches_of_different_formats_are_read_from_one_log(written):
     data = b"".join(one.data for one in written)
     whole = list(read_batches(data))
     assert b"".join(batch.data for batch in whole) == data
@@ -104,33 +104,33 @@ def test_batches_of_all_formats_follow_one_another(written):
 
 
 @pytest.mark.parametrize("block", [17, 61, 100, 1 << 20])
-def test_batches_across_the_blocks_of_a_file(monkeypatch, block):
+def test_batches_that_cross_blocks_of_a_file_are_read(monkeypatch, block):
     monkeypatch.setattr(frames, "_BLOCK_BYTES", block)
     written = [encode_batch(RECORDS[: 1 + n % 3], base_offset=10, compression=COMPRESSIONS[n % 5]) for n in range(20)]
     found = list(read_batches(b"".join(written)))
     assert [batch.data for batch in found] == written
 
 
-def test_sequence_numbers_start_again_at_zero():
-    """KIP-98: after 2³¹ - 1 comes 0."""
+def test_sequence_numbers_wrap_to_zero():
+    """KIP-98: 0 follows 2³¹ - 1."""
     batch = only(encode_batch(RECORDS, producer_id=1, producer_epoch=0, base_sequence=0x7FFFFFFF))
     assert [record.sequence for record in batch.records()] == [0x7FFFFFFF, 0, 1]
     assert batch.header.last_sequence == 1
 
 
-def test_records_that_are_encoded_one_by_one_make_the_same_batch():
+def test_records_that_are_encoded_one_by_one_give_the_same_batch():
     records = [BatchRecord(offset=70 + n, timestamp_ms=1_000, key=None, value=b"v" * n) for n in range(300)]
     encoded = b"".join(encode_record(one, delta) for delta, one in enumerate(records))
     made = assemble_batch(encoded, 300, base_offset=70, timestamp_ms=1_000, partition_leader_epoch=3)
     assert made == encode_batch(records, partition_leader_epoch=3)
 
 
-def test_a_batch_emptied_by_compaction():
+def test_batch_emptied_by_compaction_has_no_records():
     data = encode_batch([], base_offset=5, last_offset_delta=9, producer_id=3, producer_epoch=1, base_sequence=4)
     batch = only(data)
     assert (batch.header.count, batch.header.last_offset, list(batch.records())) == (0, 14, [])
     assert encode_like(batch.header, []) == data
-    assert list(only(repacked(data, b"", attributes=4)).records()) == []  # still said to be zstd
+    assert list(only(repacked(data, b"", attributes=4)).records()) == []  # the header still has zstd
 
 
 def test_header_keys_that_are_not_utf8_are_kept():
@@ -158,12 +158,12 @@ def test_log_append_time_is_the_time_of_every_record():
         ({"magic": 0, "log_append_time_ms": 1}, "no timestamps"),
     ],
 )
-def test_what_a_format_cannot_hold_is_refused(arguments, message):
+def test_values_that_a_format_cannot_hold_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         encode_batch(RECORDS, **arguments)
 
 
-def test_headers_and_empty_batches_that_cannot_be_written():
+def test_headers_in_old_formats_and_empty_batches_are_rejected():
     with pytest.raises(ValueError, match="no record headers"):
         encode_batch([BatchRecord(offset=0, timestamp_ms=0, key=b"", value=b"", headers=(("a", b""),))], magic=1)
     with pytest.raises(ValueError, match="needs base_offset"):
@@ -203,7 +203,7 @@ def test_a_transaction_marker(commit):
         ("00000000", None, 0, "ABORT", None),
     ],
 )
-def test_control_records_of_all_kinds_are_values(key, value, type_id, name, coordinator_epoch):
+def test_control_records_of_all_kinds_are_decoded(key, value, type_id, name, coordinator_epoch):
     raw = [None if part is None else bytes.fromhex(part) for part in (key, value)]
     record = control_record(*raw)
     assert (record.type_id, record.name, record.coordinator_epoch) == (type_id, name, coordinator_epoch)
@@ -228,14 +228,14 @@ def with_payload(compression: str, payload: bytes) -> bytes:
     ],
     ids=["raw snappy", "joined xerial", "linked lz4 blocks", "gzip members", "zstd frames"],
 )
-def test_framings_of_other_clients_are_read(compression, pack):
+def test_compression_framings_of_other_clients_are_read(compression, pack):
     data = with_payload(compression, pack(encode_batch(RECORDS)[61:]))
     assert list(only(data).records()) == RECORDS
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_lz4_with_the_header_checksum_of_old_clients(magic):
-    """KAFKA-3160: clients of message format 0 took the magic number into the checksum; Kafka writes that for them still."""
+    """KAFKA-3160: old clients include the magic number in the checksum, and Kafka writes it so."""
     stamped = [BatchRecord(offset=n, timestamp_ms=5 if magic else -1, key=b"k", value=b"v" * 99) for n in range(3)]
     data = bytearray(encode_batch(stamped, magic=magic, compression="lz4"))
     checksum = data.index(b"\x04\x22\x4d\x18") + 6
@@ -254,7 +254,7 @@ def test_compression_round_trip(compression, size):
 
 @pytest.mark.parametrize("compression", COMPRESSED)
 def test_decompression_is_bounded(compression):
-    """A megabyte of compressed zeros is refused without taking the memory it asks for."""
+    """A megabyte of compressed zeros is rejected without allocating the decompressed size."""
     bomb = compress(compression, bytes(64 << 20))
     tracemalloc.start()
     with pytest.raises(TooLargeError):
@@ -269,13 +269,13 @@ def test_decompression_is_bounded(compression):
 
 
 @pytest.mark.parametrize("claim", [b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x20junk"], ids=["4 GiB", "64 MiB"])
-def test_snappy_that_claims_more_than_it_can_hold(claim):
+def test_snappy_block_with_an_impossible_size_is_rejected(claim):
     problem = problem_in(with_payload("snappy", claim))
     assert problem.reason in (ProblemReason.TOO_LARGE, ProblemReason.BAD_COMPRESSION)
 
 
 @pytest.mark.parametrize("compression", COMPRESSED)
-def test_what_does_not_decompress_is_a_problem_of_that_batch(compression):
+def test_undecodable_compression_is_a_problem_of_its_batch(compression):
     packed = only(encode_batch(RECORDS, compression=compression)).data[61:]
     for damaged in (packed[:-6], b"", b"\x00" * 40, packed[:12] + b"\xff" * 20):
         data = with_payload(compression, damaged)
@@ -285,7 +285,7 @@ def test_what_does_not_decompress_is_a_problem_of_that_batch(compression):
         assert list(second.records()) == RECORDS
 
 
-def test_a_compression_that_no_release_has():
+def test_unknown_compression_is_a_problem():
     problem = problem_in(repacked(encode_batch(RECORDS), b"abc", attributes=5))
     assert problem.reason is ProblemReason.UNKNOWN_COMPRESSION
     assert problem.header.compression == "unknown(5)"
@@ -295,7 +295,7 @@ def test_a_compression_that_no_release_has():
 
 
 def wrapper(magic: int, offset: int, inside: bytes | None) -> bytes:
-    """A gzip wrapper message around these bytes."""
+    """Return a gzip wrapper message around these bytes."""
     packed = None if inside is None else gzip.compress(inside, mtime=0)
     value = b"\xff\xff\xff\xff" if packed is None else struct.pack(">i", len(packed)) + packed
     tail = struct.pack(">bb", magic, 1) + (struct.pack(">q", 7) if magic else b"") + b"\xff\xff\xff\xff" + value
@@ -310,14 +310,14 @@ def inner(magic: int, *offsets: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "offsets"),
     [
-        (wrapper(0, 12, inner(0, 10, 11, 12)), [10, 11, 12]),  # format 0 says them as they are
-        (wrapper(1, 12, inner(1, 0, 1, 2)), [10, 11, 12]),  # format 1 counts back from the wrapper (KIP-31)
+        (wrapper(0, 12, inner(0, 10, 11, 12)), [10, 11, 12]),  # format 0 has absolute offsets
+        (wrapper(1, 12, inner(1, 0, 1, 2)), [10, 11, 12]),  # format 1 has offsets relative to the wrapper (KIP-31)
         (wrapper(1, 12, inner(1, 0, 2)), [10, 12]),  # compacted
-        (wrapper(1, 0, inner(1, 0, 1, 2)), [0, 1, 2]),  # some clients leave the wrapper at 0, and Kafka takes it
-        (wrapper(1, 12, inner(0, 0, 1)), [11, 12]),  # Kafka takes format 0 inside 1
+        (wrapper(1, 0, inner(1, 0, 1, 2)), [0, 1, 2]),  # some clients leave the wrapper at 0; Kafka accepts it
+        (wrapper(1, 12, inner(0, 0, 1)), [11, 12]),  # Kafka accepts format 0 inside 1
     ],
 )
-def test_offsets_inside_wrappers(data, offsets):
+def test_offsets_inside_wrappers_follow_the_format(data, offsets):
     batch = only(data)
     assert [record.offset for record in batch.records()] == offsets
     assert (batch.header.count, batch.header.compression) == (None, "gzip")
@@ -336,7 +336,7 @@ def test_offsets_inside_wrappers(data, offsets):
         (wrapper(1, 2, inner(1, 0)[:-1] + b"\x00"), "does not match its CRC"),
     ],
 )
-def test_wrappers_that_break_the_format(data, message):
+def test_invalid_wrappers_are_problems(data, message):
     problem = problem_in(data)
     assert problem.reason is ProblemReason.BAD_RECORDS
     assert message in problem.detail
@@ -370,22 +370,22 @@ def flipped(data: bytes, position: int, mask: int = 0x01) -> bytes:
         (bytes(50), ProblemReason.BAD_LENGTH, "zero, but more data follows", False),
     ],
 )
-def test_damage_in_the_middle(damaged, reason, detail, by_length):
-    """The length leads to the next batch, or where it cannot, a search does."""
+def test_damaged_batch_is_reported_and_reading_continues_after_it(damaged, reason, detail, by_length):
+    """The next batch is found by the length, or by a search if the length is damaged."""
     data = NEXT + damaged + NEXT
     whole, problem = read_batches(data)
     assert isinstance(whole, Batch)
     assert (problem.reason, problem.position) == (reason, len(NEXT))
     assert detail in problem.detail
     assert problem.size_bytes == len(damaged) + (0 if by_length else len(NEXT))
-    _, skipped, behind = read_batches(data, skip_corrupt=True)
+    _, skipped, following = read_batches(data, skip_corrupt=True)
     assert (skipped.reason, skipped.position, skipped.size_bytes) == (reason, len(NEXT), len(damaged))
-    assert (behind.data, behind.header.position) == (NEXT, len(NEXT) + len(damaged))
+    assert (following.data, following.header.position) == (NEXT, len(NEXT) + len(damaged))
 
 
 @pytest.mark.parametrize("left", [8, 11, 12, 16, 17, 60, 61, len(WHOLE) - 1])
-def test_a_torn_tail_says_how_much_is_there(left):
-    """From the first byte on that is not zero: an offset begins with zeros, as preallocated space does."""
+def test_torn_tail_reports_the_remaining_bytes(left):
+    """A tail of zeros only is preallocated space, as offsets also begin with zeros."""
     whole, problem = read_batches(NEXT + WHOLE[:left])
     assert isinstance(whole, Batch)
     assert (problem.reason, problem.position, problem.size_bytes) == (ProblemReason.TORN_TAIL, len(NEXT), left)
@@ -399,7 +399,7 @@ def test_preallocated_zeros_are_not_a_problem(zeros):
     assert batch.data == WHOLE
 
 
-def test_a_batch_over_the_limit():
+def test_batch_over_the_size_limit_is_a_problem():
     data = encode_batch([BatchRecord(offset=0, timestamp_ms=0, key=None, value=bytes(5_000))])
     problem = problem_in(data, max_batch_bytes=4_000)
     assert problem.reason is ProblemReason.TOO_LARGE
@@ -407,7 +407,7 @@ def test_a_batch_over_the_limit():
     assert only(data, max_batch_bytes=len(data)).data == data
 
 
-def test_records_before_the_damage_are_given():
+def test_records_before_the_damage_are_returned():
     body = WHOLE[61:]
     batch = only(repacked(WHOLE, body[:-1]))
     *records, problem = batch.records()
@@ -426,15 +426,13 @@ def test_records_before_the_damage_are_given():
     ("compression", "after"),
     [("gzip", b"\0"), ("gzip", b"no member" * 9), ("lz4", b"\0"), ("lz4", compress("lz4", b"more")), ("snappy", b"\0")],
 )
-def test_what_follows_the_compressed_records_is_left_out_where_kafka_leaves_it_out(
-    compression: str, after: bytes
-) -> None:
+def test_bytes_after_the_compressed_records_are_ignored_as_by_kafka(compression: str, after: bytes) -> None:
     packed = compress(compression, b"records")
     assert decompress(compression, packed + after, 100) == b"records"
 
 
-def test_many_members_of_gzip_are_read_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """45,000 empty ones took 5 s, as each was given all bytes that followed (issue 14)."""
+def test_each_gzip_member_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """45,000 empty members took 5 s, as each one was passed all following bytes (issue 14)."""
     given: list[int] = []
     make = zlib.decompressobj
 
@@ -455,14 +453,14 @@ def test_many_members_of_gzip_are_read_once_each(monkeypatch: pytest.MonkeyPatch
     assert sum(given) < 10 * len(members)
 
 
-def test_members_of_gzip_that_are_too_large_together() -> None:
+def test_gzip_members_are_bounded_by_their_total_size() -> None:
     members = gzip.compress(bytes(6_000), mtime=0) * 2
     assert decompress("gzip", members + bytes(30), 12_000) == bytes(12_000)
     with pytest.raises(TooLargeError):
         decompress("gzip", members + bytes(30), 11_999)
 
 
-def test_joined_members_of_gzip_are_read_up_to_the_first_that_is_none() -> None:
+def test_bytes_after_the_last_gzip_member_are_ignored() -> None:
     one, two = (compress("gzip", text) for text in (b"one", b"two" * 1000))
     assert decompress("gzip", one + two + b"no member" * 9, 10_000) == b"one" + b"two" * 1000
     with pytest.raises(DecompressionError):

@@ -1,4 +1,4 @@
-"""Everything that real brokers wrote into the captures is read as Kafka reads it, and written again as Kafka wrote it."""
+"""Recorded logs of real brokers are decoded as by Kafka, and encoded to the same bytes."""
 
 import json
 from base64 import b64decode
@@ -44,7 +44,7 @@ FORMATTER_TYPES = {
 
 
 def batches_of(captured: CapturedPartition) -> Iterator[tuple[Path, Batch, list[BatchRecord]]]:
-    """Every batch with its records; fails if a byte is not one of theirs."""
+    """Yield every batch with its records. Fails if bytes are left."""
     for segment in captured.segments:
         position = 0
         for batch in read_batches(segment.read_bytes()):
@@ -68,7 +68,7 @@ def kafka_json(record: CoordinatorRecord) -> tuple[dict[str, Any], dict[str, Any
     return to_kafka_json(record.key, 0), value
 
 
-def test_the_captures_are_all_there():
+def test_all_captures_exist():
     folders = [folder for folder in CAPTURES.iterdir() if folder.is_dir()]
     assert (len(folders), len(PARTITIONS)) == (11, 46)
 
@@ -77,12 +77,12 @@ def test_the_captures_are_all_there():
 
 
 @partitions
-def test_batches_and_their_records_are_what_kafka_read(captured):
-    told = captured.oracle()
+def test_batches_and_records_equal_what_kafka_read(captured):
+    read = captured.oracle()
     for segment, batch, records in batches_of(captured):
-        assert oracle_form(segment, batch.header) == next(told)
+        assert oracle_form(segment, batch.header) == next(read)
         for record in records:
-            expected = next(told)
+            expected = next(read)
             assert record == BatchRecord(
                 offset=expected["offset"],
                 timestamp_ms=expected["timestamp"],
@@ -91,7 +91,7 @@ def test_batches_and_their_records_are_what_kafka_read(captured):
                 sequence=record.sequence,
             )
             assert expected["headers"] == 0
-    assert next(told, None) is None
+    assert next(read, None) is None
 
 
 def oracle_form(segment: Path, header: BatchHeader) -> dict[str, Any]:
@@ -122,20 +122,20 @@ def oracle_form(segment: Path, header: BatchHeader) -> dict[str, Any]:
 
 
 @partitions
-def test_batches_are_written_again_as_they_were(captured):
+def test_encoding_batches_again_gives_the_same_bytes(captured):
     for _, batch, records in batches_of(captured):
         again = encode_like(batch.header, records)
         if batch.header.compression == "none":
             assert again == batch.data
-        else:  # compressed bytes are up to the library; what is in them is not
+        else:  # compressed bytes depend on the library, their content does not
             (reread,) = read_batches(again)
             assert list(reread.records()) == records
             assert reread.header.max_timestamp_ms == batch.header.max_timestamp_ms
 
 
 @partitions
-def test_a_batch_says_by_itself_what_its_header_says(captured):
-    """What `encode_batch` works out from the records is what the group coordinator wrote, unless the cleaner came by."""
+def test_batch_headers_are_computed_from_the_records_as_by_the_broker(captured):
+    """`encode_batch` computes what the coordinator wrote, except for compacted batches."""
     compacted = captured.folder.parent.name == "compacted-4.3"
     for _, batch, records in batches_of(captured):
         header = batch.header
@@ -152,8 +152,8 @@ def test_a_batch_says_by_itself_what_its_header_says(captured):
         )
 
 
-def test_compaction_left_what_the_tests_are_about():
-    """Batches with fewer records than offsets, and with a delete horizon."""
+def test_captures_have_compacted_batches():
+    """They contain batches with fewer records than offsets, and with a delete horizon."""
     headers = [
         batch.header
         for captured in PARTITIONS
@@ -171,8 +171,8 @@ def test_compaction_left_what_the_tests_are_about():
 
 @partitions
 def test_records_decode_to_what_kafka_decoded(captured):
-    told = (line for line in captured.oracle() if line["kind"] == "record")
-    for entry, expected in zip(entries_of(captured), told, strict=True):
+    read = (line for line in captured.oracle() if line["kind"] == "record")
+    for entry, expected in zip(entries_of(captured), read, strict=True):
         if isinstance(entry.record, ControlRecord):
             assert (entry.record.name, entry.record.coordinator_epoch) == (
                 expected["control"],
@@ -187,9 +187,9 @@ def test_records_decode_to_what_kafka_decoded(captured):
             assert entry.record.name == expected["typeName"]
 
 
-def bare(told: dict[str, Any] | None) -> dict[str, Any] | None:
-    """For the share and transaction coordinators the JSON comes wrapped with its type or version."""
-    return told["data"] if told is not None and told.keys() <= {"type", "version", "data"} else told
+def bare(wrapped: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Unwrap the JSON of share and transaction coordinators from its type or version."""
+    return wrapped["data"] if wrapped is not None and wrapped.keys() <= {"type", "version", "data"} else wrapped
 
 
 @partitions
@@ -200,8 +200,8 @@ def test_records_encode_to_the_bytes_they_came_from(captured):
 
 
 @partitions
-def test_what_the_formatters_printed(captured):
-    """The lines of each console formatter are the records of its types, in order, as far as it had read when it was stopped."""
+def test_console_formatters_printed_the_records_of_their_types(captured):
+    """Lines are in order, up to where the formatter was stopped."""
     decoded = [entry.record for entry in entries_of(captured) if isinstance(entry.record, CoordinatorRecord)]
     for formatter, types in FORMATTER_TYPES.items():
         printed = [json.loads(line) for line in captured.lines(f"{formatter}.jsonl")]
@@ -211,11 +211,8 @@ def test_what_the_formatters_printed(captured):
         assert [with_type(line) for line in printed] == ours[: len(printed)]
 
 
-def test_every_formatter_printed_something_to_compare_with():
-    """Else the test above would hold nothing against some of them.
-
-    The kinds of records: with a value, and tombstones.
-    """
+def test_every_formatter_printed_values_and_tombstones():
+    """Otherwise the test above would not cover some formatters."""
     printed = {formatter: [0, 0] for formatter in FORMATTER_TYPES}
     for captured in PARTITIONS:
         for formatter, counts in printed.items():
@@ -239,14 +236,14 @@ def formatter_form(record: CoordinatorRecord) -> dict[str, Any]:
 
 
 def without_topic_id(line: dict[str, Any]) -> dict[str, Any]:
-    """After the downgrade the formatters were those of 4.0.2, which skip the tag that 4.1 brought."""
+    """Remove the topic id, a tag since 4.1: after the downgrade the formatters were of 4.0.2."""
     if line["value"] is not None:
         line["value"]["data"].pop("topicId", None)
     return line
 
 
 def with_type(line: dict[str, Any]) -> dict[str, Any]:
-    """Up to 3.9 the formatters called the type id a version (KAFKA-18301)."""
+    """Rename the field `version` of formatters up to 3.9, which is the type id (KAFKA-18301)."""
     key = dict(line["key"])
     key.setdefault("type", key.pop("version", None))
     return {"key": key, "value": line["value"]}
@@ -256,8 +253,8 @@ def with_type(line: dict[str, Any]) -> dict[str, Any]:
 
 
 @partitions
-def test_what_dump_log_segments_printed(captured):
-    """Batch for batch and record for record, to the letter: positions, sizes, sequences, opened subscriptions and assignments."""
+def test_dump_log_segments_printed_the_same_batches_and_records(captured):
+    """Lines are equal, including positions, sizes, sequences, subscriptions and assignments."""
     printed = [line for line in captured.lines("dump.txt") if line.startswith(("baseOffset: ", "| offset: "))]
     ours = []
     for _, batch, records in batches_of(captured):
@@ -310,7 +307,7 @@ def compact(value: Any) -> str:
 
 
 @pytest.mark.parametrize("capture", sorted(path.name for path in CAPTURES.iterdir()))
-def test_a_log_directory_is_its_partitions_one_after_the_other(capture):
+def test_log_directory_has_the_entries_of_its_partitions(capture):
     together = list(read_log(CAPTURES / capture, strict=True))
     apart = [
         entry for captured in PARTITIONS if captured.folder.parent.name == capture for entry in entries_of(captured)
@@ -320,12 +317,12 @@ def test_a_log_directory_is_its_partitions_one_after_the_other(capture):
 
 
 @partitions
-def test_segments_by_themselves_give_the_same_entries(captured):
+def test_single_segments_have_the_same_entries(captured):
     apart = [entry for segment in captured.segments for entry in read_segment(segment, strict=True)]
     assert apart == entries_of(captured)
 
 
-def test_nested_bytes_of_every_captured_group_can_be_opened():
+def test_nested_bytes_of_every_captured_group_can_be_decoded():
     opened = 0
     for captured in PARTITIONS:
         for entry in entries_of(captured):

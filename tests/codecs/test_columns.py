@@ -1,7 +1,4 @@
-"""Columns against records: two decoders, one truth.
-
-Every difference between `decode_columns` and `decode_record` is a bug.
-"""
+"""`decode_columns` and `decode_record` give the same results. Every difference is a bug."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -50,7 +47,7 @@ Raw = tuple[bytes | None, bytes | None]
 
 
 def expected(raw: Sequence[Raw], topic: str) -> dict[str, list[dict[str, Any]]]:
-    """What `decode_record` makes of the same records, in the shape of Arrow's `to_pylist`."""
+    """Return the records of `decode_record` in the form of Arrow's `to_pylist`."""
     out: dict[str, list[dict[str, Any]]] = {}
     for row, (key, value) in enumerate(raw):
         record = decode_record(key, value, topic=topic)
@@ -89,7 +86,7 @@ def decoded(raw: Sequence[Raw], topic: str = CONSUMER_OFFSETS) -> dict[str, list
 
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=str)
-def test_a_captured_log_is_the_same_in_columns(partition: Any) -> None:
+def test_captured_logs_have_equal_columns_and_records(partition: Any) -> None:
     import base64
 
     raw: list[Raw] = [
@@ -97,7 +94,7 @@ def test_a_captured_log_is_the_same_in_columns(partition: Any) -> None:
         for line in partition.oracle()
         if line["kind"] == "record" and "control" not in line
     ]
-    if raw:  # a partition of transaction markers alone has none
+    if raw:  # a partition with transaction markers only has no records
         assert decoded(raw, partition.topic) == expected(raw, partition.topic)
 
 
@@ -106,7 +103,7 @@ def test_a_captured_log_is_the_same_in_columns(partition: Any) -> None:
 @settings(max_examples=portion(15))
 def test_generated_records_of_each_type_and_version(record_type: Any, version: int, data: st.DataObject) -> None:
     found = data.draw(st.lists(records_of(record_type, version), min_size=1, max_size=6))
-    repeats = data.draw(st.sampled_from([1, 20]))  # more lists than are walked one by one
+    repeats = data.draw(st.sampled_from([1, 20]))  # more lists than are decoded one by one
     raw = [encode_record(record) for record in found] * repeats
     assert decoded(raw, record_type.topic) == expected(raw, record_type.topic)
 
@@ -165,7 +162,7 @@ def test_more_records_than_one_chunk_keep_their_order() -> None:
     )
 
 
-def test_tombstones_have_their_places_among_values_also_in_chunks_of_nothing_else(
+def test_tombstones_keep_their_rows_also_in_chunks_of_tombstones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(values_module, "CHUNK", 4)
@@ -187,7 +184,7 @@ def test_long_records_are_decoded_in_smaller_chunks_and_keep_their_order() -> No
     assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
 
 
-def test_keys_that_hardly_repeat_are_not_looked_up() -> None:
+def test_rarely_repeated_keys_are_not_cached() -> None:
     raw = [commit(i, group=f"group-{i % 7}") for i in range(SAMPLE + 100)]
     assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
 
@@ -230,7 +227,7 @@ def test_long_lists_among_short_ones() -> None:
     assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
 
 
-def test_a_count_that_the_record_has_no_room_for_reserves_nothing() -> None:
+def test_count_beyond_the_record_allocates_nothing() -> None:
     key, _ = encode_record(
         CoordinatorRecord(
             key=ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m"), value=None, version=None
@@ -242,7 +239,7 @@ def test_a_count_that_the_record_has_no_room_for_reserves_nothing() -> None:
 
 
 def test_damage_is_not_followed_into_other_messages() -> None:
-    """A damaged list must not take other messages' bytes for the counts of its elements: that multiplied without end."""
+    """A damaged list must not read other messages' bytes as counts, which grew without limit."""
     topology, strange = bytes.fromhex("00170000"), b"\x00\x63"
     damaged_value = bytes.fromhex("000080000000068001" + "78" * 99)
     other = bytes.fromhex("010101c13e0000c13e") + b"\xff\xff\xff\xff\x07" * 4 + bytes(20_000)
@@ -261,13 +258,13 @@ def test_large_mixes_with_damage(data: st.DataObject, topic: str) -> None:
             value = data.draw(damaged(value))
         raw += [(key, value)] * data.draw(st.sampled_from([1, 1, 5]))
     found, wanted = decoded(raw, topic), expected(raw, topic)
-    for name in found | wanted:  # the first difference says more than two dumps
+    for name in found | wanted:  # the first difference is more useful than two dumps
         for ours, theirs in zip_longest(found.get(name, []), wanted.get(name, [])):
             assert ours == theirs, f"{name}: {raw[(ours or theirs or {})['row']]}"
     assert found == wanted
 
 
-def test_chunks_too_large_to_be_put_together_are_decoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_too_large_to_be_joined_are_decoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.codecs.columnar.columns.JOINED_BYTES", 100)
     raw: list[Raw] = [commit(i % 3, metadata="m" * (i % 2)) for i in range(30)]
     raw[7] = (raw[7][0], b"damaged")
@@ -288,17 +285,17 @@ def test_unknown_tagged_fields_are_counted() -> None:
     assert [row["unknown_tags"] for row in decoded(raw)["ConsumerGroupMetadata"]] == [0, 2]
 
 
-def test_a_wrong_size_of_a_known_tagged_field_is_read_as_kafka_reads_it() -> None:
+def test_wrong_size_of_a_known_tagged_field_is_read_as_by_kafka() -> None:
     key = b"\x00\x03\x00\x01g"
-    value = b"\x00\x00\x00\x00\x00\x05\x01\x00\x03" + bytes(7) + b"\x2a"  # tag 0 says 3 bytes, an int64 follows
+    value = b"\x00\x00\x00\x00\x00\x05\x01\x00\x03" + bytes(7) + b"\x2a"  # tag 0 has size 3, an int64 follows
     assert decoded([(key, value)]) == expected([(key, value)], CONSUMER_OFFSETS)
     assert decoded([(key, value)])["ConsumerGroupMetadata"][0]["metadata_hash"] == 42
 
 
-def test_a_tagged_field_that_comes_twice_is_read_as_kafka_reads_it() -> None:
+def test_duplicate_tagged_field_is_read_as_by_kafka() -> None:
     key = b"\x00\x03\x00\x01g"
-    # Tag 0 says 9 bytes. By that size, tag 0 with 43 follows; but an int64 is read, and behind it
-    # stands tag 7 without bytes.
+    # Tag 0 has size 9. By that size, tag 0 with 43 follows. Kafka reads an int64, after which there
+    # is tag 7 without bytes.
     value = b"\x00\x00\x00\x00\x00\x05\x02" + b"\x00\x09" + bytes(7) + b"\x2a\x07" + b"\x00\x08" + bytes(7) + b"\x2b"
     sound = encode_record(
         CoordinatorRecord(
@@ -324,7 +321,7 @@ TAGGED = [
 
 @st.composite
 def tagged_sections(draw: st.DrawFn, tags: list[int]) -> bytes:
-    """Fields that come twice or out of order, with sizes that are wrong or take a byte more than they need."""
+    """Generate duplicate or unordered tagged fields, with wrong sizes or sizes in an extra byte."""
     count = draw(st.integers(0, 4))
     section = bytes([count])
     for _ in range(count):
@@ -355,7 +352,7 @@ def test_tagged_sections_that_kafka_does_not_write(record_type: Any, version: in
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.binary())], ids=str)
-def test_all_kinds_of_binary_arrays_are_taken(kind: pa.DataType) -> None:
+def test_all_types_of_binary_arrays_are_accepted(kind: pa.DataType) -> None:
     raw = [commit(i % 3) for i in range(10)]
     keys, values = (pa.array(column, pa.binary()) for column in zip(*raw, strict=True))
     keys = keys.dictionary_encode() if pa.types.is_dictionary(kind) else keys.cast(kind)
@@ -365,7 +362,7 @@ def test_all_kinds_of_binary_arrays_are_taken(kind: pa.DataType) -> None:
 
 @given(data=st.data())
 @settings(max_examples=portion(30))
-def test_dictionary_encoded_keys_are_the_same_keys(data: st.DataObject) -> None:
+def test_dictionary_encoded_keys_give_the_same_columns(data: st.DataObject) -> None:
     raw: list[Raw] = [
         encode_record(record) for record in data.draw(st.lists(records(CONSUMER_OFFSETS), min_size=1, max_size=8))
     ]
@@ -381,16 +378,16 @@ def test_dictionary_encoded_keys_are_the_same_keys(data: st.DataObject) -> None:
             assert pa.types.is_dictionary(kinds["group" if "group" in kinds else "group_id"])
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_empty_input_gives_no_columns() -> None:
     assert decode_columns(pa.array([], pa.binary()), pa.array([], pa.binary())) == {}
 
 
-def test_arrays_of_different_lengths_are_refused() -> None:
+def test_arrays_of_different_lengths_are_rejected() -> None:
     with pytest.raises(ValueError, match="2 keys and 1 values"):
         decode_columns(pa.array([b"", b""]), pa.array([b""]))
 
 
-def test_no_key_shares_a_column_with_its_value() -> None:
+def test_keys_and_values_have_no_common_column_names() -> None:
     for types in RECORD_TYPES.values():
         for record_type in types.values():
             names = record_schema(record_type).names

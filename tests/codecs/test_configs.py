@@ -1,4 +1,4 @@
-"""The tables of configs and of releases: what Kafka's own classes of each release define."""
+"""The tables of configs and releases equal those of Kafka's own classes of each release."""
 
 import importlib.util
 import shutil
@@ -25,14 +25,12 @@ def script() -> ModuleType:
 def class_path(version: KafkaVersion) -> str:
     found = [*(ROOT / "tests" / "releases" / "target").glob(f"{version.short}.*.classpath")]
     if not found or shutil.which("java") is None:
-        pytest.skip(
-            "tests/releases is not built: `make test` builds it; or run tests/releases/build with a JDK and Maven"
-        )
+        pytest.skip("tests/releases is not built; `make test` or tests/releases/build builds it with a JDK and Maven")
     return found[0].read_text(encoding="utf-8")
 
 
 def rows(text: str, version: KafkaVersion) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The lines of the table that count in a release."""
+    """Return the lines of the table that apply to a release."""
     found = {}
     for line in [line for line in text.splitlines() if not line.startswith("#")][1:]:
         *facts, since, until = line.split("\t")
@@ -44,14 +42,14 @@ def rows(text: str, version: KafkaVersion) -> dict[tuple[str, str], tuple[str, .
 
 
 @pytest.mark.parametrize("version", RELEASES, ids=lambda version: version.short)
-def test_the_table_is_what_kafkas_classes_define(version: KafkaVersion) -> None:
+def test_table_equals_the_configs_of_kafkas_classes(version: KafkaVersion) -> None:
     made = script()
     real = made.rows_of(class_path(version))
     assert rows(made.FILE.read_text(encoding="utf-8"), version) == real
 
 
 @pytest.mark.parametrize("version", RELEASES, ids=lambda version: version.short)
-def test_every_default_is_a_valid_value_and_every_synonym_a_config_of_brokers(version: KafkaVersion) -> None:
+def test_defaults_are_valid_and_synonyms_are_broker_configs(version: KafkaVersion) -> None:
     brokers = config_keys(ConfigResourceType.BROKER, version)
     for resource in ConfigResourceType:
         for name, key in config_keys(resource, version).items():
@@ -82,6 +80,6 @@ def test_groups_have_no_configs_before_4_0() -> None:
         ("a.plugins.own", True, True),
     ],
 )
-def test_what_kafka_does_not_know_may_be_a_secret(name: str, sensitive: bool, custom: bool) -> None:
+def test_unknown_configs_are_sensitive(name: str, sensitive: bool, custom: bool) -> None:
     key = broker_config_key(KafkaVersion.NEWEST, name)
     assert (key.sensitive, key.custom) == (sensitive, custom)

@@ -1,4 +1,4 @@
-"""Both JSON forms, there and back, and what is said when JSON does not fit."""
+"""Both JSON forms, round trips, and errors for invalid JSON."""
 
 import json
 from dataclasses import replace
@@ -73,7 +73,7 @@ def classic_group(
 @pytest.mark.parametrize(("record_type", "version"), RECORD_VERSIONS, ids=version_id)
 @given(data=st.data())
 @settings(max_examples=portion(15))
-def test_there_and_back(record_type: Any, version: int, data: st.DataObject) -> None:
+def test_json_round_trip_gives_the_same_message(record_type: Any, version: int, data: st.DataObject) -> None:
     record = data.draw(records_of(record_type, version))
     own = json.loads(json.dumps(to_json(open_nested(record.value), version)))
     assert from_json(type(record.value), own, version) == record.value
@@ -85,7 +85,7 @@ def test_there_and_back(record_type: Any, version: int, data: st.DataObject) -> 
     assert "unknown_tags" not in kafka
 
 
-def test_the_two_forms() -> None:
+def test_kafkas_form_and_ours() -> None:
     value = ConsumerGroupMetadataValue(epoch=3)
     assert to_json(value, 0) == {"epoch": 3, "metadata_hash": 0}
     assert to_kafka_json(value, 0) == {"epoch": 3}  # a tagged field with its default is left out
@@ -96,14 +96,14 @@ def test_the_two_forms() -> None:
     }
 
 
-def test_what_is_left_out_gets_kafkas_default() -> None:
+def test_missing_fields_have_kafkas_default() -> None:
     member = from_json(ConsumerGroupMemberMetadataValue, {"clientId": "c"}, 0)
     assert member.rebalance_timeout_ms == -1
     assert member.classic_member_metadata == ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
     assert from_json(StreamsGroupMemberMetadataValue, {}, 0).user_endpoint is None
 
 
-def test_nested_bytes_are_shown_opened_and_read_again() -> None:
+def test_nested_bytes_are_decoded_and_encoded_again() -> None:
     group = classic_group(assignment=encode_protocol(ASSIGNMENT, 1))
     opened = open_nested(group)
     assert opened == group  # the bytes are the same
@@ -119,7 +119,7 @@ def test_nested_bytes_are_shown_opened_and_read_again() -> None:
     assert from_json(GroupMetadataValue, to_json(opened, 3), 3) == group
 
 
-def test_a_newer_protocol_version_is_read_as_the_newest_known() -> None:
+def test_newer_protocol_version_is_read_as_the_newest_known() -> None:
     data = b"\x00\x07" + encode_protocol(SUBSCRIPTION)[2:] + b"later"
     opened = decode_subscription(data)
     assert (opened.version, opened.message, opened.trailing) == (7, SUBSCRIPTION, b"later")
@@ -128,7 +128,7 @@ def test_a_newer_protocol_version_is_read_as_the_newest_known() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00\x00", b"\xff\xff" + bytes(8), b"\x00\x01" + b"\x7f" * 8])
-def test_nested_bytes_that_are_something_else_stay_as_they_are(data: bytes) -> None:
+def test_undecodable_nested_bytes_stay_unchanged(data: bytes) -> None:
     group = classic_group(subscription=data)
     assert not isinstance(open_nested(group).members[0].subscription, OpenedBytes)
     with pytest.raises(DecodeError):
@@ -136,7 +136,7 @@ def test_nested_bytes_that_are_something_else_stay_as_they_are(data: bytes) -> N
 
 
 @pytest.mark.parametrize("protocol_type", ["connect", "stream", ""])
-def test_members_of_other_protocols_are_not_opened(protocol_type: str) -> None:
+def test_metadata_of_other_protocol_types_is_not_decoded(protocol_type: str) -> None:
     group = classic_group(protocol_type)
     assert open_nested(group) is group
 
@@ -147,7 +147,7 @@ def test_a_negative_protocol_version_is_an_error() -> None:
     assert raised.value.reason is Reason.UNKNOWN_VERSION
 
 
-def test_classic_protocols_of_a_migrated_member_are_opened() -> None:
+def test_classic_protocols_of_a_migrated_member_are_decoded() -> None:
     protocols = (
         ClassicProtocol(name="range", metadata=encode_protocol(SUBSCRIPTION, 2)),
         ClassicProtocol(name="other", metadata=b"?"),
@@ -167,9 +167,19 @@ def test_classic_protocols_of_a_migrated_member_are_opened() -> None:
     [
         (ConsumerGroupMetadataValue, {"epcoh": 1}, 0, "no field 'epcoh'; did you mean 'epoch'"),
         (ConsumerGroupMetadataValue, {"zzz": 1}, 0, "no field 'zzz'; it has epoch, metadata_hash"),
-        (ConsumerGroupMetadataValue, {"epoch": "1"}, 0, "ConsumerGroupMetadataValue.epoch: expected a whole number, not '1'"),
+        (
+            ConsumerGroupMetadataValue,
+            {"epoch": "1"},
+            0,
+            "ConsumerGroupMetadataValue.epoch: expected a whole number, not '1'",
+        ),
         (ConsumerGroupMetadataValue, {"epoch": True}, 0, "a whole number"),
-        (ConsumerGroupMetadataValue, {"epoch": 1 << 31}, 0, r"2147483648 does not fit int32 \(-2147483648 to 2147483647\)"),
+        (
+            ConsumerGroupMetadataValue,
+            {"epoch": 1 << 31},
+            0,
+            r"2147483648 does not fit int32 \(-2147483648 to 2147483647\)",
+        ),
         (ConsumerGroupMetadataValue, {"epoch": None}, 0, "may not be null"),
         (ConsumerGroupMetadataValue, [1], 0, "expected an object, not an array"),
         (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1}]}, 0, "a list of"),
@@ -177,25 +187,55 @@ def test_classic_protocols_of_a_migrated_member_are_opened() -> None:
         (ConsumerGroupMetadataValue, {"unknown_tags": {"tag": 1, "data": ""}}, 0, "a list of"),
         (ConsumerGroupMetadataValue, {"unknown_tags": None}, 0, "a list of"),
         (ConsumerGroupMetadataValue, {"unknown_tags": [5]}, 0, "a list of"),
-        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": "x", "data": ""}]}, 0, r"unknown_tags\[0\].tag: a tag is a whole number from 0 to 4294967295, not 'x'"),
+        (
+            ConsumerGroupMetadataValue,
+            {"unknown_tags": [{"tag": "x", "data": ""}]},
+            0,
+            r"unknown_tags\[0\].tag: a tag is a whole number from 0 to 4294967295, not 'x'",
+        ),
         (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": True, "data": ""}]}, 0, "not True"),
         (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1.5, "data": ""}]}, 0, "not 1.5"),
-        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1, "data": ""}, {"tag": 1 << 32, "data": ""}]}, 0, r"unknown_tags\[1\].tag: a tag .* not 4294967296"),
+        (
+            ConsumerGroupMetadataValue,
+            {"unknown_tags": [{"tag": 1, "data": ""}, {"tag": 1 << 32, "data": ""}]},
+            0,
+            r"unknown_tags\[1\].tag: a tag .* not 4294967296",
+        ),
         (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": -(1 << 31) - 1, "data": ""}]}, 0, "not -2147483649"),
-        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 0, "data": ""}]}, 0, "0 is not unknown, it is the field metadata_hash"),
-        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1, "data": "***"}]}, 0, r"unknown_tags\[0\].data: not base64"),
-        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1, "data": 5}]}, 0, r"unknown_tags\[0\].data: expected base64 text"),
+        (
+            ConsumerGroupMetadataValue,
+            {"unknown_tags": [{"tag": 0, "data": ""}]},
+            0,
+            "0 is not unknown, it is the field metadata_hash",
+        ),
+        (
+            ConsumerGroupMetadataValue,
+            {"unknown_tags": [{"tag": 1, "data": "***"}]},
+            0,
+            r"unknown_tags\[0\].data: not base64",
+        ),
+        (
+            ConsumerGroupMetadataValue,
+            {"unknown_tags": [{"tag": 1, "data": 5}]},
+            0,
+            r"unknown_tags\[0\].data: expected base64 text",
+        ),
         (OffsetCommitValue, {"topicId": "?"}, 4, "OffsetCommitValue.topicId: a uuid has 22"),
         (OffsetCommitValue, {"topicId": 5}, 4, "expected a base64url uuid, not a number"),
         (OffsetCommitValue, {"metadata": []}, 4, "expected a string, not an array"),
-        (ConsumerGroupCurrentMemberAssignmentValue, {"assignedPartitions": [{"partitions": [1, "x"]}]}, 0, r"assignedPartitions\[0\].partitions\[1\]: expected a whole number"),
+        (
+            ConsumerGroupCurrentMemberAssignmentValue,
+            {"assignedPartitions": [{"partitions": [1, "x"]}]},
+            0,
+            r"assignedPartitions\[0\].partitions\[1\]: expected a whole number",
+        ),
         (ConsumerGroupCurrentMemberAssignmentValue, {"assignedPartitions": 5}, 0, "expected an array"),
         (GroupMetadataValue, {"members": [{"assignment": "***"}]}, 3, "not base64"),
         (GroupMetadataValue, {"members": [{"assignment": 5}]}, 3, "expected base64 text"),
         (GroupMetadataValue, {"members": [{"assignment": {"version": -1}}]}, 3, "from 0 to 32767"),
     ],
-)  # fmt: skip
-def test_json_that_does_not_fit_names_the_place(cls: Any, data: Any, version: int, message: str) -> None:
+)
+def test_invalid_json_is_rejected_with_its_path(cls: Any, data: Any, version: int, message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         from_json(cls, data, version)
 
@@ -212,7 +252,7 @@ def test_decoded_tags_that_kafka_would_not_write_survive_json(tags: str) -> None
     assert encode_record(replace(record, value=again)) == (key, value)
 
 
-def test_a_tag_is_given_as_it_is_on_the_wire_or_as_java_has_it() -> None:
+def test_tags_may_be_unsigned_as_on_the_wire_or_signed_as_in_java() -> None:
     given = [{"tag": tag, "data": "qg=="} for tag in (0xFFFFFFFF, -1)]
     (unsigned, signed) = from_json(ConsumerGroupMetadataValue, {"unknown_tags": given}, 0).unknown_tags
     assert unsigned == signed == TaggedField(-1, b"\xaa")

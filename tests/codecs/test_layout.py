@@ -1,4 +1,4 @@
-"""The construct layout: the same bytes as the generated code, and usable in layouts of one's own."""
+"""The construct layout: the same bytes as the generated code, and use inside other layouts."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.extent import portion
 @pytest.mark.parametrize(("record_type", "version"), RECORD_VERSIONS, ids=version_id)
 @given(data=st.data())
 @settings(max_examples=portion(15))
-def test_builds_and_parses_what_the_generated_code_does(record_type: Any, version: int, data: st.DataObject) -> None:
+def test_layout_equals_the_generated_code(record_type: Any, version: int, data: st.DataObject) -> None:
     record = data.draw(records_of(record_type, version))
     key, value = encode_record(record)
     assert record_key_layout(record_type.topic).build(record.key) == key
@@ -29,8 +29,8 @@ def test_builds_and_parses_what_the_generated_code_does(record_type: Any, versio
 
 @given(data=st.data(), case=st.sampled_from(RECORD_VERSIONS))
 @settings(max_examples=portion(300))
-def test_the_generated_decoder_refuses_what_the_layout_refuses(data: st.DataObject, case: Any) -> None:
-    """A damaged value is either read alike by both or refused by both; the fast path never reads more into bytes than the exact one."""
+def test_generated_decoder_rejects_the_same_bytes_as_the_layout(data: st.DataObject, case: Any) -> None:
+    """Both decode damaged values to the same result, or both reject them."""
     record_type, version = case
     key, value = encode_record(data.draw(records_of(record_type, version)))
     assert value is not None
@@ -44,7 +44,7 @@ def test_the_generated_decoder_refuses_what_the_layout_refuses(data: st.DataObje
             decode_exactly(record_type.value, version, value, 2, "value")
 
 
-def test_embeds_in_other_layouts() -> None:
+def test_layout_can_be_embedded_in_other_layouts() -> None:
     envelope = construct.Struct(
         "sent_ms" / construct.Int64ub, "commit" / layout(OffsetCommitValue, 3), "end" / construct.Const(b".")
     )
@@ -54,7 +54,7 @@ def test_embeds_in_other_layouts() -> None:
     assert envelope.parse(data).commit == commit
 
 
-def test_versions_and_types_that_were_not_declared_are_refused() -> None:
+def test_undeclared_versions_and_types_are_rejected() -> None:
     with pytest.raises(ValueError, match="OffsetCommitValue has no version 5"):
         layout(OffsetCommitValue, 5)
     with pytest.raises(ValueError, match="MemberMetadata has no version 0"):
@@ -65,7 +65,7 @@ def test_versions_and_types_that_were_not_declared_are_refused() -> None:
         record_key_layout().parse(b"\x00\x09")
 
 
-def test_positions_are_those_of_the_stream_around() -> None:
+def test_error_positions_are_those_of_the_whole_stream() -> None:
     envelope = construct.Struct("magic" / construct.Bytes(3), "key" / record_key_layout())
     with pytest.raises(construct.ConstructError, match="truncated in group"):
         envelope.parse(b"abc\x00\x02\x00\x09g")

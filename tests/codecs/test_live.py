@@ -1,4 +1,4 @@
-"""Reading a running cluster: a real broker, groups and transactions made by a real client."""
+"""Reading from a running cluster: a real broker, with groups and transactions of a real client."""
 
 import subprocess
 import threading
@@ -27,7 +27,7 @@ with_broker = pytest.mark.oracle
 
 
 class Client:
-    """What the tests do to a broker, by kafka-python."""
+    """Operations on a broker with kafka-python."""
 
     def __init__(self, running: Broker) -> None:
         self.servers = running.bootstrap_servers
@@ -39,7 +39,7 @@ class Client:
             admin.create_topics([NewTopic(name, partitions, 1)])
 
     def commit(self, group: str, topic: str, partition: int, *offsets: int) -> None:
-        """Committed offsets of a group without members, one commit after the other."""
+        """Commit offsets of a group without members, one after the other."""
         from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
         at = TopicPartition(topic, partition)
@@ -61,7 +61,7 @@ class Client:
             producer.close(timeout=5)
 
     def transact(self, producer: Any, group: str, topic: str, offset: int, *, commit: bool | None) -> None:
-        """Commit an offset in a transaction, which is committed, aborted or left open."""
+        """Commit an offset in a transaction, then commit or abort it, or leave it open (`None`)."""
         from kafka import OffsetAndMetadata, TopicPartition
 
         producer.begin_transaction()
@@ -84,7 +84,7 @@ def topic(client, request):
 
 
 def committed_by(entries: Iterator[LogEntry] | list[LogEntry], group: str) -> list[tuple[str, int, int]]:
-    """Topic, partition and offset of a group's commits, in order."""
+    """Return topic, partition and offset of a group's commits, in order."""
     return [
         (entry.record.key.topic, entry.record.key.partition, entry.record.value.offset)
         for entry in entries
@@ -96,7 +96,7 @@ def committed_by(entries: Iterator[LogEntry] | list[LogEntry], group: str) -> li
 
 
 def facts(entry: LogEntry) -> tuple[Any, ...]:
-    """What a live reader knows of an entry."""
+    """Return the attributes of an entry that a live reader knows."""
     return (
         entry.topic,
         entry.partition,
@@ -128,8 +128,8 @@ def test_commits_are_read_in_order(broker, client, topic):
 @with_broker
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("read", [CONSUMER_OFFSETS, TRANSACTION_STATE])
-def test_the_cluster_and_its_files_say_the_same(broker, client, topic, isolation_level, read):
-    """A consumer and our reading of the broker's own log directory: aborted transactions, open ones, markers at the end."""
+def test_entries_of_the_cluster_and_its_files_are_equal(broker, client, topic, isolation_level, read):
+    """Compares a consumer with the broker's log directory, including transactions and markers."""
     with client.producer(f"{topic}-a") as first, client.producer(f"{topic}-b") as second:
         for offset, commit in enumerate([True, False, True, False]):
             client.transact(first, f"{topic}-group", topic, offset, commit=commit)
@@ -146,7 +146,7 @@ def test_the_cluster_and_its_files_say_the_same(broker, client, topic, isolation
 
 
 @with_broker
-def test_partitions_choose(broker, client, topic):
+def test_partitions_option_selects_partitions(broker, client, topic):
     for number in range(8):
         client.commit(f"{topic}-{number}", topic, 0, number)
     everything = list(read_live(broker.bootstrap_servers))
@@ -159,7 +159,7 @@ def test_partitions_choose(broker, client, topic):
 
 
 @with_broker
-def test_since_leaves_out_what_is_earlier(broker, client, topic):
+def test_since_skips_earlier_records(broker, client, topic):
     client.commit(topic, topic, 0, 1)
     time.sleep(0.05)
     (first,) = [e for e in read_live(broker.bootstrap_servers) if committed_by([e], topic)]
@@ -171,7 +171,7 @@ def test_since_leaves_out_what_is_earlier(broker, client, topic):
 
 
 @with_broker
-def test_reading_leaves_no_group_and_no_topic_behind(broker):
+def test_reading_creates_no_group_and_no_topic(broker):
     from kafka.admin import KafkaAdminClient
 
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
@@ -185,8 +185,8 @@ def test_reading_leaves_no_group_and_no_topic_behind(broker):
 
 
 @with_broker
-def test_an_iterator_that_is_closed_early_closes_its_connection(broker, client, topic):
-    before = set(threading.enumerate())  # of other tests, and may end meanwhile
+def test_closing_the_iterator_closes_its_connection(broker, client, topic):
+    before = set(threading.enumerate())  # threads of other tests, which may end
     client.commit(topic, topic, 0, 1, 2)
     entries = read_live(broker.bootstrap_servers, follow=True)
     next(entries)
@@ -199,7 +199,7 @@ def test_an_iterator_that_is_closed_early_closes_its_connection(broker, client, 
 
 
 class Follower:
-    """Reads in a thread, so that a test can wait for what comes."""
+    """Reads in a thread, so that a test can wait for entries."""
 
     def __init__(self, entries: Iterator[LogEntry]) -> None:
         self.seen: list[LogEntry] = []
@@ -226,7 +226,7 @@ class Follower:
             time.sleep(0.02)
 
     def end(self, poke: Callable[[], object]) -> None:
-        """Let the thread end at the next entry, which `poke` brings about."""
+        """Let the thread end at the next entry, which `poke` causes."""
         self._stop.set()
         poke()
         self._thread.join(300)
@@ -235,7 +235,7 @@ class Follower:
 
 
 @with_broker
-def test_following_gives_what_is_written_meanwhile(broker, client, topic):
+def test_follow_returns_records_written_later(broker, client, topic):
     client.commit(topic, topic, 0, 1)
     follower = Follower(read_live(broker.bootstrap_servers, follow=True))
     follower.wait_for(lambda seen: committed_by(seen, topic) == [(topic, 0, 1)])
@@ -250,28 +250,28 @@ def test_following_gives_what_is_written_meanwhile(broker, client, topic):
 
 @with_broker
 @pytest.mark.parametrize("error", [NodeNotReadyError, UnknownBrokerIdError])
-def test_a_client_that_looks_for_a_broker_that_has_just_gone_is_asked_again(broker, client, topic, error, monkeypatch):
+def test_poll_is_repeated_after_an_error_about_a_lost_broker(broker, client, topic, error, monkeypatch):
     poll, raised = KafkaConsumer.poll, []
 
-    def now_and_then(consumer: KafkaConsumer, **how: Any) -> Any:
+    def fail_once(consumer: KafkaConsumer, **how: Any) -> Any:
         if raised:
             return poll(consumer, **how)
         (gone,) = (one.node_id for one in consumer._client.cluster.brokers())
-        if error is UnknownBrokerIdError:  # as kafka-python leaves it, having noted a request that it does not send
+        if error is UnknownBrokerIdError:  # kafka-python also leaves a pending request that it does not send
             consumer._fetcher._nodes_with_pending_fetch_requests.add(gone)
         raised.append(gone)
         raise error(gone)
 
     group = f"g-{topic}"
     client.commit(group, topic, 0, 7)
-    monkeypatch.setattr(KafkaConsumer, "poll", now_and_then)
+    monkeypatch.setattr(KafkaConsumer, "poll", fail_once)
     entries = list(read_live(broker.bootstrap_servers, stall_timeout_ms=300_000))
     assert raised
     assert committed_by(entries, group) == [(topic, 0, 7)]
 
 
-class KeepsNotesElsewhere:
-    """The part of a consumer that fetches, of a kafka-python that has other private names."""
+class OtherFetcher:
+    """The fetcher of a kafka-python version with other private names."""
 
     def __init__(self, fetcher: Any) -> None:
         self._of = fetcher
@@ -283,31 +283,29 @@ class KeepsNotesElsewhere:
 
 
 @with_broker
-def test_a_client_of_another_version_that_waits_for_what_it_did_not_ask_is_replaced_where_it_was(
-    broker, client, topic, monkeypatch
-):
+def test_blocked_client_of_another_version_is_replaced_at_its_position(broker, client, topic, monkeypatch):
     poll, stuck = KafkaConsumer.poll, []
 
-    def until_a_broker_goes(consumer: KafkaConsumer, **how: Any) -> Any:
+    def block_after_a_lost_broker(consumer: KafkaConsumer, **how: Any) -> Any:
         if consumer in stuck:
             return {}
         if not stuck and any((consumer.position(at) or 0) > 1 for at in consumer.assignment()):
             stuck.append(consumer)
-            consumer._fetcher = KeepsNotesElsewhere(consumer._fetcher)
+            consumer._fetcher = OtherFetcher(consumer._fetcher)
             raise UnknownBrokerIdError(0)
         return poll(consumer, **how)
 
     group = f"g-{topic}"
     client.commit(group, topic, 0, 5, 6, 7, 8)
-    monkeypatch.setattr(KafkaConsumer, "poll", until_a_broker_goes)
+    monkeypatch.setattr(KafkaConsumer, "poll", block_after_a_lost_broker)
     entries = list(read_live(broker.bootstrap_servers, stall_timeout_ms=300_000, max_poll_records=1))
     assert stuck
     assert committed_by(entries, group) == [(topic, 0, offset) for offset in (5, 6, 7, 8)]
 
 
 @with_broker
-def test_following_can_be_interrupted_while_nothing_comes(broker):
-    """Ctrl-C in a program that waits ends it at once, by KeyboardInterrupt."""
+def test_follow_can_be_interrupted_while_waiting(broker):
+    """Ctrl-C ends a waiting program at once, with KeyboardInterrupt."""
     import signal
     import sys
 
@@ -334,7 +332,7 @@ def test_following_can_be_interrupted_while_nothing_comes(broker):
 
 
 @with_broker
-def test_following_outlives_a_restart_of_the_broker_and_reading_to_the_end_does_not():
+def test_follow_survives_a_broker_restart_and_reading_to_the_end_fails():
     need_broker()
     with Broker() as own:
         client = Client(own)
@@ -346,7 +344,7 @@ def test_following_outlives_a_restart_of_the_broker_and_reading_to_the_end_does_
         )
         follower = Follower(following)
         follower.wait_for(lambda seen: len(committed_by(seen, "g")) == 40)
-        # One batch a fetch, so that there is something left to fetch when the broker goes.
+        # One batch per fetch, so that some are left when the broker stops.
         slow = read_live(
             own.bootstrap_servers,
             stall_timeout_ms=1_500,

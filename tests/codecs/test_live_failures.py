@@ -1,4 +1,4 @@
-"""Everything that can go wrong on the way to a running cluster: nobody there, other answers, certificates, credentials, options that cannot be."""
+"""Failures to read from a cluster: no broker, other servers, certificates, credentials, options."""
 
 import shutil
 import socket
@@ -17,10 +17,9 @@ from tests.broker.fixtures import broker as broker
 from tests.broker.fixtures import need_broker
 
 with_broker = pytest.mark.oracle
+PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 HANGS_S = 25
-"""Less than kafka-python's own limits, which are 30 s and more; much more than 1.5 s, as the
-machine may be busy.
-"""
+"""Less than kafka-python's timeouts of 30 s and more; much more than 1.5 s, for a busy machine."""
 
 
 def failure(servers: str, **how: Any) -> str:
@@ -33,7 +32,7 @@ def failure(servers: str, **how: Any) -> str:
     return message
 
 
-def test_nothing_listens():
+def test_closed_port_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     message = failure(f"127.0.0.1:{port}")
@@ -41,13 +40,13 @@ def test_nothing_listens():
     assert message.endswith("nothing listens on this port")
 
 
-def test_something_listens_that_does_not_answer():
+def test_silent_server_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert "Request timed out" in failure(f"127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_something_listens_that_does_not_answer_tls():
-    """A handshake without an answer has no deadline in kafka-python."""
+def test_silent_server_is_reported_with_tls():
+    """kafka-python has no timeout for a TLS handshake."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         started = time.monotonic()
         message = failure(f"127.0.0.1:{server.getsockname()[1]}", security_protocol="SSL")
@@ -56,7 +55,7 @@ def test_something_listens_that_does_not_answer_tls():
     assert "is it a TLS listener" in message
 
 
-def test_a_host_that_has_no_address():
+def test_unknown_host_is_reported():
     assert failure("nowhere.invalid:9092").endswith("is the host name right?")
 
 
@@ -70,7 +69,7 @@ def test_a_host_that_has_no_address():
         ({"isolation_level": "serializable"}, "isolation level 'serializable' is not known; use read_uncommitted"),
     ],
 )
-def test_options_that_cannot_be(arguments, message):
+def test_invalid_options_are_rejected(arguments, message):
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert message in failure(f"127.0.0.1:{server.getsockname()[1]}", **arguments)
 
@@ -89,13 +88,13 @@ def test_options_that_cannot_be(arguments, message):
         ("[::1]", "has no port"),
     ],
 )
-def test_addresses_that_are_none_are_refused_at_the_call(servers, message):
+def test_invalid_addresses_are_rejected_at_the_call(servers, message):
     with pytest.raises(LiveError) as caught:
         read_live(servers)
     assert message in str(caught.value)
 
 
-def test_addresses_of_all_kinds_are_taken():
+def test_addresses_of_all_forms_are_accepted():
     read_live(["127.0.0.1:9092, [::1]:9092", "broker-1.example:65535"])
 
 
@@ -115,27 +114,27 @@ def test_addresses_of_all_kinds_are_taken():
         ),
     ],
 )
-def test_security_that_is_not_complete_is_refused_at_the_call(options, message):
+def test_incomplete_security_options_are_rejected_at_the_call(options, message):
     with pytest.raises(LiveError) as caught:
         read_live("localhost:9092", **options)
     assert message in str(caught.value)
 
 
-def test_a_failure_is_told_once_and_not_by_the_clients_own_log(capfd):
-    """kafka-python warns about every attempt; a program that has not set logging up would print all that."""
+def test_failure_is_reported_once_and_not_in_the_clients_log(capfd):
+    """kafka-python logs a warning per attempt, which is printed if logging is not configured."""
     failure("nowhere.invalid:9092")
     assert capfd.readouterr() == ("", "")
 
 
 @with_broker
-def test_tls_to_a_listener_without_it(broker):
+def test_tls_to_a_plaintext_listener_is_reported(broker):
     message = failure(broker.bootstrap_servers, security_protocol="SSL")
     assert "Handshake failed" in message
     assert message.endswith("does this listener speak TLS?")
 
 
 @with_broker
-def test_sasl_to_a_listener_without_it(broker):
+def test_sasl_to_a_listener_without_sasl_is_reported(broker):
     message = failure(broker.bootstrap_servers, **sasl("a", "b"))
     assert "this listener does not support SASL" in message
 
@@ -143,10 +142,10 @@ def test_sasl_to_a_listener_without_it(broker):
 @pytest.mark.parametrize(
     "late", ["KafkaTimeoutError", "SASL Authentication timed out", "Timeout during ApiVersions check"]
 )
-def test_an_attempt_that_ran_out_of_time_does_not_hide_why_others_failed(late):
-    """On a busy machine the last attempt may end with the time, at any of its steps."""
-    said = deque(["IllegalSaslStateError", late, "Unable to bootstrap from 127.0.0.1:9092"])
-    assert "this listener does not support SASL" in likely_reason(said)
+def test_timeout_of_the_last_attempt_does_not_hide_earlier_errors(late):
+    """On a busy machine the last attempt can time out in any step."""
+    errors = deque(["IllegalSaslStateError", late, "Unable to bootstrap from 127.0.0.1:9092"])
+    assert "this listener does not support SASL" in likely_reason(errors)
     assert likely_reason(deque([late])) == late
 
 
@@ -160,13 +159,13 @@ def sasl(username: str, password: str, mechanism: str = "PLAIN") -> dict[str, An
 
 
 @with_broker
-def test_credentials_and_permissions():
+def test_wrong_credentials_and_missing_permissions_are_reported():
     need_broker()
     users = 'username="admin" password="a" user_admin="a" user_nobody="n"'
     settings = {
         "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.client.plain.sasl.jaas.config": f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};",
+        "listener.name.client.plain.sasl.jaas.config": f"{PLAIN_LOGIN} required {users};",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin;User:ANONYMOUS",
     }
@@ -184,7 +183,7 @@ def test_credentials_and_permissions():
 
 @pytest.fixture(scope="session")
 def key_store(tmp_path_factory) -> tuple[Path, Path]:
-    """A key store with a certificate for 127.0.0.1, and that certificate in PEM."""
+    """Return a key store with a certificate for 127.0.0.1, and the certificate in PEM format."""
     need_broker()
     if shutil.which("keytool") is None:
         pytest.skip("no keytool on the PATH: it is part of a JDK")
@@ -201,7 +200,7 @@ def key_store(tmp_path_factory) -> tuple[Path, Path]:
 
 
 @with_broker
-def test_tls(key_store):
+def test_tls_requires_the_brokers_certificate(key_store):
     store, certificate = key_store
     settings = {
         "listener.name.client.ssl.keystore.location": store,

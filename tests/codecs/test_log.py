@@ -1,4 +1,4 @@
-"""Logs as files: where segments are found, what comes out of them in which order, what is said of what is not a record, and what reading costs."""
+"""Logs in files: finding segments, the order of entries, problems, bounds, and memory."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ SEGMENT = "00000000000000000000.log"
 # ---- entries
 
 
-def test_an_entry_has_what_its_batch_says(write):
+def test_entry_has_the_attributes_of_its_batch(write):
     headers = (("trace", b"1"),)
     key, value = group_epoch(5)
     data = encode_batch(
@@ -77,7 +77,7 @@ def test_entries_of_older_message_formats(write, magic, compression):
     assert {(entry.producer_id, entry.sequence, entry.transactional) for entry in entries} == {(-1, -1, False)}
 
 
-def test_what_is_not_understood_is_an_entry_too(write):
+def test_undecodable_records_are_entries(write):
     data = encode_batch(
         [
             BatchRecord(offset=0, timestamp_ms=0, key=b"\x00\x63zz", value=b"\x00\x00"),
@@ -90,7 +90,7 @@ def test_what_is_not_understood_is_an_entry_too(write):
     assert found == [UnknownRecord, UnknownRecord, MalformedRecord, MalformedRecord]
 
 
-def test_strict_stops_at_the_first_record_that_is_not_understood(write):
+def test_strict_raises_at_the_first_undecodable_record(write):
     data = batch(0) + encode_batch([BatchRecord(offset=1, timestamp_ms=0, key=b"\x00\x63", value=b"")])
     entries = read_log(write(data), strict=True)
     assert next(entries).offset == 0
@@ -101,12 +101,12 @@ def test_strict_stops_at_the_first_record_that_is_not_understood(write):
 # ---- finding segments
 
 
-def test_segments_come_in_the_order_of_their_base_offsets(write):
+def test_segments_are_read_in_the_order_of_base_offsets(write):
     folder = write(batch(0, 1), batch(100), batch(2000, 2001), bases=[0, 100, 2000])
     assert offsets(read_log(folder)) == [0, 1, 100, 2000, 2001]
 
 
-def test_what_is_beside_the_segments_is_left_alone(write):
+def test_other_files_next_to_segments_are_ignored(write):
     folder = write(batch(0))
     for name in (
         "00000000000000000000.index",
@@ -142,18 +142,18 @@ def test_a_log_directory_is_read_by_topic_and_number(write, tmp_path):
         ({"topic": CONSUMER_OFFSETS}, {CONSUMER_OFFSETS}),
     ],
 )
-def test_topics_choose_in_a_log_directory(chosen, topics):
+def test_topics_option_selects_in_a_log_directory(chosen, topics):
     assert {entry.topic for entry in read_log(CAPTURES / "transactions-4.3", **chosen)} == topics
 
 
-def test_a_partition_chooses_in_a_log_directory():
+def test_partition_option_selects_in_a_log_directory():
     entries = list(read_log(UPGRADE, partition=2))
     assert entries == list(read_log(UPGRADE / "__consumer_offsets-2"))
     with pytest.raises(LogError, match="folders such as __consumer_offsets-77"):
         read_log(UPGRADE, partition=77)
 
 
-def test_a_copied_segment_is_taken_for_consumer_offsets_of_no_known_partition(tmp_path):
+def test_copied_segment_is_read_as_consumer_offsets_of_an_unknown_partition(tmp_path):
     for name in ("copy.bin", "backup-2024/x.log"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -164,13 +164,13 @@ def test_a_copied_segment_is_taken_for_consumer_offsets_of_no_known_partition(tm
     assert (entry.topic, entry.partition) == (SHARE_GROUP_STATE, 4)
 
 
-def test_the_name_of_the_folder_tells_the_number_of_a_mirrored_topic(write):
+def test_partition_of_a_mirrored_topic_is_read_from_the_folder_name(write):
     folder = write(batch(1), folder="primary.__consumer_offsets-17")
     (entry,) = read_log(folder, topic=CONSUMER_OFFSETS)
     assert (entry.topic, entry.partition) == (CONSUMER_OFFSETS, 17)
 
 
-def test_relative_paths_know_their_folder(monkeypatch):
+def test_relative_path_is_resolved_to_find_the_partition(monkeypatch):
     monkeypatch.chdir(UPGRADE / "__consumer_offsets-2")
     assert {entry.partition for entry in read_log(SEGMENT)} == {2}
     assert {entry.partition for entry in read_log(".")} == {2}
@@ -192,7 +192,7 @@ def test_relative_paths_know_their_folder(monkeypatch):
         ("empty", {"isolation_level": "serializable"}, "isolation level 'serializable' is not known"),
     ],
 )
-def test_errors_come_at_the_call_and_say_what_was_expected(tmp_path, path, arguments, message):
+def test_errors_are_raised_at_the_call_and_name_what_was_expected(tmp_path, path, arguments, message):
     (tmp_path / "empty").mkdir()
     for folder in ("other/orders-0", "other/orders-1"):
         (tmp_path / folder).mkdir(parents=True)
@@ -204,7 +204,7 @@ def test_errors_come_at_the_call_and_say_what_was_expected(tmp_path, path, argum
     assert caught.value.problem is None
 
 
-def test_read_segment_wants_a_file(write):
+def test_read_segment_requires_a_file(write):
     with pytest.raises(LogError, match="is a folder; read_log reads folders"):
         read_segment(write(batch(0)))
 
@@ -230,8 +230,8 @@ def test_a_torn_tail_at_the_end_of_a_partition(write):
     assert str(problem) == f"{folder / SEGMENT}, position {len(whole)}: {problem.detail}"
 
 
-def test_a_segment_that_another_follows_is_not_torn_but_cut_off(write):
-    """A broker writes to the last segment only."""
+def test_truncated_segment_before_another_is_no_torn_tail(write):
+    """Brokers write to the last segment only."""
     first, problem, last = read_log(write(batch(0) + batch(1, 2, 3)[:100], batch(100)))
     assert (first.offset, last.offset) == (0, 100)
     assert problem.reason is ProblemReason.CUT_OFF
@@ -254,7 +254,7 @@ def test_a_bad_crc_ends_its_file_unless_it_is_skipped(write):
     assert caught.value.problem == problem
 
 
-def test_a_batch_that_does_not_decompress_costs_only_itself(write):
+def test_undecompressible_batch_is_skipped_alone(write):
     packed = batch(1, 2, compression="gzip")
     broken = bytearray(packed)
     broken[70:] = b"\x00" * len(broken[70:])
@@ -264,19 +264,19 @@ def test_a_batch_that_does_not_decompress_costs_only_itself(write):
     assert (problem.reason, problem.base_offset) == (ProblemReason.BAD_COMPRESSION, 1)
 
 
-def test_offsets_that_go_back_are_reported_and_read(write):
+def test_decreasing_offsets_are_reported_and_read(write):
     first, problem, again, last = read_log(write(batch(5) + batch(3) + batch(4)))
     assert (first.offset, again.offset, last.offset) == (5, 3, 4)
     assert problem.reason is ProblemReason.OFFSET_ORDER
     assert problem.detail == "the batch begins at offset 3, the one before it ended at 5"
 
 
-def test_offsets_are_followed_from_segment_to_segment(write):
+def test_order_of_offsets_is_checked_across_segments(write):
     found = list(read_log(write(batch(0, 150), batch(100))))
     assert [type(entry) for entry in found] == [LogEntry, LogEntry, LogProblem, LogEntry]
 
 
-def test_a_file_that_is_gone_is_reported_in_its_place(write):
+def test_deleted_file_is_reported_in_its_position(write):
     folder = write(batch(0), batch(100), batch(200))
     entries = read_log(folder)
     (folder / f"{100:020}.log").unlink()
@@ -285,7 +285,7 @@ def test_a_file_that_is_gone_is_reported_in_its_place(write):
     assert (problem.reason, problem.path.name) == (ProblemReason.UNREADABLE, f"{100:020}.log")
 
 
-def test_what_is_written_after_the_call_is_not_read(write):
+def test_records_written_after_the_call_are_not_read(write):
     folder = write(batch(0))
     entries = read_log(folder)
     with (folder / SEGMENT).open("ab") as file:
@@ -319,7 +319,7 @@ def test_a_file_that_shrinks_is_a_torn_tail(write):
     ],
 )
 @pytest.mark.parametrize("fields", [{}, {"magic": 1}, {"magic": 1, "compression": "gzip"}, {"compression": "zstd"}])
-def test_bounds_hold_within_batches(write, bounds, expected, fields):
+def test_offset_bounds_apply_within_batches(write, bounds, expected, fields):
     folder = write(batch(0, 1, **fields) + batch(2, 3, 4, **fields), batch(100, 101, **fields))
     assert offsets(read_log(folder, **bounds)) == expected
 
@@ -340,7 +340,7 @@ print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def test_memory_does_not_grow_with_the_log(write):
-    """The same segment ten times over takes no more memory than once (kilobytes, as Linux and GNU count)."""
+    """Ten copies of a segment take no more memory than one (`ru_maxrss`, in kilobytes on Linux)."""
     block = b"".join(batch(*range(n, n + 50)) for n in range(0, 20_000, 50))
     once = write(block, folder="once/__consumer_offsets-0")
     often = write(*[block] * 12, folder="often/__consumer_offsets-0", bases=range(12))
@@ -355,7 +355,8 @@ def test_memory_does_not_grow_with_the_log(write):
     assert large < small + 8_000
 
 
-def test_reading_logs_loads_nothing_heavy():
-    code = "import sys, quorate.codecs.log.entries; print(sorted({'numpy', 'pyarrow', 'kafka', 'construct', 'rich'} & set(sys.modules)))"
+def test_reading_logs_imports_no_heavy_packages():
+    heavy = "{'numpy', 'pyarrow', 'kafka', 'construct', 'rich'}"
+    code = f"import sys, quorate.codecs.log.entries; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""Offsets, timestamps, epochs and producer ids at the ends of their types: every reader returns them, and all return the same."""
+"""All readers return the same for the extreme offsets, timestamps, epochs and producer ids."""
 
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,8 @@ def offsets(entries: Any) -> list[int | None]:
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_the_last_offset_there_is_is_read(tmp_path: Path, magic: int, compression: str, isolation_level: Any) -> None:
-    """Issue 14: `read_log` left the record out, `read_tables` had it."""
+def test_largest_offset_is_read(tmp_path: Path, magic: int, compression: str, isolation_level: Any) -> None:
+    """Issue 14: `read_log` skipped the record, `read_tables` returned it."""
     stored = [record(offset, -1 if magic == 0 else 5) for offset in (LAST - 1, LAST)]
     folder = segment(
         tmp_path,
@@ -59,9 +59,7 @@ def test_the_last_offset_there_is_is_read(tmp_path: Path, magic: int, compressio
 
 @pytest.mark.parametrize("log_append_time_ms", [None, FIRST, LAST])
 @pytest.mark.parametrize("timestamp_ms", TIMES)
-def test_timestamps_at_the_ends_of_their_type(
-    tmp_path: Path, timestamp_ms: int, log_append_time_ms: int | None
-) -> None:
+def test_extreme_timestamps_are_read(tmp_path: Path, timestamp_ms: int, log_append_time_ms: int | None) -> None:
     wanted = timestamp_ms if log_append_time_ms is None else log_append_time_ms
     folder = segment(tmp_path, encode_batch([record(5, timestamp_ms)], log_append_time_ms=log_append_time_ms))
     for options in ({}, {"start_offset": 1}, {"end_offset": 6}, {"since_ms": wanted}):
@@ -70,14 +68,14 @@ def test_timestamps_at_the_ends_of_their_type(
         ]
     assert offsets(read_log(folder, until_ms=wanted)) == []
     assert by_columns(folder) == by_entries(folder)
-    # The history has it, too.
+    # The history of the group has it, too.
     assert [event.timestamp_ms for event in events(read_log(folder))] == [wanted]
     assert len(list(Moment(timestamp_ms=wanted).cut(read_log(folder)))) == 1
 
 
 @pytest.mark.parametrize("epoch", [-(1 << 31), -2, -1, 0, (1 << 31) - 1])
 @pytest.mark.parametrize("producer_id", [FIRST, -2, -1, 0, LAST])
-def test_producers_and_epochs_at_the_ends_of_their_types(tmp_path: Path, epoch: int, producer_id: int) -> None:
+def test_extreme_producer_ids_and_epochs_are_read(tmp_path: Path, epoch: int, producer_id: int) -> None:
     facts: dict[str, Any] = {
         "partition_leader_epoch": epoch,
         "producer_id": producer_id,
@@ -90,7 +88,7 @@ def test_producers_and_epochs_at_the_ends_of_their_types(tmp_path: Path, epoch: 
     assert by_columns(folder) == by_entries(folder)
 
 
-def test_offsets_behind_the_last_wrap_around_as_javas_longs_do(tmp_path: Path) -> None:
+def test_offsets_after_the_largest_wrap_around_like_java_longs(tmp_path: Path) -> None:
     folder = segment(tmp_path, encode_batch([record(0), record(2)], base_offset=0), b"")
     log = folder / f"{0:020}.log"
     log.write_bytes((LAST - 1).to_bytes(8) + log.read_bytes()[8:])  # the CRC does not cover the base offset
@@ -98,7 +96,7 @@ def test_offsets_behind_the_last_wrap_around_as_javas_longs_do(tmp_path: Path) -
     assert by_columns(folder) == by_entries(folder)
 
 
-def test_what_follows_the_last_offset_is_out_of_order_to_all_readers(tmp_path: Path) -> None:
+def test_records_after_the_largest_offset_are_out_of_order_for_all_readers(tmp_path: Path) -> None:
     folder = segment(tmp_path, encode_batch([record(LAST)]), encode_batch([record(7)]))
     problems = [entry for entry in read_log(folder) if isinstance(entry, LogProblem)]
     assert [str(problem.reason) for problem in problems] == ["offsets out of order"]

@@ -1,4 +1,4 @@
-"""Segments as columns against segments entry by entry: the same records, the same problems, whatever the damage."""
+"""Segments read as columns and entry by entry have the same records and problems."""
 
 import threading
 from pathlib import Path
@@ -88,7 +88,7 @@ def without_row(columns: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize(("block_bytes", "use_threads"), [(16 << 20, True), (3000, True), (3000, False)])
 @pytest.mark.parametrize("capture", sorted({p.folder.parent for p in PARTITIONS}), ids=lambda path: path.name)
-def test_a_captured_log_directory_is_the_same_in_columns(
+def test_captured_log_directories_have_equal_columns_and_entries(
     capture: Path, block_bytes: int, use_threads: bool, isolation_level: str
 ) -> None:
     options: dict[str, Any] = {"isolation_level": isolation_level}
@@ -96,18 +96,18 @@ def test_a_captured_log_directory_is_the_same_in_columns(
     assert found == by_entries(capture, **options)
 
 
-def test_reading_may_be_given_up_at_any_block() -> None:
+def test_reading_can_stop_after_any_block() -> None:
     threads = set(threading.enumerate())
     for most in (1, 3):
         blocks = read_columns(CAPTURES / "consumer-4.3", block_bytes=2000)
         for _, _ in zip(range(most), blocks, strict=False):
             pass
         blocks.close()  # type: ignore[attr-defined]  # a generator
-    assert not set(threading.enumerate()) - threads  # those of other tests may end meanwhile
+    assert not set(threading.enumerate()) - threads  # threads of other tests may end
 
 
 @pytest.mark.parametrize("seed", range(120))
-def test_damaged_segments(seed: int, tmp_path: Path) -> None:
+def test_damaged_segments_have_equal_columns_and_entries(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     source = random.choice([segment for p in PARTITIONS for segment in p.segments])
     data = bytearray(source.read_bytes() * random.choice([1, 1, 2, 15]))
@@ -139,7 +139,9 @@ def test_damaged_segments(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 5, 16, 19, 40, 61, 99, 100, 143, 200])
 @pytest.mark.parametrize("skip_corrupt", [False, True])
-def test_segments_whose_beginning_is_missing(cut: int, skip_corrupt: bool, tmp_path: Path) -> None:
+def test_segments_without_their_first_bytes_have_equal_columns_and_entries(
+    cut: int, skip_corrupt: bool, tmp_path: Path
+) -> None:
     source = max((segment for p in PARTITIONS for segment in p.segments), key=lambda segment: segment.stat().st_size)
     folder = tmp_path / source.parent.name
     folder.mkdir()
@@ -212,7 +214,7 @@ def test_tables_of_a_whole_capture() -> None:
     assert frame["log_partition"].nunique() > 1
 
 
-def test_tables_of_a_damaged_log_are_refused_unless_damage_is_to_be_skipped(tmp_path: Path) -> None:
+def test_tables_of_a_damaged_log_are_rejected_without_skip_corrupt(tmp_path: Path) -> None:
     segment = tmp_path / "00000000000000000000.log"
     good = [encode_batch([record]) for record in commits(3, Random(1))]
     segment.write_bytes(good[0] + good[1][:-1] + b"\xff" + good[2])
@@ -221,14 +223,14 @@ def test_tables_of_a_damaged_log_are_refused_unless_damage_is_to_be_skipped(tmp_
     assert read_tables(segment, skip_corrupt=True)["OffsetCommit"].column("log_offset").to_pylist() == [0, 2]
 
 
-def test_a_torn_tail_does_not_keep_tables_from_being_read(tmp_path: Path) -> None:
+def test_tables_of_a_log_with_a_torn_tail_are_read(tmp_path: Path) -> None:
     segment = tmp_path / "00000000000000000000.log"
     good = [encode_batch([record]) for record in commits(3, Random(1))]
     segment.write_bytes(b"".join(good)[:-5])
     assert read_tables(segment)["OffsetCommit"].num_rows == 2
 
 
-def test_what_a_block_decompresses_to_is_read_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompressed_data_is_read_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.codecs.log.blocks.ARENA_BYTES", 20_000)
     records = commits(600, Random(2))
     segment = tmp_path / "00000000000000000000.log"
@@ -239,10 +241,8 @@ def test_what_a_block_decompresses_to_is_read_in_portions(tmp_path: Path, monkey
     assert by_columns(segment) == by_entries(segment)
 
 
-def test_a_batch_of_many_records_is_made_columns_of_in_portions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A segment of 1,361 bytes with two million records took 1.26 GB (issue 14)."""
+def test_batch_of_many_records_is_read_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment of 1,361 bytes with two million records took 1.26 GB of memory (issue 14)."""
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     batch = encode_batch(commits(2_500, Random(1)), compression="zstd")
@@ -270,7 +270,7 @@ def frames(random: Random, count: int, longest: int) -> tuple[bytes, list[int]]:
     starts = []
     for i in range(count):
         starts.append(len(out))
-        # Twos everywhere: what looks like the magic byte of a batch is mostly none.
+        # Many bytes of value 2, which look like the magic byte of a batch.
         body = bytes(random.choice([0, 2, random.randrange(256)]) for _ in range(random.randint(49, longest)))
         out += i.to_bytes(8, "big") + len(body).to_bytes(4, "big") + body[:4] + b"\x02" + body[5:]
     return bytes(out), starts
@@ -278,7 +278,7 @@ def frames(random: Random, count: int, longest: int) -> tuple[bytes, list[int]]:
 
 @pytest.mark.parametrize(("count", "longest"), [(1, 60), (63, 80), (5000, 90), (3000, 700), (200, 9000)])
 @pytest.mark.parametrize("seed", range(4))
-def test_batches_are_found_as_one_after_the_other(count: int, longest: int, seed: int) -> None:
+def test_batch_search_equals_reading_one_by_one(count: int, longest: int, seed: int) -> None:
     block, starts = frames(Random(seed), count, longest)
     found, end = batch_starts(block)
     assert found.tolist() == starts
@@ -289,7 +289,7 @@ def test_batches_are_found_as_one_after_the_other(count: int, longest: int, seed
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_length_that_is_impossible_ends_the_search(seed: int) -> None:
+def test_invalid_length_ends_the_search(seed: int) -> None:
     random = Random(seed)
     block, starts = frames(random, 4000, 90)
     bad = random.randrange(len(starts))
@@ -305,11 +305,11 @@ def test_a_length_that_is_impossible_ends_the_search(seed: int) -> None:
 @given(
     sizes=st.lists(st.integers(0, 400) | st.sampled_from([4095, 4096, 4097, 60_000]), min_size=1, max_size=40),
     before=st.integers(0, 100),
-    behind=st.integers(0, 100),
+    after=st.integers(0, 100),
     seed=st.integers(0, 1 << 32),
 )
 @settings(max_examples=portion(150))
-def test_one_computation_checks_all_crcs(sizes: list[int], before: int, behind: int, seed: int) -> None:
+def test_one_computation_checks_all_crcs(sizes: list[int], before: int, after: int, seed: int) -> None:
     random = Random(seed)
     bodies = [random.randbytes(size) for size in sizes]
     block = bytearray(random.randbytes(before))
@@ -318,7 +318,7 @@ def test_one_computation_checks_all_crcs(sizes: list[int], before: int, behind: 
         starts.append(len(block))
         block += random.randbytes(21) + body
         ends.append(len(block))
-    block += random.randbytes(behind)
+    block += random.randbytes(after)
     start, end = np.array(starts), np.array(ends)
     claimed = np.array([google_crc32c.value(body) for body in bodies], dtype=np.uint32)
     assert all_intact(bytes(block), start, end, claimed, 21)
@@ -332,7 +332,7 @@ def test_one_computation_checks_all_crcs(sizes: list[int], before: int, behind: 
         assert not all_intact(bytes(block), start, end, claimed, 21)
 
 
-def test_batches_longer_than_what_is_checked_together_are_checked(tmp_path: Path) -> None:
+def test_batches_longer_than_the_crc_block_are_checked(tmp_path: Path) -> None:
     record = commits(1, Random(5))[0]
     big = BatchRecord(offset=0, timestamp_ms=0, key=record.key, value=(record.value or b"") + bytes(CRC_BYTES))
     segment = tmp_path / "00000000000000000000.log"

@@ -1,6 +1,6 @@
-"""Whatever is in a file, reading it ends, raises nothing, and says where things are; both ways of reading agree.
+"""Reading of arbitrary files ends without exceptions, and both readers return the same.
 
-A bounded run belongs to every test run; `make fuzz` goes on for longer.
+Every test run has a limited number of examples; `make fuzz` runs longer.
 """
 
 from pathlib import Path
@@ -27,9 +27,9 @@ many = settings(max_examples=20_000, suppress_health_check=[HealthCheck.function
 
 @st.composite
 def broken_segments(draw: st.DrawFn) -> bytes:
-    """Bytes like those of a log: noise, real segments and generated batches, with bytes changed, cut out, repeated and put in.
+    """Generate random bytes, captured segments and generated batches, with damage.
 
-    Now and then the CRC of the first batch is made right again, so that damage gets past it.
+    Sometimes the CRC of the first batch is corrected, so that the damage passes the check.
     """
     kind = draw(st.sampled_from(["noise", "real", "real", "generated"]))
     if kind == "noise":
@@ -68,13 +68,13 @@ def broken_segments(draw: st.DrawFn) -> bytes:
 
 
 def check_batches(data: bytes) -> None:
-    """Positions advance, everything lies within the bytes, and the end of the log is a whole batch or a problem."""
+    """Check that positions increase within the data, and that a batch or problem is at its end."""
     position = 0
     stopped = list(read_batches(data, max_batch_bytes=LIMIT))
     skipping = list(read_batches(data, max_batch_bytes=LIMIT, skip_corrupt=True))
     assert skipping[: len(stopped) - 1] == stopped[:-1]
     if stopped and isinstance(stopped[-1], BatchProblem):
-        # What is lost ends with the file for one, and where the next batch was found for the other.
+        # Lost bytes end with the file without skip_corrupt, and at the next batch with it.
         assert skipping[len(stopped) - 1].position == stopped[-1].position
     else:
         assert skipping == stopped
@@ -96,7 +96,7 @@ def check_batches(data: bytes) -> None:
 
 
 def check_entries(data: bytes, path: Path) -> None:
-    """`read_segment` gives what `read_batches` gives, record by record."""
+    """Check that `read_segment` returns the records of `read_batches`."""
     path.write_bytes(data)
     expected = []
     for found in read_batches(data, max_batch_bytes=LIMIT, skip_corrupt=True):
@@ -157,8 +157,8 @@ def test_reading_segments_for_longer(tmp_path, data):
 
 
 @pytest.mark.parametrize("captured", [p for p in PARTITIONS if p.partition == 0], ids=str)
-def test_a_segment_cut_at_every_byte(captured):
-    """Never more batches than are whole, and the rest is one torn tail."""
+def test_segment_cut_at_any_byte_has_whole_batches_and_a_torn_tail(captured):
+    """The rest after the last whole batch is one torn tail."""
     segment = captured.segments[0].read_bytes()[:1_500]
     whole = [batch for batch in read_batches(segment) if isinstance(batch, Batch)]
     ends = [0, *(batch.header.position + batch.header.size_bytes for batch in whole)]

@@ -1,4 +1,4 @@
-"""Damage that hides behind a length: what is told from a tail that a broker was writing, and where reading goes on."""
+"""Damaged lengths: how they differ from a torn tail, and where reading continues."""
 
 import gzip
 import io
@@ -25,7 +25,7 @@ def with_length(data: bytes, length: int) -> bytes:
 
 @pytest.fixture
 def read(tmp_path):
-    """Offsets of the records, and the problems, in a file with these bytes."""
+    """Return a function that reads bytes as a file and returns record offsets and problems."""
 
     def read(data: bytes, **options: Any) -> tuple[list[int], list[LogProblem]]:
         path = tmp_path / "some.log"
@@ -40,17 +40,18 @@ def read(tmp_path):
 # ---- what is not a torn tail
 
 
-def test_a_length_over_the_limit_is_no_torn_tail_though_the_file_ends_before_it(read):
+def test_length_over_the_limit_and_the_file_is_no_torn_tail(read):
     data = batch(0) + with_length(batch(1), 500_000_000)
     offsets, (problem,) = read(data)
     assert offsets == [0]
     assert problem.reason is ProblemReason.TOO_LARGE
     assert problem.detail == (
-        f"the header says the batch has 500,000,012 bytes; the limit is 134,217,728, and only {len(batch(1))} are left in the file"
+        "the header says the batch has 500,000,012 bytes; the limit is 134,217,728, "
+        f"and only {len(batch(1))} are left in the file"
     )
 
 
-def test_a_length_beyond_the_file_with_whole_batches_behind_is_damage(read):
+def test_length_beyond_the_file_before_whole_batches_is_damage(read):
     data = batch(0) + with_length(batch(1), 9_000_000) + batch(2) + batch(3)
     offsets, (problem,) = read(data)
     assert (offsets, problem.reason) == ([0], ProblemReason.BAD_LENGTH)
@@ -59,7 +60,7 @@ def test_a_length_beyond_the_file_with_whole_batches_behind_is_damage(read):
 
 
 @pytest.mark.parametrize("left", [17, 61, 100])
-def test_what_begins_like_no_batch_is_no_torn_tail(read, left):
+def test_tail_that_does_not_begin_like_a_batch_is_no_torn_tail(read, left):
     spoiled = bytearray(batch(1, 2))
     spoiled[16] = 7
     offsets, (problem,) = read(batch(0) + bytes(spoiled[:left]))
@@ -82,7 +83,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_another_file_is_called_so(read, kind):
+def test_file_that_is_no_log_is_reported(read, kind):
     offsets, (problem,) = read(OTHERS[kind])
     assert (offsets, problem.reason, problem.position) == ([], ProblemReason.NOT_A_LOG, 0)
     assert problem.detail.startswith("this is not a log segment, or its beginning is damaged")
@@ -92,11 +93,11 @@ def test_another_file_is_called_so(read, kind):
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", bytes(5_000)], ids=["empty", "a zero", "zeros"])
-def test_empty_and_preallocated_files_are_logs(read, data):
+def test_empty_and_preallocated_files_are_valid_logs(read, data):
     assert read(data) == ([], [])
 
 
-def test_a_log_whose_first_length_is_damaged_is_still_a_log(read):
+def test_log_with_a_damaged_first_length_is_read(read):
     offsets, (problem,) = read(with_length(batch(0), -3) + batch(1))
     assert (offsets, problem.reason) == ([], ProblemReason.BAD_LENGTH)
 
@@ -105,7 +106,7 @@ def test_a_log_whose_first_length_is_damaged_is_still_a_log(read):
 
 
 @pytest.mark.parametrize("cut", [1, 7, 12, 16, 30, 61, 70, 110])
-def test_a_file_whose_first_bytes_are_missing_is_told_from_one_large_batch(read, cut):
+def test_file_without_its_first_bytes_is_not_read_as_one_large_batch(read, cut):
     data = (batch(3, 4) + batch(5) + batch(6))[cut:]
     first = len(batch(3, 4)) - cut
     offsets, (problem,) = read(data)
@@ -121,27 +122,27 @@ def test_a_file_whose_first_bytes_are_missing_is_told_from_one_large_batch(read,
 
 @pytest.mark.parametrize("magic", [2, 3])
 @pytest.mark.parametrize("length", [14, 100, 700])
-def test_a_length_that_is_none_is_not_followed_past_whole_batches(read, length, magic):
-    """Where it leads to is inside the file, and only the offset in front of it shows that it is none."""
+def test_wrong_length_does_not_skip_whole_batches(read, length, magic):
+    """The length ends inside the file. Only the offset before it shows that it is wrong."""
     garbage = b"UU" + bytes(6) + length.to_bytes(4) + bytes([0, 0, 0, 0, magic]) + Random(6).randbytes(40)
     offsets, (problem,) = read(garbage + b"".join(batch(at) for at in range(9)), skip_corrupt=True)
     assert (offsets, problem.reason) == ([*range(9)], ProblemReason.NO_BEGINNING)
     assert problem.size_bytes == len(garbage)
 
 
-def test_an_offset_that_nobody_has_does_not_make_a_sound_batch_garbage(read):
+def test_valid_batch_with_an_unlikely_offset_is_read(read):
     offsets, problems = read(b"\x01" + batch(0)[1:])
     assert (offsets, problems) == ([1 << 56], [])
     offsets, (problem,) = read(b"\x80" + batch(0)[1:] + batch(1))
     assert problem.reason is ProblemReason.BAD_RECORDS
 
 
-# ---- going on behind it
+# ---- continuing after damage
 
 
 @pytest.mark.parametrize("length", [-1, 0, 13, 9_000_000, 2**31 - 1])
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_skipping_goes_on_at_the_next_batch_with_a_valid_crc(read, length, magic):
+def test_skip_corrupt_continues_at_the_next_batch_with_a_valid_crc(read, length, magic):
     bad = with_length(batch(1, magic=magic), length)
     crc_too = bytearray(batch(2))
     crc_too[-1] ^= 1
@@ -152,22 +153,22 @@ def test_skipping_goes_on_at_the_next_batch_with_a_valid_crc(read, length, magic
     assert (second.size_bytes, second.rest_lost) == (len(batch(4)), False)
 
 
-def test_batches_far_behind_the_damage_are_found(read):
-    """Over several blocks of the file, and with a batch across the blocks' borders."""
+def test_batches_far_after_the_damage_are_found(read):
+    """The search covers several blocks of the file, and batches across blocks."""
     big = encode_batch([BatchRecord(offset=9, timestamp_ms=0, key=None, value=bytes(3_000_000))])
     data = batch(0) + with_length(batch(1), -1) + Random(4).randbytes(2_500_000) + big + batch(10)
     offsets, (problem,) = read(data, skip_corrupt=True)
     assert (offsets, problem.size_bytes) == ([0, 9, 10], len(batch(1)) + 2_500_000)
 
 
-def test_when_nothing_is_found_the_rest_is_lost(read):
+def test_rest_of_the_file_is_lost_without_another_batch(read):
     data = batch(0) + with_length(batch(1), -1) + Random(5).randbytes(3_000)
     offsets, (problem,) = read(data, skip_corrupt=True)
     assert (offsets, problem.rest_lost) == ([0], True)
     assert problem.size_bytes == len(data) - len(batch(0))
 
 
-def test_transactions_are_settled_by_the_batches_behind_the_damage(read):
+def test_markers_after_the_damage_end_transactions(read):
     def open_at(offset: int) -> bytes:
         return batch(offset, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
 
@@ -176,23 +177,23 @@ def test_transactions_are_settled_by_the_batches_behind_the_damage(read):
     assert offsets == [0]
 
 
-def test_the_search_is_bounded_however_many_bytes_pose_as_headers():
+def test_search_time_is_bounded_with_many_false_headers():
     one = with_length(batch(0), 900_000)[:61]
     posing = one * 60_000
-    started = time.thread_time()  # others may use the machine, too
+    started = time.thread_time()  # not wall time: other processes use the machine, too
     assert next_batch(posing, 0, io.BytesIO(b""), len(posing)) is None
     assert time.thread_time() - started < 5
 
 
-def test_read_batches_goes_on_as_well():
-    whole, problem, behind = read_batches(batch(0) + with_length(batch(1), -1) + batch(2), skip_corrupt=True)
-    assert (whole.header.base_offset, problem.reason, behind.header.base_offset) == (0, ProblemReason.BAD_LENGTH, 2)
+def test_read_batches_continues_after_damage():
+    whole, problem, following = read_batches(batch(0) + with_length(batch(1), -1) + batch(2), skip_corrupt=True)
+    assert (whole.header.base_offset, problem.reason, following.header.base_offset) == (0, ProblemReason.BAD_LENGTH, 2)
 
 
 # ---- folders
 
 
-def test_an_empty_path_is_refused():
+def test_empty_path_is_rejected():
     with pytest.raises(LogError, match="the path is empty"):
         read_log("")
 

@@ -1,4 +1,4 @@
-"""What becomes of transactions when logs are read."""
+"""Isolation levels for transactions in logs."""
 
 from io import BytesIO
 from random import Random
@@ -30,7 +30,7 @@ LOG = b"".join(
 OPEN = transactional(3, 9) + batch(10) + transactional(4, 11) + marker(4, 12, commit=True)
 
 
-def test_read_uncommitted_gives_everything_with_the_markers(write):
+def test_read_uncommitted_returns_all_records_and_markers(write):
     entries = list(read_log(write(LOG + OPEN)))
     assert offsets(entries) == list(range(13))
     assert [(entry.offset, entry.record.name) for entry in entries if isinstance(entry.record, ControlRecord)] == [
@@ -42,21 +42,21 @@ def test_read_uncommitted_gives_everything_with_the_markers(write):
     assert offsets(read_log(write(LOG), control_records=False)) == [0, 1, 2, 3, 5, 8]
 
 
-def test_read_committed_leaves_out_aborted_transactions(write):
-    """Only that one: the producer's later transaction was committed."""
+def test_read_committed_skips_aborted_transactions(write):
+    """The producer's later, committed transaction is returned."""
     assert offsets(read_log(write(LOG), isolation_level="read_committed")) == [0, 3, 5, 8]
     with_markers = read_log(write(LOG), isolation_level="read_committed", control_records=True)
     assert offsets(with_markers) == [0, 3, 4, 5, 6, 7, 8]
 
 
-def test_read_committed_ends_where_the_first_open_transaction_begins(write):
-    """As a consumer does: even what was committed behind it waits (the last stable offset)."""
+def test_read_committed_ends_at_the_last_stable_offset(write):
+    """Like a consumer, it does not return committed records after an open transaction's start."""
     assert offsets(read_log(write(LOG + OPEN), isolation_level="read_committed")) == [0, 3, 5, 8]
     done = OPEN + marker(3, 13, commit=True)
     assert offsets(read_log(write(LOG + done), isolation_level="read_committed")) == [0, 3, 5, 8, 9, 10, 11]
 
 
-def test_transactions_run_across_segments(write):
+def test_transactions_can_span_segments(write):
     folder = write(transactional(1, 0), batch(100), marker(1, 200, commit=False) + batch(201))
     assert offsets(read_log(folder, isolation_level="read_committed")) == [100, 201]
     assert offsets(read_log(folder, isolation_level="read_committed", start_offset=100)) == [100, 201]
@@ -64,20 +64,20 @@ def test_transactions_run_across_segments(write):
     assert entry.offset == 100
 
 
-def test_partitions_have_their_own_transactions(write, tmp_path):
+def test_transactions_are_tracked_by_partition(write, tmp_path):
     write(transactional(1, 0) + marker(1, 1, commit=False), folder="__consumer_offsets-0")
     write(transactional(1, 0) + marker(1, 1, commit=True), folder="__consumer_offsets-1")
     entries = list(read_log(tmp_path, isolation_level="read_committed"))
     assert [(entry.partition, entry.offset) for entry in entries] == [(1, 0)]
 
 
-def test_a_batch_that_compaction_emptied_opens_no_transaction(write):
-    """The cleaner keeps it for the producer's sequence number, and may have removed its marker already."""
+def test_batch_emptied_by_compaction_opens_no_transaction(write):
+    """The cleaner keeps it for the producer's sequence number, and may have removed its marker."""
     emptied = encode_batch([], base_offset=0, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     assert offsets(read_log(write(emptied + batch(1)), isolation_level="read_committed")) == [1]
 
 
-def test_a_damaged_marker_settles_nothing(write):
+def test_damaged_marker_ends_no_transaction(write):
     folder = write(damaged(transactional(1, 0), marker(1, 1, commit=True), batch(2)))
     (problem,) = read_log(folder, isolation_level="read_committed", skip_corrupt=True)
     assert problem.reason is ProblemReason.CRC_MISMATCH
@@ -88,7 +88,7 @@ def test_compressed_transactions(write):
     assert offsets(read_log(write(log + marker(1, 3, commit=True)), isolation_level="read_committed")) == [2]
 
 
-def test_a_problem_behind_the_last_stable_offset_is_still_reported(write):
+def test_problem_after_the_last_stable_offset_is_reported(write):
     folder = write(batch(0) + transactional(1, 1) + batch(2)[:30])
     entry, problem = read_log(folder, isolation_level="read_committed")
     assert (entry.offset, problem.reason) == (0, ProblemReason.TORN_TAIL)
@@ -98,7 +98,7 @@ def test_a_problem_behind_the_last_stable_offset_is_still_reported(write):
 
 
 def any_batch(random: Random, offset: int) -> tuple[bytes, int]:
-    """Data of four producers, markers of all kinds, and what is neither; and how many offsets it takes."""
+    """Return a random batch (data of four producers, markers, others) and its number of offsets."""
     producer = {"producer_id": random.randrange(4), "producer_epoch": 0}
     kind = random.choice(("marker", "packed", "leader change", "emptied", "damaged", "data", "data", "data"))
     if kind in ("marker", "damaged"):
@@ -117,7 +117,7 @@ def any_batch(random: Random, offset: int) -> tuple[bytes, int]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_transactions_are_settled_alike_by_single_batches_and_by_blocks(write, seed):
+def test_transaction_index_is_equal_by_batch_and_by_block(write, seed):
     random, log, offset = Random(seed), b"", 0
     for _ in range(random.randrange(1, 120)):
         data, count = any_batch(random, offset)

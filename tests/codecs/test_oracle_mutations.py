@@ -1,6 +1,7 @@
-"""Valid records with bytes changed at random: `decode_record`, the columns and the construct layout agree with Kafka's serdes, and everything is written back.
+"""Randomly changed records: all our decoders agree with Kafka's serdes and encode the same bytes.
 
-Each run is known by its seed. `make fuzz` tries tens of thousands.
+The decoders are `decode_record`, the columns and the construct layout. `make fuzz` runs tens of
+thousands of seeds.
 """
 
 from random import Random
@@ -15,7 +16,7 @@ from quorate.codecs.layout import LayoutError, record_value_layout
 from quorate.codecs.messages import RECORD_TYPES
 from tests.codecs.strategies import KAFKA, RECORD_VERSIONS, records_of
 from tests.codecs.test_columns import decoded, expected
-from tests.codecs.test_oracle_records import check_same_opinion, hexed
+from tests.codecs.test_oracle_records import check_same_result, hexed
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -27,11 +28,11 @@ PIECES = [bytes.fromhex(one) for one in (
     "00", "01", "02", "7f", "80", "ff", "ffff", "fffe", "8000", "8100", "ffffffff", "fffffffe", "80000000",
     "ffffffff0f", "ffffffff07", "8080808008", "8080808010", "80808080807f", "00010000",
 )]  # fmt: skip
-"""What lengths, nulls and tag sections are made of, and what they must not be made of."""
+"""Valid and invalid bytes of lengths, nulls and tag sections."""
 
 
 def samples(number: int, count: int) -> dict[str, list[Raw]]:
-    """Records of every type and version."""
+    """Return records of every type and version."""
     found: dict[str, list[Raw]] = {topic: [] for topic in RECORD_TYPES}
 
     @seed(number)
@@ -54,7 +55,10 @@ def samples(number: int, count: int) -> dict[str, list[Raw]]:
 
 
 def mutated(random: Random, data: bytes) -> bytes:
-    """One to three things wrong: a bit, a length, bytes put in, missing or cut off; more often near the end, where tags are."""
+    """Change a bit or a length, or insert, delete or cut off bytes, one to three times.
+
+    Changes are more frequent near the end, where tags are.
+    """
     changed = bytearray(data)
     for _ in range(random.choice([1, 1, 1, 2, 3])):
         at = random.randrange(len(changed) + 1) if random.random() < 0.6 else len(changed) - random.randrange(12)
@@ -77,18 +81,21 @@ def mutated(random: Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
-class _Answered:
-    """Stands for the oracle where it has answered already."""
+class _Responded:
+    """Takes the place of the oracle and returns a response that was received before."""
 
-    def __init__(self, answer: dict[str, Any]) -> None:
-        self.answer = answer
+    def __init__(self, response: dict[str, Any]) -> None:
+        self.response = response
 
     def call(self, *_: Any, **__: Any) -> dict[str, Any]:
-        return self.answer
+        return self.response
 
 
 def check_layout(topic: str, key: bytes, value: bytes | None) -> None:
-    """The layout reads values as `decode_record` does, and refuses what that calls malformed, unless it is to read all that Kafka reads."""
+    """Check that the layout decodes values like `decode_record`, and rejects malformed ones.
+
+    With the option to read like Kafka, it decodes what Kafka can decode.
+    """
     record = decode_record(key, value, topic=topic)
     if value is None or record.key is None or record.type_id is None:
         return
@@ -115,10 +122,10 @@ def check(oracle: Oracle, number: int, rounds: int, count: int) -> None:
                 value = value[:2] + mutated(random, value[2:])
             raw.append((key, value))
         ops = [{"op": "decode", "topic": topic, "key": hexed(key), "value": hexed(value)} for key, value in raw]
-        for (key, value), answer in zip(raw, oracle.call("many", ops=ops)["answers"], strict=True):
+        for (key, value), response in zip(raw, oracle.call("many", ops=ops)["answers"], strict=True):
             about = f"seed {number}: {topic} {hexed(key)} {hexed(value)}"
             try:
-                check_same_opinion(_Answered(answer), topic, key, value)  # type: ignore[arg-type]
+                check_same_result(_Responded(response), topic, key, value)  # type: ignore[arg-type]
                 check_layout(topic, key, value)
             except AssertionError as error:
                 raise AssertionError(f"{about}: {error}") from error
@@ -126,11 +133,11 @@ def check(oracle: Oracle, number: int, rounds: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_mutated_records_are_read_as_kafka_reads_them(oracle: Oracle, number: int) -> None:
+def test_mutated_records_are_read_as_by_kafka(oracle: Oracle, number: int) -> None:
     check(oracle, number, rounds=4, count=100)
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("number", range(100, 110))
-def test_mutated_records_are_read_as_kafka_reads_them_for_long(oracle: Oracle, number: int) -> None:
+def test_mutated_records_are_read_as_by_kafka_in_long_runs(oracle: Oracle, number: int) -> None:
     check(oracle, number, rounds=25, count=1000)

@@ -1,4 +1,4 @@
-"""What classic members put into their metadata and assignments, ours against Kafka's own clients: consumer protocol messages, sticky user data."""
+"""Consumer protocol messages and sticky user data, compared with Kafka's own clients."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,13 +42,12 @@ EACH_VERSION = pytest.mark.parametrize("version", range(4))
 APPENDED = st.binary(max_size=20)
 
 REFUSED = {"SchemaException", "RuntimeException", "IllegalArgumentException"}
-"""Clients wrap only a buffer that ends too early, and a negative version, in a SchemaException. A
-null where none may be and a length beyond the end leave them as whatever the generated class runs
-into.
+"""Exceptions of Kafka's clients for damaged bytes. Only a buffer that ends too early and a negative
+version are a SchemaException; other damage raises any exception of the generated class.
 """
 
 
-def check_same_opinion(oracle: Oracle, op: str, decode: Decode, data: bytes) -> None:
+def check_same_result(oracle: Oracle, op: str, decode: Decode, data: bytes) -> None:
     read = oracle.call(op, hex=data.hex())
     try:
         found = decode(data)
@@ -63,43 +62,45 @@ def check_same_opinion(oracle: Oracle, op: str, decode: Decode, data: bytes) -> 
 @EACH_MESSAGE
 @EACH_VERSION
 @given(data=st.data())
-def test_both_write_the_same_bytes_and_read_each_others(
+def test_both_sides_write_the_same_bytes_and_read_each_others(
     oracle: Oracle, op: str, cls: type[Any], decode: Decode, version: int, data: st.DataObject
 ) -> None:
     message = data.draw(messages(cls, version))
     written = encode_protocol(message, version)
     assert oracle.call(op, version=version, value=to_kafka_json(message, version))["hex"] == written.hex()
     assert decode(written) == Embedded(version=version, message=message)
-    check_same_opinion(oracle, op, decode, written)
+    check_same_result(oracle, op, decode, written)
 
 
 @EACH_MESSAGE
 @given(data=st.data(), version=st.integers(4, 0x7FFF), appended=APPENDED)
-def test_a_newer_version_is_read_as_the_newest_known(
+def test_newer_version_is_read_as_the_newest_known(
     oracle: Oracle, op: str, cls: type[Any], decode: Decode, data: st.DataObject, version: int, appended: bytes
 ) -> None:
     message = data.draw(messages(cls, 3))
     newer = version.to_bytes(2, "big") + encode_protocol(message, 3)[2:] + appended
     assert decode(newer) == Embedded(version=version, message=message, trailing=appended)
-    check_same_opinion(oracle, op, decode, newer)
+    check_same_result(oracle, op, decode, newer)
 
 
 @EACH_MESSAGE
 @EACH_VERSION
 @settings(max_examples=portion(200))
 @given(data=st.data())
-def test_damaged_bytes_are_read_or_refused_as_kafka_does(
+def test_damaged_bytes_are_read_or_rejected_as_by_kafka(
     oracle: Oracle, op: str, cls: type[Any], decode: Decode, version: int, data: st.DataObject
 ) -> None:
-    check_same_opinion(
+    check_same_result(
         oracle, op, decode, data.draw(damaged(encode_protocol(data.draw(messages(cls, version)), version)))
     )
 
 
 @EACH_MESSAGE
 @pytest.mark.parametrize("data", ["", "00", "0000", "ffff", "8000", "0001", "7fff"])
-def test_short_bytes_and_negative_versions(oracle: Oracle, op: str, cls: type[Any], decode: Decode, data: str) -> None:
-    check_same_opinion(oracle, op, decode, bytes.fromhex(data))
+def test_short_bytes_and_negative_versions_are_rejected_as_by_kafka(
+    oracle: Oracle, op: str, cls: type[Any], decode: Decode, data: str
+) -> None:
+    check_same_result(oracle, op, decode, bytes.fromhex(data))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def kafkas_generation(message: StickyAssignorUserData | CooperativeStickyAssigno
 
 
 @given(owned=partitions, generation=generations)
-def test_sticky_user_data_is_what_kafkas_assignor_writes(
+def test_sticky_user_data_equals_that_of_kafkas_assignor(
     oracle: Oracle, owned: tuple[ProtocolTopicPartition, ...], generation: int
 ) -> None:
     message = StickyAssignorUserData(previous_assignment=tuple(o for o in owned if o.partitions), generation=generation)
@@ -170,20 +171,20 @@ def test_kafka_reads_our_sticky_user_data_of_both_versions(
 
 @settings(max_examples=portion(300))
 @given(data=st.data())
-def test_damaged_sticky_user_data_is_read_as_kafka_does(oracle: Oracle, data: st.DataObject) -> None:
+def test_damaged_sticky_user_data_is_read_as_by_kafka(oracle: Oracle, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from([0, 1]))
     whole = encode_sticky_user_data(data.draw(messages(StickyAssignorUserData, version)), version)
     check_same_sticky(oracle, data.draw(damaged(whole) | st.binary(max_size=30)))
 
 
 @pytest.mark.parametrize("data", [None, "", "00", "00000000", "00000000000000ff", "ffffffff", "7fffffff"])
-def test_odd_sticky_user_data_is_read_as_kafka_does(oracle: Oracle, data: str | None) -> None:
+def test_unusual_sticky_user_data_is_read_as_by_kafka(oracle: Oracle, data: str | None) -> None:
     check_same_sticky(oracle, None if data is None else bytes.fromhex(data))
 
 
 def check_same_sticky(oracle: Oracle, data: bytes | None) -> None:
-    # Kafka tells "no generation" (none, or version 0) from -1 (not readable), and then treats them
-    # alike.
+    # Kafka distinguishes "no generation" (none, or version 0) from -1 (undecodable), but handles
+    # them in the same way.
     read = oracle.call("stickyUserData", hex=None if data is None else data.hex())
     found = decode_sticky_user_data(data)
     assert (flat(found), found.generation) == (
@@ -204,7 +205,7 @@ def test_cooperative_sticky_user_data(oracle: Oracle, generation: int, appended:
 
 
 @pytest.mark.parametrize("data", [None, "", "0000", "00000007", "0000000700"])
-def test_odd_cooperative_sticky_user_data_is_read_as_kafka_does(oracle: Oracle, data: str | None) -> None:
+def test_unusual_cooperative_sticky_user_data_is_read_as_by_kafka(oracle: Oracle, data: str | None) -> None:
     read = oracle.call("stickyUserData", assignor="cooperative-sticky", hex=data)
     found = decode_cooperative_sticky_user_data(None if data is None else bytes.fromhex(data))
     assert kafkas_generation(found) == read["generation"]

@@ -1,4 +1,4 @@
-"""Records of every type and version, ours against Kafka's own serdes: the same bytes, the same values, the same opinion of damaged bytes."""
+"""Records of every type and version, compared with Kafka's own serdes, also for damaged bytes."""
 
 from dataclasses import replace
 from typing import Any
@@ -39,26 +39,25 @@ from tests.oracle.client import Oracle, OracleError
 pytestmark = pytest.mark.oracle
 
 EACH_VERSION = pytest.mark.parametrize(("record_type", "version"), RECORD_VERSIONS, ids=version_id)
-FEWER = settings(max_examples=portion(50))  # for each version of each record type; `make fuzz` tries more
+FEWER = settings(max_examples=portion(50))  # per version of a record type; `make fuzz` tries more
 
 
 def hexed(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
-def opinion(record: Record) -> str:
-    """Ours about bytes, in the words of `kafkas_opinion`."""
+def result_of(record: Record) -> str:
+    """Return the result of our decoder in the form of `kafkas_result`."""
     if as_kafka_reads(record) is not None:
         return "readable"
     assert not isinstance(record, CoordinatorRecord)
     if isinstance(record, UnknownRecord):
         return str(record.reason)
-    # Kafka has no notion of another system's values: what we recognise as one has a version that it
-    # does not know.
+    # Kafka does not recognize values of other systems: to Kafka they have an unknown version.
     return str(Reason.UNKNOWN_VERSION) if record.reason is Reason.FOREIGN_VALUE else "unreadable"
 
 
-def kafkas_opinion(read: dict[str, Any]) -> str:
+def kafkas_result(read: dict[str, Any]) -> str:
     names = {
         "UnknownRecordTypeException": str(Reason.UNKNOWN_TYPE),
         "UnknownRecordVersionException": str(Reason.UNKNOWN_VERSION),
@@ -70,14 +69,14 @@ def is_utf8(json: Any) -> bool:
     return "\ufffd" not in repr(json)
 
 
-def check_same_opinion(oracle: Oracle, topic: str, key: bytes | None, value: bytes | None) -> None:
-    """Both read these bytes alike, whatever they are, and we write them again."""
+def check_same_result(oracle: Oracle, topic: str, key: bytes | None, value: bytes | None) -> None:
+    """Check that both sides decode the bytes to the same result, and that we encode them again."""
     read = oracle.call("decode", topic=topic, key=hexed(key), value=hexed(value))
     found = decode_record(key, value, topic=topic)
     assert encode_record(found) == (key, value)
     if has_newer_fields(topic, key, value):
         return
-    assert opinion(found) == kafkas_opinion(read), (found, read)
+    assert result_of(found) == kafkas_result(read), (found, read)
     record = as_kafka_reads(found)
     if record is None:
         return
@@ -89,8 +88,7 @@ def check_same_opinion(oracle: Oracle, topic: str, key: bytes | None, value: byt
         assert read.get("unknownTags", []) == [
             {"tag": tag.tag, "hex": tag.data.hex()} for tag in record.value.unknown_tags
         ]
-    # What Kafka makes of it when it writes it again: trailing bytes are lost, and text that was not
-    # UTF-8.
+    # When Kafka encodes it again, trailing bytes and invalid UTF-8 are lost.
     if "rewriteError" not in read and is_utf8([read["k"], read["v"]]):
         bare = CoordinatorRecord(key=record.key, value=record.value, version=record.version, topic=topic)
         rewritten = read["rewritten"]
@@ -98,7 +96,7 @@ def check_same_opinion(oracle: Oracle, topic: str, key: bytes | None, value: byt
             bytes.fromhex(read["rewrittenKey"]),
             None if rewritten is None else bytes.fromhex(rewritten),
         )
-        # Bytes in which Kafka would not write what it reads are an error, or kept.
+        # Bytes that Kafka would encode differently are an error, or are kept.
         if isinstance(found, CoordinatorRecord) and value is not None and rewritten is not None:
             as_written = value.removesuffix(found.value_trailing) == bytes.fromhex(rewritten)
             assert (found.value_as_read is None) is as_written
@@ -107,7 +105,7 @@ def check_same_opinion(oracle: Oracle, topic: str, key: bytes | None, value: byt
 @EACH_VERSION
 @FEWER
 @given(data=st.data())
-def test_both_write_the_same_bytes_and_read_each_others(
+def test_both_sides_write_the_same_bytes_and_read_each_others(
     oracle: Oracle, record_type: RecordType, version: int, data: st.DataObject
 ) -> None:
     record = data.draw(records_of(record_type, version, unknown_tags=False, release=KAFKA))
@@ -145,37 +143,37 @@ def test_unknown_tags_are_kept_where_kafka_keeps_them(
 @EACH_VERSION
 @FEWER
 @given(data=st.data())
-def test_damaged_values_are_read_or_refused_as_kafka_does(
+def test_damaged_values_are_read_or_rejected_as_by_kafka(
     oracle: Oracle, record_type: RecordType, version: int, data: st.DataObject
 ) -> None:
     key, value = encode_record(data.draw(records_of(record_type, version, release=KAFKA)))
     assert value is not None
-    check_same_opinion(oracle, record_type.topic, key, data.draw(damaged(value)))
+    check_same_result(oracle, record_type.topic, key, data.draw(damaged(value)))
 
 
 @pytest.mark.parametrize("topic", RECORD_TYPES)
 @given(data=st.data())
-def test_damaged_keys_are_read_or_refused_as_kafka_does(oracle: Oracle, topic: str, data: st.DataObject) -> None:
+def test_damaged_keys_are_read_or_rejected_as_by_kafka(oracle: Oracle, topic: str, data: st.DataObject) -> None:
     key, value = encode_record(data.draw(records(topic, release=KAFKA)))
     assert key is not None
-    check_same_opinion(oracle, topic, data.draw(damaged(key)), value)
+    check_same_result(oracle, topic, data.draw(damaged(key)), value)
 
 
 @pytest.mark.parametrize("topic", RECORD_TYPES)
 @given(data=st.data())
-def test_any_bytes_are_read_or_refused_as_kafka_does(oracle: Oracle, topic: str, data: st.DataObject) -> None:
+def test_any_bytes_are_read_or_rejected_as_by_kafka(oracle: Oracle, topic: str, data: st.DataObject) -> None:
     anything = st.none() | st.binary(max_size=60)
     type_id = st.integers(-1, 25).map(lambda number: number.to_bytes(2, "big", signed=True))
     version = st.integers(-1, 5).map(lambda number: number.to_bytes(2, "big", signed=True))
     key = data.draw(anything | st.builds(bytes.__add__, type_id, st.binary(max_size=20)))
     value = data.draw(anything | st.builds(bytes.__add__, version, st.binary(max_size=60)))
-    check_same_opinion(oracle, topic, key, value)
+    check_same_result(oracle, topic, key, value)
 
 
 @pytest.mark.fuzz
 @settings(max_examples=20_000)
 @given(data=st.data())
-def test_damaged_records_are_read_or_refused_as_kafka_does_for_long(oracle: Oracle, data: st.DataObject) -> None:
+def test_damaged_records_are_read_or_rejected_as_by_kafka_in_long_runs(oracle: Oracle, data: st.DataObject) -> None:
     record = data.draw(records(release=KAFKA))
     key, value = encode_record(record)
     assert key is not None
@@ -183,10 +181,10 @@ def test_damaged_records_are_read_or_refused_as_kafka_does_for_long(oracle: Orac
     part = data.draw(which) if value is not None else "key"
     key = data.draw(damaged(key)) if part != "value" else key
     value = data.draw(damaged(value)) if value is not None and part != "key" else value
-    check_same_opinion(oracle, record.topic, key, value)
+    check_same_result(oracle, record.topic, key, value)
 
 
-# ---- single facts, each once seen to matter
+# ---- regressions and special cases
 
 
 @pytest.mark.parametrize("topic", RECORD_TYPES)
@@ -197,7 +195,7 @@ def test_tombstones(oracle: Oracle, topic: str, data: st.DataObject) -> None:
     assert value is None
     written = oracle.call("encode", topic=topic, type=record.name, key=to_kafka_json(record.key, 0), value=None)
     assert (written["key"], written["value"]) == (hexed(key), None)
-    check_same_opinion(oracle, topic, key, None)
+    check_same_result(oracle, topic, key, None)
 
 
 METADATA_KEY = bytes.fromhex("000300026367")
@@ -226,10 +224,10 @@ def metadata_value(epoch_and_tags: str) -> bytes:
         "more bits than an int32 has",
     ],
 )
-def test_damage_that_kafka_ignores_is_malformed_and_has_what_kafka_reads(
+def test_damage_that_kafka_ignores_is_malformed_and_keeps_kafkas_value(
     oracle: Oracle, tags: str, metadata_hash: int, problem: str
 ) -> None:
-    """Issue 14: it passed as sound, and was written in other bytes."""
+    """Issue 14: it was accepted without a problem, and encoded to other bytes."""
     value = metadata_value("00000005" + tags)
     record = decode_record(METADATA_KEY, value)
     assert isinstance(record, MalformedRecord)
@@ -238,11 +236,11 @@ def test_damage_that_kafka_ignores_is_malformed_and_has_what_kafka_reads(
     assert encode_record(record) == (METADATA_KEY, value)
     with pytest.raises(DecodeError, match=problem):
         decode_record(METADATA_KEY, value, strict=True)
-    check_same_opinion(oracle, record.topic, METADATA_KEY, value)
+    check_same_result(oracle, record.topic, METADATA_KEY, value)
 
 
 @pytest.mark.parametrize("length", ["fffe", "8000"])
-def test_a_length_below_that_of_null_is_malformed_and_null_to_kafka(oracle: Oracle, length: str) -> None:
+def test_length_below_minus_one_is_malformed_and_null_to_kafka(oracle: Oracle, length: str) -> None:
     """Issue 14."""
     key = bytes.fromhex("0002 0001 67")
     value = bytes.fromhex("0003 0001 63 00000001" + length + "ffff 0000000000000001 00000000")
@@ -251,7 +249,7 @@ def test_a_length_below_that_of_null_is_malformed_and_null_to_kafka(oracle: Orac
     assert (record.reason, record.field, record.position) == (Reason.BAD_LENGTH, "protocol", 9)
     assert isinstance(record.value, GroupMetadataValue)
     assert record.value.protocol is None
-    check_same_opinion(oracle, record.topic, key, value)
+    check_same_result(oracle, record.topic, key, value)
 
 
 @pytest.mark.parametrize(
@@ -275,8 +273,8 @@ def test_a_length_below_that_of_null_is_malformed_and_null_to_kafka(oracle: Orac
         "long size of an unknown tag",
     ],
 )
-def test_what_kafka_reads_but_writes_otherwise_is_written_back(oracle: Oracle, tags: str, metadata_hash: int) -> None:
-    """Issue 14. A changed value is written as Kafka writes it."""
+def test_bytes_that_kafka_encodes_differently_are_kept(oracle: Oracle, tags: str, metadata_hash: int) -> None:
+    """Issue 14. A changed value is encoded as by Kafka."""
     value = metadata_value("00000005" + tags)
     record = decode_record(METADATA_KEY, value + b"behind")
     assert isinstance(record, CoordinatorRecord)
@@ -288,11 +286,11 @@ def test_what_kafka_reads_but_writes_otherwise_is_written_back(oracle: Oracle, t
     assert decode_record(METADATA_KEY, value, strict=True) == replace(record, value_trailing=b"")
     changed = replace(record, value=ConsumerGroupMetadataValue(epoch=6), value_trailing=b"")
     assert encode_record(changed) == (METADATA_KEY, metadata_value("00000006 00"))
-    check_same_opinion(oracle, record.topic, METADATA_KEY, value)
+    check_same_result(oracle, record.topic, METADATA_KEY, value)
 
 
-def test_a_tag_of_a_plug_in_is_unknown_and_kept(oracle: Oracle) -> None:
-    """As to Kafka, which skips as many bytes as the tag says; whether they are the plug-in's field, the plug-in finds out."""
+def test_tag_of_a_plug_in_is_kept_as_unknown(oracle: Oracle) -> None:
+    """As by Kafka, the tag is skipped by its size. Only the plug-in decodes its content."""
     key = bytes.fromhex("0006 0001 67")
     value = bytes.fromhex("0000 00000005 02 00 08 0000000000000007 f0a201 09 01 02 61 02 62 00 00 ffff")
     read = oracle.call("decode", key=hexed(key), value=hexed(value))
@@ -336,7 +334,7 @@ def test_trailing_bytes_are_ignored_by_kafka_and_kept_by_us(oracle: Oracle) -> N
         "edb0",
     ],
 )
-def test_text_that_is_not_utf8_is_shown_as_kafka_shows_it_and_kept_as_it_is(oracle: Oracle, data: str) -> None:
+def test_invalid_utf8_has_kafkas_json_form_and_is_kept(oracle: Oracle, data: str) -> None:
     raw = bytes.fromhex(data)
     key = bytes.fromhex("0003") + len(raw).to_bytes(2, "big") + raw
     record = decode_record(key, None)
@@ -345,8 +343,8 @@ def test_text_that_is_not_utf8_is_shown_as_kafka_shows_it_and_kept_as_it_is(orac
     assert to_kafka_json(record.key, 0) == oracle.call("decode", key=key.hex(), value=None)["k"]
 
 
-def test_a_field_that_the_version_may_not_drop_is_refused() -> None:
-    """As Kafka does: "Attempted to write a non-default previousProducerId at version 0"."""
+def test_field_that_the_version_must_not_drop_is_rejected() -> None:
+    """Kafka's error: "Attempted to write a non-default previousProducerId at version 0"."""
     key = TransactionLogKey(transactional_id="t")
     record = CoordinatorRecord(
         topic=TRANSACTION_STATE,
@@ -367,7 +365,7 @@ def test_a_field_that_the_version_may_not_drop_is_refused() -> None:
 )
 @FEWER
 @given(data=st.data())
-def test_ignorable_fields_vanish_silently_where_a_version_lacks_them(
+def test_ignorable_fields_are_dropped_in_versions_without_them(
     record_type: RecordType, version: int, data: st.DataObject
 ) -> None:
     newest = data.draw(messages(record_type.value.cls, record_type.versions[-1], unknown_tags=False))
@@ -384,10 +382,8 @@ def test_ignorable_fields_vanish_silently_where_a_version_lacks_them(
 
 
 @given(data=st.data())
-def test_a_field_newer_than_this_kafka_is_an_unknown_tag_to_it_and_survives(
-    oracle: Oracle, data: st.DataObject
-) -> None:
-    """As KIP-915 wants it: what 4.4 writes, 4.3 keeps."""
+def test_field_of_a_newer_kafka_is_an_unknown_tag_and_survives(oracle: Oracle, data: st.DataObject) -> None:
+    """KIP-915: 4.3 keeps what 4.4 writes."""
     record_type = RECORD_TYPES[CONSUMER_OFFSETS][17]
     newer = [f for f in record_type.value.fields if f.release == "4.4"]
     assert [f.tag for f in newer] == [2, 3]
@@ -419,10 +415,23 @@ def test_a_field_newer_than_this_kafka_is_an_unknown_tag_to_it_and_survives(
         ("01 82 00 04 00000007", True),
         ("01 02 04", False),
     ],
-    ids=["no tags", "2 in a value", "2 and 3 in configs", "2 and 3 in an unknown tag", "2 in a torn tag", "3 behind", "behind the end",
-         "tag 2", "its default", "tag 3", "of a size that only Kafka accepts", "as a long varint", "torn, unreadable to both"],
-)  # fmt: skip
-def test_only_the_tags_of_a_newer_release_are_left_out_of_the_comparison(tags: str, differs: bool) -> None:
+    ids=[
+        "no tags",
+        "2 in a value",
+        "2 and 3 in configs",
+        "2 and 3 in an unknown tag",
+        "2 in a torn tag",
+        "3 after it",
+        "after the end",
+        "tag 2",
+        "its default",
+        "tag 3",
+        "of a size that only Kafka accepts",
+        "as a long varint",
+        "torn, unreadable to both",
+    ],
+)
+def test_only_tags_of_a_newer_release_are_excluded_from_the_comparison(tags: str, differs: bool) -> None:
     key = bytes.fromhex("0011 0001 67")
     value = bytes.fromhex("0000 00000002 0000000000000003" + tags)
     assert has_newer_fields(CONSUMER_OFFSETS, key, value) is differs
@@ -431,7 +440,7 @@ def test_only_the_tags_of_a_newer_release_are_left_out_of_the_comparison(tags: s
 
 
 @pytest.mark.parametrize("length", [32767, 32768])
-def test_the_longest_string(oracle: Oracle, length: int) -> None:
+def test_longest_string_is_read_and_written(oracle: Oracle, length: int) -> None:
     record = CoordinatorRecord(key=ConsumerGroupMetadataKey(group_id="a" * length), value=None, version=None)
     ask = {"op": "encode", "type": record.name, "key": to_kafka_json(record.key, 0), "value": None}
     if length <= 32767:

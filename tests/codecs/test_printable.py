@@ -1,4 +1,4 @@
-"""Texts for people: partitions, times, ids, and what a terminal may be given."""
+"""Text forms of partitions, times and ids, and escaping for terminals."""
 
 import pytest
 
@@ -8,17 +8,17 @@ from quorate.codecs.printable import brief_id, printable, spans, time_text
 @pytest.mark.parametrize(
     ("items", "text"), [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([5, 0, 2, 1], "0-2 5"), ([1, 3, 5, 6], "1 3 5-6")]
 )
-def test_partitions_as_spans(items, text):
+def test_partitions_are_printed_as_ranges(items, text):
     assert spans(items) == text
 
 
-def test_times_outside_of_the_calendar_are_numbers():
+def test_times_outside_of_the_calendar_are_printed_as_numbers():
     assert time_text(0) == "1970-01-01 00:00:00.000"
     assert time_text(-1) == "1969-12-31 23:59:59.999"
     assert time_text(2**63 - 1) == str(2**63 - 1)
 
 
-def test_only_what_can_be_printed_is():
+def test_unprintable_characters_are_escaped():
     assert printable("a\x00\x1b[0m\u200b\ue000é日") == r"a\x00\x1b[0m\u200b\ue000é日"
     assert printable("\udcff") == r"\udcff"
 
@@ -32,5 +32,5 @@ def test_only_what_can_be_printed_is():
         ("worker-1", "worker-1"),
     ],
 )
-def test_of_generated_member_ids_the_beginning_tells_them_apart(text, brief):
+def test_generated_member_ids_are_shortened_to_their_first_characters(text, brief):
     assert brief_id(text) == brief

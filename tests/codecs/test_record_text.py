@@ -1,4 +1,4 @@
-"""Records in words."""
+"""Records as text."""
 
 import pytest
 
@@ -10,25 +10,25 @@ from tests.codecs.captures import PARTITIONS
 ALL = [record_type for types in RECORD_TYPES.values() for record_type in types.values()]
 
 
-def test_every_record_type_has_its_words():
+def test_every_record_type_has_a_text():
     assert set(_VALUES) == {record_type.value.cls for record_type in ALL}
 
 
 @pytest.mark.parametrize("captured", PARTITIONS, ids=str)
-def test_every_record_of_every_capture_can_be_told(captured):
+def test_every_captured_record_has_a_text(captured):
     words = RecordText()
     for entry in read_log(captured.folder):
-        said = words.what(entry.record)
-        assert said
-        assert "object at 0x" not in said
+        text = words.what(entry.record)
+        assert text
+        assert "object at 0x" not in text
 
 
-def told(key, value):
+def text_of(key, value):
     return RecordText().what(decode_record(bytes.fromhex(key), None if value is None else bytes.fromhex(value)))
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "text"),
     [
         (
             "000100016700017400000003",
@@ -72,5 +72,5 @@ def told(key, value):
         ),
     ],
 )
-def test_words(key, value, said):
-    assert told(key, value) == said
+def test_text_of_records(key, value, text):
+    assert text_of(key, value) == text

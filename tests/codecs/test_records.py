@@ -1,4 +1,4 @@
-"""Records as values: what is understood, what is not, and that both give back their bytes."""
+"""Decoding of records to values, also of undecodable ones, and encoding to the same bytes."""
 
 import pickle
 from dataclasses import replace
@@ -49,7 +49,7 @@ KEY = bytes.fromhex("000300026367")  # ConsumerGroupMetadata of "cg"
 VALUE = bytes.fromhex("000000000005010008fffffffffffffffe")
 
 
-def test_a_value_with_its_tagged_hash() -> None:
+def test_value_with_a_tagged_hash_is_decoded() -> None:
     record = decode_record(KEY, VALUE)
     assert record == CoordinatorRecord(
         key=ConsumerGroupMetadataKey(group_id="cg"),
@@ -66,15 +66,18 @@ def test_a_value_with_its_tagged_hash() -> None:
     assert encode_record(record) == (KEY, VALUE)
 
 
-def test_a_tombstone() -> None:
+def test_tombstone_has_no_value() -> None:
     record = decode_record(KEY, None)
     assert isinstance(record, CoordinatorRecord)
     assert (record.value, record.version, record.is_tombstone) == (None, None, True)
     assert encode_record(record) == (KEY, None)
 
 
-def test_a_member_without_the_classic_tag_is_a_classic_member() -> None:
-    """The schema's unquoted null default is none (reference 1.3): Kafka reads an empty struct and writes an explicit null."""
+def test_member_without_the_classic_tag_is_a_classic_member() -> None:
+    """The schema's unquoted null is no null default (reference 1.3).
+
+    Kafka reads an empty struct, and writes an explicit null.
+    """
     without = bytes.fromhex("000000000263032f680204666f6f00ffffffff0000")
     record = decode_record(bytes.fromhex("00050002636700026d31"), without)
     assert isinstance(record, CoordinatorRecord)
@@ -85,7 +88,7 @@ def test_a_member_without_the_classic_tag_is_a_classic_member() -> None:
     assert encode_record(record)[1] == without
 
 
-def test_unknown_tagged_fields_keep_their_places() -> None:
+def test_unknown_tagged_fields_keep_their_positions() -> None:
     value = bytes.fromhex("00000000000502000800000000000000090503aabbcc")
     record = decode_record(KEY, value)
     assert isinstance(record, CoordinatorRecord)
@@ -125,12 +128,28 @@ def test_early_access_partition_metadata_with_racks() -> None:
         (KEY, VALUE[:4], MalformedRecord, Reason.TRUNCATED, "value", 2, "epoch"),
         (KEY, VALUE[:12], MalformedRecord, Reason.TRUNCATED, "value", 9, "tagged fields.metadata_hash"),
         (KEY, VALUE[:6] + b"\xff\xff\xff\xff\xff\x00", MalformedRecord, Reason.BAD_VARINT, "value", 6, "tagged fields"),
-        (KEY, VALUE[:6] + b"\x01\x09\xff\xff\xff\xff\x0f", MalformedRecord, Reason.BAD_TAG, "value", 7, "tagged fields"),
-        (b"\x00\x07\x00\x01g\x00\x01m", b"\x00\x00\x02" + bytes(16) + b"\x05", MalformedRecord, Reason.TRUNCATED, "value", 19, "topic_partitions[0].partitions"),
+        (
+            KEY,
+            VALUE[:6] + b"\x01\x09\xff\xff\xff\xff\x0f",
+            MalformedRecord,
+            Reason.BAD_TAG,
+            "value",
+            7,
+            "tagged fields",
+        ),
+        (
+            b"\x00\x07\x00\x01g\x00\x01m",
+            b"\x00\x00\x02" + bytes(16) + b"\x05",
+            MalformedRecord,
+            Reason.TRUNCATED,
+            "value",
+            19,
+            "topic_partitions[0].partitions",
+        ),
         (KEY, b"\x05\x01\x03\x00\x00\x00abc", MalformedRecord, Reason.FOREIGN_VALUE, "value", 0, ""),
     ],
-)  # fmt: skip
-def test_what_is_not_understood_says_what_and_where(
+)
+def test_undecodable_records_have_a_reason_and_position(
     key: bytes | None, value: bytes, kind: type, reason: Reason, where: str, position: int, field: str
 ) -> None:
     record = decode_record(key, value)
@@ -146,7 +165,7 @@ def test_what_is_not_understood_says_what_and_where(
         assert (record.reason, record.where, record.position, record.field) == (reason, where, position, field)
 
 
-def test_an_unknown_value_version_still_has_its_key() -> None:
+def test_record_of_an_unknown_value_version_has_its_key() -> None:
     record = decode_record(KEY, b"\x00\x07")
     assert isinstance(record, UnknownRecord)
     assert (record.key, record.type_id, record.version) == (ConsumerGroupMetadataKey(group_id="cg"), 3, 7)
@@ -176,18 +195,18 @@ def test_every_record_has_a_name_if_its_type_is_known(key: bytes | None, value: 
     ["00000000000501070161", "0000000000050008", "0000000000", "0009", "", "000000000005000aff"],
     ids=["unknown tag", "trailing", "truncated", "unknown version", "empty", "trailing, too"],
 )
-def test_nothing_that_can_change_is_kept(kind: Any, value: str) -> None:
+def test_mutable_buffers_are_copied(kind: Any, value: str) -> None:
     data = bytes.fromhex(value)
     for key in (KEY, KEY + b"\x01", b"\x00\x03", b"\x00\x63"):
         record = decode_record(kind(key), kind(data))
         assert record == decode_record(key, data)
-        # A view cannot be pickled, a bytearray is shown as one.
+        # A memoryview cannot be pickled, and a bytearray has another repr.
         assert "bytearray" not in repr(pickle.loads(pickle.dumps(record)))
         hash(record)
 
 
-def test_a_view_is_no_key_of_what_is_remembered() -> None:
-    """Neither as a whole nor as the version in front of a value: it would keep alive what it looks at."""
+def test_memoryview_is_not_kept_in_caches() -> None:
+    """This includes slices such as the version of a value: they would keep the buffer alive."""
     buffer = bytearray(bytes.fromhex("0003000561206b6579"))
     view = memoryview(bytes(buffer))
     value = memoryview(b"\x00\x00\x00\x00\x00\x05\x00")
@@ -210,7 +229,7 @@ def test_a_view_is_no_key_of_what_is_remembered() -> None:
         (KEY, 5, "value is of type int"),
     ],
 )
-def test_what_is_not_bytes_at_all_is_a_mistake_of_the_caller(key: Any, value: Any, message: str) -> None:
+def test_input_other_than_bytes_raises_a_type_error(key: Any, value: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         decode_record(key, value)
 
@@ -221,13 +240,13 @@ def test_trailing_bytes_are_ignored_but_kept() -> None:
     assert record.value == ConsumerGroupMetadataValue(epoch=5, metadata_hash=-2)
     assert record.problem == DecodeError(Reason.TRAILING, where="key", position=6, detail="01")
     assert encode_record(record) == (KEY + b"\x01", VALUE)
-    behind = decode_record(KEY, VALUE + b"\x02\x03")
-    assert behind.problem == DecodeError(Reason.TRAILING, where="value", position=17, detail="0203")
+    trailing = decode_record(KEY, VALUE + b"\x02\x03")
+    assert trailing.problem == DecodeError(Reason.TRAILING, where="value", position=17, detail="0203")
     with pytest.raises(DecodeError, match="trailing bytes at byte 17 of the value: 0203"):
         decode_record(KEY, VALUE + b"\x02\x03", strict=True)
 
 
-def test_text_that_is_not_utf8_goes_through_unchanged() -> None:
+def test_invalid_utf8_is_kept_unchanged() -> None:
     key, value = b"\x00\x02\x00\x02\xff\xfe", None
     record = decode_record(key, value)
     assert isinstance(record, CoordinatorRecord)
@@ -235,7 +254,7 @@ def test_text_that_is_not_utf8_goes_through_unchanged() -> None:
     assert encode_record(record) == (key, value)
 
 
-def test_other_topics_have_their_own_types() -> None:
+def test_record_types_depend_on_the_topic() -> None:
     key = bytes.fromhex("0001000273670102030405060708111213141516171800000003")
     record = decode_record(key, None, topic=SHARE_GROUP_STATE)
     assert isinstance(record, CoordinatorRecord)
@@ -245,7 +264,7 @@ def test_other_topics_have_their_own_types() -> None:
         decode_record(key, None, topic="orders")
 
 
-def test_more_different_keys_than_are_remembered() -> None:
+def test_more_keys_than_the_cache_holds_are_decoded() -> None:
     for group in range(40_000):
         key = b"\x00\x02" + len(str(group)).to_bytes(2, "big") + str(group).encode()
         record = decode_record(key, None)
@@ -263,7 +282,7 @@ def test_records_survive_pickling_and_hash(record: CoordinatorRecord) -> None:
 
 @given(data=st.data(), topic=st.sampled_from(list(RECORD_TYPES)))
 @settings(max_examples=portion(300))
-def test_nothing_raises_and_nothing_is_lost(data: st.DataObject, topic: str) -> None:
+def test_damaged_records_raise_nothing_and_keep_their_bytes(data: st.DataObject, topic: str) -> None:
     key, value = encode_record(data.draw(records(topic)))
     assert key is not None
     if data.draw(st.booleans()):
@@ -275,8 +294,7 @@ def test_nothing_raises_and_nothing_is_lost(data: st.DataObject, topic: str) -> 
         assert encode_record(record) == (key, value)
         assert pickle.loads(pickle.dumps(record)) == record
         return
-    # What Kafka understands has one canonical form, reached in one step: explicit defaults and long
-    # varints go.
+    # Valid records have a canonical form, without explicit defaults and long varints.
     written = encode_record(record)
     again = decode_record(*written, topic=topic)
     assert again == record
@@ -289,13 +307,13 @@ def test_nothing_raises_and_nothing_is_lost(data: st.DataObject, topic: str) -> 
     topic=st.sampled_from(list(RECORD_TYPES)),
 )
 @settings(max_examples=portion(300))
-def test_arbitrary_bytes_are_values(key: bytes | None, value: bytes | None, topic: str) -> None:
+def test_arbitrary_bytes_are_decoded_to_values(key: bytes | None, value: bytes | None, topic: str) -> None:
     record = decode_record(key, value, topic=topic)
     if not isinstance(record, CoordinatorRecord):
         assert encode_record(record) == (key, value)
 
 
-# ---- what cannot be written
+# ---- values that cannot be encoded
 
 
 def commit(**changes: Any) -> CoordinatorRecord:
@@ -314,7 +332,10 @@ def member(**changes: Any) -> CoordinatorRecord:
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (commit(offset=1 << 63), "OffsetCommitValue version 4: value of the wrong type or size: 9223372036854775808 in offset"),
+        (
+            commit(offset=1 << 63),
+            "OffsetCommitValue version 4: value of the wrong type or size: 9223372036854775808 in offset",
+        ),
         (commit(metadata=None), "OffsetCommitValue version 4: null in a field that may not be null in metadata"),
         (commit(metadata="x" * 32768), "32768 bytes; the maximum is 32767 in metadata"),
         (commit(metadata=5), "value of the wrong type or size: 5 in metadata"),
@@ -329,13 +350,25 @@ def member(**changes: Any) -> CoordinatorRecord:
         (commit(unknown_tags=(TaggedField(-(1 << 31) - 1, b""),)), "tag -2147483649 does not fit 32 bits"),
         (commit(unknown_tags=(TaggedField(9, "text"),)), "value of the wrong type or size"),  # type: ignore[arg-type]
         (member(subscribed_topic_names="abc"), "value of the wrong type or size: 'abc' in subscribed_topic_names"),
-        (replace(commit(), topic=SHARE_GROUP_STATE), "OffsetCommitKey is a key of __consumer_offsets, but the record's topic is __share_group_state"),
-        (replace(commit(), topic=SHARE_GROUP_STATE, value=None, version=None), "OffsetCommitKey is a key of __consumer_offsets"),
-        (CoordinatorRecord(key=GroupMetadataKey(group="g"), value=ConsumerGroupMetadataValue(epoch=1), version=0), "GroupMetadata has a GroupMetadataValue as its value, not a ConsumerGroupMetadataValue"),
-        (CoordinatorRecord(key=ConsumerGroupMetadataValue(epoch=1), value=None, version=None), "ConsumerGroupMetadataValue is not the key of a record type"),
+        (
+            replace(commit(), topic=SHARE_GROUP_STATE),
+            "OffsetCommitKey is a key of __consumer_offsets, but the record's topic is __share_group_state",
+        ),
+        (
+            replace(commit(), topic=SHARE_GROUP_STATE, value=None, version=None),
+            "OffsetCommitKey is a key of __consumer_offsets",
+        ),
+        (
+            CoordinatorRecord(key=GroupMetadataKey(group="g"), value=ConsumerGroupMetadataValue(epoch=1), version=0),
+            "GroupMetadata has a GroupMetadataValue as its value, not a ConsumerGroupMetadataValue",
+        ),
+        (
+            CoordinatorRecord(key=ConsumerGroupMetadataValue(epoch=1), value=None, version=None),
+            "ConsumerGroupMetadataValue is not the key of a record type",
+        ),
     ],
-)  # fmt: skip
-def test_what_cannot_be_written_names_the_field(record: CoordinatorRecord, message: str) -> None:
+)
+def test_encode_error_names_the_field(record: CoordinatorRecord, message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         encode_record(record)
 
@@ -345,7 +378,7 @@ def test_fields_that_a_version_lacks_are_dropped_only_if_ignorable() -> None:
 
     @message(versions=range(0, 2))
     class Strict(Message):
-        """A field that may not be dropped."""
+        """A message with a field that must not be dropped."""
 
         a: Int32
         b: Int32 = field(since=1, default=0)
@@ -355,16 +388,16 @@ def test_fields_that_a_version_lacks_are_dropped_only_if_ignorable() -> None:
         encode_message(Strict(a=1, b=2), 0)
 
 
-def test_a_tagged_field_is_one_line() -> None:
+def test_adding_a_tagged_field_takes_one_line() -> None:
     @message(versions=range(0, 1), flexible_since=0)
     class Before(Message):
-        """As it was."""
+        """The declaration without the field."""
 
         epoch: Int32
 
     @message(versions=range(0, 1), flexible_since=0)
     class After(Message):
-        """As it becomes."""
+        """The declaration with the field."""
 
         epoch: Int32
         racks: Array[String] | None = tagged(0, default=None)
@@ -382,12 +415,12 @@ def test_record_types_are_found_by_their_messages() -> None:
         record_type_of(TopicMetadata)
 
 
-def test_uuids() -> None:
+def test_uuids_have_base64url_form() -> None:
     uuid = Uuid.parse("AQIDBAUGBwgREhMUFRYXGA")
     assert uuid.hex() == "01020304050607081112131415161718"
     assert str(uuid) == "AQIDBAUGBwgREhMUFRYXGA"
     assert eval(repr(uuid), {"Uuid": Uuid}) == uuid
-    # Kafka's own tests have uuids with unused bits set; they are the same 16 bytes (reference
+    # Kafka's own tests have uuids with unused bits set, which have the same 16 bytes (reference
     # 0.15).
     assert Uuid.parse("T2-B4s3VTwiI5YHbPp6YUe") == Uuid.parse("T2-B4s3VTwiI5YHbPp6YUQ")
     for wrong in ("", "AQIDBAUGBwgREhMUFRYXG", "AQIDBAUGBwgREhMUFRYX!A"):

@@ -1,4 +1,4 @@
-"""Our declarations are Kafka's schemas: the JSON inside Kafka's jars, field by field, in both directions."""
+"""Our declarations equal the JSON schemas inside Kafka's jars, field by field."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,8 +29,7 @@ ARTIFACTS = {
 }
 PROTOCOL = (ConsumerProtocolSubscription, ConsumerProtocolAssignment)
 
-# Struct names live in one namespace with us, in one per message with Kafka. They are not on the
-# wire.
+# Struct names have one namespace here, but one per message in Kafka. They are not on the wire.
 RENAMED = {
     ("ConsumerProtocolSubscription", "TopicPartition"): "ProtocolTopicPartition",
     ("ConsumerProtocolAssignment", "TopicPartition"): "ProtocolTopicPartition",
@@ -46,7 +45,7 @@ def _jars() -> None:
 
 
 def released(release: str | None) -> bool:
-    """Whether the jars are of a release that has what came with `release`."""
+    """Return whether the release of the jars is `release` or later."""
     return release is None or _numbers(release) <= _numbers(kafka_version())
 
 
@@ -67,7 +66,7 @@ def type_name(wire: WireType, message: str) -> str:
 
 
 def as_schema_field(field: FieldSpec, message: str, versions: range) -> SchemaField:
-    """A field of ours, said as the schema would say it."""
+    """Return our field in the form of a schema."""
     carried = range(max(field.versions.start, versions.start), min(field.versions.stop, versions.stop))
     inner = field.type.element if isinstance(field.type, ArrayType) else field.type
     fields = inner.spec.fields if isinstance(inner, StructType) else ()
@@ -101,7 +100,7 @@ def as_schema(spec: MessageSpec, kind: str, api_key: int | None) -> Schema:
 
 
 @pytest.mark.parametrize("topic", ARTIFACTS)
-def test_every_schema_of_the_coordinators_is_declared_and_every_declaration_is_a_schema(topic: str) -> None:
+def test_declarations_and_schemas_of_the_coordinators_are_the_same_set(topic: str) -> None:
     assert set(declared(topic)) == schema_names(ARTIFACTS[topic])
 
 
@@ -126,12 +125,12 @@ def test_protocol_declaration_equals_schema(cls: type[Message]) -> None:
     assert facts(as_schema(cls.spec, "data", None)) == facts(schema("kafka-clients", cls.spec.name))
 
 
-def test_types_that_no_longer_or_never_were_in_a_release_are_not_declared() -> None:
+def test_types_without_a_release_are_not_declared() -> None:
     assert set(RECORD_TYPES[CONSUMER_OFFSETS]) == set(range(24)) - {9, 18}
 
 
-def test_what_is_newer_than_the_jars_says_so() -> None:
-    """Fields that the comparison leaves out because they came later: each is one that the schema really lacks."""
+def test_fields_newer_than_the_jars_have_their_release() -> None:
+    """The schemas really lack the later fields that the comparison excludes."""
     newer = [
         (topic, spec, f)
         for topic in ARTIFACTS
@@ -149,22 +148,22 @@ def tags_of(fields: tuple[SchemaField, ...]) -> list[int]:
     return [tag for f in fields for tag in ([] if f.tag is None else [f.tag]) + tags_of(f.fields)]
 
 
-def test_the_tags_of_plug_ins_are_far_from_kafkas() -> None:
+def test_tags_of_plug_ins_are_far_from_kafkas() -> None:
     for topic in ARTIFACTS:
         for name in declared(topic):
             assert max(tags_of(schema(ARTIFACTS[topic], name).fields), default=0) < OWN_TAG // 100
 
 
-def test_an_unquoted_null_is_no_default_but_a_quoted_one_is() -> None:
-    """The generator's quirk that decides how a member without classic metadata is written; a reader of schemas gets it wrong easily."""
+def test_only_a_quoted_null_is_a_null_default() -> None:
+    """Kafka's generator ignores an unquoted null, as in classic member metadata."""
     members = schema("kafka-group-coordinator", "ConsumerGroupMemberMetadataValue").fields
     streams = schema("kafka-group-coordinator", "StreamsGroupMemberMetadataValue").fields
     assert {f.name: f.default for f in members}["classicMemberMetadata"] == "<ClassicMemberMetadata>"
     assert {f.name: f.default for f in streams}["userEndpoint"] is None
 
 
-def test_the_comparison_sees_every_fact() -> None:
-    """Each fact, changed alone, changes the lines that are compared: nothing is equal by being left out."""
+def test_comparison_includes_every_attribute() -> None:
+    """A change of any single attribute changes the compared lines."""
     _, spec = declared(CONSUMER_OFFSETS)["ConsumerGroupMemberMetadataValue"]
     whole = as_schema(spec, "coordinator-value", 5)
     field = whole.fields[-1]
