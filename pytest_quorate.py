@@ -5,22 +5,6 @@ distribution. If there are none, it takes folders such as `codecs/` for modules,
 that `codecs`, the standard library's module, "cannot be rewritten".
 """
 
-from quorate.integration.plugin import (
-    group_id,
-    kafka_cluster,
-    kafka_cluster_factory,
-    pytest_addoption,
-    pytest_configure,
-    pytest_load_initial_conftests,
-    topic,
-)
+from quorate.integration.plugin import pytest_addoption, pytest_configure, pytest_load_initial_conftests
 
-__all__ = [
-    "group_id",
-    "kafka_cluster",
-    "kafka_cluster_factory",
-    "pytest_addoption",
-    "pytest_configure",
-    "pytest_load_initial_conftests",
-    "topic",
-]
+__all__ = ["pytest_addoption", "pytest_configure", "pytest_load_initial_conftests"]

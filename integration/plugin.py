@@ -8,17 +8,20 @@ Fixtures: `kafka_cluster` (one per session), `kafka_cluster_factory`, `topic`, `
 `kafka_topic(partitions=, replicas=, config=)`. Options: `pytest --help`, "quorate".
 
 A project's own names take precedence. Fixtures with these names in a test module or conftest.py
-override those of the plugin. If the project or another plugin defines an option such as
---kafka-version, the plugin has --quorate-version only.
+override those of the plugin; the ini option `kafka_fixture_prefix` gives the plugin's other names.
+If the project or another plugin defines an option such as --kafka-version, the plugin has
+--quorate-version only. `-p no:quorate` disables the plugin.
 """
 
 import copy
+import functools
 import inspect
 import re
 import uuid
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
@@ -33,16 +36,36 @@ RUNTIMES = ("embedded", "docker")
 OPTIONS = ("runtime", "version", "image", "brokers", "racks")
 """Each is an option with two names, `--quorate-…` and `--kafka-…`."""
 
+PREFIX = "kafka_fixture_prefix"
+"""Option of pytest's configuration file: what the names of the fixtures begin with."""
+
+_SCOPES: Mapping[str, Literal["session", "function"]] = {
+    "kafka_cluster_factory": "session",
+    "kafka_cluster": "session",
+    "topic": "function",
+    "group_id": "function",
+}
+"""The fixtures, and how long each value is used."""
+
+_FIXTURES = "quorate-fixtures"
+"""Name of the plugin that has the fixtures only."""
+
 _NO_RACK = "-"
 _SHORT_NAMES = pytest.StashKey[list[str]]()
 """Options whose --kafka- names the plugin has in this run."""
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Register the options by their --quorate- names.
 
     The --kafka- names are not registered, because another plugin or the project may define them.
+    The plugin for fixtures is registered here, because plugins that are loaded later override
+    fixtures. Its fixtures are set when their names are known.
     """
+    pluginmanager.register(ModuleType("quorate_fixtures", __doc__), _FIXTURES)
+    parser.addini(
+        PREFIX, "prefix of the names of quorate's fixtures: with quorate_ they are quorate_topic, ...", default=""
+    )
     group = parser.getgroup(
         "quorate", "quorate (Kafka clusters for tests); each option is also --kafka-…, if nothing else defines that"
     )
@@ -111,10 +134,11 @@ def _is_known(parser: pytest.Parser, option: str) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker and the options' other names, and filter a warning of kafka-python.
+    """Register the fixtures, the marker and the options' other names.
 
-    Its import warns on Python 3.11 and 3.12.
+    Also filter a warning of kafka-python, whose import warns on Python 3.11 and 3.12.
     """
+    _define_fixtures(config.pluginmanager.get_plugin(_FIXTURES), str(config.getini(PREFIX)))
     for name in config.stash.get(_SHORT_NAMES, []):
         # For an unknown option, `getoption` returns the attribute with that name.
         setattr(config.option, f"--kafka-{name}", config.getoption(f"--quorate-{name}"))
@@ -124,6 +148,37 @@ def pytest_configure(config: pytest.Config) -> None:
         "kafka_topic(partitions=6, replicas=1, assignment=None, config=None): "
         "arguments of Cluster.create_topic for the fixture `topic`",
     )
+
+
+def _define_fixtures(plugin: object, prefix: str) -> None:
+    """Set the fixtures of a plugin, with a prefix. Raises `UsageError`."""
+    if not (prefix + "topic").isidentifier():
+        raise pytest.UsageError(f"{PREFIX} = {prefix}: fixtures need names of Python; for example: {PREFIX} = quorate_")
+    for name, scope in _SCOPES.items():
+        definition: Any = globals()[name]
+        if prefix:
+            definition = pytest.fixture(scope=scope, name=prefix + name)(_with_prefix(definition.__wrapped__, prefix))
+        setattr(plugin, name, definition)
+
+
+def _with_prefix(function: Callable[..., Any], prefix: str) -> Callable[..., Any]:
+    """Return the function of a fixture with the prefix for the fixtures that it requests."""
+    parameters = inspect.signature(function).parameters.values()
+    names = {one.name if one.name == "request" else prefix + one.name: one.name for one in parameters}
+
+    def arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+        return {names[name]: value for name, value in given.items()}
+
+    def call(**given: Any) -> Any:
+        return function(**arguments(given))
+
+    def generate(**given: Any) -> Any:
+        yield from function(**arguments(given))
+
+    renamed: Any = functools.wraps(function)(generate if inspect.isgeneratorfunction(function) else call)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    renamed.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    return cast("Callable[..., Any]", renamed)
 
 
 @pytest.fixture(scope="session")
@@ -192,7 +247,7 @@ def topic(kafka_cluster: "Cluster", request: pytest.FixtureRequest) -> Iterator[
         found = type(kafka_cluster).__name__
         pytest.fail(
             f"the fixture `topic` of quorate needs a cluster of quorate, but `kafka_cluster` is a {found} here; "
-            "define `topic` next to your `kafka_cluster`, or rename that",
+            f"define `topic` next to your `kafka_cluster`, or rename quorate's fixtures: {PREFIX} = quorate_",
             pytrace=False,
         )
     marker = request.node.get_closest_marker("kafka_topic")

@@ -69,6 +69,23 @@ def test_another_plugin_may_be_loaded_first_or_last(
     assert values(project, *plugins, "--kafka-version=1", "--quorate-version", "4.0.2") == ["1", "4.0.2", "a,b,c"]
 
 
+@pytest.mark.parametrize("prefix", ["", "kafka_fixture_prefix = a_"])
+@pytest.mark.parametrize("later", ["theirs", "pytest_quorate"])
+def test_a_fixture_of_the_plugin_that_is_loaded_later_is_used(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, later: str, prefix: str
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    project.makepyfile(theirs="import pytest\n\n@pytest.fixture\ndef group_id():\n    return 'theirs'\n")
+    used = "theirs" if later == "theirs" or prefix else "test-one-*"
+    project.makepyfile(
+        f"from fnmatch import fnmatch\n\ndef test_one(group_id):\n    assert fnmatch(group_id, {used!r}), group_id\n"
+    )
+    project.makeini(f"[pytest]\n{prefix}\n")
+    project.syspathinsert()
+    plugins = ["theirs", "pytest_quorate"] if later == "pytest_quorate" else ["pytest_quorate", "theirs"]
+    project.runpytest_subprocess("-p", plugins[0], "-p", plugins[1]).assert_outcomes(passed=1)
+
+
 def test_options_of_a_conftest_that_pytest_loads_late(project: pytest.Pytester) -> None:
     """A conftest.py in a deeper folder is loaded late: its options have their defaults."""
     project.mkpydir("deep")
@@ -136,6 +153,111 @@ def test_fixtures_of_the_project_override_those_of_the_plugin(project: pytest.Py
         @pytest.mark.kafka_topic("whatever they like", size=3)
         def test_all(topic, group_id, kafka_cluster):
             assert (topic, group_id, kafka_cluster) == ("their topic", "their group", "their cluster")
+        """
+    )
+    project.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+PREFIXED = """
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+
+@pytest.fixture
+def topic():
+    return "of the project"
+
+
+@pytest.mark.kafka_topic(partitions=3)
+def test_prefixed(quorate_kafka_cluster, quorate_topic, quorate_group_id, topic, request):
+    assert topic == "of the project"
+    assert len(quorate_kafka_cluster.topology(quorate_topic).topics[0].racks) == 3
+    KafkaProducer(**quorate_kafka_cluster.client_config).send(quorate_topic, b"one").get(10)
+    assert quorate_topic.startswith("test-prefixed-")
+    assert quorate_group_id.startswith("test-prefixed-")
+    with pytest.raises(pytest.FixtureLookupError):
+        request.getfixturevalue("kafka_cluster")
+
+
+def test_another_cluster(quorate_kafka_cluster_factory, quorate_kafka_cluster):
+    with quorate_kafka_cluster_factory(racks=["q"]) as kafka:
+        assert kafka.bootstrap_servers != quorate_kafka_cluster.bootstrap_servers
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["-n", "1", "-p", "xdist"]])
+def test_a_prefix_renames_the_fixtures(project: pytest.Pytester, arguments: list[str]) -> None:
+    project.makeini("[pytest]\nstrict = true\nkafka_fixture_prefix = quorate_\n")
+    project.makepyfile(PREFIXED)
+    project.runpytest_subprocess(*arguments, timeout=60).assert_outcomes(passed=2)
+
+
+def test_a_fixture_with_a_prefix_can_be_overridden(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nkafka_fixture_prefix = quorate_\n")
+    project.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def quorate_kafka_cluster(quorate_kafka_cluster_factory):
+            return quorate_kafka_cluster_factory(racks=["q"])
+        """
+    )
+    project.makepyfile(
+        """
+        def test_one(quorate_kafka_cluster, quorate_topic):
+            assert [broker.rack for broker in quorate_kafka_cluster.brokers] == ["q"]
+            assert quorate_topic in quorate_kafka_cluster.admin.list_topics()
+        """
+    )
+    project.runpytest_subprocess(timeout=60).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("prefix", ["", "kafka_fixture_prefix = quorate_"])
+def test_the_list_of_fixtures_describes_those_of_the_plugin(project: pytest.Pytester, prefix: str) -> None:
+    project.makeini(f"[pytest]\n{prefix}\n")
+    result = project.runpytest_subprocess("--fixtures")
+    name = "quorate_topic" if prefix else "topic"
+    result.stdout.re_match_lines([f"{name} -- .*plugin.py:.*", "    Create a topic, and yield its name.*"])
+    if prefix:
+        result.stdout.no_re_match_line("topic -- ")
+
+
+def test_a_prefix_that_no_name_can_have_is_an_error(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nkafka_fixture_prefix = my-\n")
+    project.makepyfile("def test_one(): ...")
+    result = project.runpytest_subprocess()
+    result.stderr.fnmatch_lines(["ERROR: kafka_fixture_prefix = my-: *; for example: kafka_fixture_prefix = quorate_"])
+
+
+def test_the_plugin_is_disabled_by_its_name(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import sys
+
+        import pytest
+
+        def test_one(request):
+            assert not [name for name in sys.modules if name.startswith("quorate.")]
+            for name in ("kafka_cluster", "kafka_cluster_factory", "topic", "group_id"):
+                with pytest.raises(pytest.FixtureLookupError):
+                    request.getfixturevalue(name)
+        """
+    )
+    project.runpytest_subprocess("-p", "no:quorate").assert_outcomes(passed=1)
+    help_text = project.runpytest_subprocess("-p", "no:quorate", "--help").stdout
+    help_text.no_fnmatch_line("*--quorate-version*")
+
+
+def test_the_plugin_imports_little_of_quorate(project: pytest.Pytester) -> None:
+    """A project that does not use Kafka pays for two small modules."""
+    project.makepyfile(
+        """
+        import sys
+
+        def test_one():
+            found = {name for name in sys.modules if name.startswith(("quorate", "pytest_quorate"))}
+            assert found <= {"pytest_quorate", "quorate", "quorate.integration", "quorate.integration.plugin"}
         """
     )
     project.runpytest_subprocess().assert_outcomes(passed=1)
