@@ -1,7 +1,6 @@
-"""Reading a running cluster for Spark: record batches are fetched as bytes, and decoded as those of files are.
+"""Read a running cluster for Spark: fetch record batches as bytes, and decode them like files.
 
-Knows how to ask brokers for offsets and batches, and when to ask again; nothing about Spark's
-streams.
+Requests offsets and batches from brokers, and retries. Knows nothing about Spark's streams.
 """
 
 import time
@@ -36,23 +35,23 @@ if TYPE_CHECKING:
 __all__ = ["OffsetRange", "RangeSplit", "TopicConnection", "cut", "ranges_of", "read_task"]
 
 BYTES_PER_OFFSET: Final = 100
-"""What a record takes, roughly: sizes are not known before reading, so that tasks are cut by
-offsets.
-"""
+"""Estimated size of a record. Sizes are not known before reading, so tasks are cut by offsets."""
 
 FETCH_BYTES: Final = 16 << 20
 CONNECT_TIMEOUT_MS: Final = 10_000
 STALL_TIMEOUT_MS: Final = 30_000
 _RETRY_S: Final = 0.1
-_TWICE: Final = 2
+_EMPTY_FETCHES: Final = 2
+"""Fetches without batches up to the end of the log after which the range counts as read."""
 
 _OUT_OF_RANGE: Final = 1
-_FOR_EVER: Final = {17, 29, 31, 35}  # topics that cannot be, not allowed, a version that the broker does not know
+_NOT_RETRIABLE: Final = {17, 29, 31, 35}
+"""INVALID_TOPIC_EXCEPTION, TOPIC_ and CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets of a partition from `start` to `end`, not included."""
+    """Offsets of a partition from `start` up to, not including, `end`."""
 
     partition: int
     start: int
@@ -60,7 +59,7 @@ class OffsetRange:
 
 
 class RangeSplit(InputPartition):
-    """What one task fetches."""
+    """The offset ranges that one task fetches."""
 
     def __init__(self, ranges: Iterable[OffsetRange]) -> None:
         self.ranges = tuple(ranges)
@@ -71,9 +70,9 @@ class RangeSplit(InputPartition):
 
 
 class TopicConnection:
-    """A connection to a cluster for one topic; to be closed, or used in `with`.
+    """A connection to a cluster for one topic. Close it, or use it in `with`.
 
-    Raises `LiveError` where the cluster cannot be read.
+    Methods raise `LiveError` if the cluster cannot be read.
     """
 
     def __init__(self, options: Options) -> None:
@@ -103,108 +102,107 @@ class TopicConnection:
         self.close()
 
     def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection, if it is open."""
         self._stack.close()
         self._consumer = None
         self._clients.clear()
 
     @property
     def consumer(self) -> "KafkaConsumer":
-        """The client, connected when it is first needed."""
+        """The client, connected on first use."""
         if self._consumer is None:
             from kafka import KafkaConsumer
 
-            said = self._stack.enter_context(client_log())
-            self._said = said
-            self._consumer = connect(KafkaConsumer, self.servers, self.config, CONNECT_TIMEOUT_MS, said, self._clients)
+            log = self._stack.enter_context(client_log())
+            self._client_log = log
+            self._consumer = connect(KafkaConsumer, self.servers, self.config, CONNECT_TIMEOUT_MS, log, self._clients)
             self._stack.callback(self._consumer.close)
             (client,) = self._clients
-            client.cluster.add_topic(self.topic)  # so that the client learns its leaders
+            client.cluster.add_topic(self.topic)  # the client fetches metadata, and so leaders, of its topics only
         return self._consumer
 
     # ---- offsets
 
     def partitions(self) -> list[int]:
-        """The partitions that there are and were asked for."""
+        """Return the existing partitions that were requested."""
         self.consumer  # noqa: B018  # connects
         (client,) = self._clients
         return topic_partitions(client, self.topic, self.options.partitions, self.where, CONNECT_TIMEOUT_MS)
 
     def earliest(self, partitions: Iterable[int]) -> dict[int, int]:
-        """The first offset of each partition."""
+        """Return the first offset of each partition."""
         return self._offsets(partitions, "beginning_offsets")
 
     def latest(self, partitions: Iterable[int]) -> dict[int, int]:
-        """The offset behind the last of each partition: the last stable one if only what was committed is read."""
+        """Return the end offset of each partition, with `read_committed` the last stable offset."""
         return self._offsets(partitions, "end_offsets")
 
     def at_time(self, partitions: Iterable[int], timestamp_ms: int) -> dict[int, int | None]:
-        """The first offset of each partition whose timestamp is not earlier, or `None`."""
-        places = self._places(partitions)
-        found = self._asked("offsets_for_times", dict.fromkeys(places, timestamp_ms))
-        return {place.partition: None if stamp is None else stamp.offset for place, stamp in found.items()}
+        """Return each partition's first offset with this or a later timestamp, or `None`."""
+        wanted = self._topic_partitions(partitions)
+        found = self._list_offsets("offsets_for_times", dict.fromkeys(wanted, timestamp_ms))
+        return {one.partition: None if stamp is None else stamp.offset for one, stamp in found.items()}
 
     def _offsets(self, partitions: Iterable[int], name: str) -> dict[int, int]:
-        places = self._places(partitions)
-        if not places:
+        wanted = self._topic_partitions(partitions)
+        if not wanted:
             return {}
-        found = self._asked(name, places)
-        return {place.partition: offset for place, offset in found.items()}
+        found = self._list_offsets(name, wanted)
+        return {one.partition: offset for one, offset in found.items()}
 
-    def _places(self, partitions: Iterable[int]) -> "list[TopicPartition]":
+    def _topic_partitions(self, partitions: Iterable[int]) -> "list[TopicPartition]":
         from kafka import TopicPartition
 
         return [TopicPartition(self.topic, number) for number in partitions]
 
-    def _asked(self, method: str, places: "Collection[TopicPartition]") -> Any:
+    def _list_offsets(self, method: str, wanted: "Collection[TopicPartition]") -> Any:
         from kafka.errors import KafkaError
 
-        ask = getattr(self.consumer, method)
+        request = getattr(self.consumer, method)
         try:
-            return offsets_of(ask, places, self._clients[0], self.where, CONNECT_TIMEOUT_MS)
+            return offsets_of(request, wanted, self._clients[0], self.where, CONNECT_TIMEOUT_MS)
         except KafkaError as error:
-            hint = likely_reason(self._said) if self._said else explain_error(error)
-            raise LiveError(f"{self.where}: asking for offsets of {self.topic} failed: {hint}") from error
+            hint = likely_reason(self._client_log) if self._client_log else explain_error(error)
+            raise LiveError(f"{self.where}: listing offsets of {self.topic} failed: {hint}") from error
 
     # ---- batches
 
     def fetch(self, wanted: OffsetRange) -> Iterator[tuple[bytes, Transactions]]:
-        """The batches of a range as bytes, whole batches each time, with the transactions that were aborted among them.
+        """Fetch a range: whole batches as bytes, with the aborted transactions among them.
 
-        Leaders that move, and brokers that are gone for a while, are waited for. Raises `LiveError`
-        if nothing comes for `STALL_TIMEOUT_MS`, and `DataLoss` if offsets are gone and
+        Waits while a partition has no leader, or brokers are down. Raises `LiveError` after
+        `STALL_TIMEOUT_MS` without progress, and `DataLoss` if offsets are missing from the log and
         `failOnDataLoss` is set.
         """
         offset = wanted.start
         progress = time.monotonic()
-        empty, problem = 0, "no answer"
+        empty, problem = 0, "no response"
         while offset < wanted.end:
-            answer, problem = self._fetch_once(wanted.partition, offset)
-            if answer is not None:
-                if answer.error_code == _OUT_OF_RANGE:
-                    offset = self._resumed(wanted, offset)
+            fetched, problem = self._fetch_once(wanted.partition, offset)
+            if fetched is not None:
+                if fetched.error_code == _OUT_OF_RANGE:
+                    offset = self._reset_offset(wanted, offset)
                     continue
-                data, transactions, following = _whole_batches(answer, offset)
+                data, transactions, following = _whole_batches(fetched, offset)
                 if following > offset:
                     yield data, transactions
                     offset, empty, progress = following, 0, time.monotonic()
                     continue
-                # Behind what compaction has removed from the end there is nothing, although the end
-                # is further on.
-                limit = answer.last_stable_offset if self.options.read_committed else answer.high_watermark
+                # Compaction may have removed the last records before the end offset.
+                limit = fetched.last_stable_offset if self.options.read_committed else fetched.high_watermark
                 empty += limit >= wanted.end
-                if empty >= _TWICE:
+                if empty >= _EMPTY_FETCHES:
                     return
             if (time.monotonic() - progress) * 1000 > STALL_TIMEOUT_MS:
                 place = f"{self.topic}-{wanted.partition} at {offset:,} of {wanted.end:,}"
                 raise LiveError(f"{self.where}: no progress for {STALL_TIMEOUT_MS:,} ms ({place}): {problem}")
-            if answer is None:
+            if fetched is None:
                 self._refresh()
 
     def _fetch_once(self, partition: int, offset: int) -> tuple[Any, str]:
-        """One answer of the leader, or `None` and why there is none.
+        """Send one Fetch to the leader; return its partition's response, or `None` and the reason.
 
-        Raises `LiveError` for what no waiting helps.
+        Raises `LiveError` for errors that are not retriable.
         """
         from kafka import TopicPartition
         from kafka.errors import KafkaError, for_code
@@ -215,7 +213,7 @@ class TopicConnection:
         manager = client._manager
         leader = client.cluster.leader_for_partition(TopicPartition(self.topic, partition))
         if leader is None or leader == -1:
-            return None, "there is no leader"
+            return None, "no leader"
         most = self.config.get("max_partition_fetch_bytes", FETCH_BYTES)
         place = FetchRequest.FetchTopic.FetchPartition(
             partition=partition,
@@ -237,7 +235,7 @@ class TopicConnection:
             forgotten_topics_data=[],
             rack_id="",
             min_version=4,
-            max_version=12,  # from 13 on, topics have ids in place of names
+            max_version=12,  # since 13, requests contain topic ids instead of names
         )
         try:
             response = manager.run(manager.send, request, leader)
@@ -245,51 +243,54 @@ class TopicConnection:
             return None, explain_error(error)
         if response.error_code or not response.responses:
             return None, f"error {response.error_code}"
-        answer = response.responses[0].partitions[0]
-        if answer.error_code in _FOR_EVER:
-            raise LiveError(f"{self.where}: {self.topic} cannot be read: {for_code(answer.error_code).description}")
-        if answer.error_code not in (0, _OUT_OF_RANGE):
-            return None, for_code(answer.error_code).__name__
-        return answer, ""
+        fetched = response.responses[0].partitions[0]
+        if fetched.error_code in _NOT_RETRIABLE:
+            raise LiveError(f"{self.where}: {self.topic} cannot be read: {for_code(fetched.error_code).description}")
+        if fetched.error_code not in (0, _OUT_OF_RANGE):
+            return None, for_code(fetched.error_code).__name__
+        return fetched, ""
 
     def _refresh(self) -> None:
-        """Ask anew who leads, and give it some time."""
+        """Update the metadata, which names the leaders, and wait before the next fetch."""
         from kafka.errors import KafkaError
 
         (client,) = self._clients
         manager = client._manager
-        with suppress(KafkaError):  # asked again, until the time is up
+        with suppress(KafkaError):  # `fetch` retries until its timeout
             manager.run(manager.wait_for, client.cluster.request_update(), CONNECT_TIMEOUT_MS)
         time.sleep(_RETRY_S)
 
-    def _resumed(self, wanted: OffsetRange, offset: int) -> int:
-        """Where to go on if the log does not have `offset`."""
+    def _reset_offset(self, wanted: OffsetRange, offset: int) -> int:
+        """Return the offset to continue from if `offset` is out of range. Raises `DataLoss`."""
         start = self.earliest([wanted.partition])[wanted.partition]
         end = self.latest([wanted.partition])[wanted.partition]
         if self.options.fail_on_data_loss:
             raise DataLoss(
-                f"{self.topic}-{wanted.partition}: offset {offset:,} is not in the log any more, which has {start:,} to {end:,}; "
-                "failOnDataLoss=false reads what there is"
+                f"{self.topic}-{wanted.partition}: offset {offset:,} is not in the log any more, "
+                f"which has {start:,} to {end:,}; failOnDataLoss=false reads the rest"
             )
         return start if offset < start else wanted.end
 
 
-def _whole_batches(answer: Any, offset: int) -> tuple[bytes, Transactions, int]:
-    """The whole batches of an answer, the aborted transactions among them, and the offset behind them.
+def _whole_batches(fetched: Any, offset: int) -> tuple[bytes, Transactions, int]:
+    """Return the whole batches of a response, their aborted transactions, and the next offset.
 
-    A broker may cut the last batch off.
+    A broker may cut off the last batch.
     """
-    data = bytes(answer.records or b"")
+    data = bytes(fetched.records or b"")
     starts, end = batch_starts(data)
     if not len(starts):
         return b"", Transactions(), offset
     batches = headers_of(data, starts, end)
     following = int(batches.base_offset[-1]) + max(int(batches.last_offset_delta[-1]), 0) + 1
-    return data[:end], Transactions(_spans(answer.aborted_transactions or (), batches)), following
+    return data[:end], Transactions(_spans(fetched.aborted_transactions or (), batches)), following
 
 
 def _spans(aborted: Iterable[Any], batches: Batches) -> dict[int, list[tuple[int, int]]]:
-    """Aborted transactions from their first offset to their marker, by producer, as the client of Kafka finds them (KIP-98)."""
+    """Return aborted transactions by producer, each from its first offset to its marker.
+
+    Kafka's consumer finds the markers in the same way (KIP-98).
+    """
     markers = batches.plain & (batches.attributes & CONTROL != 0) & (batches.attributes & TRANSACTIONAL != 0)
     found: dict[int, list[tuple[int, int]]] = {}
     for one in sorted(aborted, key=lambda transaction: transaction.first_offset):
@@ -300,11 +301,11 @@ def _spans(aborted: Iterable[Any], batches: Batches) -> dict[int, list[tuple[int
     return found
 
 
-# ---- from options to tasks, and from tasks to rows
+# ---- options to tasks, tasks to rows
 
 
 def ranges_of(options: Options, cluster: TopicConnection) -> list[OffsetRange]:
-    """What the options ask for. Raises `DataLoss` for offsets that the log has not."""
+    """Return the offset ranges to read. Raises `DataLoss` for offsets that are not in the log."""
     partitions = cluster.partitions()
     first, last = cluster.earliest(partitions), cluster.latest(partitions)
     starts = starts_of(options, cluster, partitions, first, last)
@@ -327,7 +328,7 @@ def starts_of(
     first: Mapping[int, int],
     last: Mapping[int, int],
 ) -> dict[int, int]:
-    """Where the options say to begin."""
+    """Return the offset of each partition at which the options start reading."""
     known = list(partitions)
     if options.starting_timestamp is not None:
         times = cluster.at_time(known, options.starting_timestamp)
@@ -340,7 +341,7 @@ def starts_of(
 
 
 def cut(ranges: Iterable[OffsetRange], max_split_bytes: int) -> list[RangeSplit]:
-    """Tasks of about that many bytes: long ranges in parts, short ones together."""
+    """Return tasks of about `max_split_bytes`: long ranges are cut, short ones share a task."""
     most = max(max_split_bytes // BYTES_PER_OFFSET, 1)
     parts = (
         replace(whole, start=start, end=min(start + most, whole.end))
@@ -351,7 +352,7 @@ def cut(ranges: Iterable[OffsetRange], max_split_bytes: int) -> list[RangeSplit]
 
 
 def read_task(task: InputPartition, options: Options, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """The rows of a task; where there is none, Spark makes up an empty one."""
+    """Return the rows of a task. Spark passes an empty task if there are no tasks."""
     if isinstance(task, Split):
         for piece in task.pieces:
             yield from read_piece(piece, reading)

@@ -1,4 +1,4 @@
-"""Kafka's names of connection options (`kafka.security.protocol`, `kafka.sasl.jaas.config`, …) in kafka-python's terms."""
+"""Convert Kafka's client configs (`kafka.security.protocol`, …) to those of kafka-python."""
 
 import re
 from collections.abc import Mapping
@@ -44,10 +44,9 @@ _OURS: Final = ("sasl.jaas.config", "ssl.endpoint.identification.algorithm", *_S
 
 
 def client_config(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """What kafka-python's consumer is to be given.
+    """Return the arguments of kafka-python's consumer.
 
-    Raises `OptionError` for options that are not known or cannot be, also for stores that are not
-    PEM.
+    Raises `OptionError` for unknown options, invalid values, and stores that are not PEM.
     """
     config: dict[str, Any] = {}
     for name, value in kafka.items():
@@ -57,12 +56,12 @@ def client_config(kafka: Mapping[str, str]) -> dict[str, Any]:
             continue
         if name not in _NAMES:
             known = ", ".join(sorted([*_NAMES, *_OURS]))
-            raise OptionError(f"option kafka.{name} is not known; there are, after kafka., {known}")
+            raise OptionError(f"option kafka.{name} is not known; after kafka., use one of {known}")
         config[_NAMES[name]] = _value(name, _NAMES[name], value)
     config |= _credentials(kafka)
     _check_stores(kafka)
     if config.get("ssl_certfile"):
-        config["ssl_keyfile"] = config["ssl_certfile"]  # Kafka's PEM stores hold key and certificates
+        config["ssl_keyfile"] = config["ssl_certfile"]  # Kafka's PEM stores contain key and certificates
     if kafka.get("ssl.endpoint.identification.algorithm", "https").strip() == "":
         config["ssl_check_hostname"] = False
     try:

@@ -1,6 +1,7 @@
-"""The options of the source and of `decode`: one table, from which errors and the documentation are made.
+"""The options of the source and of `decode`: their table, and their parsing.
 
-What an option means is not decided here, only what it may be.
+Errors and the documentation are generated from the table. What an option does is implemented
+elsewhere.
 """
 
 import json
@@ -41,7 +42,7 @@ _SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option as the documentation shows it."""
+    """An option, as listed in the documentation."""
 
     name: str
     default: str
@@ -49,76 +50,86 @@ class Option:
 
 
 OPTIONS: Final = (
-    Option("path", "", "a segment, a partition's folder or a broker's log directory; also with `*`, `?` and `[…]`"),
-    Option("paths", "", "several of them, as a JSON list; `load([…])` sets it"),
+    Option("path", "", "a segment, a partition's folder or a broker's log directory; `*`, `?` and `[…]` are wildcards"),
+    Option("paths", "", "several paths as a JSON list; `load([…])` sets it"),
     Option(
         "kafka.bootstrap.servers",
         "",
-        "instead of a path: the addresses of a running cluster; the security options are named as Kafka names them, after `kafka.`",
+        "the addresses of a running cluster, instead of a path; Kafka's other client configs follow `kafka.` likewise",
     ),
     Option("topic", CONSUMER_OFFSETS, "the coordinator topic"),
     Option("partitions", "all", "numbers and ranges, such as `0,7,20-24`"),
     Option(
         "types",
         "all",
-        "record types by name, separated by commas; fewer make a narrower schema and are faster, `Control` is transaction markers",
+        "record types by name, separated by commas; fewer types are faster, and give fewer columns. "
+        "`Control` selects transaction markers",
     ),
     Option(
         "columns",
         "all",
-        "columns by name, separated by commas, fields of structs such as `offset_commit.offset` by themselves; to hand rows to Spark takes the longest, the fewer columns the less",
+        "columns, or fields such as `offset_commit.offset`, separated by commas; fewer columns are faster, "
+        "because most of the time is spent on passing rows to Spark",
     ),
     Option(
         "startingOffsets",
         "earliest",
         '`earliest`, `latest`, or JSON: `{"__consumer_offsets":{"0":23,"1":-2}}`, where -2 is earliest and -1 latest',
     ),
-    Option("endingOffsets", "latest", "likewise, and not included; not for streams"),
+    Option(
+        "endingOffsets", "latest", "the offsets to stop before, in the same form as `startingOffsets`; not for streams"
+    ),
     Option(
         "startingTimestamp",
         "",
-        "only records from then on: milliseconds since 1970, or ISO 8601 with a zone",
+        "skip records before this time: milliseconds since 1970, or ISO 8601 with a zone",
     ),
-    Option("endingTimestamp", "", "only records before then; not for streams"),
+    Option("endingTimestamp", "", "read only records before this time; not for streams"),
     Option(
         "isolation.level",
         "read_committed",
-        "`read_committed`: neither records of aborted transactions nor any behind the first open one; `read_uncommitted`: everything, and transaction markers as rows of type `Control`",
+        "`read_committed` leaves out aborted transactions and everything after the last stable offset; "
+        "`read_uncommitted` reads everything, with transaction markers as rows of type `Control`",
     ),
     Option(
         "mode",
         "PERMISSIVE",
-        "what cannot be decoded comes as rows with `error` (`PERMISSIVE`), is left out (`DROPMALFORMED`), or ends the job (`FAILFAST`)",
+        "for records that cannot be decoded: `PERMISSIVE` returns rows with `error`, `DROPMALFORMED` drops them, "
+        "`FAILFAST` fails the job",
     ),
-    Option("includeRaw", "false", "`key` and `value` hold the bytes of every row, not only of those with an error"),
+    Option("includeRaw", "false", "fill `key` and `value` in every row, not only in rows with an error"),
     Option(
         "pushFilters",
         "false",
-        "leave out early what filters of the query leave out; only for a DataFrame that is used once, see below",
+        "apply filters of the query while reading; only for a DataFrame that is used once "
+        "([why](../how-to/spark.md#filters))",
     ),
-    Option("maxSplitBytes", "32m", "as many bytes go to one task; larger segments are cut between batches"),
+    Option("maxSplitBytes", "32m", "the bytes that one task reads; larger segments are cut between batches"),
     Option(
-        "maxOffsetsPerTrigger", "", "streams: at most so many offsets in a micro-batch, shared out among the partitions"
+        "maxOffsetsPerTrigger",
+        "",
+        "streams: the maximum number of offsets in a micro-batch, divided among the partitions",
     ),
     Option(
         "failOnDataLoss",
         "true",
-        "end the job when offsets that were asked for are gone from the log; with `false`, read what is left",
+        "fail the job if requested offsets are missing from the log; with `false`, read the rest",
     ),
 )
-"""Every option, in the order in which the documentation shows them."""
+"""Every option, in the order of the documentation."""
 
 PUSH_DOWN: Final = "quorate.push_down"
-"""What our own jobs tell the source, and nobody else does: see `quorate.pipeline.push_down`."""
+"""Set by our own jobs only: see `quorate.pipeline.push_down`."""
 
 _NAMES: Final = {option.name.lower(): option.name for option in OPTIONS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options that were checked.
+    """Valid options.
 
-    `partitions` is `None` for all, offsets are by partition (`None` the default), times are in ms.
+    `partitions` is `None` for all. Offsets are by partition, with `None` as the key of the default.
+    Times are in ms.
     """
 
     paths: tuple[str, ...] = ()
@@ -141,14 +152,14 @@ class Options:
     push_down: PushDown | None = None
 
     def wants(self, partition: int | None) -> bool:
-        """Whether a partition was asked for."""
+        """Return whether a partition was requested."""
         return self.partitions is None or partition in self.partitions
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Options as Spark hands them over: text, names in any case.
+    """Parse options from Spark: values are text, names are case-insensitive.
 
-    Raises `OptionError`, which names the option and what it can be.
+    Raises `OptionError`, which names the option and its valid values.
     """
     kafka = {}
     known = {option.name: option.default for option in OPTIONS if option.default}
@@ -164,7 +175,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
             kafka[lower.removeprefix(_KAFKA)] = value
         else:
             near = get_close_matches(lower, _NAMES, 1, 0.6)
-            hint = f"; did you mean {_NAMES[near[0]]}?" if near else f"; there are {', '.join(_NAMES.values())}"
+            hint = f"; did you mean {_NAMES[near[0]]}?" if near else f"; use one of {', '.join(_NAMES.values())}"
             raise OptionError(f"option {name!r} is not known{hint}")
     paths = _paths(known)
     if paths and kafka:
@@ -200,14 +211,14 @@ def parse_options(given: Mapping[str, str]) -> Options:
 
 
 def parse_mode(text: str) -> Mode:
-    """The mode by its name in any case."""
+    """Return the mode of this name, in any case. Raises `OptionError`."""
     found: Any = _one_of("mode", text.upper(), _MODES)
     mode: Mode = found
     return mode
 
 
 def parse_types(types: str | Iterable[str] | None, topic: str) -> tuple[str, ...] | None:
-    """Record type names in the order of their numbers, `Control` last; `None` for all.
+    """Return record type names in the order of their numbers, `Control` last; `None` for all.
 
     Raises `OptionError`.
     """
@@ -221,7 +232,7 @@ def parse_types(types: str | Iterable[str] | None, topic: str) -> tuple[str, ...
 def parse_columns(
     columns: str | Iterable[str] | None, topic: str, types: Iterable[str] | None
 ) -> tuple[str, ...] | None:
-    """Names of columns as they were given; `None` for all. Raises `OptionError`."""
+    """Return the names of columns, in the given order; `None` for all. Raises `OptionError`."""
     if columns is None or (isinstance(columns, str) and columns.strip() in ("", "all")):
         return None
     names = [name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns)]
@@ -288,7 +299,8 @@ def _timestamp(name: str, text: str | None) -> int | None:
         found = None
     if found is None or found.tzinfo is None:
         raise OptionError(
-            f"option {name}: {text!r} is neither milliseconds since 1970 nor a time with its zone, such as 2026-11-21T10:00:00Z"
+            f"option {name}: {text!r} is neither milliseconds since 1970 nor a time with its zone, "
+            "such as 2026-11-21T10:00:00Z"
         )
     return round((found - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
 
@@ -305,7 +317,7 @@ def _boolean(name: str, text: str) -> bool:
 
 def _number(name: str, text: str) -> int:
     if not re.fullmatch(r"\d{1,18}", text.strip()) or int(text) < 1:
-        raise OptionError(f"option {name}: {text!r} is not a number from 1 on")
+        raise OptionError(f"option {name}: {text!r} is not a number; use 1 or more")
     return int(text)
 
 

@@ -1,7 +1,8 @@
-"""Push-down: what a job needs of a log, so that the rest is left out where the log is read: before it is decoded, and before it goes to the JVM, which is what takes the longest.
+"""Push-down: skip records that a job does not need, before decoding and the transfer to the JVM.
 
-Always more is kept than the job will use, never less: it looks at the rows as if they were all.
-Where offsets do not rise, everything is kept.
+The transfer takes most of the time. The source may keep more records than the job needs, never
+fewer, and the job gives the same result on all rows. Everything is kept where offsets do not
+increase.
 """
 
 import json
@@ -22,26 +23,27 @@ __all__ = ["Log", "PushDown", "What", "is_later"]
 
 What: TypeAlias = Literal["state", "groups", "commits"]
 Log: TypeAlias = tuple[str | None, int]
-"""Topic and partition; without a topic that partition of any."""
+"""Topic and partition; a topic of `None` matches every topic."""
 
 NO_TIMESTAMP: Final = -1
-"""What a record has that does not say when it was written, which is therefore later than nothing."""
+"""Timestamp of a record without one. Such a record is not later than any time."""
 
 _DENSE: Final = 1 << 22
-"""Up to so many different numbers, the last place of each is found without sorting."""
+"""With up to this many different numbers, the last place of each is found without sorting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushDown:
-    """What is needed of a log.
+    """The records that a job needs.
 
-    * `state`: of each key the last record, the last tombstone and the last record that is none;
-    * `groups`: every record of groups, no commits;
-    * `commits`: of each key the last commit and the last tombstone before each of `times_ms`
-      (ascending), or all of them if there are no times.
+    * `state`: the last tombstone and the last other record of each key;
+    * `groups`: every record except offset commits;
+    * `commits`: the last commit and the last tombstone of each key before each of `times_ms`
+      (ascending), or all of them without times.
 
-    The log ends at `until_offsets` (other logs have nothing then), or with its first record later
-    than `until_ms`, which is kept, too, since it tells where that is.
+    Records after `until_offsets` are not needed, nor those of logs that are missing in it. With
+    `until_ms`, the first later record is kept, because it marks the end, and all after it are not
+    needed.
     """
 
     what: What
@@ -50,13 +52,13 @@ class PushDown:
     times_ms: tuple[int, ...] = field(default=())
 
     def text(self) -> str:
-        """As an option of the source."""
+        """Return the value for the option `PUSH_DOWN`."""
         ends = None if self.until_offsets is None else [[*at, end] for at, end in self.until_offsets.items()]
         return json.dumps([self.what, self.until_ms, ends, self.times_ms])
 
     @classmethod
     def parsed(cls, text: str) -> "PushDown":
-        """What `text` gave."""
+        """Parse the result of `text`."""
         what, until_ms, ends, times_ms = json.loads(text)
         by_log = None if ends is None else {(topic, partition): end for topic, partition, end in ends}
         return cls(what=what, until_ms=until_ms, until_offsets=by_log, times_ms=tuple(times_ms))
@@ -71,10 +73,9 @@ class PushDown:
         read_committed: bool,
         end_offset: int | None = None,
     ) -> "NeededRecords":
-        """What is needed of the records of a block.
+        """Return the needed records of a block.
 
-        `batches`: those that the records are of; `end_offset`: where the log is known to end for
-        this.
+        `batches`: the batches of the records; `end_offset`: only earlier records are needed.
         """
         if self.until_offsets is not None:
             records = records[np.flatnonzero(records.offset <= self._end(topic, partition))]
@@ -96,9 +97,9 @@ class PushDown:
             numbers = np.where(commits, self._numbers(records), -1)
         else:
             numbers = self._numbers(records)
-        if not read_committed:  # how a transaction ended is not known here
+        if not read_committed:  # a transaction may have been aborted
             needed |= (batches.attributes[records.batch] & TRANSACTIONAL) != 0
-        numbers[needed] = -1  # neither that nor what is later replaces anything
+        numbers[needed] = -1  # such records and the one after the end replace no others
         return NeededRecords(records, needed, numbers)
 
     def _end(self, topic: str, partition: int | None) -> int:
@@ -108,7 +109,7 @@ class PushDown:
         return self.until_offsets.get((topic, partition), self.until_offsets.get((None, partition), -1))
 
     def _numbers(self, records: Records) -> Ints:
-        """A number for each record, the same for those of which only the last is needed."""
+        """Return a number for each record; only the last record of each number is needed."""
         coded = binary_array(records.keys).dictionary_encode(null_encoding="encode")
         numbers = np.asarray(coded.indices).astype(np.int64) * 2
         if records.values.null is not None:
@@ -123,14 +124,18 @@ class PushDown:
 
 @dataclass(slots=True)
 class NeededRecords:
-    """The records of a block that are `needed` in any case (`None`: all of them), and the last of each of the `numbers` that are not negative."""
+    """The needed records of a block.
+
+    These are the ones in the mask `needed` (`None`: all), and the last record of each of `numbers`
+    that is not negative.
+    """
 
     records: Records
     needed: Bools | None
     numbers: Ints | None
 
     def places(self) -> Ints:
-        """Which of the records are needed, in their order."""
+        """Return the indices of the needed records, ascending."""
         if self.needed is None:
             return np.arange(len(self.records))
         needed = self.needed
@@ -140,9 +145,9 @@ class NeededRecords:
         return np.flatnonzero(needed)
 
     def leave_out(self, places: Ints) -> bool:
-        """Have records replace no others, because they turned out to be damaged.
+        """Mark records as damaged, so that they replace no others.
 
-        Returns whether others are needed now.
+        Returns whether other records are needed now.
         """
         if self.numbers is None or not bool((self.numbers[places] >= 0).any()):
             return False
@@ -150,24 +155,23 @@ class NeededRecords:
         return True
 
     def of_places(self, places: Ints) -> Records:
-        """These of the records."""
+        """Return the records at these indices."""
         return self.records if len(places) == len(self.records) else self.records[places]
 
 
 def is_later(timestamp: Ints, moment_ms: int) -> Bools:
-    """Which records say that they were written after a moment, as the rows tell that are made of them."""
+    """Return which timestamps are later than a time, by the same rule as `rows.timestamps`."""
     return (timestamp > max(moment_ms, NO_TIMESTAMP)) & (timestamp <= LATEST_MS)
 
 
 def _last_places(numbers: Ints) -> Ints:
-    """Where each of the numbers is for the last time."""
+    """Return the last index of each number that is not negative."""
     size = int(numbers.max()) + 1
     if size > _DENSE:
-        there = np.flatnonzero(numbers >= 0)[::-1]
-        return there[np.unique(numbers[there], return_index=True)[1]]
+        backwards = np.flatnonzero(numbers >= 0)[::-1]
+        return backwards[np.unique(numbers[backwards], return_index=True)[1]]
     last = np.full(size + 1, -1, np.int64)
-    last[numbers] = np.arange(
-        len(numbers)
-    )  # of several assignments to one place the last one counts; those of -1 have the last place
+    # The last assignment to an index counts. Index -1 is the extra last element.
+    last[numbers] = np.arange(len(numbers))
     last = last[:size]
     return last[last >= 0]

@@ -1,6 +1,7 @@
-"""`report`: a page with what the jobs found, in one file that needs nothing else: no scripts, nothing fetched, light and dark as the reader has it.
+"""`report`: an HTML page with the results of the jobs.
 
-Names of groups, members, topics and racks are data: every text passes `e`.
+One file without scripts or external resources, in the reader's light or dark colour scheme. Names
+of groups, members, topics and racks are untrusted: every text is escaped by `e`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ __all__ = ["page", "report"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _KIND_TEXTS = {
-    "membership": "members came or went",
+    "membership": "members joined or left",
     "subscription": "subscriptions changed",
     "metadata": "topics changed",
     "upgrade": "upgrade, downgrade, conversion",
@@ -48,17 +49,17 @@ def report(
     as_of: AsOf | None = None,
     title: str = "Consumer groups",
 ) -> str:
-    """The page, as HTML. `df`, `as_of`: as for `group_state`.
+    """Return the report as HTML. `df`, `as_of`: as for `group_state`.
 
-    Lags are shown with `end_offsets` (see `lag`), racks with the result of `locality`; `topology`
-    is for the hashes (see `upgrade_audit`). Runs a handful of Spark jobs; what is collected is
-    bounded, whatever the size of the history, and what is left out is said.
+    Lags are shown with `end_offsets` (see `lag`), racks with the result of `locality`. `topology`
+    is used to compare metadata hashes (see `upgrade_audit`). Runs a few Spark jobs, whose results
+    are limited in size, for a history of any size. The page says how much is omitted.
     """
     return page(collect(df, end_offsets=end_offsets, topology=topology, locality=locality, as_of=as_of, title=title))
 
 
 def page(facts: Facts) -> str:
-    """The page of these facts."""
+    """Return the report of these facts as HTML."""
     return "\n".join(_page(facts)) + "\n"
 
 
@@ -70,14 +71,15 @@ def _page(facts: Facts) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>{e(facts.title)}</title><style>\n{style}</style></head><body>"
     yield f"<header><h1>{e(facts.title)}</h1>"
-    yield f'<p class="dim">from __consumer_offsets; made {e(time_text(facts.made_at))} UTC; all times are UTC</p></header>'
+    written = e(time_text(facts.made_at))
+    yield f'<p class="dim">from __consumer_offsets; written {written} UTC; all times are UTC</p></header>'
     yield from _tiles(facts)
     yield from _lags(facts)
     yield from _rebalances(facts)
     yield from _racks(facts)
     yield from _audit(facts)
     yield from _groups(facts)
-    yield '<footer class="dim">Made by quorate pipeline report.</footer></body></html>'
+    yield '<footer class="dim">Written by quorate pipeline report.</footer></body></html>'
 
 
 def _tiles(facts: Facts) -> Iterator[str]:
@@ -86,10 +88,10 @@ def _tiles(facts: Facts) -> Iterator[str]:
         (human(facts.members), "members"),
         (human(facts.offsets), "committed offsets"),
         (human(facts.rebalance_count), "rebalances"),
-        (human(len(facts.storms)), "storms of rebalances"),
+        (human(len(facts.storms)), "rebalance storms"),
     ]
     if facts.lags:
-        tiles.append((human(sum(one.points[-1][1] for one in facts.lags if one.points)), "records behind at the end"))
+        tiles.append((human(sum(one.points[-1][1] for one in facts.lags if one.points)), "records of lag at the end"))
     if facts.racks:
         now = [row for row in facts.racks if row["assignor"] == CURRENT]
         known = sum(row["partitions"] - row["unknown"] for row in now)
@@ -103,34 +105,38 @@ def _tiles(facts: Facts) -> Iterator[str]:
     yield from (f"<li><b>{e(number)}</b><span>{e(name)}</span></li>" for number, name in tiles)
     yield "</ul>"
     if facts.skipped:
-        yield f'<p class="dim">{facts.skipped:,} records contradict those before them, and were passed over.</p>'
+        yield f'<p class="dim">{facts.skipped:,} records contradict earlier ones and were skipped.</p>'
 
 
 def _lags(facts: Facts) -> Iterator[str]:
     yield "<section><h2>Lag over time</h2>"
     if facts.lags is None:
-        yield '<p class="dim">End offsets are not in __consumer_offsets: give them, and lags are here.</p></section>'
+        yield '<p class="dim">Lags need end offsets, which __consumer_offsets does not contain.</p></section>'
         return
     if not facts.lags:
-        yield '<p class="dim">No snapshot of end offsets is of a partition that a group had committed by then.</p></section>'
+        yield '<p class="dim">No group had committed an offset of these partitions before the snapshots.</p></section>'
         return
     shown = (
         f"The {len(facts.lags)} groups with the highest peaks of {facts.lag_groups:,}. "
         if facts.lag_groups > len(facts.lags)
         else ""
     )
-    yield f'<p class="dim">{shown}Records behind, over all partitions of a group; each picture has a scale of its own.</p><div class="panels">'
+    yield f'<p class="dim">{shown}Lag in records over all partitions of a group; each chart has its own scale.</p>'
+    yield '<div class="panels">'
     times = [at for one in facts.lags for at, _ in one.points]
     for one in facts.lags:
         yield lag_panel(one.group, one.points, _lag_note(one), (min(times), max(times)))
-    yield '</div><div class="scroll"><table><thead><tr><th>group</th><th class="n">partitions</th><th class="n">lag at the end</th><th class="n">peak</th>'
+    yield '</div><div class="scroll"><table><thead><tr><th>group</th><th class="n">partitions</th>'
+    yield '<th class="n">lag at the end</th><th class="n">peak</th>'
     yield '<th class="n">written / s</th><th class="n">read / s</th><th class="n">caught up in</th></tr></thead><tbody>'
     for one in facts.lags:
         rates = [f"{human(rate)}" if rate is not None else "–" for rate in (one.production_rate, one.consumption_rate)]
         peak = max(value for _, value in one.points)
         warn = ' class="n warn"' if one.drain_seconds is None else ' class="n"'
-        yield f'<tr><th scope="row">{e(one.group)}</th><td class="n">{one.partitions:,}</td><td class="n">{e(human(one.points[-1][1]))}</td>'
-        yield f'<td class="n">{e(human(peak))}</td><td class="n">{e(rates[0])}</td><td class="n">{e(rates[1])}</td><td{warn}>{e(seconds_text(one.drain_seconds))}</td></tr>'
+        yield f'<tr><th scope="row">{e(one.group)}</th><td class="n">{one.partitions:,}</td>'
+        yield f'<td class="n">{e(human(one.points[-1][1]))}</td><td class="n">{e(human(peak))}</td>'
+        yield f'<td class="n">{e(rates[0])}</td><td class="n">{e(rates[1])}</td>'
+        yield f"<td{warn}>{e(seconds_text(one.drain_seconds))}</td></tr>"
     yield "</tbody></table></div></section>"
 
 
@@ -144,11 +150,12 @@ def _lag_note(one: LagSeries) -> str:
 def _rebalances(facts: Facts) -> Iterator[str]:
     yield "<section><h2>Rebalances</h2>"
     if not facts.rebalances:
-        yield '<p class="dim">There were none.</p></section>'
+        yield '<p class="dim">No rebalances.</p></section>'
         return
     yield '<ul class="legend">'
     yield from (f'<li><i class="key {kind}"></i>{e(text)}</li>' for kind, text in _KIND_TEXTS.items())
-    yield '<li><i class="key other open"></i>overtaken or not completed</li><li><i class="key storm"></i>storm</li></ul>'
+    yield '<li><i class="key other open"></i>superseded or not completed</li>'
+    yield '<li><i class="key storm"></i>storm</li></ul>'
     bars = [
         (row["group"], _at(row["started_at"]), _end(row), row["causes"], _bar_text(row))
         for row in reversed(facts.rebalances)
@@ -158,18 +165,26 @@ def _rebalances(facts: Facts) -> Iterator[str]:
     yield f'<div class="scroll">{timeline(facts.lanes, bars, storms)}</div>'
     count = len(facts.rebalances)
     if count < facts.rebalance_count:
-        yield f'<p class="dim">Shown are {count:,} of {facts.rebalance_count:,}: the latest ones of the {len(facts.lanes)} groups with most.</p>'
+        yield f'<p class="dim">Showing {count:,} of {facts.rebalance_count:,}: '
+        yield f"the latest of the {len(facts.lanes)} groups with the most rebalances.</p>"
     if facts.storms:
-        yield '<h3>Storms</h3><div class="scroll"><table><thead><tr><th>group</th><th>from</th><th>to</th><th class="n">rebalances</th><th class="n">partitions moved</th><th>causes</th></tr></thead><tbody>'
+        yield '<h3>Storms</h3><div class="scroll"><table><thead><tr><th>group</th><th>from</th><th>to</th>'
+        yield '<th class="n">rebalances</th><th class="n">partitions moved</th><th>causes</th></tr></thead><tbody>'
         for row in facts.storms[:50]:
             causes = ", ".join(f"{name} {number}" for name, number in dict(row["causes"] or ()).items())
-            yield f'<tr><th scope="row">{e(row["group"])}</th><td class="t">{e(time_text(row["started_at"]))}</td><td class="t">{e(time_text(row["ended_at"]))}</td><td class="n">{row["rebalances"]:,}</td><td class="n">{row["partitions_moved"]:,}</td><td>{e(causes)}</td></tr>'
+            yield f'<tr><th scope="row">{e(row["group"])}</th><td class="t">{e(time_text(row["started_at"]))}</td>'
+            yield f'<td class="t">{e(time_text(row["ended_at"]))}</td><td class="n">{row["rebalances"]:,}</td>'
+            yield f'<td class="n">{row["partitions_moved"]:,}</td><td>{e(causes)}</td></tr>'
         yield "</tbody></table></div>"
     longest = sorted((row for row in facts.rebalances if row["duration_ms"]), key=lambda row: -row["duration_ms"])[:10]
     if longest:
-        yield '<h3>The longest</h3><div class="scroll"><table><thead><tr><th>group</th><th class="n">epoch</th><th>began</th><th class="n">took</th><th class="n">moved</th><th>why</th></tr></thead><tbody>'
+        yield '<h3>Longest</h3><div class="scroll"><table><thead><tr><th>group</th><th class="n">epoch</th>'
+        yield '<th>began</th><th class="n">took</th><th class="n">moved</th><th>why</th></tr></thead><tbody>'
         for row in longest:
-            yield f'<tr><th scope="row">{e(row["group"])}</th><td class="n">{row["epoch"]:,}</td><td class="t">{e(time_text(row["started_at"]))}</td><td class="n">{e(seconds_text(row["duration_ms"] / 1000))}</td><td class="n">{row["partitions_moved"]:,}</td><td>{e(row["why"])}</td></tr>'
+            took = seconds_text(row["duration_ms"] / 1000)
+            yield f'<tr><th scope="row">{e(row["group"])}</th><td class="n">{row["epoch"]:,}</td>'
+            yield f'<td class="t">{e(time_text(row["started_at"]))}</td><td class="n">{e(took)}</td>'
+            yield f'<td class="n">{row["partitions_moved"]:,}</td><td>{e(row["why"])}</td></tr>'
         yield "</tbody></table></div>"
     yield "</section>"
 
@@ -185,34 +200,39 @@ def _end(row: Row) -> float | None:
 
 def _bar_text(row: Row) -> str:
     took = f"took {seconds_text(row['duration_ms'] / 1000)}" if row["duration_ms"] is not None else "did not complete"
-    return f"{row['group']}: epoch {row['epoch']}, {time_text(row['started_at'])}, {took}, {row['partitions_moved']} partitions moved; {row['why']}"
+    moved = f"{row['partitions_moved']} partitions moved; {row['why']}"
+    return f"{row['group']}: epoch {row['epoch']}, {time_text(row['started_at'])}, {took}, {moved}"
 
 
 def _racks(facts: Facts) -> Iterator[str]:
     yield "<section><h2>Racks</h2>"
     if facts.racks is None or facts.matrix is None:
-        yield '<p class="dim">Racks of replicas are not in __consumer_offsets: give a topology, and what crosses racks is here.</p></section>'
+        yield '<p class="dim">Racks need a topology; __consumer_offsets does not contain racks of replicas.</p>'
+        yield "</section>"
         return
     if not facts.racks:
-        yield '<p class="dim">No group of consumers has members.</p></section>'
+        yield '<p class="dim">No consumer group has members.</p></section>'
         return
     best = _best(facts.racks)
     names = [CURRENT, *([best] if best is not None else [])]
     pairs = [row for row in facts.matrix if row["assignor"] in names]
-    # Rows and columns have the same order, so that the diagonal is what stays in its rack.
+    # Rows and columns have the same order: the diagonal is reads within a rack.
     racks = sorted({row[name] for row in pairs for name in ("from_rack", "to_rack") if row[name] is not None})
     sources: list[str | None] = [*racks, *([None] if any(row["from_rack"] is None for row in pairs) else [])]
     members: list[str | None] = [*racks, *([None] if any(row["to_rack"] is None for row in pairs) else [])]
-    yield '<p class="dim">Partitions by the rack of the replica that is read and the rack of the member; the diagonal stays in its rack.</p><div class="matrices">'
+    yield '<p class="dim">Partitions by the rack of the replica and the rack of the member; '
+    yield 'the diagonal is reads within a rack.</p><div class="matrices">'
     for name in names:
         cells = {
             (row["from_rack"], row["to_rack"]): (row["partitions"], _cell_text(row))
             for row in pairs
             if row["assignor"] == name
         }
-        said = "as it is" if name == CURRENT else f"with {name}"
-        yield f'<figure class="matrix"><figcaption><b>{e(said)}</b></figcaption><div class="scroll">{matrix(sources, members, cells)}</div></figure>'
-    yield '</div><div class="scroll"><table><thead><tr><th>group</th><th>assignment</th><th class="n">partitions</th><th class="n">cross racks</th><th></th>'
+        caption = "current" if name == CURRENT else f"with {name}"
+        yield f'<figure class="matrix"><figcaption><b>{e(caption)}</b></figcaption>'
+        yield f'<div class="scroll">{matrix(sources, members, cells)}</div></figure>'
+    yield '</div><div class="scroll"><table><thead><tr><th>group</th><th>assignment</th>'
+    yield '<th class="n">partitions</th><th class="n">cross racks</th><th></th>'
     priced = facts.priced
     yield (
         '<th class="n">cost a month</th>' if priced else ""
@@ -237,14 +257,14 @@ def _racks(facts: Facts) -> Iterator[str]:
 
 
 def _best(rows: Sequence[Row]) -> str | None:
-    """The assignor with the least that crosses racks, of those that all groups were tried with."""
+    """Return the assignor with the fewest cross-rack partitions, if evaluated for all groups."""
     sums: dict[str, list[int]] = {}
     for row in rows:
         if row["error"] is None:
             sums.setdefault(row["assignor"], []).append(row["crossing"])
     groups = len(sums.pop(CURRENT, ()))
-    there = {name: sum(counts) for name, counts in sums.items() if len(counts) == groups}
-    return min(there, key=lambda name: there[name]) if there else None
+    crossing = {name: sum(counts) for name, counts in sums.items() if len(counts) == groups}
+    return min(crossing, key=lambda name: crossing[name]) if crossing else None
 
 
 def _cell_text(row: Row) -> str:
@@ -266,7 +286,7 @@ def _saved(row: Row, priced: bool) -> str:
 def _audit(facts: Facts) -> Iterator[str]:
     yield "<section><h2>Upgrades</h2>"
     if not facts.findings:
-        yield '<p class="dim">Nothing to say.</p></section>'
+        yield '<p class="dim">No findings.</p></section>'
         return
     yield '<ul class="counts">'
     for kind, text in _FINDINGS.items():
@@ -274,26 +294,32 @@ def _audit(facts: Facts) -> Iterator[str]:
             yield f"<li><b>{facts.finding_counts[kind]:,}</b> {e(text)}</li>"
     yield "</ul>"
     if not facts.compared_hashes:
-        yield '<p class="dim">Hashes were not compared: that takes a topology with ids and racks.</p>'
-    yield '<div class="scroll"><table><thead><tr><th>group</th><th>finding</th><th>when</th><th class="n">epoch</th><th>what</th></tr></thead><tbody>'
+        yield '<p class="dim">Hashes were not compared: this needs a topology with ids and racks.</p>'
+    yield '<div class="scroll"><table><thead><tr><th>group</th><th>finding</th><th>when</th>'
+    yield '<th class="n">epoch</th><th>what</th></tr></thead><tbody>'
     for row in facts.findings:
         if row["finding"] == "convertible":
-            continue  # the usual, of which the number says enough
+            continue  # the normal case, which is only counted
         when = "now" if row["at_end"] else time_text(row["timestamp"])
         epoch = "" if row["epoch"] is None else f"{row['epoch']:,}"
-        yield f'<tr><th scope="row">{e(row["group"])}</th><td><span class="tag">{e(row["finding"])}</span></td><td class="t">{e(when)}</td><td class="n">{epoch}</td><td>{e(row["sentence"])}</td></tr>'
+        yield f'<tr><th scope="row">{e(row["group"])}</th><td><span class="tag">{e(row["finding"])}</span></td>'
+        yield f'<td class="t">{e(when)}</td><td class="n">{epoch}</td><td>{e(row["sentence"])}</td></tr>'
     yield "</tbody></table></div></section>"
 
 
 def _groups(facts: Facts) -> Iterator[str]:
-    yield '<section><h2>Groups</h2><div class="scroll"><table><thead><tr><th>group</th><th>kind</th><th>state</th><th class="n">epoch</th><th>assignor</th>'
-    yield '<th class="n">members</th><th class="n">offsets</th><th>topics</th></tr></thead><tbody>'
+    yield '<section><h2>Groups</h2><div class="scroll"><table><thead><tr><th>group</th><th>kind</th>'
+    yield '<th>state</th><th class="n">epoch</th><th>assignor</th><th class="n">members</th>'
+    yield '<th class="n">offsets</th><th>topics</th></tr></thead><tbody>'
     for row in facts.groups:
         topics = list(row["topics"] or ())
         more = f" and {len(topics) - 4} more" if len(topics) > 4 else ""
-        yield f'<tr><th scope="row">{e(row["group"])}</th><td>{e(row["kind"])}</td><td><span class="tag {e(row["state"])}">{e(row["state"])}</span></td><td class="n">{row["epoch"]:,}</td>'
-        yield f'<td>{e(row["assignor"] or "")}</td><td class="n">{row["members"]:,}</td><td class="n">{row["offsets"]:,}</td><td>{e(", ".join(topics[:4]) + more)}</td></tr>'
+        state = e(row["state"])
+        yield f'<tr><th scope="row">{e(row["group"])}</th><td>{e(row["kind"])}</td>'
+        yield f'<td><span class="tag {state}">{state}</span></td><td class="n">{row["epoch"]:,}</td>'
+        yield f'<td>{e(row["assignor"] or "")}</td><td class="n">{row["members"]:,}</td>'
+        yield f'<td class="n">{row["offsets"]:,}</td><td>{e(", ".join(topics[:4]) + more)}</td></tr>'
     yield "</tbody></table></div>"
     if len(facts.groups) < facts.group_count:
-        yield f'<p class="dim">Shown are {len(facts.groups):,} of {facts.group_count:,}.</p>'
+        yield f'<p class="dim">Showing {len(facts.groups):,} of {facts.group_count:,}.</p>'
     yield "</section>"

@@ -1,6 +1,6 @@
-"""Pictures as SVG text: lag panels, a timeline of rebalances, a matrix of racks.
+"""SVG charts: lag panels, a timeline of rebalances, a matrix of racks.
 
-Colours are classes of report.css, so that they follow light and dark.
+Colours are classes of report.css, which has a light and a dark scheme.
 """
 
 import math
@@ -17,22 +17,27 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "upgrade": ("hash-first", "hash-dropped", "converted"),
     "other": ("compacted", "unknown"),
 }
-"""What colour a rebalance has: by the first of its causes in this order of importance."""
+"""The class, and so the colour, of a rebalance → its causes."""
 
 _IMPORTANCE = ("upgrade", "metadata", "subscription", "membership", "other")
-_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000, 7776000, 31536000)  # fmt: skip
+_STEPS = (
+    *(1, 2, 5, 10, 15, 30),
+    *(60, 120, 300, 600, 900, 1800),
+    *(3600, 7200, 10_800, 21_600, 43_200),
+    *(86_400, 172_800, 604_800, 1_209_600, 2_592_000, 7_776_000, 31_536_000),
+)
 """Seconds between marks of a time axis."""
 
 WIDTH = 1100
 
 
 def e(text: object) -> str:
-    """Text of users, for HTML; control characters become spaces."""
+    """Escape text for HTML; control characters become spaces."""
     return escape("".join(c if c.isprintable() else " " for c in str(text)), quote=True)
 
 
 def human(number: float) -> str:
-    """1.2 k, 34 M: three digits at most."""
+    """Format a number with at most three digits: 1.2 k, 34 M."""
     for power, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(number) >= power:
             short = number / power
@@ -41,7 +46,7 @@ def human(number: float) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """45 s, 3 min, 2 h, 5 days; "never" for none."""
+    """Format a duration: 45 s, 3 min, 2 h, 5 days; "never" for `None`."""
     if seconds is None:
         return "never"
     for size, unit in ((172_800, "days"), (7200, "h"), (120, "min")):
@@ -51,7 +56,7 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def time_text(moment: float | datetime | None, *, span: float = 0) -> str:
-    """A time in UTC; as exactly as it takes within `span` seconds."""
+    """Format a time in UTC, with the precision that an axis of `span` seconds needs."""
     if moment is None:
         return "–"
     at = moment if isinstance(moment, datetime) else datetime.fromtimestamp(moment, UTC)
@@ -63,7 +68,7 @@ def time_text(moment: float | datetime | None, *, span: float = 0) -> str:
 
 
 def lag_panel(title: str, points: Sequence[tuple[float, float]], note: str, domain: tuple[float, float]) -> str:
-    """One group's lag over time, on a scale of its own."""
+    """Draw one group's lag over time, on its own scale."""
     return "\n".join(_lag_panel(title, points, note, domain))
 
 
@@ -95,7 +100,8 @@ def _lag_panel(
         yield f'<polyline class="line" points="{line}"/>'
         peak = max(points, key=lambda point: point[1])
         for (at, value), name in ((peak, "peak"), (points[-1], "last")):
-            yield f'<circle class="dot" cx="{x(at):.1f}" cy="{y(value):.1f}" r="3"><title>{name}: {e(human(value))} at {e(time_text(at))}</title></circle>'
+            yield f'<circle class="dot" cx="{x(at):.1f}" cy="{y(value):.1f}" r="3">'
+            yield f"<title>{name}: {e(human(value))} at {e(time_text(at))}</title></circle>"
     yield "</svg></figure>"
 
 
@@ -104,7 +110,11 @@ def timeline(
     bars: Sequence[tuple[str, float, float | None, Sequence[str], str]],
     storms: Sequence[tuple[str, float, float]],
 ) -> str:
-    """A lane per group (with its count): a bar per rebalance, from its beginning to its end if there was one, with causes and a text; storms are shaded."""
+    """Draw a timeline of rebalances, with storms shaded.
+
+    `lanes`: group and number of rebalances. `bars`: group, begin, end (`None` if not completed),
+    causes and text. `storms`: group, begin and end. Times in seconds since 1970.
+    """
     return "\n".join(_timeline(lanes, bars, storms))
 
 
@@ -124,7 +134,8 @@ def _timeline(
     def x(at: float) -> float:
         return left + (WIDTH - left - right) * (at - first) / (last - first)
 
-    yield f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Rebalances of {len(lanes)} groups over time" style="min-width: 700px">'
+    label = f"Rebalances of {len(lanes)} groups over time"
+    yield f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}" style="min-width: 700px">'
     for at, text, anchor in _time_marks(first, last, 8):
         yield f'<line class="grid" x1="{x(at):.1f}" x2="{x(at):.1f}" y1="{top - 4}" y2="{height - 8}"/>'
         yield f'<text class="tick" x="{x(at):.1f}" y="{top - 10}" text-anchor="{anchor}">{e(text)}</text>'
@@ -137,18 +148,21 @@ def _timeline(
     for group, begun, over in storms:
         if group in row:
             width = max(x(min(over, last)) - x(max(begun, first)), 4)
-            yield f'<rect class="storm" x="{x(max(begun, first)) - 2:.1f}" y="{row[group] + 1}" width="{width + 4:.1f}" height="{lane - 2}" rx="3"><title>storm: {e(time_text(begun))} to {e(time_text(over))}</title></rect>'
+            yield f'<rect class="storm" x="{x(max(begun, first)) - 2:.1f}" y="{row[group] + 1}"'
+            yield f' width="{width + 4:.1f}" height="{lane - 2}" rx="3">'
+            yield f"<title>storm: {e(time_text(begun))} to {e(time_text(over))}</title></rect>"
     for group, start, end, causes, text in bars:
         if group not in row:
             continue
         width = max(x(end) - x(start), 3) if end is not None else 3
         cut = "" if end is not None else " open"
-        yield f'<rect class="bar {kind_of(causes)}{cut}" x="{x(start):.1f}" y="{row[group] + 5}" width="{width:.1f}" height="{lane - 10}" rx="1.5"><title>{e(text)}</title></rect>'
+        yield f'<rect class="bar {kind_of(causes)}{cut}" x="{x(start):.1f}" y="{row[group] + 5}"'
+        yield f' width="{width:.1f}" height="{lane - 10}" rx="1.5"><title>{e(text)}</title></rect>'
     yield "</svg>"
 
 
 def kind_of(causes: Sequence[str]) -> str:
-    """The class of a rebalance with these causes."""
+    """Return the class of a rebalance: the most important one of its causes."""
     kinds = {kind for kind, names in KINDS.items() if set(names) & set(causes)}
     return next((kind for kind in _IMPORTANCE if kind in kinds), "other")
 
@@ -158,9 +172,9 @@ def matrix(
     columns: Sequence[str | None],
     cells: Mapping[tuple[str | None, str | None], tuple[int, str]],
 ) -> str:
-    """From racks (`rows`) to racks (`columns`): partitions, and a second line.
+    """Draw a matrix from racks of replicas (`rows`) to racks of members (`columns`).
 
-    What crosses is darker the more it is; the diagonal is local.
+    `cells`: partitions, and the text below. Cross-rack cells are darker with more partitions.
     """
     return "\n".join(_matrix(rows, columns, cells))
 
@@ -174,9 +188,12 @@ def _matrix(
     width, height = left + cell * len(columns) + 6, top + line * len(rows) + 6
     most = max((count for (a, b), (count, _) in cells.items() if a != b), default=0)
     yield f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="Partitions from rack to rack">'
-    yield f'<text class="tick" x="{left}" y="14">to members in</text><text class="tick" x="8" y="{top - 8}">from replicas in</text>'
+    yield f'<text class="tick" x="{left}" y="14">to members in</text>'
+    yield f'<text class="tick" x="8" y="{top - 8}">from replicas in</text>'
     for number, rack in enumerate(columns):
-        yield f'<text class="name" x="{left + cell * number + cell / 2}" y="{top - 8}" text-anchor="middle">{e(_short(rack or "no rack", 12))}</text>'
+        middle = left + cell * number + cell / 2
+        name = e(_short(rack or "no rack", 12))
+        yield f'<text class="name" x="{middle}" y="{top - 8}" text-anchor="middle">{name}</text>'
     for place, rack in enumerate(rows):
         y = top + line * place
         yield f'<text class="name" x="8" y="{y + line / 2 + 4}">{e(_short(rack or "not known", 13))}</text>'
@@ -185,18 +202,21 @@ def _matrix(
             x = left + cell * number
             kind = "none" if not count else "unknown" if rack is None or to is None else "near" if rack == to else "far"
             depth = f' style="--depth: {0.25 + 0.75 * count / most:.2f}"' if kind == "far" else ""
-            said = f"{rack or 'not known'} → {to or 'no rack'}: {count:,} partitions {more}"
-            yield f'<g class="cell {kind}"{depth}><rect x="{x + 1}" y="{y + 1}" width="{cell - 2}" height="{line - 2}" rx="4"/><title>{e(said)}</title>'
+            title = f"{rack or 'not known'} → {to or 'no rack'}: {count:,} partitions {more}"
+            yield f'<g class="cell {kind}"{depth}><rect x="{x + 1}" y="{y + 1}" width="{cell - 2}"'
+            yield f' height="{line - 2}" rx="4"/><title>{e(title)}</title>'
             if count:
-                yield f'<text class="count" x="{x + cell / 2}" y="{y + (line / 2 if more else line / 2 + 5)}" text-anchor="middle">{count:,}</text>'
+                middle, base = x + cell / 2, y + line / 2
+                at = base if more else base + 5
+                yield f'<text class="count" x="{middle}" y="{at}" text-anchor="middle">{count:,}</text>'
                 if more:
-                    yield f'<text class="more" x="{x + cell / 2}" y="{y + line / 2 + 15}" text-anchor="middle">{e(more)}</text>'
+                    yield f'<text class="more" x="{middle}" y="{base + 15}" text-anchor="middle">{e(more)}</text>'
             yield "</g>"
     yield "</svg>"
 
 
 def _time_marks(first: float, last: float, wanted: int) -> Iterator[tuple[float, str, str]]:
-    """Times to mark, at round ones, with their texts and how to set them so that they stay inside."""
+    """Return the marks of a time axis at round times: time, text and text anchor."""
     span = last - first
     step = next((step for step in _STEPS if span / step <= wanted), _STEPS[-1])
     at = math.ceil(first / step) * step
@@ -207,7 +227,7 @@ def _time_marks(first: float, last: float, wanted: int) -> Iterator[tuple[float,
 
 
 def _round_up(value: float) -> float:
-    """The next number that begins with 1, 2, 4, 5 or 8, and whose half is round, too."""
+    """Return the next number of 1, 2, 4, 5 or 8 times a power of ten; its half is round, too."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

@@ -1,6 +1,6 @@
-"""What the report shows, collected from the jobs: no more than a page can show, whatever the size of the history.
+"""The data of the report, collected from the jobs and limited to what a page can show.
 
-Spark sums; nothing is drawn here.
+Spark aggregates, so the size of the history does not matter. Knows nothing about HTML.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,10 @@ MOST_FINDINGS = 500
 
 @dataclass(frozen=True, slots=True)
 class LagSeries:
-    """The lag of one group over all its partitions: times (seconds since 1970) and records.
+    """The lag of one group over all its partitions.
 
-    `drain_seconds`: until its slowest partition has caught up, `None` for never.
+    `points`: time in seconds since 1970, and lag in records. `drain_seconds`: until the slowest
+    partition has caught up; `None` for never.
     """
 
     group: str
@@ -48,10 +49,10 @@ class LagSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """All that is shown.
+    """All data of a report.
 
-    What was left out of a list is in its count: `group_count`, `rebalance_count`, `lanes` by group
-    with their counts, `lag_groups`, `finding_counts`.
+    Lists are limited; the totals are `group_count`, `rebalance_count`, `lag_groups`,
+    `finding_counts`, and the count of each group in `lanes`.
     """
 
     title: str
@@ -84,7 +85,7 @@ def collect(
     as_of: AsOf | None,
     title: str,
 ) -> Facts:
-    """Run the jobs, each once."""
+    """Run each job once and collect the results."""
     state = group_state(df, as_of).cache()
     groups = state.groups
     counts = groups.agg(F.count("*"), F.sum("members"), F.sum("offsets")).collect()[0]
@@ -156,7 +157,10 @@ def _lags(df: DataFrame, end_offsets: DataFrame | None, as_of: AsOf | None) -> d
 
 
 def thinned(points: Sequence[tuple[float, float]], most: int) -> Sequence[tuple[float, float]]:
-    """At most so many of them, and the last: of each run of points the highest one, because peaks are what is looked for."""
+    """Reduce a series to at most `most` points.
+
+    Keeps the highest point of each run, because readers look for peaks, and the last point.
+    """
     if len(points) <= most:
         return points
     step = len(points) / (most - 1)

@@ -1,8 +1,8 @@
-"""From the batches that the columnar decoder makes, one per record type, to batches of the pipeline's schema.
+"""Convert batches of the columnar decoder, one per record type, to the pipeline's schema.
 
-A batch of one record type becomes a batch with that type's struct filled and all others null. What
-could not be decoded comes as rows with an `error`; a record that was decoded but has bytes left
-over is one row with both.
+A batch of one record type becomes a batch with that type's struct filled and all others null.
+Records that could not be decoded become rows with an `error`. A record that was decoded but has
+bytes left over is one row with both.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -38,13 +38,13 @@ from quorate.pipeline.schema import (
 __all__ = ["Rows"]
 
 MAX_ROWS = 1 << 16
-"""Rows per batch: Spark holds one batch at a time on either side."""
+"""Rows per batch. Spark's Python worker and its JVM hold one batch at a time."""
 
 
 class Rows:
-    """Makes batches of the schema for `topic` and `types` (`None`: all).
+    """Converter to the schema for `topic` and `types` (`None`: all).
 
-    Of `columns`, if some are given, `chosen` makes the batches; structs have no others at any time.
+    With `columns`, structs contain only the chosen fields, and `chosen` drops all other columns.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Rows:
     def of_batches(
         self, batches: Mapping[str, pa.RecordBatch], common: Mapping[str, pa.Scalar | pa.Array]
     ) -> Iterator[pa.RecordBatch]:
-        """Batches by record type, as `decode_columns` or `read_columns` give them, with what else is known of every row.
+        """Convert batches by record type, as `decode_columns` or `read_columns` return them.
 
-        `common`: columns by name: a scalar for all rows, or an array from which the column `row` of
-        the batches takes.
+        `common`: further columns by name: a scalar for all rows, or an array that the column `row`
+        of the batches indexes.
         """
         problems = batches.get(PROBLEMS)
         for name, batch in batches.items():
@@ -80,7 +80,7 @@ class Rows:
             yield from self._sliced(self._undecoded(problems, batches, common))
 
     def of_problems(self, problems: Iterable[LogProblem], topic: str, partition: int | None) -> pa.RecordBatch:
-        """A row for each thing that is wrong with batches or files."""
+        """Return a row for each problem of a batch or file."""
         found = list(problems)
         errors = pa.array(
             [
@@ -103,10 +103,10 @@ class Rows:
         return self._batch(len(found), columns)
 
     def chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the columns that were asked for."""
+        """Return the batch with the requested columns only."""
         return batch if self.output is self.schema else batch.select(self.output.names)
 
-    # ---- one kind of rows
+    # ---- kinds of rows
 
     def _records(
         self, record_type: RecordType, batch: pa.RecordBatch, common: Mapping[str, pa.Scalar | pa.Array]
@@ -143,9 +143,9 @@ class Rows:
         batches: Mapping[str, pa.RecordBatch],
         common: Mapping[str, pa.Scalar | pa.Array],
     ) -> pa.RecordBatch:
-        """Rows of records that are nothing but a problem.
+        """Return rows of records that could not be decoded.
 
-        Types that are not wanted are left out, if the key says a type.
+        Leaves out record types that were not requested, where the key contains the type.
         """
         if self.wanted is not None:
             types = [self._names.get(type_id) for type_id in problems.column("type_id").to_pylist()]
@@ -162,9 +162,9 @@ class Rows:
     def _with_errors(
         self, rows: pa.RecordBatch, batch: pa.RecordBatch, problems: pa.RecordBatch
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Records that were decoded, and are among the problems as well: the problem goes into their row.
+        """Add problems of decoded records to their rows.
 
-        Returns the rows, and the problems that are left.
+        Returns the rows and the remaining problems.
         """
         identity = "row" if "row" in batch.schema.names else "log_offset"
         places = pc.index_in(batch.column(identity), problems.column(identity))
@@ -172,7 +172,7 @@ class Rows:
             return rows, problems
         columns = {name: rows.column(name) for name in rows.schema.names}
         columns["error"] = _errors(problems).take(places)
-        for name in RAW:  # all rows may have them already
+        for name in RAW:  # with `includeRaw`, all rows have them already
             if rows.column(name).null_count == rows.num_rows:
                 columns[name] = problems.column(name).take(places)
         left = pc.invert(pc.is_in(problems.column(identity), batch.column(identity)))
@@ -183,7 +183,7 @@ class Rows:
     def _common(
         self, batch: pa.RecordBatch, common: Mapping[str, pa.Scalar | pa.Array]
     ) -> dict[str, pa.Scalar | pa.Array]:
-        """The columns that say where a record was."""
+        """Return the columns of a record's place: partition, offset, timestamp, producer."""
         columns: dict[str, pa.Scalar | pa.Array] = dict(common)
         arrays = [name for name, value in common.items() if isinstance(value, pa.Array)]
         if arrays and not _is_whole(batch.column("row"), len(common[arrays[0]])):
@@ -214,16 +214,13 @@ class Rows:
 
 
 def _is_whole(rows: pa.Array, count: int) -> bool:
-    """Whether these are all rows of so many, in their order, as where a log has one record type or one is asked for."""
+    """Return whether `rows` are 0 to `count` - 1: the log contains only this record type."""
     numbers = np.asarray(rows)
     return len(numbers) == count and bool((numbers[1:] > numbers[:-1]).all())
 
 
 def timestamps(milliseconds: pa.Array) -> pa.Array:
-    """Kafka's timestamps, in ms, as Spark's.
-
-    None (-1) is null, and so is what is later than `LATEST_MS`.
-    """
+    """Convert Kafka's timestamps in ms to Spark's; null for -1, and for later than `LATEST_MS`."""
     numbers = np.asarray(milliseconds, dtype=np.int64)
     missing = (numbers < 0) | (numbers > LATEST_MS)
     found = pa.array(numbers * 1000, mask=missing if bool(missing.any()) else None)
@@ -231,7 +228,7 @@ def timestamps(milliseconds: pa.Array) -> pa.Array:
 
 
 def converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A decoded column in the type that it has in Spark: see `schema`."""
+    """Convert a decoded column to its type in Spark: see `schema`."""
     if array.type.equals(kind):
         return array
     if pa.types.is_dictionary(array.type):
@@ -239,7 +236,7 @@ def converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_fixed_size_binary(array.type):
         return _ids(array)
     if pa.types.is_list(array.type):
-        # The offsets are used as they are, so that the values must not be cut.
+        # The list offsets are reused, so the values must stay complete.
         values = converted(array.values, kind.value_type)
         validity = array.buffers()[0]
         return pa.Array.from_buffers(
@@ -253,7 +250,7 @@ def converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _ids(array: pa.Array) -> pa.Array:
-    """Topic ids as text. There are few different ones."""
+    """Convert topic ids to text, each different one only once."""
     coded = array.dictionary_encode()
     texts = pa.array([None if one is None else str(Uuid(one)) for one in coded.dictionary.to_pylist()], TEXT)
     return texts.take(coded.indices)
@@ -274,7 +271,7 @@ def _many_nulls(kind: pa.DataType, count: int) -> pa.Array:
 
 
 def nulls(kind: pa.DataType, count: int) -> pa.Array:
-    """That many nulls; the memory is shared."""
+    """Return an array of `count` nulls; the memory is shared."""
     size = MAX_ROWS
     while size < count:
         size *= 2

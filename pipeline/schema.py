@@ -1,9 +1,10 @@
-"""The columns of decoded records: some that every record has, and a struct for each record type, filled in the rows of that type only.
+"""The columns of decoded records: common columns, and a struct for each record type.
 
-Names are Spark's where Spark has one (`topic`, `partition`, `offset`, `timestamp`, as its Kafka
-source has them), else Kafka's. The struct of a record type is its name in snake_case, and holds the
-fields of key and value but the group, which is a column for all types. Topic ids are text in the
-form in which Kafka shows them. All is derived from the declarations in `quorate.codecs`.
+A struct is filled only in rows of its type. Names are those of Spark's Kafka source where it has
+the column (`topic`, `partition`, `offset`, `timestamp`), else Kafka's. The struct of a record type
+is named like the type, in snake_case, and contains the fields of key and value except the group,
+which is a common column. Topic ids are text, in Kafka's form. The schema is generated from the
+declarations in `quorate.codecs`.
 """
 
 import re
@@ -36,7 +37,7 @@ __all__ = [
 TEXT, BYTES, BOOL, DOUBLE = pa.string(), pa.binary(), pa.bool_(), pa.float64()
 SHORT, INT, LONG = pa.int16(), pa.int32(), pa.int64()
 TIME = pa.timestamp("us", "UTC")
-"""The types of columns, by Spark's names."""
+"""Types of columns, named as in Spark."""
 
 CONTROL = "Control"
 """The `type` of transaction markers and other control records, whose struct is `control`."""
@@ -52,8 +53,8 @@ ERROR = pa.struct(
         "detail": TEXT,
     }
 )
-"""What is wrong with a row: the reason in Kafka's and our terms, whether it is about the `key`, the
-`value`, or a `file`, where in it, and the details.
+"""The error of a row: reason, whether the `key`, the `value` or a `file` is damaged, the byte
+position, the field, and the details.
 """
 
 COMMON: pa.Schema = pa.schema(
@@ -75,33 +76,31 @@ COMMON: pa.Schema = pa.schema(
         "value": BYTES,
     }
 )
-"""The columns of every row. `producer_id` is null without one; `type` is null where the key does
-not say a type that is known; `key` and `value` are the bytes of rows with an error.
+"""The columns of every row. `producer_id` is null if the record has none; `type` is null if the key
+has no known type; `key` and `value` are the bytes of rows with an error.
 """
 
 RAW = ("key", "value")
 
 LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999. Whatever is later is not a time that a broker wrote; neither Python
-nor, later still, Spark has it.
-"""
+"""The end of the year 9999. No broker wrote a later timestamp, and Python cannot represent it."""
 
 CONTROL_STRUCT = pa.struct({"name": TEXT, "coordinator_epoch": INT})
 
 
 class OptionError(QuorateError, ValueError):
-    """An option that cannot be; the message names it, and says what can."""
+    """An invalid option. The message names the option and its valid values."""
 
 
 def column_of(name: str) -> str:
-    """The struct of a record type: `OffsetCommit` → `offset_commit`."""
+    """Return the name of a record type's struct: `OffsetCommit` → `offset_commit`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def record_types(topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None) -> tuple[RecordType, ...]:
-    """The record types of a topic in the order of their numbers, or those that are asked for by name.
+    """Return the record types of a topic in the order of their numbers, or the requested ones.
 
-    Raises `OptionError` for names that the topic has not.
+    Raises `OptionError` for topics without record types, and for types of other topics.
     """
     if topic not in RECORD_TYPES:
         raise OptionError(f"{topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
@@ -114,7 +113,7 @@ def record_types(topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = No
 
 @cache
 def struct_of(record_type: RecordType) -> pa.DataType:
-    """The fields of a record type's key and value but the group; all nullable."""
+    """Return the fields of a record type's key and value except the group; all are nullable."""
     left_out = {"row", "tombstone", "value_version", "unknown_tags"}
     keys = {field.name for field in record_type.key.fields if field.name in GROUP_FIELDS}
     fields = [
@@ -128,7 +127,7 @@ def struct_of(record_type: RecordType) -> pa.DataType:
 def arrow_schema(
     topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None, columns: Iterable[str] | None = None
 ) -> pa.Schema:
-    """The columns in Arrow: see `spark_schema`."""
+    """Return the columns as an Arrow schema. Arguments and errors as of `spark_schema`."""
     wanted = None if types is None else list(types)
     families = [pa.field(column_of(found.name), struct_of(found)) for found in record_types(topic, wanted)]
     if wanted is None or CONTROL in wanted:
@@ -140,29 +139,30 @@ def arrow_schema(
 def spark_schema(
     topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None, columns: Iterable[str] | None = None
 ) -> StructType:
-    """The columns in Spark: those of `COMMON`, then a struct for each record type of the topic, or for those that are asked for (`"Control"`: transaction markers).
+    """Return the columns in Spark: common columns, then a struct for each record type.
 
-    `columns`: only these, by name; `offset_commit.offset` is a field of a struct, whose other
-    fields are left out unless they are named, too. The order is always the same. Raises
-    `OptionError` for a topic, type or column that is not known.
+    `types`: the record types, by default all of the topic; `"Control"` is transaction markers.
+    `columns`: only these columns, or fields of structs, such as `offset_commit.offset`. Their order
+    in the schema does not depend on the order in `columns`. Raises `OptionError` for an unknown
+    topic, type or column.
     """
     schema: StructType = from_arrow_schema(arrow_schema(topic, types, columns))
     return schema
 
 
 def _narrowed(schema: pa.Schema, columns: list[str]) -> pa.Schema:
-    """The columns that are named, with the fields that are."""
+    """Return the schema with only these columns and fields."""
     fields: dict[str, set[str]] = {}
     whole = set()
     for name in columns:
         column, _, inner = name.partition(".")
-        there = schema.names
-        if column in there and inner:
+        existing = schema.names
+        if column in existing and inner:
             kind = schema.field(column).type
-            column, there = inner, [field.name for field in kind] if pa.types.is_struct(kind) else []
-        if column not in there:
-            listed = ", ".join(there or schema.names)
-            raise OptionError(f"there is no column {name!r}, or not with these types; there are {listed}")
+            column, existing = inner, [field.name for field in kind] if pa.types.is_struct(kind) else []
+        if column not in existing:
+            listed = ", ".join(existing or schema.names)
+            raise OptionError(f"no column {name!r} in the schema of these record types; use one of {listed}")
         if inner:
             fields.setdefault(name.partition(".")[0], set()).add(inner)
         else:
@@ -174,12 +174,12 @@ def _narrowed(schema: pa.Schema, columns: list[str]) -> pa.Schema:
         elif field.name in fields:
             found.append(pa.field(field.name, pa.struct([one for one in field.type if one.name in fields[field.name]])))
     if not found:
-        raise OptionError("no column is named; leave the columns out to have all")
+        raise OptionError("the list of columns is empty; omit it to read all columns")
     return pa.schema(found)
 
 
 def _in_spark(kind: pa.DataType) -> pa.DataType:
-    """The type as Spark can have it: no fixed binaries, no unsigned numbers; ids are text."""
+    """Return Spark's type: it has no fixed-size binaries and no unsigned numbers; ids are text."""
     if pa.types.is_list(kind):
         return pa.list_(pa.field("element", _in_spark(kind.value_type)))
     if pa.types.is_struct(kind):

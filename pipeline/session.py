@@ -1,4 +1,7 @@
-"""Spark for `quorate pipeline`: start a session, read sources and tables, write results; each error in one line, without what Spark wraps around it."""
+"""Spark for `quorate pipeline`: start a session, read sources and tables, write results.
+
+Errors of Spark become an `InputError` of one line.
+"""
 
 import json
 import os
@@ -28,14 +31,11 @@ _TABLES = {"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json", "par
 _RAISED = re.compile(r"^(?:: )?[\w.]+(?:Error|Exception): (.+)$", re.MULTILINE)
 _CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _STATE = re.compile(r" SQLSTATE: \w+$")
-_USUAL = re.compile(r"WARNING: |Using Spark's default|Setting |To adjust logging|\d\d/\d\d/\d\d |\s")
+_NOISE = re.compile(r"WARNING: |Using Spark's default|Setting |To adjust logging|\d\d/\d\d/\d\d |\s")  # plain: Spark's
 
 
 def check_source(input_format: str, sources: Sequence[str], options: Mapping[str, str]) -> None:
-    """Find out what is wrong with the sources before Spark takes its seconds to start.
-
-    Raises `InputError`.
-    """
+    """Check the sources before the slow start of Spark. Raises `InputError`."""
     if input_format != FORMAT:
         if not sources:
             raise InputError(f"--from {input_format} needs a SOURCE")
@@ -46,59 +46,62 @@ def check_source(input_format: str, sources: Sequence[str], options: Mapping[str
 
 
 def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
-    """The session that there is (spark-submit), or a new one. Raises `InputError` without Java."""
+    """Return the session of spark-submit, or start one. Raises `InputError`."""
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted and not _java():
         raise InputError(
-            "pipeline needs Java, and there is none: neither JAVA_HOME nor PATH has it",
-            "install a Java runtime that Spark runs on, 17 or newer",
+            "pipeline needs Java: neither JAVA_HOME nor PATH has it",
+            "install a Java runtime that Spark supports, 17 or newer",
         )
-    # Workers have to have what this process has, not what `python3` happens to be.
+    # Workers run this Python, which has our packages, instead of `python3`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Spark keeps filters that it pushed to a Python source for all later uses of the rows, and jobs
+    # Spark applies filters that it pushed to a Python source to all later uses of the rows; jobs
     # use them more than once.
     settings: dict[str, Any] = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "false"}
     if not submitted:
         settings |= {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
-            # What goes wrong is told in one line. Spark would tell it again and again: --conf
-            # spark.log.level=ERROR has it do so.
+            # Errors are reported in one line. Spark would repeat them, as it does with --conf
+            # spark.log.level=ERROR.
             "spark.log.level": "OFF",
             "spark.master": "local[*]",
         }
     settings |= {"spark.master": master} if master is not None else {}
     settings |= dict(conf)
     builder = SparkSession.builder.appName("quorate pipeline").config(map=settings)
-    started_up = _Chatter()
+    launcher = _Launcher()
     try:
         if not submitted:
-            started_up.launch(settings)
+            launcher.launch(settings)
         session = builder.getOrCreate()
     except PySparkException as error:
-        # What the JVM said before it ended tells more than Spark's Python side, which only knows
-        # that it did.
-        raise InputError(f"Spark does not start: {started_up.told or _told(str(error))}") from error
-    started_up.over = True
+        # PySpark only reports that the JVM ended; the JVM wrote the reason to stderr.
+        raise InputError(f"Spark does not start: {launcher.reason or _reason(str(error))}") from error
+    launcher.is_started = True
     register(session)
     return session
 
 
-class _Chatter:
-    """Keeps what a JVM says on stderr while it starts, which no level of logging silences; passes on what it says once it is `over`."""
+class _Launcher:
+    """Start of Spark's JVM.
+
+    Buffers the stderr of the JVM while it starts, which no log level silences, and forwards it once
+    `is_started` is set.
+    """
 
     def __init__(self) -> None:
-        self.over = False
-        self._kept = b""
+        self.is_started = False
+        self._buffered = b""
 
     @property
-    def told(self) -> str:
-        """The first line that a JVM does not always say."""
-        lines = self._kept.decode("utf-8", "replace").splitlines()
-        return next((line for line in lines if line and not _USUAL.match(line)), "")
+    def reason(self) -> str:
+        """The first line of stderr that is not written at every start."""
+        lines = self._buffered.decode("utf-8", "replace").splitlines()
+        return next((line for line in lines if line and not _NOISE.match(line)), "")
 
     def launch(self, settings: Mapping[str, str]) -> None:
-        """Start the JVM, if this process has none, and the context. Raises what pyspark raises."""
+        """Start the JVM, unless this process has one, and the context. Raises pyspark's errors."""
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway
 
@@ -106,25 +109,25 @@ class _Chatter:
             return
         conf = SparkConf(loadDefaults=False).setAppName("quorate pipeline").setAll(list(settings.items()))
         stderr, writes = os.pipe()
-        listener = threading.Thread(target=self._listen, args=(stderr,), name="spark-stderr", daemon=True)
-        listener.start()
+        reader = threading.Thread(target=self._read, args=(stderr,), name="spark-stderr", daemon=True)
+        reader.start()
         try:
             gateway = launch_gateway(conf, {"stderr": writes})  # type: ignore[no-untyped-call]  # pyspark's
         except BaseException:
             os.close(writes)
-            listener.join(5)
+            reader.join(5)
             raise
         os.close(writes)
         SparkContext(conf=conf, gateway=gateway)
 
-    def _listen(self, stderr: int) -> None:
-        with open(stderr, "rb", buffering=0) as said:
-            while chunk := said.read(1 << 16):
-                if self.over:
+    def _read(self, stderr: int) -> None:
+        with open(stderr, "rb", buffering=0) as stream:
+            while chunk := stream.read(1 << 16):
+                if self.is_started:
                     sys.stderr.buffer.write(chunk)
                     sys.stderr.flush()
                 else:
-                    self._kept += chunk
+                    self._buffered += chunk
 
 
 def _java() -> str | None:
@@ -133,7 +136,7 @@ def _java() -> str | None:
 
 
 def read_rows(spark: SparkSession, input_format: str, sources: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-    """The decoded rows: by our source, or those that were written before."""
+    """Return decoded rows: read by our source, or from tables written earlier."""
     reader = spark.read.format(input_format).options(**options)
     if input_format == FORMAT:
         return reader.load(list(sources)) if sources else reader.load()
@@ -145,30 +148,29 @@ def read_rows(spark: SparkSession, input_format: str, sources: Sequence[str], op
 
 
 def check_table(option: str, path: str | None) -> None:
-    """Raises `InputError` for a file that `read_table` does not read."""
+    """Check that `read_table` supports this suffix. Raises `InputError`."""
     if path is not None and _suffix(path) not in _TABLES:
         raise InputError(f"{option} {path}: is not a .csv, .jsonl or .parquet file")
 
 
 def read_table(spark: SparkSession, path: str) -> DataFrame:
-    """A small table, by its suffix. Times without a zone are UTC."""
+    """Read a table in the format of its suffix. Times without a zone are UTC."""
     form = _TABLES[_suffix(path)]
     options = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
     return spark.read.format(form).options(**options).load(path)
 
 
 def write(tables: Mapping[str, DataFrame], place: str, form: str, *, overwrite: bool) -> dict[str, str]:
-    """Have Spark write the tables: one straight to `place`, several each into a folder of its name there.
+    """Write a single table to `place`, or several to folders of their names in it.
 
-    Returns where each was written.
-
-    CSV has no nested values: they are JSON there. Raises `InputError` for a format that Spark
-    lacks, and for places where something is.
+    Returns the place of each. Nested values become JSON in CSV files. Raises `InputError` for a
+    format that this Spark does not have, and for places that exist unless `overwrite` is set.
     """
     if form == "iceberg" and "/" in place:
         raise InputError(
             f"--output {place}: Iceberg has tables in catalogs, not in folders",
-            "give the namespace, or for a single table its name, such as --output lake.groups, and the catalog: --conf spark.sql.catalog.lake=…",
+            "give the namespace, or for a single table its name, such as --output lake.groups, "
+            "and the catalog: --conf spark.sql.catalog.lake=…",
         )
     places = {}
     for name, table in tables.items():
@@ -179,9 +181,10 @@ def write(tables: Mapping[str, DataFrame], place: str, form: str, *, overwrite: 
             if "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise InputError(
                     f"--format {form}: this Spark has no such format",
-                    f"name the package that brings {form} for this release of Spark: --conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
+                    f"name the package with {form} for this release of Spark: "
+                    "--conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
                 ) from error
-            if "already exist" in str(error):  # each format has a condition of its own
+            if "already exist" in str(error):  # each format has its own error condition
                 raise InputError(
                     f"{where} already exists", "give --overwrite to replace it, or another --output"
                 ) from error
@@ -214,18 +217,21 @@ def _suffix(path: str) -> str:
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """Turn errors of Spark into an `InputError` without what Spark wraps around it."""
+    """Convert errors of Spark to an `InputError` with the reason only."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise InputError(_told(str(error))) from error
+        raise InputError(_reason(str(error))) from error
 
 
-def _told(text: str) -> str:
-    """What was raised: in the innermost place of a traceback of Python, in the outermost one of Java's; else the first line."""
+def _reason(text: str) -> str:
+    """Return the message of an error.
+
+    Of a Python traceback the last exception, of a Java one the first, else the first line.
+    """
     raised = _RAISED.findall(text)
     if raised:
         line: str = raised[-1 if "Traceback (most recent call last)" in text else 0]
     else:
-        line = next(iter(text.strip().splitlines()), "Spark failed without a word")
+        line = next(iter(text.strip().splitlines()), "Spark failed without a message")
     return _STATE.sub("", _CLASS.sub("", line)).strip()

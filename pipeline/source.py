@@ -1,7 +1,7 @@
-"""The data source `consumer-offsets`: `register(spark)`, then `spark.read.format("consumer-offsets")`.
+"""The data source `consumer-offsets`.
 
-Puts together what `options`, `files`, `live` and `stream` know; Spark calls it on the driver, in
-processes of its own, and `read` in the executors.
+Combines the modules `options`, `files`, `live` and `stream`. Spark calls `read` in the executors,
+everything else in Python processes on the driver.
 """
 
 import sys
@@ -30,17 +30,17 @@ __all__ = ["FORMAT", "ConsumerOffsets", "register", "stream_reader"]
 
 FORMAT: Final = "consumer-offsets"
 
-_IN_4_2: Final = "needs Spark 4.2 or newer, which tells a source where a micro-batch begins; leave it out"
+_IN_4_2: Final = "needs Spark 4.2 or newer, which passes the start of a micro-batch to the source; omit it"
 _PUSHES_FILTERS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `spark.read.format("consumer-offsets")` and `spark.readStream.format("consumer-offsets")` known to a session."""
+    """Register the format `consumer-offsets` for `spark.read` and `spark.readStream`."""
     spark.dataSource.register(ConsumerOffsets)
 
 
 class ConsumerOffsets(DataSource):
-    """Records of a coordinator topic, decoded; see `quorate.pipeline.options.OPTIONS`."""
+    """Decoded records of a coordinator topic; options: `quorate.pipeline.options.OPTIONS`."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -48,23 +48,23 @@ class ConsumerOffsets(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns: those of `quorate.pipeline.spark_schema`."""
+        """Return the columns: those of `quorate.pipeline.spark_schema`."""
         return spark_schema(self.parsed.topic, self.parsed.types, self.parsed.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The batch reader; one that takes filters where Spark has some."""
-        # Spark (4.1 to 4.3) uses the filters of one use of a DataFrame for all later uses of the
-        # same load(): hence only where it is asked for. It refuses a reader that takes filters
-        # while spark.sql.python.filterPushdown.enabled is off, and does not say here whether it is.
-        asked = self.parsed.push_filters and (_PUSHES_FILTERS in sys.modules or _is_main(_PUSHES_FILTERS))
-        return (_FilteringReader if asked else _Reader)(self.parsed)
+        """Return the batch reader, with filter push-down if it is requested and Spark uses it."""
+        # Spark (4.1 to 4.3) applies the filters of one use of a DataFrame to all later uses of the
+        # same load(), so push-down is an option. Spark rejects a reader with `pushFilters` while
+        # spark.sql.python.filterPushdown.enabled is off, and does not pass that config here.
+        filters = self.parsed.push_filters and (_PUSHES_FILTERS in sys.modules or _is_main(_PUSHES_FILTERS))
+        return (_FilteringReader if filters else _Reader)(self.parsed)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """The reader of a stream."""
+        """Return the reader of a stream. Raises `OptionError`."""
         options = self.parsed
         return stream_reader(options, partial(reading_of, options, wanted_by(options)))
 
@@ -75,7 +75,7 @@ def _is_main(module: str) -> bool:
 
 
 def wanted_by(options: Options) -> RecordBounds:
-    """What the options ask for."""
+    """Return the bounds of types, partitions and times in the options."""
     return RecordBounds(
         types=None if options.types is None else frozenset(options.types),
         partitions=options.partitions,
@@ -84,7 +84,7 @@ def wanted_by(options: Options) -> RecordBounds:
 
 
 def reading_of(options: Options, wanted: RecordBounds) -> Reading:
-    """What the tasks have in common."""
+    """Return the parameters that all tasks share."""
     rows = Rows(options.topic, options.types, options.columns)
     rows.wanted = wanted.types
     return Reading(
@@ -99,14 +99,14 @@ def reading_of(options: Options, wanted: RecordBounds) -> Reading:
 
 
 class _Reader(DataSourceReader):
-    """Reads files or a cluster."""
+    """Batch reader of files or of a cluster."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.wanted = wanted_by(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks."""
+        """Return the tasks."""
         found = self._tasks()
         settle()
         return found
@@ -122,21 +122,21 @@ class _Reader(DataSourceReader):
         return [*splits_of(plan(options, files, within=wanted.offsets), options.max_split_bytes)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """The rows of a task."""
+        """Read the rows of a task."""
         return read_task(partition, self.options, reading_of(self.options, self.wanted))
 
 
 class _FilteringReader(_Reader):
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  # Spark's name
-        """Note the filters, and leave it to Spark to apply them to the rows that are left."""
+        """Narrow what is read by the filters; Spark still applies all of them to the rows."""
         self.wanted = narrowed(self.wanted, filters)
         return filters
 
 
 def stream_reader(options: Options, reading: Callable[[], Reading]) -> DataSourceStreamReader:
-    """The reader of a stream, which Spark from 4.2 on can limit.
+    """Return the reader of a stream, limited since Spark 4.2.
 
-    Raises `OptionError` for options that streams do not have.
+    Raises `OptionError` for options that do not apply to streams.
     """
     if options.ending_offsets != {None: LATEST} or options.ending_timestamp is not None:
         raise OptionError(

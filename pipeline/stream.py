@@ -1,8 +1,7 @@
-"""Streams: which offsets there are, how many of them a micro-batch takes, and the tasks that read them.
+"""Streams: the offsets and the tasks of each micro-batch.
 
-Spark keeps the offsets, in the checkpoint, as `{"__consumer_offsets": {"0": 123}}`: the same form
-as those of its Kafka source. Nothing is kept here, so that a query goes on wherever the checkpoint
-says.
+Spark stores the offsets in the checkpoint as `{"__consumer_offsets": {"0": 123}}`, in the form of
+its Kafka source. There is no other state, so a query resumes from the checkpoint.
 """
 
 from abc import ABC, abstractmethod
@@ -27,49 +26,51 @@ if TYPE_CHECKING:
 __all__ = ["StreamReader", "UnlimitedReader"]
 
 Offsets = dict[int, int]
-"""By partition: the offset behind the last one."""
+"""Partition → next offset to read."""
 
 
 class _Source(ABC):
-    """Where the records of a stream are."""
+    """The log of a stream: files or a cluster."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     @abstractmethod
     def first(self) -> Offsets:
-        """The first offset of each partition that there is now."""
+        """Return the first offset of each existing partition."""
 
     @abstractmethod
     def chosen(self) -> Offsets:
-        """Where the options say to begin."""
+        """Return the offsets at which the options start reading."""
 
     @abstractmethod
     def ends(self, starts: Offsets) -> Offsets:
-        """Where each partition that there is ends now; nothing before `starts` is looked at."""
+        """Return the current end offset of each partition; skips what is before `starts`."""
 
     @abstractmethod
     def tasks(self, starts: Offsets, ends: Offsets) -> list[InputPartition]:
-        """The tasks that read these offsets."""
+        """Return the tasks that read these offsets."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release connections."""
 
 
 class _Files(_Source):
-    """A log directory that a broker writes to, or that is copied to again and again."""
+    """A log directory that a broker writes to, or into which its files are copied repeatedly."""
 
     def _found(self) -> dict[int, PartitionFiles]:
         found: dict[int, PartitionFiles] = {}
         for files in find_files(self.options):
             if files.partition is None:
                 raise OptionError(
-                    f"{files.segments[0].path}: a stream needs folders such as {files.topic}-0, which tell the partition"
+                    f"{files.segments[0].path}: a stream needs folders such as {files.topic}-0, "
+                    "which name the partition"
                 )
             if files.partition in found:
                 raise OptionError(
-                    f"{files.topic}-{files.partition}: there are two folders of it; a stream has one order in a partition"
+                    f"{files.topic}-{files.partition}: two folders have this name; "
+                    "a stream needs a single log of each partition"
                 )
             if files.problems and not files.segments:
                 raise LogError(str(files.problems[0]))
@@ -81,17 +82,17 @@ class _Files(_Source):
 
     def chosen(self) -> Offsets:
         first = self.first()
-        asked = {number: offset_of(self.options.starting_offsets, number) for number in first}
-        ends = self.ends({}) if LATEST in asked.values() or max(asked.values(), default=EARLIEST) >= 0 else {}
-        # Never behind the last stable offset: what is before it is settled, and need not be looked
-        # at again.
+        requested = {number: offset_of(self.options.starting_offsets, number) for number in first}
+        ends = self.ends({}) if LATEST in requested.values() or max(requested.values(), default=EARLIEST) >= 0 else {}
+        # Never after the last stable offset: transactions before it are complete, so later
+        # micro-batches need not read them again.
         return {
             number: first[number]
             if start == EARLIEST
             else ends[number]
             if start == LATEST
             else min(start, ends[number])
-            for number, start in asked.items()
+            for number, start in requested.items()
         }
 
     def ends(self, starts: Offsets) -> Offsets:
@@ -122,11 +123,11 @@ class _Files(_Source):
         return [*splits_of(pieces, options.max_split_bytes)]
 
     def close(self) -> None:
-        """Files are only open while they are read."""
+        """Do nothing: files are open only while they are read."""
 
 
 def _given(offsets: Offsets) -> dict[int | None, int]:
-    """As an option has them: partitions that are not named are not read."""
+    """Return offsets in the form of `Options`."""
     others: dict[int | None, int] = {None: LATEST}
     return others | offsets
 
@@ -159,7 +160,10 @@ class _Live(_Source):
 
 
 class StreamReader(DataSourceStreamReader):
-    """Spark asks on the driver, always the same object while a query runs; `read` is asked in the executors, of copies."""
+    """Reader of a stream.
+
+    Spark keeps one object on the driver while a query runs. It calls `read` on copies in executors.
+    """
 
     def __init__(self, options: Options, reading: Callable[[], Reading]) -> None:
         self.options = options
@@ -172,13 +176,13 @@ class StreamReader(DataSourceStreamReader):
 
     @property
     def log(self) -> _Source:
-        """Where the records are; a connection is made when it is first needed."""
+        """The log, connected on first use."""
         if self.source is None:
             self.source = (_Live if self.options.kafka else _Files)(self.options)
         return self.source
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Where a new query begins."""
+        """Return the offsets at which a new query begins. Raises `DataLoss`."""
         first, chosen = self.log.first(), self.log.chosen()
         if self.options.fail_on_data_loss:
             for number, offset in chosen.items():
@@ -187,11 +191,11 @@ class StreamReader(DataSourceStreamReader):
         return self.written({number: max(offset, first[number]) for number, offset in chosen.items()})
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
-        """Nothing: asking again would cost as much as the micro-batch."""
+        """Return `None`: finding the latest offset would cost as much as the micro-batch."""
         return None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a micro-batch."""
+        """Return the tasks of a micro-batch. Raises `DataLoss`."""
         starts, ends = self.parsed(start), self.parsed(end)
         first: Offsets | None = None
         for number in ends.keys() - starts.keys():  # a new partition
@@ -202,11 +206,11 @@ class StreamReader(DataSourceStreamReader):
         return self.log.tasks(starts, ends)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """The rows of a task."""
+        """Read the rows of a task."""
         return read_task(partition, self.options, self.reading())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept that could be let go."""
+        """Do nothing: nothing is kept for a micro-batch."""
 
     def stop(self) -> None:
         """Close the connection."""
@@ -215,7 +219,7 @@ class StreamReader(DataSourceStreamReader):
             self.source = None
 
     def ends_from(self, starts: Offsets, limit: int | None) -> Offsets:
-        """Where a micro-batch ends that begins at `starts` and takes at most `limit` offsets.
+        """Return the end of a micro-batch from `starts` on, with at most `limit` offsets.
 
         Raises `DataLoss`.
         """
@@ -230,8 +234,7 @@ class StreamReader(DataSourceStreamReader):
                 raise self._lost(number, start, f"the log ends at {now[number]:,}")
         for number, end in now.items():
             if self.target is not None:
-                # Of what came after the target was set, nothing is to be read; a partition that had
-                # not been there waits.
+                # `AvailableNow`: do not read past the target, nor partitions created after it.
                 if number not in self.target and number not in starts:
                     continue
                 end = max(starts.get(number, 0), min(end, self.target.get(number, end)))
@@ -241,24 +244,28 @@ class StreamReader(DataSourceStreamReader):
     def _lost(self, partition: int, offset: int, reason: str) -> DataLoss:
         place = f"{self.options.topic}-{partition}"
         return DataLoss(
-            f"{place}: offset {offset:,} of the stream is not in the log: {reason}; failOnDataLoss=false goes on with what there is"
+            f"{place}: offset {offset:,} of the stream is not in the log: {reason}; failOnDataLoss=false reads the rest"
         )
 
     def written(self, offsets: Offsets) -> dict[str, Any]:
-        """Offsets as they are in the checkpoint."""
+        """Convert offsets to the form in the checkpoint."""
         return {self.options.topic: {str(number): offset for number, offset in sorted(offsets.items())}}
 
     def parsed(self, offsets: Mapping[str, Any]) -> Offsets:
-        """Offsets of the checkpoint."""
+        """Parse offsets of the checkpoint. Raises `OptionError` for those of another topic."""
         if self.options.topic not in offsets:
             raise OptionError(
-                f"the checkpoint is of {', '.join(offsets)}, not of {self.options.topic}; use another checkpointLocation"
+                f"the checkpoint is of {', '.join(offsets)}, not of {self.options.topic}; "
+                "use another checkpointLocation"
             )
         return {int(number): offset for number, offset in offsets[self.options.topic].items()}
 
 
 def _limited(starts: Offsets, ends: Offsets, limit: int) -> Offsets:
-    """Ends that are at most `limit` offsets behind the starts together: each partition gets its share of what there is, and one offset at least if any are left."""
+    """Reduce `ends` so that the micro-batch has at most `limit` offsets.
+
+    Each partition gets its share, and at least one offset as long as the limit allows.
+    """
     sizes = {number: max(end - starts.get(number, 0), 0) for number, end in ends.items()}
     total = sum(sizes.values())
     if total <= limit:
@@ -274,8 +281,9 @@ def _limited(starts: Offsets, ends: Offsets, limit: int) -> Offsets:
 
 
 class UnlimitedReader(StreamReader):
-    """What Spark 4.0 and 4.1 ask for: they do not say where a micro-batch begins."""
+    """Reader for Spark 4.0 and 4.1, which do not pass the start of a micro-batch."""
 
-    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802  # Spark's name, without what is asked since 4.2
-        """Where everything ends."""
+    # Spark's name; the parameters exist since 4.2.
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
+        """Return the end offset of each partition."""
         return self.written(self.log.ends({}))

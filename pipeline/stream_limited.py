@@ -1,4 +1,4 @@
-"""Streams that Spark can limit and end, as it does from 4.2 on: older versions do not have what is imported here."""
+"""Streams with limits and `Trigger.AvailableNow`: needs the classes of Spark 4.2 or newer."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
     """A stream with `maxOffsetsPerTrigger` and `Trigger.AvailableNow`."""
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """What the option says; Spark's own limits have no offsets, but rows."""
+        """Return the limit of the option, in Spark's class for rows: it has none for offsets."""
         limit = self.options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Where the next micro-batch ends."""
+        """Return the end of the next micro-batch. Raises `DataLoss`."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return self.written(self.ends_from(self.parsed(start), most))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Remember where everything ends now."""
+        """Set the current end offsets as the target of the query."""
         self.target = self.log.ends({})

@@ -1,4 +1,4 @@
-"""What a Python process of Spark does once, when it has done its first task for us."""
+"""Tuning of Spark's Python worker processes."""
 
 import gc
 import sys
@@ -11,11 +11,11 @@ _FORKED_BY = "pyspark.daemon"
 
 @cache
 def settle() -> None:
-    """Keep what is there, which is what was imported, out of collections of garbage, in processes that pyspark keeps for further tasks.
+    """Exclude imported modules from garbage collection in reused worker processes of pyspark.
 
-    After each task pyspark's daemon has all garbage collected, for which every object is looked at:
-    40 ms with NumPy, pyarrow and what we import, a quarter of what a task of 32 MB takes. These
-    objects stay as long as the process does anyway. Nothing is done in other processes.
+    Call after the first task. After each task pyspark's daemon runs a full collection, which visits
+    every object: 40 ms with NumPy, pyarrow and our imports, a quarter of the time of a 32 MB task.
+    These objects live as long as the process. Does nothing in other processes.
     """
     if _is_forked():
         gc.freeze()

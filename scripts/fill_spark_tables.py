@@ -1,4 +1,7 @@
-"""Writes the tables of options and columns into docs/reference/spark-source.md and spark-streams.md, from the code; with --check, says whether they are as they should be."""
+"""Fill the tables of options and columns in docs/reference/spark-source.md and spark-streams.md.
+
+With --check, only report outdated tables, and exit with status 1 if there are any.
+"""
 
 import sys
 from pathlib import Path
@@ -13,120 +16,120 @@ from quorate.pipeline.streaming import ALERTS, LAG_CHANGES, REBALANCE_CHANGES, S
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 MEANINGS = {
-    "topic": "the topic that the record was in",
-    "partition": "null for a segment outside a partition's folder",
-    "offset": "null in rows about a file",
-    "timestamp": "of the record; null if it has none, or one after the year 9999",
-    "producer_id": "null without one",
-    "transactional": "whether the record was written in a transaction",
-    "type": "the record type by Kafka's name, such as `OffsetCommit`; null where the key does not tell a known one",
-    "type_id": "its number; of `Control`, Kafka's number of the marker",
-    "value_version": "version of the value; null in tombstones",
-    "group": "the group that the record is about; null where the type has none",
-    "tombstone": "whether the record deletes what its key names",
-    "unknown_tags": "how many tagged fields the value has that we do not know",
-    "error": "what is wrong, null if nothing is: the `reason`, `where` it is (key, value or file), the byte `position`, the `field`, and the `detail`",
-    "key": "the bytes, in rows with an error, or with `includeRaw` in all",
-    "value": "likewise",
+    "topic": "the topic of the record",
+    "partition": "the partition of the record; null for a segment outside a partition's folder",
+    "offset": "the offset of the record; null in rows about a file",
+    "timestamp": "the timestamp of the record; null for none, and after the year 9999",
+    "producer_id": "the producer id of the batch; null for none",
+    "transactional": "true if the record was written in a transaction",
+    "type": "the record type by Kafka's name, such as `OffsetCommit`; null if unknown",
+    "type_id": "the number of the record type, or of a transaction marker",
+    "value_version": "the version of the value; null in tombstones",
+    "group": "the group id; null for types without a group",
+    "tombstone": "true if the value is null: the record deletes its key",
+    "unknown_tags": "the number of unknown tagged fields in the value",
+    "error": "null, or `reason`, `where` (key, value or file), byte `position`, `field`, and `detail` of an error",
+    "key": "the bytes of the key, only in rows with an error or with `includeRaw`",
+    "value": "the bytes of the value, likewise",
 }
 
 OF_LOG = {
     "log_topic": "key: the coordinator topic",
-    "log_partition": "key: its partition; null for a segment outside a partition's folder",
-    "group": "key",
+    "log_partition": "key: the partition of the coordinator topic; null for a segment outside a partition's folder",
+    "group": "key: the group id",
 }
 STREAMS = {
     "group state": (
         STATE_CHANGES,
         OF_LOG
         | {
-            "kind": "Classic, Consumer, Share or Streams; null where only offsets are left",
-            "protocol_type": "as ListGroups tells it",
-            "state": "likewise",
-            "epoch": "the group's; of classic groups the generation",
-            "assignment_epoch": "the target assignment's",
-            "assigned_at": "when that was computed, where it is recorded",
-            "metadata_hash": "KIP-1101; 0 for none, null in classic groups",
-            "assignor": "the protocol that was chosen, or the server-side assignor that most members ask for",
-            "leader": "of a classic group",
-            "topics": "what the group subscribes to",
-            "has_topic_record": "a record of type 4 waits for its tombstone",
-            "regexes": "resolved expressions",
-            "members": "with what each has, gives up, and is to have",
-            "offsets": "that were committed",
-            "version": "offset of the last record that is in the row",
+            "kind": "Classic, Consumer, Share or Streams; null if the group only has offsets",
+            "protocol_type": "the protocol type, as in the response to ListGroups",
+            "state": "the group state, as in the response to ListGroups",
+            "epoch": "the group epoch; the generation of a classic group",
+            "assignment_epoch": "the epoch of the target assignment",
+            "assigned_at": "when the target assignment was computed; null if it is not recorded",
+            "metadata_hash": "the metadata hash (KIP-1101); 0 for none, null in classic groups",
+            "assignor": "the chosen protocol, or the server-side assignor with the most members",
+            "leader": "the leader's member id in a classic group",
+            "topics": "subscribed topics",
+            "has_topic_record": "true if the group has a record of type 4 (ConsumerGroupPartitionMetadata)",
+            "regexes": "resolved regular expressions",
+            "members": "members with their assigned, revoking and target partitions",
+            "offsets": "committed offsets",
+            "version": "the offset of the last record in the row",
             "changed_at": "the time of that record",
-            "deleted": "nothing is left of the group; all columns but the key, `version` and `changed_at` are null then",
+            "deleted": "true if the group does not exist any more; the columns above are null then, except the key",
         },
     ),
     "rebalances": (
         REBALANCE_CHANGES,
         OF_LOG
         | {
-            "kind": "of the group",
-            "epoch_before": "0 for none",
-            "epoch": "or generation",
-            "log_offset": "key: of the first record of the write",
-            "started_at": "when the epoch went up; of a classic group, when all members had joined",
-            "completed_at": "when all members had what the target assignment gives them; null until then",
-            "superseded_at": "when the next epoch began, if that was before",
-            "duration_ms": "from `started_at` to `completed_at`",
-            "causes": "a word for each: see [the job](spark-jobs.md#rebalances)",
-            "why": "a sentence",
-            "members": "how many there were then",
-            "joined": "member ids",
-            "left_or_fenced": "likewise",
-            "replaced": "members whose place a static member of the same name took",
-            "away": "static members that may come back",
-            "partitions_moved": "from one member to another",
-            "partitions_gained": "that nobody had",
-            "partitions_lost": "that nobody has now",
-            "version": "offset of the last record that is in the row",
-            "deleted": "what was taken for a rebalance was none, as the rest of the write shows",
+            "kind": "the kind of group",
+            "epoch_before": "the epoch or generation before; 0 for none",
+            "epoch": "the group epoch, or the generation",
+            "log_offset": "key: the offset of the first record of the write",
+            "started_at": "when the epoch was bumped; in a classic group, when all members had joined",
+            "completed_at": "when all members owned their target assignment; null until then",
+            "superseded_at": "when the next epoch began, if this rebalance was not complete then",
+            "duration_ms": "ms from `started_at` to `completed_at`",
+            "causes": "a word for each cause: see [the job](spark-jobs.md#rebalances)",
+            "why": "the causes in a sentence",
+            "members": "the number of members",
+            "joined": "ids of members that joined",
+            "left_or_fenced": "ids of members that left or were fenced",
+            "replaced": "ids of static members whose instance rejoined with a new member id",
+            "away": "ids of static members that left temporarily",
+            "partitions_moved": "partitions that moved from one member to another",
+            "partitions_gained": "partitions that were not assigned before",
+            "partitions_lost": "partitions that are not assigned any more",
+            "version": "the offset of the last record in the row",
+            "deleted": "true if later records of the same write showed that it was not a rebalance",
         },
     ),
     "lags": (
         LAG_CHANGES,
         {
-            "group": "key",
-            "topic": "key",
-            "partition": "key",
-            "timestamp": "key: of the snapshot",
-            "committed_offset": "the last one before the snapshot",
-            "committed_at": "when it was written",
-            "end_offset": "of the snapshot",
-            "lag": "in records, at least 0",
-            "production_rate": "records per second since the snapshot before; null for the first",
-            "consumption_rate": "likewise, of commits",
-            "drain_seconds": "until the lag is 0 at these rates; null if never",
-            "version": "counts the micro-batches that changed the partition",
-            "deleted": "a deletion of the offset came late: there is no lag at this snapshot",
+            "group": "key: the group id",
+            "topic": "key: the topic that the group reads",
+            "partition": "key: the partition of the topic",
+            "timestamp": "key: the time of the snapshot",
+            "committed_offset": "the last offset committed before the snapshot",
+            "committed_at": "the time of that commit",
+            "end_offset": "the end offset in the snapshot",
+            "lag": "the lag in records, at least 0",
+            "production_rate": "records written per second since the snapshot before; null for the first",
+            "consumption_rate": "committed records per second since the snapshot before; null for the first",
+            "drain_seconds": "seconds until the lag is 0 at these rates; null for never",
+            "version": "the number of micro-batches that changed the partition",
+            "deleted": "true if the offset was deleted before the snapshot by a record that arrived after it",
         },
     ),
     "alerts": (
         ALERTS,
         {
             "alert": "`storm`, `no-commits`, `not-reconciled` or `lag`",
-            "group": "which one",
-            "at": "the time in the log, or of the snapshot, at which it was noticed",
-            "since": "the first rebalance of the storm, the last commit, the target assignment, or the commit that the lag is behind",
-            "member_id": "of `not-reconciled`",
-            "topic": "of `lag`",
-            "partition": "of `lag`",
-            "value": "rebalances; ms without a commit; ms since the target assignment; records",
-            "limit": "that `value` is above, or has reached",
-            "message": "in words",
-            "log_topic": "not of `lag`",
-            "log_partition": "not of `lag`",
-            "log_offset": "of the record at which it was noticed; not of `lag`",
+            "group": "the group id",
+            "at": "the time of the record, or of the snapshot, that raised the alert",
+            "since": "the time of the storm's first rebalance, the last commit, or the target assignment",
+            "member_id": "the member of `not-reconciled`",
+            "topic": "the topic of `lag`",
+            "partition": "the partition of `lag`",
+            "value": "rebalances; ms without a commit; ms since the target assignment; records of lag",
+            "limit": "the limit that `value` reached or exceeded",
+            "message": "the alert in a sentence",
+            "log_topic": "the coordinator topic; null for `lag`",
+            "log_partition": "the partition of the coordinator topic; null for `lag`",
+            "log_offset": "the offset of the record that raised the alert; null for `lag`",
         },
     ),
 }
-"""The columns of each stream, and what they mean."""
+"""Stream → its schema, and the descriptions of the columns."""
 
 
 def stream(name: str) -> list[str]:
-    """A row for each column of a stream."""
+    """Return a table of the columns of a stream."""
     schema, meanings = STREAMS[name]
     assert schema.names == list(meanings), (name, schema.names)
     rows = [f"| `{field.name}` | `{spark_name(field.type)}` | {meanings[field.name]} |" for field in schema]
@@ -134,20 +137,20 @@ def stream(name: str) -> list[str]:
 
 
 def options() -> list[str]:
-    """A row for each option."""
+    """Return a table of the options."""
     rows = [f"| `{one.name}` | {f'`{one.default}`' if one.default else ''} | {one.meaning} |" for one in OPTIONS]
     return ["| option | default | |", "|---|---|---|", *rows]
 
 
 def columns() -> list[str]:
-    """A row for each column that all rows have."""
+    """Return a table of the common columns."""
     assert [field.name for field in COMMON] == list(MEANINGS)
     rows = [f"| `{field.name}` | `{spark_name(field.type)}` | {MEANINGS[field.name]} |" for field in COMMON]
     return ["| column | type | |", "|---|---|---|", *rows]
 
 
 def structs() -> list[str]:
-    """A row for each record type."""
+    """Return a table of the structs of record types."""
     rows = ["| topic | type | column | fields |", "|---|---|---|---|"]
     for topic in RECORD_TYPES:
         for found in record_types(topic):
@@ -158,7 +161,7 @@ def structs() -> list[str]:
 
 
 def spark_name(kind: pa.DataType) -> str:
-    """A type as Spark writes it."""
+    """Return the name of a type in Spark."""
     if pa.types.is_struct(kind):
         return "struct"
     if pa.types.is_list(kind):
@@ -174,18 +177,18 @@ PAGES = {
 
 
 def filled(page: str, tables: dict[str, list[str]]) -> str:
-    """The page with its tables."""
+    """Return the page with its tables filled in."""
     for name, lines in tables.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         before, found, rest = page.partition(begin)
-        assert found, f"there is no place for {name}"
+        assert found, f"no comment {begin.strip()} in the page"
         _, _, after = rest.partition(end)
         page = before + begin + "\n" + "\n".join(lines) + "\n\n" + end + after
     return page
 
 
 def main() -> int:
-    """Fill in the tables, or check them."""
+    """Fill the tables, or check them."""
     status = 0
     for name, tables in PAGES.items():
         page = REFERENCE / name
@@ -194,7 +197,7 @@ def main() -> int:
         if "--check" not in sys.argv:
             page.write_text(after, "utf-8")
         elif after != before:
-            print(f"{name}: the tables are not as the code has them; run scripts/fill_spark_tables.py")
+            print(f"{name}: outdated tables; run scripts/fill_spark_tables.py")
             status = 1
     return status
 

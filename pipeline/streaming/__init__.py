@@ -1,6 +1,6 @@
-"""The jobs on streams: groups, rebalances and lags as they change, and alerts.
+"""Jobs on streams: changes of groups, rebalances and lags, and alerts.
 
-State is in Spark's checkpoint, so a query that is killed goes on where it was.
+State is in Spark's checkpoint, so a query resumes after it was killed.
 """
 
 from quorate.pipeline.streaming.alerts import ALERTS, alerts

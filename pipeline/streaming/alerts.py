@@ -1,4 +1,4 @@
-"""`alerts`: what is wrong with groups, as a stream of rows that each come once."""
+"""`alerts`: a stream of problems of groups, one row for each."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,10 +10,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from quorate.pipeline.jobs.columns import LOG, present_types
 from quorate.pipeline.schema import INT, LONG, TEXT, TIME, OptionError
+from quorate.pipeline.streaming.alert_monitor import AlertMonitor, GroupActivity, Limits
 from quorate.pipeline.streaming.group_rows import Packed
 from quorate.pipeline.streaming.keyed import Frames, Processor, changes, keyed_rows, packed_rows
-from quorate.pipeline.streaming.lag import Behind, lag_rows, lag_tuples
-from quorate.pipeline.streaming.watch import Limits, Watch, Watched
+from quorate.pipeline.streaming.lag import PartitionLag, lag_rows, lag_tuples
 
 __all__ = ["ALERTS", "alerts"]
 
@@ -34,10 +34,10 @@ ALERTS: pa.Schema = pa.schema(
         "log_offset": LONG,
     }
 )
-"""`alert`: `storm` (rebalances within a window), `no-commits` (a group that stopped),
-`not-reconciled` (a member that does not follow), `lag`. `value` and `limit` are rebalances, ms, ms,
-and records. `at`: the time in the log, or of the snapshot, at which it was noticed; `log_offset`:
-of the record at which it was.
+"""`alert`: `storm` (many rebalances within a window), `no-commits` (a group stopped committing),
+`not-reconciled` (a member did not reach its target assignment), `lag`. `value` and `limit`: number
+of rebalances, ms, ms, and records. `at`: the time of the record or snapshot that raised the alert;
+`log_offset`: the offset of that record.
 """
 
 
@@ -52,19 +52,19 @@ def alerts(
     lag_limit: int | None = None,
     keep_ms: int = 600_000,
 ) -> DataFrame:
-    """Alerts as they become due: see `ALERTS`.
+    """Return a stream of alerts: see `ALERTS`.
 
-    Each comes once, and again only after what it tells was over.
+    An alert is not repeated until its condition has ended.
 
-    `df`, `end_offsets`, `keep_ms`: as for `stream_lag`; end offsets are for `lag_limit`, the lag on
-    a partition (in records) above which it is one alert per group. The other limits: see `Limits`.
-    Raises `OptionError` for limits that cannot be, and for what is missing.
+    `df`, `end_offsets`, `keep_ms`: as for `stream_lag`. `lag_limit` needs `end_offsets`: a lag on a
+    partition above this number of records raises one alert per group. Other limits: see `Limits`.
+    Raises `OptionError` for invalid limits, and for missing columns or packages.
     """
     limits = Limits(storm_rebalances, storm_window_ms, silence_ms, reconcile_ms)
     if (lag_limit is None) != (end_offsets is None):
         raise OptionError("alerts of lags need both end_offsets and lag_limit")
     rows = keyed_rows(df, present_types(df))
-    # Commits only count, so what they say stays on the JVM's side.
+    # Of commits only the time counts, so their fields are not passed to Python.
     rows = rows.withColumn(
         "packed", F.when(F.col("type").endswith("OffsetCommit"), F.lit("")).otherwise(F.col("packed"))
     )
@@ -73,12 +73,12 @@ def alerts(
         return found
     if lag_limit < 0 or keep_ms < 1:
         raise OptionError(f"lag_limit={lag_limit}, keep_ms={keep_ms}: give 0 or more records, and 1 or more ms")
-    behind = changes(lag_rows(df, end_offsets), ("topic", "partition"), LagAlertsProcessor(lag_limit, keep_ms))
-    return found.unionByName(behind)
+    lags = changes(lag_rows(df, end_offsets), ("topic", "partition"), LagAlertsProcessor(lag_limit, keep_ms))
+    return found.unionByName(lags)
 
 
 class AlertsProcessor(Processor):
-    """The alerts of all groups of one partition of the log."""
+    """Alerts of all groups of one partition of the log."""
 
     schema = ALERTS
 
@@ -86,12 +86,12 @@ class AlertsProcessor(Processor):
         self.limits = limits
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark."""
+        """Open the state; called by Spark."""
         self._applied = handle.getValueState("applied", "offset long, clock long")
-        self._groups = handle.getMapState("groups", "group string", "told string")
+        self._groups = handle.getMapState("groups", "group string", "json string")
 
     def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
-        """The rows that the frames of one micro-batch give."""
+        """Return the alerts of one micro-batch."""
         topic, partition = key
         applied, clock_ms = self._applied.get() or (-1, -1)
         new: dict[int, tuple[str, Packed]] = {
@@ -103,23 +103,23 @@ class AlertsProcessor(Processor):
         found: list[dict[str, Any]] = []
         if not new:
             return found
-        there = {group[0]: Watched.load(told[0]) for group, told in self._groups.iterator()}
-        stored_groups = set(there)
-        watch = Watch(self.limits, there, clock_ms)
+        stored = {group[0]: GroupActivity.load(text[0]) for group, text in self._groups.iterator()}
+        stored_groups = set(stored)
+        monitor = AlertMonitor(self.limits, stored, clock_ms)
         for offset in sorted(new):
             about = {"log_topic": topic, "log_partition": partition, "log_offset": offset}
-            found += [alert | about for alert in watch.take(*new[offset])]
-        for group in sorted(watch.changed):
-            if group in watch.groups:
-                self._groups.updateValue((group,), (watch.groups[group].text(),))
+            found += [alert | about for alert in monitor.take(*new[offset])]
+        for group in sorted(monitor.changed):
+            if group in monitor.groups:
+                self._groups.updateValue((group,), (monitor.groups[group].text(),))
             elif group in stored_groups:
                 self._groups.removeKey((group,))
-        self._applied.update((max(new), watch.clock_ms))
+        self._applied.update((max(new), monitor.clock_ms))
         return found
 
 
 class LagAlertsProcessor(Processor):
-    """The alerts of lags of all groups on one partition of a topic."""
+    """Alerts of the lags of all groups on one partition of a topic."""
 
     schema = ALERTS
 
@@ -128,19 +128,19 @@ class LagAlertsProcessor(Processor):
         self.keep_ms = keep_ms
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark."""
-        self._told = handle.getValueState("told", "checked long, told string")
+        """Open the state; called by Spark."""
+        self._lags = handle.getValueState("lags", "checked long, json string")
         self._above = handle.getMapState("above", "group string", "ms long")
 
     def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
-        """The rows that the frames of one micro-batch give."""
-        checked, text = self._told.get() or (-1, None)
-        behind = Behind.load(text)
+        """Return the alerts of one micro-batch."""
+        checked, text = self._lags.get() or (-1, None)
+        lags = PartitionLag.load(text)
         for one in lag_tuples(frames):
-            behind.take(*one)
+            lags.take(*one)
         above = {group[0]: ms[0] for group, ms in self._above.iterator()}
         found: list[dict[str, Any]] = []
-        for (group, ms), row in sorted(behind.rows().items(), key=lambda found_at: found_at[0][::-1]):
+        for (group, ms), row in sorted(lags.rows().items(), key=lambda found_at: found_at[0][::-1]):
             if ms <= checked:
                 continue
             if row["lag"] <= self.limit:
@@ -150,9 +150,9 @@ class LagAlertsProcessor(Processor):
                 above[group] = ms
                 self._above.updateValue((group,), (ms,))
                 found.append(self._alert(group, ms, row) | {"topic": key[0], "partition": key[1]})
-        checked = max([checked, *behind.ends])
-        behind.forget(self.keep_ms)
-        self._told.update((checked, behind.text()))
+        checked = max([checked, *lags.ends])
+        lags.forget(self.keep_ms)
+        self._lags.update((checked, lags.text()))
         return found
 
     def _alert(self, group: str, ms: int, row: dict[str, Any]) -> dict[str, Any]:
@@ -163,5 +163,5 @@ class LagAlertsProcessor(Processor):
             "since": row["committed_at"],
             "value": row["lag"],
             "limit": self.limit,
-            "message": f"{group} is {row['lag']} records behind",
+            "message": f"{group} has a lag of {row['lag']} records",
         }

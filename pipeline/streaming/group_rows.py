@@ -1,7 +1,8 @@
-"""What a stream keeps of a group between micro-batches: the rows that decide its state (`quorate.codecs.log.state_records`), packed as the jobs pack rows.
+"""Rows of a group that a stream keeps between micro-batches: those that determine its state.
 
-Replaying what is kept gives the state that all records give. Tombstones are kept as long as
-something is there that they act upon, so a group that is deleted leaves nothing.
+Which these are is defined in `quorate.codecs.log.state_records`. Their replay gives the same state
+as the replay of all records. A tombstone is kept only while a record that it deletes is kept, so a
+deleted group leaves no rows. Rows are packed as in the jobs.
 """
 
 from collections.abc import Iterable
@@ -18,18 +19,18 @@ __all__ = ["KEY", "VALUE", "GroupRows", "Packed", "entry"]
 KEY = "type string, text string, number int"
 VALUE = "offset long, ms long, version int, tombstone boolean, packed string"
 
-MADE = "made"
-"""Instead of a record type: the last commit of a group whose offset was deleted since. It made the
-group, which stays without offsets.
+CREATED = "made"
+"""In place of a record type: the last commit of a group whose offset was deleted later. The commit
+created the group, which continues to exist without offsets.
 """
 
 MapKey = tuple[str, str, int]
 
 
 class Packed(NamedTuple):
-    """A row: what its key is about (`text`, `number`) besides type and group, and its fields as JSON.
+    """A row: type, rest of the key (`text`, `number`), and the fields as JSON (`packed`).
 
-    `ms`: its time, -1 for none.
+    `ms`: the time of the record, -1 for none.
     """
 
     type: str
@@ -43,12 +44,12 @@ class Packed(NamedTuple):
 
     @property
     def key(self) -> MapKey:
-        """In the state store."""
+        """The key in the state store."""
         return self.type, self.text, self.number
 
 
 def entry(row: Packed, partition: int | None, group: str) -> LogEntry:
-    """The record, as an entry of its log."""
+    """Return a row as an entry of its log."""
     fields: dict[str, Any] = {
         "partition": partition,
         "offset": row.offset,
@@ -64,7 +65,7 @@ def entry(row: Packed, partition: int | None, group: str) -> LogEntry:
 class GroupRows:
     """The rows of one group.
 
-    `changed` and `gone`: the keys to write and to remove in the state store.
+    `changed` and `gone`: keys to write to, and to remove from, the state store.
     """
 
     def __init__(self, rows: Iterable[Packed] = ()) -> None:
@@ -75,11 +76,11 @@ class GroupRows:
 
     @classmethod
     def load(cls, state: MapState) -> "GroupRows":
-        """From Spark's state store."""
+        """Load the rows from Spark's state store."""
         return cls(Packed(*key, *value) for key, value in state.iterator())
 
     def store(self, state: MapState) -> None:
-        """Write what has changed."""
+        """Write the changes to Spark's state store."""
         for key in self.gone & self.stored:
             state.removeKey(key)
         for key in self.changed:
@@ -89,46 +90,46 @@ class GroupRows:
         self.gone.clear()
 
     def take(self, row: Packed) -> None:
-        """Take in the next row of the group in the log."""
+        """Add the next row of the group in the log."""
         live = [self.rows.get((name, row.text, row.number)) for name in COMMIT_TYPES]
         before = max(
             (one for one in live if one is not None and not one.tombstone), key=lambda one: one.offset, default=None
         )
         if row.type in COMMIT_TYPES:
             if not row.tombstone:
-                self._remove((MADE, "", -1))
+                self._remove((CREATED, "", -1))
             elif before is not None and before.offset > self._removed_at():
-                made = self.rows.get((MADE, "", -1))
-                if made is None or made.offset < before.offset:
-                    self._put((MADE, "", -1), before._replace(type=MADE, text="", number=-1))
+                created = self.rows.get((CREATED, "", -1))
+                if created is None or created.offset < before.offset:
+                    self._put((CREATED, "", -1), before._replace(type=CREATED, text="", number=-1))
         elif row.type in GROUP_TYPES and row.tombstone:
-            self._remove((MADE, "", -1))
+            self._remove((CREATED, "", -1))
         self._put(row.key, row)
         if row.tombstone and row.text:
             self._drop_dead(row)
 
     def in_order(self) -> list[tuple[bool, Packed]]:
-        """Rows in the order of the log; True for one of which nothing but its group is left."""
-        found = [(key[0] == MADE, row) for key, row in self.rows.items()]
+        """Return rows in the order of the log; True for one that only creates its group."""
+        found = [(key[0] == CREATED, row) for key, row in self.rows.items()]
         return sorted(found, key=lambda one: one[1].offset)
 
     @property
     def is_dead(self) -> bool:
-        """Whether all rows are tombstones, which nothing is left for."""
+        """Whether all rows are tombstones."""
         return all(row.tombstone for row in self.rows.values())
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all rows."""
         for key in list(self.rows):
             self._remove(key)
 
     def _drop_dead(self, row: Packed) -> None:
-        """Tombstones of a member (or expression, or offset) can go once there is nothing else about it."""
+        """Remove tombstones of a member, regex or offset if no other record of it is kept."""
         commits = row.type in COMMIT_TYPES
         of_same = [
             key
             for key in self.rows
-            if key[1:] == row.key[1:] and key[0] != MADE and (key[0] in COMMIT_TYPES) == commits
+            if key[1:] == row.key[1:] and key[0] != CREATED and (key[0] in COMMIT_TYPES) == commits
         ]
         if commits or all(self.rows[key].tombstone for key in of_same):  # either type of commit deletes both
             for key in of_same:

@@ -1,7 +1,7 @@
-"""How rows get to a stateful processor and back: by group or by partition of the log, packed, and as JSON, which Spark turns into columns.
+"""Pass rows to a stateful processor by group or partition, and its results back to Spark.
 
-State processors of Python take pandas frames, which have no nested values and no integers that can
-be null; texts they have.
+Stateful processors in Python take pandas frames, which have no nested values and no nullable
+integers. So rows are packed, and results are JSON text, which Spark converts to columns.
 """
 
 import json
@@ -46,16 +46,16 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def keyed_rows(df: DataFrame, types: Iterable[RecordType]) -> DataFrame:
-    """The rows of groups, packed: the log, `group`, and the fields of `Packed`.
+    """Return the rows of groups, packed: the log, `group`, and the fields of `Packed`.
 
-    A transaction marker ends the query: streams are of committed rows.
+    The query fails at a transaction marker: streams must contain committed rows only.
     """
     found = list(types)
     text, number = key_columns(found)
     marker = F.raise_error(
-        F.lit("the stream has transaction markers: read with isolation.level=read_committed, the default")
+        F.lit("the stream contains transaction markers: read with isolation.level=read_committed, the default")
     )
-    no_offset = F.raise_error(F.lit("records without an offset have no order: give a stream with the column `offset`"))
+    no_offset = F.raise_error(F.lit("records without an offset have no order: the stream needs the column `offset`"))
     rows = df.where(
         F.when(is_control(), marker.cast("boolean"))
         .when(F.col("offset").isNull() & F.col("group").isNotNull(), no_offset.cast("boolean"))
@@ -80,13 +80,13 @@ def keyed_rows(df: DataFrame, types: Iterable[RecordType]) -> DataFrame:
 
 
 class Processor(StatefulProcessor):
-    """A state processor whose rows are of `schema`, with times in µs."""
+    """A stateful processor that returns rows of `schema`, with times in µs."""
 
     schema: ClassVar[pa.Schema]
 
     @abstractmethod
     def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
-        """The rows that the frames of one micro-batch give."""
+        """Return the rows for the frames of one micro-batch."""
 
     def handleInputRows(  # noqa: N802  # Spark's name
         self,
@@ -94,7 +94,7 @@ class Processor(StatefulProcessor):
         rows: Frames,
         timerValues: Any,  # noqa: N803  # Spark's name
     ) -> Frames:
-        """Called by Spark with the rows of one micro-batch."""
+        """Process one micro-batch; called by Spark."""
         import pandas as pd  # type: ignore[import-untyped]
 
         found = [json.dumps(readable(row, self.schema)) for row in self.take(tuple(map(_plain, key)), rows)]
@@ -103,51 +103,50 @@ class Processor(StatefulProcessor):
         settle()
 
     def close(self) -> None:
-        """Called by Spark."""
+        """Do nothing; called by Spark."""
 
 
 def changes(rows: DataFrame, keys: Iterable[str], processor: Processor) -> DataFrame:
-    """What a processor returns for rows with the same `keys`, as columns of its schema.
+    """Run a processor on the rows of each combination of `keys`; return columns of its schema.
 
-    Raises `OptionError` where Spark lacks what state in Python needs.
+    Raises `OptionError` if `rows` is not a stream, or without RocksDB or protobuf.
     """
     spark = rows.sparkSession
     if not rows.isStreaming:
-        raise OptionError("this is for streams: give a DataFrame of spark.readStream, or use the job of the same name")
+        raise OptionError("needs a stream: give a DataFrame of spark.readStream, or use the job of the same name")
     if spark.conf.get(PROVIDER, "") != ROCKS_DB:
         raise OptionError(
-            f"state in Python needs RocksDB, which Spark has with it: spark.conf.set({PROVIDER!r}, {ROCKS_DB!r})"
+            f"state in Python needs RocksDB, which is part of Spark: spark.conf.set({PROVIDER!r}, {ROCKS_DB!r})"
         )
     try:
         import_module("google.protobuf")
     except ImportError:
         raise OptionError("state in Python needs protobuf: pip install 'quorate[spark]'") from None
-    # Without Spark's timers: with those of processing time, a query with availableNow makes empty
-    # micro-batches for ever.
+    # No timers of Spark: with processing-time timers, a query with availableNow never ends.
     found = rows.groupBy(*keys).transformWithStateInPandas(processor, "row string", "Append", "None")
     return found.select(F.from_json("row", from_arrow_schema(processor.schema)).alias("row")).select("row.*")
 
 
 def packed_rows(frame: Any) -> Iterator[Packed]:
-    """The rows of a frame."""
+    """Return the rows of a frame."""
     return map(Packed._make, zip(*[frame[name].tolist() for name in Packed._fields], strict=True))
 
 
 def rows_after(frames: Frames, offset: int) -> list[Packed]:
-    """The rows of frames after an offset, in the order of the log, each once."""
+    """Return the rows after an offset, in the order of the log, without duplicates."""
     found = {row.offset: row for one in frames for row in packed_rows(one) if row.offset > offset}
     return [row for _, row in sorted(found.items())]
 
 
 def _plain(value: Any) -> Any:
-    """`None` for what pandas has instead; a text, or a number of Python's."""
+    """Convert a value of pandas to a text, an int, or `None`."""
     if value is None or value != value:
         return None
     return value if isinstance(value, str) else int(value)
 
 
 def readable(row: dict[str, Any], schema: pa.Schema | pa.StructType) -> dict[str, Any]:
-    """A row as Spark reads it from JSON: times as text, nothing for null."""
+    """Convert a row to the JSON that Spark reads: times as text, nulls left out."""
     return {field.name: _of(field.type)(row[field.name]) for field in schema if row.get(field.name) is not None}
 
 

@@ -1,4 +1,4 @@
-"""`stream_lag`: how far groups are behind, as snapshots of end offsets come in."""
+"""`stream_lag`: lags of groups, from a stream of end offsets."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from quorate.pipeline.schema import BOOL, DOUBLE, INT, LONG, TEXT, TIME, OptionE
 from quorate.pipeline.streaming.keyed import Frames, Processor, changes
 from quorate.pipeline.streaming.state import latest
 
-__all__ = ["LAG_CHANGES", "LAG_KEY", "Behind", "lag_rows", "latest_lag", "stream_lag"]
+__all__ = ["LAG_CHANGES", "LAG_KEY", "PartitionLag", "lag_rows", "latest_lag", "stream_lag"]
 
 LAG_CHANGES: pa.Schema = pa.schema(
     {
@@ -36,10 +36,9 @@ LAG_CHANGES: pa.Schema = pa.schema(
         "deleted": BOOL,
     }
 )
-"""The columns of `lag`. The key is `group`, `topic`, `partition` and `timestamp`, that of the
-snapshot; of rows with the same key the one with the greatest `version` counts. A commit that comes
-behind a snapshot that is later than itself makes a new version; `deleted`: a deletion of the offset
-did.
+"""The columns of `lag`. The key is `group`, `topic`, `partition` and `timestamp`, the time of the
+snapshot. Of rows with the same key, the one with the greatest `version` counts. A commit that
+arrives after a later snapshot adds a new version. `deleted`: this was a deletion of the offset.
 """
 
 LAG_KEY = ("group", "topic", "partition", "timestamp")
@@ -48,38 +47,35 @@ COLUMNS = ("group", "ms", "log_offset", "committed_offset", "end_offset")
 
 
 def stream_lag(df: DataFrame, end_offsets: DataFrame, *, keep_ms: int = 600_000) -> DataFrame:
-    """The lags at each snapshot: see `LAG_CHANGES`.
+    """Return the lags at each snapshot: see `LAG_CHANGES`.
 
-    `df`: as for `stream_group_state`, of one cluster. `end_offsets`: a stream, with the columns
-    that `lag` takes. The two may come in any order as far as commits and snapshots of the same time
-    are not more than `keep_ms` apart, by their own times: so long commits are kept one by one, and
-    snapshots may still change.
+    `df`: as for `stream_group_state`, of one cluster. `end_offsets`: a stream with the columns that
+    `lag` takes. Commits and snapshots may arrive in any order within `keep_ms`, by their own times:
+    for this long, all commits are kept and the lags of a snapshot may change. Raises `OptionError`.
     """
     if keep_ms < 1:
-        raise OptionError(
-            f"keep_ms={keep_ms}: give the ms, at least 1, for which commits and snapshots wait for each other"
-        )
+        raise OptionError(f"keep_ms={keep_ms}: give 1 or more ms, the longest time between a snapshot and late commits")
     return changes(lag_rows(df, end_offsets), ("topic", "partition"), LagProcessor(keep_ms))
 
 
 def latest_lag(found: DataFrame) -> DataFrame:
-    """The table of `lag` from the rows that `stream_lag` has written."""
+    """Return the table of `lag` from rows that `stream_lag` has written."""
     return latest(found, *LAG_KEY)
 
 
 def lag_rows(df: DataFrame, end_offsets: DataFrame) -> DataFrame:
-    """Commits and snapshots, one below the other.
+    """Return the union of commits and snapshots.
 
-    Raises `OptionError` for columns that are missing, or a snapshot that is no stream.
+    Raises `OptionError` for missing columns, and if the end offsets are not a stream.
     """
     ends = snapshots(end_offsets)
     if not end_offsets.isStreaming:
         raise OptionError(
-            "the end offsets are no stream: read them with spark.readStream, for example from a folder of CSV files"
+            "the end offsets are not a stream: read them with spark.readStream, for example from a folder of CSV files"
         )
     present_types(df, COMMIT_TYPES, FIELDS)
     marker = F.raise_error(
-        F.lit("the stream has transaction markers: read with isolation.level=read_committed, the default")
+        F.lit("the stream contains transaction markers: read with isolation.level=read_committed, the default")
     )
     checked = df.where(F.when(is_control(), marker.cast("boolean")).otherwise(F.lit(True)))
     nothing = F.lit(None).cast("long")
@@ -106,15 +102,12 @@ def lag_rows(df: DataFrame, end_offsets: DataFrame) -> DataFrame:
 
 
 @dataclass
-class Behind:
-    """One partition of a topic that groups read.
+class PartitionLag:
+    """Commits and end offsets of one partition of a topic.
 
-    `groups`: commits of each as log offset, ms, offset (-1: deleted); `ends`: snapshots as ms and
-    end offset.
-
-    Commits are as few as snapshots at hand or to come can tell apart: an older one counts no more
-    once one that is later in the log is not later in time. `old_ms`: snapshots up to then are there
-    for rates only.
+    `groups`: the commits of each group as log offset, ms, committed offset (-1: deleted). A commit
+    is dropped once a later one in the log is not later in time. `ends`: ms of a snapshot → end
+    offset. `old_ms`: earlier snapshots are kept for rates only.
     """
 
     groups: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
@@ -122,8 +115,8 @@ class Behind:
     old_ms: int = -1
 
     @classmethod
-    def load(cls, text: str | None) -> "Behind":
-        """From the state store."""
+    def load(cls, text: str | None) -> "PartitionLag":
+        """Parse the result of `text`."""
         if text is None:
             return cls()
         groups, ends, old_ms = json.loads(text)
@@ -132,11 +125,11 @@ class Behind:
         )
 
     def text(self) -> str:
-        """For the state store."""
+        """Return the value for the state store."""
         return json.dumps([self.groups, list(self.ends.items()), self.old_ms], separators=(",", ":"))
 
     def take(self, group: str | None, ms: int, log_offset: int, committed: int, end: int) -> None:
-        """A commit, or a snapshot, where there is no group."""
+        """Add a commit, or a snapshot if `group` is `None`."""
         if group is None:
             if ms > self.old_ms:
                 self.ends[ms] = max(end, self.ends.get(ms, -1))
@@ -150,7 +143,7 @@ class Behind:
         self.groups[group] = kept
 
     def rows(self) -> dict[tuple[str, int], dict[str, Any]]:
-        """The lags by group and ms of the snapshot, times in µs."""
+        """Return the lags by group and ms of the snapshot, with times in µs."""
         found: dict[tuple[str, int], dict[str, Any]] = {}
         ends = sorted(self.ends.items())
         for group, commits_of in self.groups.items():
@@ -168,12 +161,12 @@ class Behind:
         return found
 
     def forget(self, keep_ms: int) -> None:
-        """Leave out what is too old to change."""
+        """Remove commits and snapshots that are older than `keep_ms`, except those still needed."""
         newest = max([*self.ends, *[found[-1][1] for found in self.groups.values()]], default=0)
         horizon = newest - keep_ms
         for group, found in list(self.groups.items()):
             first = max((number for number, one in enumerate(found) if one[1] <= horizon), default=0)
-            # Rates need the commit that the snapshot before the first had.
+            # Rates need the commit at the snapshot before.
             old = [ms for ms in self.ends if ms <= horizon]
             if old:
                 first = min(first, max((number for number, one in enumerate(found) if one[1] <= max(old)), default=0))
@@ -211,7 +204,7 @@ def _row(ms: int, end: int, committed: int, committed_ms: int, before: tuple[int
 
 
 class LagProcessor(Processor):
-    """The lags of all groups on one partition of a topic."""
+    """Lags of all groups on one partition of a topic."""
 
     schema = LAG_CHANGES
 
@@ -219,19 +212,19 @@ class LagProcessor(Processor):
         self.keep_ms = keep_ms
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark."""
-        self._told = handle.getValueState("told", "version long, told string")
+        """Open the state; called by Spark."""
+        self._lags = handle.getValueState("lags", "version long, json string")
 
     def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
-        """The rows that the frames of one micro-batch give."""
-        version, text = self._told.get() or (0, None)
-        behind = Behind.load(text)
-        before = behind.rows()
+        """Return the changed lags of one micro-batch."""
+        version, text = self._lags.get() or (0, None)
+        lags = PartitionLag.load(text)
+        before = lags.rows()
         for row in lag_tuples(frames):
-            behind.take(*row)
-        after = behind.rows()
-        behind.forget(self.keep_ms)
-        self._told.update((version + 1, behind.text()))
+            lags.take(*row)
+        after = lags.rows()
+        lags.forget(self.keep_ms)
+        self._lags.update((version + 1, lags.text()))
         about = {"topic": key[0], "partition": key[1], "version": version + 1}
         found = [
             {"group": at[0]} | row | about | {"deleted": False} for at, row in after.items() if before.get(at) != row
@@ -242,7 +235,7 @@ class LagProcessor(Processor):
 
 
 def lag_tuples(frames: Frames) -> Iterator[tuple[str | None, int, int, int, int]]:
-    """The rows of frames as `Behind.take` takes them."""
+    """Return the rows of frames as arguments of `PartitionLag.take`."""
     for one in frames:
         groups = [group if isinstance(group, str) else None for group in one["group"].tolist()]
         yield from zip(groups, *[one[name].tolist() for name in COLUMNS[1:]], strict=True)

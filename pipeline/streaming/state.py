@@ -1,7 +1,4 @@
-"""`stream_group_state`: the state of groups as it changes.
-
-`latest_state` makes tables of the changes, at any time.
-"""
+"""`stream_group_state`: changes of the state of groups; `latest_state` makes tables of them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -30,34 +27,33 @@ STATE_CHANGES: pa.Schema = pa.schema(
         ("deleted", BOOL),
     ]
 )
-"""The columns of `group_state`'s rows but `skipped`. The key is `log_topic`, `log_partition`,
-`group`; of rows with the same key the one with the greatest `version` counts, which is the offset
-of the last record that is in it, written at `changed_at`. `deleted`: nothing is left of the group.
+"""The columns of `group_state`'s rows except `skipped`. The key is `log_topic`, `log_partition`,
+`group`. Of rows with the same key, the one with the greatest `version` counts: the offset of the
+last record in the row, which was written at `changed_at`. `deleted`: the group does not exist.
 """
 
 GROUP_KEY = ("log_topic", "log_partition", "group")
 
 
 def stream_group_state(df: DataFrame) -> DataFrame:
-    """The groups that a micro-batch changed, as they are after it: see `STATE_CHANGES`.
+    """Return the state of groups after each micro-batch that changed them: see `STATE_CHANGES`.
 
-    `df`: a stream of committed rows of the source or of `decode`. Rows of a log have to come in the
-    order of their offsets, as they do from both; one that is not behind the last that was taken in
-    of its group is passed over. Raises `OptionError` for columns, settings or packages that are
-    missing.
+    `df`: a stream of committed rows of the source or of `decode`. Rows of a log must arrive in the
+    order of their offsets, as they do from both. A row is skipped if its offset is not after that
+    of the last row of its group. Raises `OptionError` for missing columns, configs or packages.
     """
     rows = keyed_rows(df, present_types(df))
     return changes(rows, (*LOG, "group"), StateProcessor())
 
 
 def latest(found: DataFrame, *keys: str) -> DataFrame:
-    """Of rows that a stream has written, the last version of each key, without what was deleted."""
+    """Return the last version of each key from rows of a stream, without deleted ones."""
     last = found.groupBy(*keys).agg(F.max_by(F.struct(*found.columns), "version").alias("row"))
     return last.select("row.*").where("not deleted").drop("version", "changed_at", "deleted")
 
 
 def latest_state(found: DataFrame) -> GroupState:
-    """The tables of `group_state` from the rows that `stream_group_state` has written, for example to Parquet.
+    """Return the tables of `group_state` from rows that `stream_group_state` has written.
 
     `skipped` is empty.
     """
@@ -66,11 +62,11 @@ def latest_state(found: DataFrame) -> GroupState:
 
 
 def group_row(group_rows: GroupRows, partition: int | None, group: str) -> dict[str, Any] | None:
-    """A row of `STATE` without its log; `None` if there is nothing."""
+    """Return a row of `STATE` without its log; `None` if the group does not exist."""
     state = CoordinatorState()
     names: dict[Uuid, str] = {}
-    for made, row in group_rows.in_order():
-        if made:
+    for only_creates, row in group_rows.in_order():
+        if only_creates:
             state.need_group(group)
             continue
         one = entry(row, partition, group)
@@ -80,17 +76,17 @@ def group_row(group_rows: GroupRows, partition: int | None, group: str) -> dict[
 
 
 class StateProcessor(Processor):
-    """The state of one group."""
+    """State of one group."""
 
     schema = STATE_CHANGES
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark."""
+        """Open the state; called by Spark."""
         self._applied = handle.getValueState("applied", "offset long")
         self._rows = handle.getMapState("rows", KEY, VALUE)
 
     def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
-        """The rows that the frames of one micro-batch give."""
+        """Return the state of the group after one micro-batch, if it has new rows."""
         topic, partition, group = key
         (applied,) = self._applied.get() or (-1,)
         new = rows_after(frames, applied)

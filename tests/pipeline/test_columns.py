@@ -55,11 +55,11 @@ def test_columns_have_the_order_of_the_schema_and_a_struct_by_name_is_whole() ->
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("group,ofset", "there is no column 'ofset', or not with these types; there are topic, partition"),
+        ("group,ofset", "no column 'ofset' in the schema of these record types; use one of topic, partition"),
         ("offset_commit.generation", "no column 'offset_commit.generation', or not with these types; there are topic"),
-        ("group.name", "there is no column 'group.name'"),
-        ("group_metadata", "there is no column 'group_metadata'"),
-        (" , ", "no column is named"),
+        ("group.name", "no column 'group.name'"),
+        ("group_metadata", "no column 'group_metadata'"),
+        (" , ", "the list of columns is empty"),
     ],
 )
 def test_columns_that_are_not_there_are_named(columns: str, message: str) -> None:

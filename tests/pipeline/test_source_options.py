@@ -24,7 +24,7 @@ from tests.pipeline.reading import by_place, expected, rows_of, splits_of
         ({"path": "a", "kafka.bootstrap.servers": "b:1"}, "either a path or kafka.bootstrap.servers, not both"),
         ({"paths": "a,b"}, "option paths: 'a,b' is not a JSON list"),
         ({"startingOffset": "latest"}, "option 'startingOffset' is not known; did you mean startingOffsets"),
-        ({"color": "red"}, "option 'color' is not known; there are path, paths, kafka.bootstrap.servers"),
+        ({"color": "red"}, "option 'color' is not known; use one of path, paths, kafka.bootstrap.servers"),
         ({"topic": "orders"}, "'orders' is not a coordinator topic; use one of __consumer_offsets"),
         ({"types": "OffsetCommit,Offset"}, "has no records of type Offset; it has ConsumerGroup"),
         ({"partitions": "3-1"}, "option partitions: '3-1' is neither a number nor a range"),
@@ -41,7 +41,7 @@ from tests.pipeline.reading import by_place, expected, rows_of, splits_of
         ({"mode": "strict"}, "option mode: 'STRICT' is not known; use one of PERMISSIVE, FAILFAST, DROPMALFORMED"),
         ({"includeRaw": "yes"}, "option includeRaw: 'yes' is not known; use one of true, false"),
         ({"maxSplitBytes": "0"}, "option maxSplitBytes: '0' is not a size such as 33554432 or 32m"),
-        ({"maxOffsetsPerTrigger": "-1"}, "option maxOffsetsPerTrigger: '-1' is not a number from 1 on"),
+        ({"maxOffsetsPerTrigger": "-1"}, "option maxOffsetsPerTrigger: '-1' is not a number; use 1 or more"),
     ],
 )
 def test_an_option_that_cannot_be_is_named_with_what_it_can_be(given: dict[str, str], said: str) -> None:
@@ -69,7 +69,7 @@ def test_options_are_found_in_any_case_and_have_the_defaults_that_the_table_show
     ("given", "said"),
     [
         ({"group.id": "g"}, "option kafka.group.id cannot be set: reading joins no group"),
-        ({"linger.ms": "5"}, "option kafka.linger.ms is not known; there are, after kafka., bootstrap.servers"),
+        ({"linger.ms": "5"}, "option kafka.linger.ms is not known; after kafka., use one of bootstrap.servers"),
         ({"request.timeout.ms": "soon"}, "option kafka.request.timeout.ms: 'soon' is not a number"),
         ({"bootstrap.servers": "broker"}, "'broker': has no port"),
         ({"security.protocol": "SASL_SSL"}, r"needs a sasl_mechanism.*options kafka.security.protocol, kafka.sasl"),

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from quorate.pipeline.jobs.rebalances import rows_of_group
 from quorate.pipeline.schema import OptionError
+from quorate.pipeline.streaming.alert_monitor import Limits
 from quorate.pipeline.streaming.alerts import AlertsProcessor, LagAlertsProcessor
 from quorate.pipeline.streaming.group_rows import Packed, entry
 from quorate.pipeline.streaming.lag import COLUMNS, LagProcessor
-from quorate.pipeline.streaming.watch import Limits
 from tests.coordinator.captures import folders
 from tests.extent import portion
 from tests.pipeline.jobs import NAMES, table_of

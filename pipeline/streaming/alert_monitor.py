@@ -1,7 +1,7 @@
-"""What is wrong with groups, told as their log is read: by the times in the log, so that a log that is read late, or twice, gives the same alerts.
+"""Raise alerts while a log is read, by the times in the log.
 
-A partition of the log is one clock: a group that is silent is noticed when the next record of any
-group in that partition is later than it should have been.
+So a log that is read late, or twice, gives the same alerts. Each partition of the log has its own
+clock: a silent group is detected at the next record of any group of the partition.
 """
 
 import heapq
@@ -14,25 +14,23 @@ from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.group_rows import Packed
 
-__all__ = ["Limits", "Watch", "Watched"]
+__all__ = ["AlertMonitor", "GroupActivity", "Limits"]
 
 Alert = dict[str, Any]
 
 STABLE = {"ConsumerGroupCurrentMemberAssignment": 0, "StreamsGroupCurrentMemberAssignment": 1}
-"""The state of a member that has what it should have. Members of share groups have nothing to give
-up first.
+"""State of a member that reached its target assignment. Members of share groups have no such state,
+because they revoke nothing first.
 """
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to raise alerts.
+    """Limits of alerts; `None` for `storm_rebalances` or `silence_ms` disables the alert.
 
-    `storm_rebalances` in `storm_window_ms` are a storm; a group with members that did not commit
-    for `silence_ms` has stopped, if it ever did.
-
-    `reconcile_ms`: how long a member may take to follow a new target assignment; by default its
-    rebalance timeout. `None` for the first three: no such alerts.
+    `storm_rebalances` within `storm_window_ms` are a storm. `silence_ms`: the time after which a
+    group with members that committed before, but not since, raises `no-commits`. `reconcile_ms`:
+    the time in which a member must reach a new target assignment, by default its rebalance timeout.
     """
 
     storm_rebalances: int | None = 5
@@ -48,11 +46,11 @@ class Limits:
 
 
 @dataclass
-class Watched:
-    """One group.
+class GroupActivity:
+    """What alerts need to know of one group; times are in ms.
 
-    Times in ms. `has_members`: None if the log does not tell. `members`: id → rebalance timeout,
-    epoch, whether it is stable, epoch of its last alert.
+    `has_members`: `None` if the log does not contain it. `members`: id → rebalance timeout, epoch,
+    1 if stable, assignment epoch of the last alert.
     """
 
     commit_ms: int | None = None
@@ -66,23 +64,23 @@ class Watched:
     storm_ms: int | None = None
 
     @classmethod
-    def load(cls, text: str) -> "Watched":
-        """From the state store."""
+    def load(cls, text: str) -> "GroupActivity":
+        """Parse the result of `text`."""
         return cls(**json.loads(text))
 
     def text(self) -> str:
-        """For the state store."""
+        """Return the value for the state store."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
-class Watch:
+class AlertMonitor:
     """The groups of one partition of the log.
 
-    `clock_ms`: its latest time so far; `changed`: groups that are to be written to the state store
-    (or removed from it).
+    `clock_ms`: the latest time in the log so far; `changed`: groups to write to the state store, or
+    to remove from it.
     """
 
-    def __init__(self, limits: Limits, groups: dict[str, Watched], clock_ms: int = -1) -> None:
+    def __init__(self, limits: Limits, groups: dict[str, GroupActivity], clock_ms: int = -1) -> None:
         self.limits = limits
         self.groups = groups
         self.clock_ms = clock_ms
@@ -92,7 +90,7 @@ class Watch:
             self._schedule(group)
 
     def take(self, group: str, row: Packed) -> Iterator[Alert]:
-        """The alerts that are due before the next record of the log, and those that it raises."""
+        """Take the next record of the log; return alerts due before it, and those it raises."""
         if row.ms > self.clock_ms:
             yield from self._until(row.ms)
             self.clock_ms = row.ms
@@ -104,18 +102,18 @@ class Watch:
         if watched is None:
             if row.tombstone:
                 return
-            watched = self.groups[group] = Watched()
+            watched = self.groups[group] = GroupActivity()
         if row.type in COMMIT_TYPES:
             if not row.tombstone:
-                was_waited_for = watched.commit_ms is not None and not watched.is_silent
+                was_scheduled = watched.commit_ms is not None and not watched.is_silent
                 watched.commit_ms, watched.is_silent = max(row.ms, watched.commit_ms or -1), False
-                if not was_waited_for:
+                if not was_scheduled:
                     self._schedule(group)
             return
         yield from self._membership(group, watched, row)
         self._schedule(group)
 
-    def _membership(self, group: str, watched: Watched, row: Packed) -> Iterator[Alert]:
+    def _membership(self, group: str, watched: GroupActivity, row: Packed) -> Iterator[Alert]:
         struct = {} if row.tombstone else json.loads(row.packed)
         if row.type == "GroupMetadata":
             watched.has_members = bool(struct.get("members"))
@@ -138,7 +136,7 @@ class Watch:
             if epoch != watched.assignment_epoch:
                 watched.assignment_epoch, watched.assigned_ms = epoch, row.ms
 
-    def _bump(self, group: str, watched: Watched, epoch: int, row: Packed) -> Iterator[Alert]:
+    def _bump(self, group: str, watched: GroupActivity, epoch: int, row: Packed) -> Iterator[Alert]:
         before, watched.epoch = watched.epoch, epoch
         limits = self.limits
         if epoch <= (0 if before is None else before) or limits.storm_rebalances is None:
@@ -146,7 +144,7 @@ class Watch:
         watched.bumps = [ms for ms in watched.bumps if ms >= row.ms - limits.storm_window_ms] + [row.ms]
         if len(watched.bumps) < limits.storm_rebalances:
             return
-        # As `storms` joins windows that overlap.
+        # Overlapping windows are one storm, as in `storms`.
         if watched.storm_ms is None or min(watched.bumps) > watched.storm_ms:
             yield {
                 "group": group,
@@ -155,13 +153,15 @@ class Watch:
                 "since": min(watched.bumps) * 1000,
                 "value": len(watched.bumps),
                 "limit": limits.storm_rebalances,
-                "message": f"{group} rebalanced {len(watched.bumps)} times in {row.ms - min(watched.bumps)} ms, the last time to epoch {epoch}",
+                "message": f"{group} rebalanced {len(watched.bumps)} times in {row.ms - min(watched.bumps)} ms, "
+                f"the last time to epoch {epoch}",
             }
         watched.storm_ms = row.ms
 
     def _until(self, now_ms: int) -> Iterator[Alert]:
-        """What is due before a time."""
-        found: set[tuple[int, str, str]] = set()  # what the heap has is where to look, and depends on when it was made
+        """Return the alerts that are due before a time."""
+        # The heap only has lower bounds, which differ after a restart: compute deadlines again.
+        found: set[tuple[int, str, str]] = set()
         again: set[str] = set()
         while self._due and self._due[0][0] < now_ms:
             _, group = heapq.heappop(self._due)
@@ -172,22 +172,25 @@ class Watch:
         for _, group, member_id in sorted(found):
             self.changed.add(group)
             watched = self.groups[group]
-            yield self._stuck(group, watched, member_id, now_ms) if member_id else self._silent(group, watched, now_ms)
+            if member_id:
+                yield self._not_reconciled(group, watched, member_id, now_ms)
+            else:
+                yield self._silent(group, watched, now_ms)
         for group in sorted(again):
             self._schedule(group)
 
-    def _deadlines(self, watched: Watched) -> Iterator[tuple[int, str | None]]:
-        """When alerts are due as things are: of the group, and of members."""
+    def _deadlines(self, watched: GroupActivity) -> Iterator[tuple[int, str | None]]:
+        """Return the current deadlines: of the group (`None`), and by member id."""
         silence_ms = self.limits.silence_ms
         silent = watched.is_silent or watched.has_members is False
         if silence_ms is not None and watched.commit_ms is not None and watched.commit_ms >= 0 and not silent:
             yield watched.commit_ms + silence_ms, None
         if watched.assigned_ms < 0:
             return
-        for member_id, (timeout_ms, epoch, is_stable, told) in watched.members.items():
+        for member_id, (timeout_ms, epoch, is_stable, alerted_epoch) in watched.members.items():
             limit_ms = timeout_ms if self.limits.reconcile_ms is None else self.limits.reconcile_ms
-            behind = epoch >= 0 and not (is_stable and epoch == watched.assignment_epoch)
-            if behind and limit_ms > 0 and told != watched.assignment_epoch:
+            is_late = epoch >= 0 and not (is_stable and epoch == watched.assignment_epoch)
+            if is_late and limit_ms > 0 and alerted_epoch != watched.assignment_epoch:
                 yield watched.assigned_ms + limit_ms, member_id
 
     def _schedule(self, group: str) -> None:
@@ -196,7 +199,7 @@ class Watch:
         if first is not None:
             heapq.heappush(self._due, (first, group))
 
-    def _silent(self, group: str, watched: Watched, now_ms: int) -> Alert:
+    def _silent(self, group: str, watched: GroupActivity, now_ms: int) -> Alert:
         assert watched.commit_ms is not None
         watched.is_silent = True
         return {
@@ -209,7 +212,7 @@ class Watch:
             "message": f"{group} has committed nothing for {now_ms - watched.commit_ms} ms",
         }
 
-    def _stuck(self, group: str, watched: Watched, member_id: str, now_ms: int) -> Alert:
+    def _not_reconciled(self, group: str, watched: GroupActivity, member_id: str, now_ms: int) -> Alert:
         known = watched.members[member_id]
         known[3] = watched.assignment_epoch
         took_ms = now_ms - watched.assigned_ms
@@ -221,5 +224,6 @@ class Watch:
             "member_id": member_id,
             "value": took_ms,
             "limit": known[0] if self.limits.reconcile_ms is None else self.limits.reconcile_ms,
-            "message": f"{group}: member {member_id} is at epoch {known[1]}, {took_ms} ms after the target assignment of epoch {watched.assignment_epoch}",
+            "message": f"{group}: member {member_id} is at epoch {known[1]}, {took_ms} ms after "
+            f"the target assignment of epoch {watched.assignment_epoch}",
         }
