@@ -17,7 +17,6 @@ from pathlib import Path
 NOT_YET = (
     "CHANGELOG.md",
     "bench/",
-    "docs/explanation/members-that-assign.md",
     "scripts/",
     "tests/data/",
     "tests/differential/",
