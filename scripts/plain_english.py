@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 NOT_YET = (
-    "CHANGELOG.md",
     "bench/",
     "scripts/",
     "tests/data/",
