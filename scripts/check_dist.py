@@ -1,4 +1,4 @@
-"""Installs the wheel in dist/ into empty environments, and uses it there (`make dist-check`).
+"""Install the wheel in dist/ into empty environments, and use it there (`make dist-check`).
 
 Each Python gets one environment for the core and one for each extra alone, with the versions of
 constraints.txt. Arguments are commands or paths of Pythons; without any, python3.11 to python3.14
@@ -64,7 +64,7 @@ spark.stop()
 from quorate.integration.containers import KafkaCluster
 """,
 }
-"""For each extra, code that fails if something of it is missing; `LOG` is a recorded log directory."""
+"""Extra → code that fails if a package of it is missing; `LOG` is a recorded log directory."""
 
 
 def main(pythons: list[str]) -> None:
@@ -96,7 +96,7 @@ def main(pythons: list[str]) -> None:
 
 
 def check(python: str, wheel: Path, extra: str) -> str | None:
-    """Install the wheel with one extra into an environment of its own, and use it; the problem, if there is one."""
+    """Install the wheel with one extra into a new environment, and use it; return a problem."""
     with TemporaryDirectory() as made:
         folder = Path(made)
         script = "Scripts" if os.name == "nt" else "bin"

@@ -1,4 +1,7 @@
-"""Pages of the documentation that are made from the code: a mkdocs hook that fills in `<!-- records -->`, `<!-- apis -->` and `<!-- embedded apis -->`."""
+"""A mkdocs hook that generates parts of pages from the code.
+
+It replaces the comments `<!-- records -->`, `<!-- apis -->` and `<!-- embedded apis -->`.
+"""
 
 import importlib
 import inspect
@@ -15,7 +18,7 @@ RECORD_COLUMNS = ["field", "type", "versions", "default", "tag", "since"]
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by mkdocs for every page."""
+    """Return the page with generated parts; mkdocs calls this for every page."""
     markdown = markdown.replace("<!-- records -->", _records()) if "<!-- records -->" in markdown else markdown
     markdown = markdown.replace("<!-- apis -->", _apis()) if "<!-- apis -->" in markdown else markdown
     return (
@@ -60,12 +63,13 @@ def _apis() -> str:
 
 
 def embedded_apis() -> str:
-    """What embedded clusters answer, what is missing of it, and what brokers of the newest release answer besides."""
-    told = advertised(EmbeddedCluster().core)
+    """Return a table of the APIs of embedded clusters with their gaps, and the missing APIs."""
+    versions_of = advertised(EmbeddedCluster().core)
     rows = []
     for handled in sorted(HANDLERS.values(), key=lambda one: one.api.key):
         api = handled.api
-        versions = _span(told[api.key]) if api.key in told else f"{_span(api.versions)}, where it is enabled"
+        known = versions_of.get(api.key)
+        versions = f"{_span(api.versions)}, where it is enabled" if known is None else _span(known)
         rows.append([api.name, str(api.key), versions, handled.lacks])
     newest = last_versions(KafkaVersion.NEWEST)
     missing = [NAMES[key] for key in newest if key not in {handled.api.key for handled in HANDLERS.values()}]
@@ -73,13 +77,17 @@ def embedded_apis() -> str:
         [
             *_table(["API", "key", "versions", "what it lacks"], rows),
             "",
-            f"Brokers of {KafkaVersion.NEWEST.short} also have these APIs, which embedded clusters do not support: {', '.join(missing)}.",
+            f"Brokers of {KafkaVersion.NEWEST.short} also have these APIs, "
+            f"which embedded clusters do not support: {', '.join(missing)}.",
         ]
     )
 
 
 def _rows(spec: MessageSpec, prefix: str, around: range | None = None) -> list[list[str]]:
-    """Name, type, versions, default, tag and release of each field; fields of structs in the versions that the field `around` them has."""
+    """Return name, type, versions, default, tag and release of each field.
+
+    `around`: the versions of the surrounding field, which bound those of a struct's fields.
+    """
     around = spec.versions if around is None else around
     assert around is not None
     rows = []
@@ -98,7 +106,7 @@ def _rows(spec: MessageSpec, prefix: str, around: range | None = None) -> list[l
 
 
 def _table(columns: list[str], rows: list[list[str]]) -> list[str]:
-    """Lines of a table; cells beyond the last column are left out."""
+    """Return the lines of a table; cells after the last column are left out."""
     lines = [columns, ["---"] * len(columns), *rows]
     return ["| " + " | ".join(cells[: len(columns)]) + " |" for cells in lines]
 

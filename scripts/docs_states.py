@@ -58,8 +58,8 @@ def state_diagram(transitions: Mapping[Enum, Iterable[Enum]], named: Mapping[Enu
         [
             f'<svg viewBox="0 0 {width} {2 * top + HEIGHT}" role="img" style="max-width: {width}px" fill="none" '
             'stroke="currentColor" font-family="monospace" font-size="13">',
-            '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-            '<path d="M0 0 8 4 0 8z" fill="currentColor" stroke="none"/></marker></defs>',
+            '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+            'orient="auto"><path d="M0 0 8 4 0 8z" fill="currentColor" stroke="none"/></marker></defs>',
             *arrows,
             *boxes,
             "</svg>",

@@ -1,4 +1,4 @@
-"""Copies the code of tests into docs/how-to/scenarios*.md, so that the pages show what runs.
+"""Copy the code of tests into docs/how-to/scenarios*.md, so that the pages show tested code.
 
 `<!-- source FILE NAME... -->` in a page is followed by a block with the functions, classes and
 constants of those names, as the file has them; `imports` are the file's imports. With --check

@@ -1,9 +1,10 @@
-"""Writes codecs/configs.tsv, the configs of brokers, topics, groups and client metrics in each release of Kafka, from Kafka's own classes.
+"""Write codecs/configs.tsv, the configs of each release of Kafka, from Kafka's own classes.
 
     tests/releases/build && .venv/bin/python scripts/make_configs.py
 
-The first fetches the jars of every release in `quorate.codecs.releases`.
-tests/codecs/test_configs.py holds the table against them.
+The configs are those of brokers, topics, groups and client metrics. The first command fetches the
+jars of every release in `quorate.codecs.releases`. tests/codecs/test_configs.py compares the table
+with these classes.
 """
 
 import re
@@ -17,17 +18,19 @@ HERE = Path(__file__).resolve().parent
 FILE = HERE.parent / "codecs" / "configs.tsv"
 CLASS_PATHS = HERE.parent / "tests" / "releases" / "target"
 HEAD = """\
-# Configs by release, as Kafka's own classes define them; written by scripts/make_configs.py. \\N: no default.
-# update: of a broker's config, while brokers run (KIP-226): never, for all brokers or one, for one broker, or for a listener of one.
-# valid: bounds of a number and one number more; or the words that a text or the elements of a list may be: ~ in any case; + it cannot be empty; * it can; with + and * a list has no empty elements.
-# synonyms: brokers' configs that count where this one is not given, the next best first, and how many of this one's units are one of theirs. internal: listed only where it was given.
+# Configs by release, from Kafka's own classes; written by scripts/make_configs.py. \\N: no default.
+# update: how a broker's config can be updated (KIP-226): read-only, cluster-wide, per broker, or per listener.
+# valid: bounds of a number, and one other valid number; or the valid words of a text or of list elements.
+#   ~: in any case; +: must not be empty; *: may be empty; with + or * a list has no empty elements.
+# synonyms: configs of brokers used if this one is not set, in order of priority, with the factor between their units.
+# internal: listed only if it is set.
 resource\tname\ttype\tupdate\tdefault\tvalid\tsynonyms\tinternal\tsince\tuntil
 """
 Facts = tuple[str, ...]
 
 
 def rows_of(class_path: str) -> dict[tuple[str, str], Facts]:
-    """Resource and name → type, update mode, default, valid values, synonyms, "internal" or nothing."""
+    """Return resource and name → type, update mode, default, valid values, synonyms, internal."""
     command = ["java", "-cp", class_path, str(HERE / "Configs.java")]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240).stdout
     found = {}
@@ -38,14 +41,18 @@ def rows_of(class_path: str) -> dict[tuple[str, str], Facts]:
 
 
 def valid(check: str) -> str:
-    """`[1,...,9] or -1` → `1..9|-1`; `[compact, delete]` → `compact|delete`; `(case insensitive) [A]` → `~A`; `non-empty list` → `+`; others are left out."""
+    """Convert Kafka's description of valid values to the form of the table.
+
+    `[1,...,9] or -1` → `1..9|-1`; `[compact, delete]` → `compact|delete`; `(case insensitive) [A]`
+    → `~A`; `non-empty list` → `+`; others → empty.
+    """
     if bounds := re.fullmatch(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?", check):
         least, most, also = bounds.groups(default="")
         return f"{least}..{most}" + (f"|{also}" if also else "")
     if words := re.fullmatch(r"(\(case insensitive\) |[+*])?\[([^\]]*)\]", check):
         sign = "~" if (words[1] or "").startswith("(") else words[1] or ""
         found = [word.strip() for word in words[2].split(",")]
-        # A metadata version may go without its last part: 3.9 is the newest of 3.9.
+        # A metadata version is valid without its last part: 3.9 is the newest of 3.9.
         found += {word.partition("-")[0]: "" for word in found if re.fullmatch(r"[\d.]+-IV\d+", word)}
         return sign + "|".join(dict.fromkeys(found))
     if check in ("non-empty list", "non-empty string"):
@@ -54,7 +61,7 @@ def valid(check: str) -> str:
 
 
 def table(releases: Mapping[str, Mapping[tuple[str, str], Facts]]) -> str:
-    """The file: a line for each run of releases, oldest first, in which a config is the same."""
+    """Return the table: a line for each range of releases in which a config is the same."""
     lines = []
     for key in sorted({key for known in releases.values() for key in known}):
         runs = [list(run) for _, run in groupby(releases, key=lambda each: releases[each].get(key))]
@@ -68,7 +75,7 @@ def table(releases: Mapping[str, Mapping[tuple[str, str], Facts]]) -> str:
 
 
 def main() -> None:
-    """Ask each release, oldest first, and write what holds from one to another."""
+    """Read the configs of each release, oldest first, and write the table."""
     paths = {tuple(map(int, path.stem.split("."))): path for path in CLASS_PATHS.glob("*.classpath")}
     if not paths:
         sys.exit(__doc__)

@@ -1,4 +1,4 @@
-"""Writes constraints.txt: `name==version` for each package of the development extras.
+"""Write constraints.txt: `name==version` for each package of the development extras.
 
 Run by `make constraints`. Pip resolves with the index configured on the machine, without
 installing. The file has neither addresses nor hashes, so it works on every machine. Existing pins

@@ -1,8 +1,8 @@
-"""Builds the source distribution and the wheel of the last commit into dist/, and checks them (`make dist`).
+"""Build and check the source distribution and the wheel of the last commit (`make dist`).
 
-Everything is built twice, in folders of different names. Both times have to have the same bytes,
-which depend on the commit and on the versions in constraints.txt alone. `twine check --strict` has
-to pass, too.
+They are written to dist/. Everything is built twice, in folders of different names, and must have
+the same bytes, which depend only on the commit and the versions in constraints.txt.
+`twine check --strict` must pass, too.
 """
 
 import gzip
@@ -64,7 +64,7 @@ def build(folder: Path, epoch: int) -> list[Path]:
 
 
 def normalize(sdist: Path, epoch: int) -> None:
-    """Sort the files, and give them one time, one owner and the usual modes: setuptools takes these from the machine."""
+    """Sort the files, and set time, owner and modes, which setuptools takes from the machine."""
     packed = io.BytesIO()
     with tarfile.open(sdist) as old, tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new:
         for member in sorted(old.getmembers(), key=lambda one: one.name):

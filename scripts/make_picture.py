@@ -1,4 +1,4 @@
-"""Draws docs/images/demo.svg, the output of `quorate demo` in a terminal (`make picture`).
+"""Draw docs/images/demo.svg, the output of `quorate demo` in a terminal (`make picture`).
 
 The picture has no external resources: it uses a monospaced font of the viewer's machine.
 """
@@ -19,14 +19,19 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "demo.svg"
 COLUMNS = 116
 
-FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+FRAME = (
+    """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
-.{unique_id}-matrix {{ font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: {char_height}px; line-height: {line_height}px; }}
+.{unique_id}-matrix {{ font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; """
+    + """\
+font-size: {char_height}px; line-height: {line_height}px; }}
 .{unique_id}-title {{ font-size: 18px; font-weight: bold; font-family: sans-serif; }}
 {styles}
 </style>
 <defs>
-<clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" /></clipPath>
+<clipPath id="{unique_id}-clip-terminal">"""
+    + """\
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" /></clipPath>
 {lines}
 </defs>
 {chrome}
@@ -38,6 +43,7 @@ FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http
 </g>
 </svg>
 """
+)
 """The frame that rich draws around its SVG, without external fonts."""
 
 

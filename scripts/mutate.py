@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TREE = ROOT / "build" / "mutation"
 EXPLAINED = ROOT / "docs" / "contributing" / "mutants.md"
-NOTICED = ("killed", "timeout", "caught by type check", "segfault")
+DETECTED = ("killed", "timeout", "caught by type check", "segfault")
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
     found = dict(re.findall(r"^\s*(\S+): (.+)$", _mutmut("results", "--all", "true", quiet=True), re.MULTILINE))
     counts = Counter(found.values())
     print(f"{len(found)} mutants:", ", ".join(f"{count} {status}" for status, count in counts.most_common()))
-    survivors = [name for name, status in found.items() if status not in (*NOTICED, "not checked")]
+    survivors = [name for name, status in found.items() if status not in (*DETECTED, "not checked")]
     explained = EXPLAINED.read_text("utf-8")
     left = [(name, diff) for name, diff in _diffs(survivors) if _change(diff) not in explained]
     for name, diff in left:

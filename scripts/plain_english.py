@@ -1,8 +1,10 @@
-"""Fails where comments, docstrings, messages, names or pages use words that Kafka's users would not search for.
+"""Fail if comments, docstrings, messages, names or pages contain words of the list `WORDS`.
 
-`make lint` runs it on all files of the project. Arguments are files or folders to check instead, also those of `NOT_YET`.
+`make lint` checks all files of the project except `NOT_YET`. Arguments are files or folders to
+check instead, also those of `NOT_YET`.
 
-A word that means what it says in its place is excused by its reason: `plain: REASON` in a comment of the same line, or in the line above it.
+`plain: REASON` in a comment of the same line, or of the line above, allows a word that is used in
+its own sense, such as the expressions of Spark.
 """
 
 import ast
@@ -16,13 +18,12 @@ from pathlib import Path
 
 NOT_YET = (
     "bench/",
-    "scripts/",
     "tests/data/",
     "tests/differential/",
     "tests/oracle",
     "tests/pipeline/",
 )
-"""What has not been reworded. Nothing is added here."""
+"""Files that are not reworded yet. Do not add any."""
 
 WORDS = {
     r"told|tells?|telling": "return, report, notify, receive",
@@ -65,7 +66,7 @@ NAME_PARTS = {
     "told",
     "whoever",
 }
-"""Not part of a name that is defined here."""
+"""Words that names must not contain."""
 
 _PROSE = re.compile("|".join(rf"(?P<w{number}>\b(?:{word})\b)" for number, word in enumerate(WORDS)), re.IGNORECASE)
 _STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}  # the latter since Python 3.12
@@ -73,7 +74,7 @@ _REASON = re.compile(r"\bplain: \w")
 
 
 def main(arguments: list[str]) -> None:
-    """Print what is found, and end with 1 if there is anything."""
+    """Print the places, and exit with status 1 if there are any."""
     listed = subprocess.run(["git", "ls-files", "-z", *arguments], capture_output=True, text=True, check=True).stdout
     found: list[str] = []
     for name in listed.split("\0"):
@@ -88,7 +89,7 @@ def main(arguments: list[str]) -> None:
 
 
 def check(path: Path) -> list[str]:
-    """Lines of the form `path:line: word; write …`."""
+    """Return lines of the form `path:line: word; write …`."""
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
@@ -103,14 +104,14 @@ def check(path: Path) -> list[str]:
 
 
 def prose(text: str, first_line: int) -> Iterator[tuple[int, str, str]]:
-    """Line, word, and what to write for it."""
+    """Yield the line, the word, and what to write instead."""
     for one in _PROSE.finditer(text):
         instead = list(WORDS.values())[int(str(one.lastgroup)[1:])]
         yield first_line + text.count("\n", 0, one.start()), one[0], instead
 
 
 def page_places(lines: list[str]) -> Iterator[tuple[int, str, str]]:
-    """Those of a page; its blocks of code are left out."""
+    """Yield the places in a page, without its code blocks."""
     fenced = False
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith("```"):
@@ -120,7 +121,7 @@ def page_places(lines: list[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def python_places(text: str) -> Iterator[tuple[int, str, str]]:
-    """Those in comments, in strings with more than one word, and in names that are defined."""
+    """Yield the places in comments, in strings of several words, and in defined names."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT or (token.type in _STRINGS and " " in token.string):
             yield from prose(re.sub(r"`[^`\n]*`", _blank, token.string), token.start[0])

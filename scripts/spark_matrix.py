@@ -1,12 +1,13 @@
-"""Runs the pipeline's tests on each release of Spark that quorate promises (`make test-spark-matrix`), and writes the outcome into docs/how-to/spark.md.
+"""Run the pipeline's tests on each supported release of Spark (`make test-spark-matrix`).
 
-Each release has a virtual environment of its own, build/spark/RELEASE, with everything but pyspark
-as constraints.txt has it. The releases are those of `LINES`, the one that is pinned, and the newest
-that pip finds. With arguments only these are run, such as `4.0 pinned`; the table has what is in
-the reports of the last runs, and says so where there is none. Status 1 if a test failed.
+The results are written to docs/how-to/spark.md. Each release has its own virtual environment,
+build/spark/RELEASE, with the versions of constraints.txt except for pyspark. The releases are
+`LINES`, the pinned one, and the newest that pip finds. Arguments, such as `4.0 pinned`, select
+releases; the table is written from the reports of the last runs. The exit status is 1 if a test
+failed.
 
-On one release the tests run beside what others make for Spark, too (`CONNECTED`), whose jars Maven
-fetches; on another one there are tests over Spark Connect (`REMOTE`).
+On one release, tests also run with Spark's Kafka source, Delta and Iceberg (`CONNECTED`), whose
+jars Maven fetches; on another one, tests run over Spark Connect (`REMOTE`).
 """
 
 import argparse
@@ -22,13 +23,13 @@ PAGE = ROOT / "docs" / "how-to" / "spark.md"
 BEGIN, END = "<!-- releases -->\n", "<!-- end of releases -->"
 
 LINES = ("4.0", "4.1")
-"""Older minor releases, in their newest patch."""
+"""Older minor releases, with their newest patch release."""
 PINNED, NEWEST = "pinned", "newest"
 RELEASES = (*LINES, PINNED, NEWEST)
 
 CONNECTED = "4.0"
-"""The release for which Maven's repository has Spark's own Kafka source, Delta and Iceberg, in the
-versions of connectors.xml.
+"""The release for which Spark's Kafka source, Delta and Iceberg exist in the versions of
+connectors.xml.
 """
 CONNECTORS = ROOT / "tests" / "pipeline" / "connectors.xml"
 JARS = FOLDER / "connectors"
@@ -42,7 +43,7 @@ MAVEN = (
 )
 
 REMOTE = NEWEST
-"""The release whose environment has what a session of Spark Connect needs."""
+"""The release whose environment has the packages for Spark Connect."""
 OVER_CONNECT = ROOT / "tests" / "pipeline" / "over_connect.py"
 
 NOT_PINNED = ("pyspark", "py4j")
@@ -54,14 +55,14 @@ SINCE = {
     "4.1": "`pushFilters`",
     "4.2": "`maxOffsetsPerTrigger`",
 }
-"""What is left out on releases before this one, for which the tests say `importorskip("pyspark",
+"""Release → options that older releases do not have. Their tests use `importorskip("pyspark",
 minversion=...)`.
 """
 
 
 @dataclass
 class Outcome:
-    """What became of the tests on a release."""
+    """The result of the tests on a release."""
 
     versions: list[str]
     day: str
@@ -71,7 +72,7 @@ class Outcome:
 
 
 def main() -> int:
-    """Run, print a line for each release, write the table."""
+    """Run the tests, print a line for each release, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("releases", nargs="*", choices=[*RELEASES, []], help="default: all")
     parser.add_argument("--table", action="store_true", help="run nothing: write the table from the last runs")
@@ -85,16 +86,19 @@ def main() -> int:
         print(f"{release}: pyspark {outcome.versions[0]}: {outcome.passed} passed, {len(outcome.failed)} failed")
         print("".join(f"  {test}\n" for test in outcome.failed), end="")
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    told = "\n" + _table([*outcomes.values()]) + "\n"
+    text = "\n" + _table([*outcomes.values()]) + "\n"
     if _report(f"{CONNECTED}-connectors").exists():
         connected = outcomes["connectors"] = _outcome(CONNECTED, _report(f"{CONNECTED}-connectors"))
-        told += _sentence(connected) + "\n\n"
+        text += _sentence(connected) + "\n\n"
         print(f"connectors: {connected.passed} passed, failed: {', '.join(connected.failed) or 'none'}")
     if _report(f"{REMOTE}-connect").exists():
         remote = outcomes["connect"] = _outcome(REMOTE, _report(f"{REMOTE}-connect"))
-        told += f"On Spark {remote.versions[0]}, `tests/pipeline/over_connect.py` also ran in a session of Spark Connect ({remote.day}): {_became(remote)}.\n\n"
+        text += (
+            f"On Spark {remote.versions[0]}, `tests/pipeline/over_connect.py` also ran in a session of Spark Connect "
+            f"({remote.day}): {_result(remote)}.\n\n"
+        )
         print(f"over Spark Connect: {remote.passed} passed, failed: {', '.join(remote.failed) or 'none'}")
-    page = before + BEGIN + told + END + rest.partition(END)[2]
+    page = before + BEGIN + text + END + rest.partition(END)[2]
     PAGE.write_text(page, "utf-8")
     return int(any(outcome.failed for outcome in outcomes.values()))
 
@@ -108,7 +112,7 @@ def _python(release: str) -> str:
 
 
 def _install(release: str) -> None:
-    """Make the environment, or see to it that it has what it should."""
+    """Create or update the environment of a release."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     pins = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     constraints = FOLDER / f"{release}.txt"
@@ -127,7 +131,7 @@ def _install(release: str) -> None:
 
 
 def _run(release: str) -> None:
-    """Run the tests; what became of them is in the report."""
+    """Run the tests, which write reports."""
     print(f"== {release}", flush=True)
     _pytest(release, _report(release), "tests/pipeline")
     if release == CONNECTED:
@@ -140,25 +144,25 @@ def _pytest(release: str, report: Path, tests: str) -> None:
     report.unlink(missing_ok=True)
     pytest = str(FOLDER / release / "bin" / "pytest")
     command = [pytest, "-m", "not fuzz and not containers", "-p", "no:cacheprovider"]
-    command += ["--ignore", "tests/pipeline/test_source_docs.py"]  # it looks at the table that is written of this
+    command += ["--ignore", "tests/pipeline/test_source_docs.py"]  # it checks the table that this script writes
     done = subprocess.run([*command, f"--junitxml={report}", tests], cwd=ROOT, check=False)
-    if done.returncode not in (0, 1):  # stopped, or not even begun: pytest writes a report of the part that it has run
+    if done.returncode not in (0, 1):  # interrupted or failed to start: the report is not complete
         report.unlink(missing_ok=True)
 
 
 def _outcome(release: str, report: Path) -> Outcome:
-    """Read a report, and ask the environment for its versions."""
-    ask = f"from importlib.metadata import version; print(*map(version, {SHOWN}))"
-    versions = subprocess.run([_python(release), "-P", "-c", ask], capture_output=True, text=True, check=True).stdout
+    """Return the result in a report, with the versions of the environment."""
+    code = f"from importlib.metadata import version; print(*map(version, {SHOWN}))"
+    versions = subprocess.run([_python(release), "-P", "-c", code], capture_output=True, text=True, check=True).stdout
     suite = next(ET.parse(report).iter("testsuite"))
     outcome = Outcome(versions.split(), suite.attrib["timestamp"][:10])
     for case in suite.iter("testcase"):
         name = f"{case.attrib['classname']}::{case.attrib['name']}"
         skipped = case.find("skipped")
         if skipped is not None:
-            told = f"{skipped.attrib.get('message', '')} {skipped.text or ''}"
+            reason = f"{skipped.attrib.get('message', '')} {skipped.text or ''}"
             outcome.left_out.add(
-                next((what for since, what in SINCE.items() if f"required is: '{since}'" in told), f"`{name}`")
+                next((what for since, what in SINCE.items() if f"required is: '{since}'" in reason), f"`{name}`")
             )
         elif case.find("failure") is not None or case.find("error") is not None:
             outcome.failed.append(name)
@@ -168,7 +172,7 @@ def _outcome(release: str, report: Path) -> Outcome:
 
 
 def _table(outcomes: list[Outcome]) -> str:
-    """The table; a release that is the pinned one and the newest is there once."""
+    """Return the table, with a single row if the pinned release is the newest."""
     rows = ["| Spark | pyarrow, pandas | tests | what the release does not have | run on |", "|---|---|---|---|---|"]
     for outcome in {outcome.versions[0]: outcome for outcome in outcomes}.values():
         spark, *others = outcome.versions
@@ -178,21 +182,21 @@ def _table(outcomes: list[Outcome]) -> str:
     if not _report(PINNED).exists():
         pins = (ROOT / "constraints.txt").read_text("utf-8").split()
         (pinned,) = (pin.removeprefix("pyspark==") for pin in pins if pin.startswith("pyspark=="))
-        rows.append(f"| {pinned} | | not run apart: what `make test` runs | | |")
+        rows.append(f"| {pinned} | | run by `make test` | | |")
     return "\n".join([*rows[:2], *sorted(rows[2:])]) + "\n"
 
 
 def _sentence(connected: Outcome) -> str:
-    """What was run beside it."""
+    """Return a sentence about the tests with connectors."""
     found = ET.parse(CONNECTORS).getroot()
     spark, delta, iceberg = (one.text for one in found.find("{*}properties") or ())
     return (
-        f"On Spark {connected.versions[0]}, `tests/pipeline/connectors.py` also ran with Spark's own Kafka source {spark}, Delta {delta} and Iceberg {iceberg} "
-        f"({connected.day}): {_became(connected)}."
+        f"On Spark {connected.versions[0]}, `tests/pipeline/connectors.py` also ran with Spark's own Kafka source "
+        f"{spark}, Delta {delta} and Iceberg {iceberg} ({connected.day}): {_result(connected)}."
     )
 
 
-def _became(outcome: Outcome) -> str:
+def _result(outcome: Outcome) -> str:
     return f"{outcome.passed} tests pass" if not outcome.failed else f"**{len(outcome.failed)} tests fail**"
 
 

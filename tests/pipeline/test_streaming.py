@@ -97,7 +97,7 @@ def test_rebalances_lags_and_alerts_of_streams_are_those_of_the_batch_jobs(spark
 def test_what_streams_need_is_said(spark: SparkSession, tmp_path: Path) -> None:
     write_parts(tmp_path / "rows", [])
     rows = stream_of(spark, tmp_path / "rows")
-    with pytest.raises(OptionError, match="this is for streams"):
+    with pytest.raises(OptionError, match="needs a stream"):
         stream_group_state(rows_of(spark, [committed().slice(0, 1)]))
     with pytest.raises(OptionError, match="alerts of lags need both end_offsets and lag_limit"):
         alerts(rows, lag_limit=5)

@@ -205,7 +205,7 @@ def test_what_is_kept_for_lags_stays_small_and_rates_go_on() -> None:
             COLUMNS,
         )
         rows += found
-        assert len(driver.handles["t", 0].states["told"].get()[1]) < 300
+        assert len(driver.handles["t", 0].states["lags"].get()[1]) < 300
     assert [row["lag"] for row in rows] == [10 * second for second in range(200)]
     assert {row["production_rate"] for row in rows[1:]} == {20.0}
     assert {row["consumption_rate"] for row in rows[1:]} == {10.0}
