@@ -56,7 +56,10 @@ def test_columns_have_the_order_of_the_schema_and_a_struct_by_name_is_whole() ->
     ("columns", "message"),
     [
         ("group,ofset", "no column 'ofset' in the schema of these record types; use one of topic, partition"),
-        ("offset_commit.generation", "no column 'offset_commit.generation' in the schema of these record types; use one of topic"),
+        (
+            "offset_commit.generation",
+            "no column 'offset_commit.generation' in the schema of these record types; use one of topic",
+        ),
         ("group.name", "no column 'group.name'"),
         ("group_metadata", "no column 'group_metadata'"),
         (" , ", "the list of columns is empty"),
