@@ -18,8 +18,6 @@ from pathlib import Path
 
 NOT_YET = (
     "bench/",
-    "tests/data/",
-    "tests/differential/",
     "tests/oracle",
     "tests/pipeline/",
 )

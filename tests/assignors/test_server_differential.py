@@ -17,7 +17,7 @@ from tests.assignors.server_cases import MID, Case, next_server_round, server_ca
 from tests.assignors.server_differential import ASSIGNORS, differ, histories, kafka, ours, run
 from tests.assignors.smaller_cases import minimise
 from tests.conftest import CI
-from tests.differential.driver import answers
+from tests.differential.driver import responses
 from tests.extent import portion
 from tests.oracle.client import Oracle
 
@@ -55,7 +55,7 @@ def test_histories_of_groups_get_kafkas_assignments_and_records(oracle: Oracle, 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_the_driver_responds_like_the_oracle(oracle: Oracle, assignor: str, seed: int) -> None:
     case = server_case(Random(seed), assignor)
-    (mine,) = answers([json.dumps(case)])
+    (mine,) = responses([json.dumps(case)])
     assert {key: value for key, value in mine.items() if key not in ("id", "op")} == kafka(oracle, case)
 
 

@@ -35,7 +35,7 @@ from quorate.codecs.tags import OWN_TAG, read_tags, written_tags
 from tests.codecs.strategies import KAFKA, damaged, messages
 from tests.codecs.test_schemas import as_schema, tags_of
 from tests.extent import portion
-from tests.oracle.client import Answer, Oracle
+from tests.oracle.client import Json, Oracle
 from tests.oracle.fixtures import need_oracle
 from tests.oracle.schemas import facts, schema
 
@@ -93,7 +93,7 @@ def as_kafka_shows(body: Any) -> Any:
     return body
 
 
-def ask(oracle: Oracle, op: str, spec: MessageSpec, version: int, **fields: Any) -> Answer:
+def ask(oracle: Oracle, op: str, spec: MessageSpec, version: int, **fields: Any) -> Json:
     kind = "request" if spec.name.endswith("Request") else "response"
     return oracle.call(op, api=api_of(spec.cls).name, kind=kind, version=version, **fields)
 

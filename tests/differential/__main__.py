@@ -1,4 +1,4 @@
-"""Runs a script through quorate and Kafka's classes, and compares the responses.
+"""Runs a script with quorate and with Kafka's classes, and compares the responses.
 
     python -m tests.differential tests/differential/codecs.jsonl          (from the repository root)
 
@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.differential.compare import Difference, compare
-from tests.oracle.client import Answer, Oracle, OracleError
+from tests.oracle.client import Json, Oracle, OracleError
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = [sys.executable, "-m", "tests.differential.driver"]
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line, and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.differential", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -34,7 +34,7 @@ def main() -> int:
     try:
         lines = [line for line in options.script.read_text(encoding="utf-8").splitlines() if line.strip()]
         if options.ours or options.oracle:
-            for response in answers_of(lines, ours=options.ours):
+            for response in responses_of(lines, ours=options.ours):
                 print(json.dumps(response, ensure_ascii=False))
             return 0
         differing = run(lines)
@@ -46,21 +46,21 @@ def main() -> int:
     return 1 if differing else 0
 
 
-def answers_of(lines: list[str], *, ours: bool) -> list[Answer]:
+def responses_of(lines: list[str], *, ours: bool) -> list[Json]:
     """Return the responses of one side to all lines."""
     with Oracle(OURS if ours else None, cwd=ROOT) as program:
         return program.exchange(lines)
 
 
 def run(lines: list[str]) -> dict[int, list[Difference]]:
-    """The differences by line number, from 1; empty if both sides agree."""
-    pairs = zip(answers_of(lines, ours=True), answers_of(lines, ours=False), strict=True)
+    """Return the differences by line number, from 1; empty if both sides agree."""
+    pairs = zip(responses_of(lines, ours=True), responses_of(lines, ours=False), strict=True)
     found = {number: compare(number, ours, kafka) for number, (ours, kafka) in enumerate(pairs, start=1)}
     return {number: differences for number, differences in found.items() if differences}
 
 
 def report(lines: list[str], differing: dict[int, list[Difference]], show: int) -> Iterable[str]:
-    """Yield the report: each differing line, and where the responses differ."""
+    """Yield the lines of the report: each line that differs, and where its responses differ."""
     for number, differences in list(differing.items())[:show]:
         yield f"line {number}: {_short(lines[number - 1], 300)}"
         for difference in differences[:20]:

@@ -1,7 +1,7 @@
 """Compares the responses of two programs to the same script.
 
-Left out of the comparison, because only one side can know it: messages and causes of errors, which
-Java exception says that bytes cannot be read, and of `versions` everything but Kafka's.
+What only one side can know is not compared: messages and causes of errors, the Java exception for
+undecodable bytes, and all of `versions` except Kafka's.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from typing import Any
 
 __all__ = ["Difference", "compare"]
 
-Answer = dict[str, Any]
+Json = dict[str, Any]
 _ABSENT = object()
 
 _NAMED = {"UnknownRecordTypeException", "UnknownRecordVersionException"}
-"""Decoding errors that Kafka's loader distinguishes from all others."""
+"""Decoding errors that Kafka's loader handles separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place in which two responses differ.
+    """A path at which two responses differ.
 
     `line` counts the script's lines from 1; `ours` and `kafka` are JSON values or "(absent)".
     """
@@ -29,8 +29,8 @@ class Difference:
     kafka: Any
 
 
-def compare(line: int, ours: Answer, kafka: Answer) -> list[Difference]:
-    """Return all differences of two responses to one line."""
+def compare(line: int, ours: Json, kafka: Json) -> list[Difference]:
+    """Return all differences between two responses to a line."""
     out: list[Difference] = []
     _compare(_comparable(ours), _comparable(kafka), line, "", out)
     return out
@@ -49,7 +49,7 @@ def _comparable(response: Any) -> Any:
     }
 
 
-def _error(error: Answer) -> Answer:
+def _error(error: Json) -> Json:
     if error.get("driver"):
         return {"driver": True}
     out = {name: item for name, item in error.items() if name in ("code", "name")}

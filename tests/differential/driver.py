@@ -2,8 +2,8 @@
 
     python -m tests.differential.driver < SCRIPT.jsonl
 
-This module knows the protocol: lines, ids, errors. The ops are in the modules that it imports at
-the end of its list of imports, one small function each; a new op is a function under `@op("name")`.
+This module knows the protocol: lines, ids, errors. The ops are in the modules `ops_*`. A new op is
+a function there, with `@op("name")`.
 """
 
 import json
@@ -12,29 +12,28 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tests.differential import ops_assign, ops_codecs, ops_server_assign, ops_shard
-from tests.differential.ops import OPS, Answer, BadInput
+from tests.differential.ops import OPS, BadInput, Json
 
-__all__ = ["answers"]
+__all__ = ["responses"]
 
-assert (
-    ops_codecs.OPS is ops_assign.OPS is ops_server_assign.OPS is ops_shard.OPS is OPS
-)  # imported for the ops that they register
+# These modules are imported for the ops that they register.
+assert ops_codecs.OPS is ops_assign.OPS is ops_server_assign.OPS is ops_shard.OPS is OPS
 
 
-def answers(lines: Iterable[str]) -> Iterator[Answer]:
-    """Yield one response for each line that is not blank, until `quit`."""
+def responses(lines: Iterable[str]) -> Iterator[Json]:
+    """Yield one response per line that is not blank, until `quit`."""
     number = 0
     for line in lines:
         if not line.strip():
             continue
         number += 1
-        response = _answer(line, number)
+        response = _respond(line, number)
         yield response
         if response.get("op") == "quit":
             return
 
 
-def _answer(line: str, number: int) -> Answer:
+def _respond(line: str, number: int) -> Json:
     try:
         request = json.loads(line)
     except ValueError as error:
@@ -42,12 +41,12 @@ def _answer(line: str, number: int) -> Answer:
     return one(request, number)
 
 
-def one(request: Any, default_id: int | str) -> Answer:
-    """Return the response to one op.
+def one(request: Any, default_id: int | str) -> Json:
+    """Return the response to an op.
 
     An invalid op is an error of the driver, not of the code under test.
     """
-    out: Answer = {"id": default_id}
+    out: Json = {"id": default_id}
     try:
         if not isinstance(request, dict) or "op" not in request:
             raise BadInput("missing field 'op'")
@@ -65,8 +64,8 @@ def one(request: Any, default_id: int | str) -> Answer:
     return out
 
 
-def driver_error(error: Exception) -> Answer:
-    """An error in the oracle's form."""
+def driver_error(error: Exception) -> Json:
+    """Return an error in the oracle's form."""
     return {
         "error": {
             "code": -1,
@@ -79,8 +78,8 @@ def driver_error(error: Exception) -> Answer:
 
 
 def main() -> None:
-    """Write responses to the lines of standard input to standard output."""
-    for response in answers(sys.stdin):
+    """Read lines from standard input and write responses to standard output."""
+    for response in responses(sys.stdin):
         sys.stdout.write(json.dumps(response) + "\n")
         sys.stdout.flush()
 

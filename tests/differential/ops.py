@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["OPS", "Answer", "BadInput", "Op", "need", "op", "unhex"]
+__all__ = ["OPS", "BadInput", "Json", "Op", "need", "op", "unhex"]
 
-Answer = dict[str, Any]
-Op = Callable[[Answer], Answer]
+Json = dict[str, Any]
+Op = Callable[[Json], Json]
 
 OPS: dict[str, Op] = {}
 
@@ -16,27 +16,27 @@ class BadInput(Exception):
 
 
 def op(name: str) -> Callable[[Op], Op]:
-    """Enter a function into the table.
+    """Register a function as an op.
 
-    It takes the line and returns the response without `id` and `op`; `BadInput`, `KeyError`,
+    It takes the line and returns the response without `id` and `op`. `BadInput`, `KeyError`,
     `TypeError` and `ValueError` become errors of the driver.
     """
 
-    def enter(function: Op) -> Op:
+    def register(function: Op) -> Op:
         assert name not in OPS
         OPS[name] = function
         return function
 
-    return enter
+    return register
 
 
-def need(request: Answer, field: str) -> Any:
-    """A field that has to be there."""
+def need(request: Json, field: str) -> Any:
+    """Return a required field. Raises `BadInput` if it is missing."""
     if field not in request:
         raise BadInput(f"missing field {field!r}")
     return request[field]
 
 
 def unhex(text: str | None) -> bytes | None:
-    """Bytes from hex; `None` stays."""
+    """Convert hex to bytes; `None` stays `None`."""
     return None if text is None else bytes.fromhex(text)

@@ -1,7 +1,4 @@
-"""Ops without a shard: records, consumer protocol, sticky user data, metadata hash.
-
-Answered by quorate.
-"""
+"""Quorate's ops without a shard: records, consumer protocol, sticky user data, metadata hash."""
 
 import base64
 from dataclasses import replace
@@ -41,21 +38,21 @@ from quorate.codecs.sticky_user_data import (
 )
 from quorate.codecs.wire import readable
 from quorate.coordinator import group_hash, topic_hash
-from tests.differential.ops import OPS, Answer, BadInput, need, op, unhex
+from tests.differential.ops import OPS, BadInput, Json, need, op, unhex
 
 __all__ = ["OPS"]
 
 KAFKA = "4.3.1"
-"""The release to compare with."""
+"""The release that responses are compared with."""
 
 
 @op("versions")
-def versions(request: Answer) -> Answer:
+def versions(request: Json) -> Json:
     return {"kafka": KAFKA}
 
 
 @op("quit")
-def quit_(request: Answer) -> Answer:
+def quit_(request: Json) -> Json:
     return {}
 
 
@@ -72,7 +69,7 @@ def _type(topic: str, wanted: int | str) -> RecordType:
 
 
 @op("encode")
-def encode(request: Answer) -> Answer:
+def encode(request: Json) -> Json:
     record_type = _type(request.get("topic", CONSUMER_OFFSETS), need(request, "type"))
     record = CoordinatorRecord(
         topic=record_type.topic,
@@ -90,7 +87,7 @@ def encode(request: Answer) -> Answer:
 
 
 @op("decode")
-def decode(request: Answer) -> Answer:
+def decode(request: Json) -> Json:
     topic = request.get("topic", CONSUMER_OFFSETS)
     if topic not in RECORD_TYPES:
         raise BadInput(f"no coordinator topic {topic}")
@@ -98,9 +95,9 @@ def decode(request: Answer) -> Answer:
     readable = as_kafka_reads(record)
     if readable is None:
         assert not isinstance(record, CoordinatorRecord)
-        return _refused(record)
+        return _decode_error(record)
     record = readable
-    out: Answer = {"type": record.name, "typeId": record.type_id, "k": to_kafka_json(record.key, 0), "v": None}
+    out: Json = {"type": record.name, "typeId": record.type_id, "k": to_kafka_json(record.key, 0), "v": None}
     if record.value is not None and record.version is not None:
         out |= {"version": record.version, "v": to_kafka_json(record.value, record.version)}
         if record.value.unknown_tags:
@@ -108,12 +105,15 @@ def decode(request: Answer) -> Answer:
     return out | _rewritten(record)
 
 
-def _rewritten(record: CoordinatorRecord) -> Answer:
-    """What Kafka writes for what it has read: without trailing bytes, and not everything that it reads."""
+def _rewritten(record: CoordinatorRecord) -> Json:
+    """Return the bytes that Kafka would encode for the decoded record, or an error.
+
+    Trailing bytes are lost. Kafka cannot encode all that it can decode.
+    """
     bare = CoordinatorRecord(
         topic=record.topic, key=_as_read(record.key), value=_as_read(record.value), version=record.version
     )
-    out: Answer = {}
+    out: Json = {}
     try:
         out["rewrittenKey"] = _hex(encode_record(replace(bare, value=None, version=None))[0])
         if bare.value is not None and not _kafka_would_write(bare.value):
@@ -129,21 +129,24 @@ def _rewritten(record: CoordinatorRecord) -> Answer:
     return out
 
 
-def _refused(record: Record) -> Answer:
+def _decode_error(record: Record) -> Json:
     if isinstance(record, UnknownRecord) and record.reason is Reason.UNKNOWN_TYPE:
         return {**_error("UnknownRecordTypeException", record.problem), "typeId": record.type_id}
     assert record.problem is not None
-    # To Kafka another system's value is one of a version that it does not know.
+    # To Kafka, the value of another system has an unknown version.
     unknown = record.problem.reason in (Reason.UNKNOWN_VERSION, Reason.FOREIGN_VALUE)
     return _error("UnknownRecordVersionException" if unknown else "RuntimeException", record.problem)
 
 
-def _error(java_class: str, problem: DecodeError) -> Answer:
+def _error(java_class: str, problem: DecodeError) -> Json:
     return {"error": {"code": -1, "name": "UNKNOWN_SERVER_ERROR", "class": java_class, "message": str(problem)}}
 
 
 def _kafka_would_write(message: Message) -> bool:
-    """Kafka reads unknown tags in any order, but writes only ascending ones below 2**31 - 1."""
+    """Return whether unknown tags are ascending and below 2**31 - 1.
+
+    Kafka decodes them in any order, but encodes only such ones.
+    """
     tags = [tag.tag for tag in message.unknown_tags]
     ascending = all(before < after for before, after in zip([-1, *tags], [*tags, 2**31 - 1], strict=True))
     return ascending and all(
@@ -152,7 +155,7 @@ def _kafka_would_write(message: Message) -> bool:
 
 
 def _as_read(value: Any) -> Any:
-    """A message as Kafka has it in memory: it loses text that is not UTF-8, where ours keeps the bytes."""
+    """Return a message as Kafka has it in memory, without invalid UTF-8, which ours keeps."""
     match value:
         case str():
             return readable(value)
@@ -171,20 +174,20 @@ def _hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
-# ---- what classic members send
+# ---- metadata of classic members
 
 
 @op("subscription")
-def subscription(request: Answer) -> Answer:
+def subscription(request: Json) -> Json:
     return _protocol(request, ConsumerProtocolSubscription)
 
 
 @op("assignmentBytes")
-def assignment_bytes(request: Answer) -> Answer:
+def assignment_bytes(request: Json) -> Json:
     return _protocol(request, ConsumerProtocolAssignment)
 
 
-def _protocol(request: Answer, cls: type[ConsumerProtocolSubscription] | type[ConsumerProtocolAssignment]) -> Answer:
+def _protocol(request: Json, cls: type[ConsumerProtocolSubscription] | type[ConsumerProtocolAssignment]) -> Json:
     if "hex" in request:
         data = bytes.fromhex(request["hex"])
         try:
@@ -202,7 +205,7 @@ def _protocol(request: Answer, cls: type[ConsumerProtocolSubscription] | type[Co
 
 
 @op("stickyUserData")
-def sticky_user_data(request: Answer) -> Answer:
+def sticky_user_data(request: Json) -> Json:
     cooperative = request.get("assignor", "sticky") == "cooperative-sticky"
     if "hex" in request:
         data = unhex(request["hex"])
@@ -228,9 +231,9 @@ def sticky_user_data(request: Answer) -> Answer:
 
 
 def _without_generation(data: bytes | None, read: StickyAssignorUserData) -> bool:
-    """Whether Kafka has no generation, where ours is -1: there are no data, or they are of version 0.
+    """Return whether Kafka has no generation where ours is -1: for no user data or version 0.
 
-    (-1 to both: not readable.)
+    A generation of -1 in Kafka means undecodable user data.
     """
     if not data:
         return True
@@ -238,7 +241,7 @@ def _without_generation(data: bytes | None, read: StickyAssignorUserData) -> boo
 
 
 def _topic_partitions(listed: list[Any]) -> list[tuple[str, int]]:
-    """ "topic-0" or {"topic", "partition"} or {"topic", "partitions"}, in order."""
+    """Read "topic-0", {"topic", "partition"} or {"topic", "partitions"}, in order."""
     out: list[tuple[str, int]] = []
     for item in listed:
         if isinstance(item, str):
@@ -253,7 +256,7 @@ def _topic_partitions(listed: list[Any]) -> list[tuple[str, int]]:
 
 
 @op("topicHash")
-def topic_hash_(request: Answer) -> Answer:
+def topic_hash_(request: Json) -> Json:
     if "partitionRacks" in request:
         return _hash(topic_hash(Uuid.parse(need(request, "topicId")), need(request, "name"), request["partitionRacks"]))
     name, image = need(request, "topic"), request.get("image", {})
@@ -262,19 +265,18 @@ def topic_hash_(request: Answer) -> Answer:
         if topic["name"] == name:
             given = topic["partitions"]
             replicas = [[] for _ in range(given)] if isinstance(given, int) else given
-            # A broker that is not registered counts like one without a rack: not at all.
+            # The hash ignores brokers that are not registered or have no rack.
             return _hash(
                 topic_hash(Uuid.parse(topic["id"]), name, [[racks.get(broker) for broker in one] for one in replicas])
             )
-    return _hash(
-        0
-    )  # what Kafka's function says about a topic that does not exist; the coordinator leaves such topics out
+    # Kafka's function returns 0 for a missing topic; the coordinator leaves such topics out.
+    return _hash(0)
 
 
 @op("groupHash")
-def group_hash_(request: Answer) -> Answer:
+def group_hash_(request: Json) -> Json:
     return _hash(group_hash({topic: int(value) for topic, value in need(request, "topics").items()}))
 
 
-def _hash(value: int) -> Answer:
+def _hash(value: int) -> Json:
     return {"hash": value, "hex": f"{value % (1 << 64):016x}"}

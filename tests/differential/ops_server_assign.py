@@ -1,4 +1,4 @@
-"""The ops `serverAssign` and `shareAssign`: server-side assignors, with the written records."""
+"""The ops `serverAssign` and `shareAssign`: server-side assignors and their records."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -31,15 +31,15 @@ from quorate.codecs.messages import (
 )
 from quorate.codecs.messages.consumer_group import TopicPartition
 from tests.assignors.server_cases import read_server_case
-from tests.differential.ops import OPS, Answer, BadInput, need, op
+from tests.differential.ops import OPS, BadInput, Json, need, op
 
 __all__ = ["OPS"]
 
 JDK = 17
-"""The oracle's."""
+"""The oracle's Java version."""
 
 Types = tuple[Callable[..., Message], Callable[..., Message], Callable[..., Message], Callable[..., Message]]
-"""Key and value of a member's target assignment, and of that of the group."""
+"""Key and value of a member's target assignment, key and value of the group's."""
 
 CONSUMER: Types = (
     ConsumerGroupTargetAssignmentMemberKey,
@@ -58,7 +58,7 @@ ASSIGNORS: dict[str, type[ServerAssignor]] = {"uniform": UniformAssignor, "range
 
 
 @op("serverAssign")
-def server_assign(request: Answer) -> Answer:
+def server_assign(request: Json) -> Json:
     name = need(request, "assignor")
     if name not in ASSIGNORS:
         raise BadInput(f"no server assignor {name}")
@@ -73,14 +73,14 @@ def server_assign(request: Answer) -> Answer:
 
 
 @op("shareAssign")
-def share_assign(request: Answer) -> Answer:
+def share_assign(request: Json) -> Json:
     group, kind = _read(request)
     target = SimpleAssignor(subscription_type=kind, jdk=JDK, assignable=request.get("assignable")).target(group)
     assignment = _assignment(request, target, "simple", kind)
     return {"subscriptionType": kind.value, "assignment": assignment, "records": list(_records(request, target, SHARE))}
 
 
-def _read(request: Answer) -> tuple[GroupSpec, SubscriptionType]:
+def _read(request: Json) -> tuple[GroupSpec, SubscriptionType]:
     need(request, "members")
     group = read_server_case(request)
     kind = (
@@ -93,13 +93,13 @@ def _read(request: Answer) -> tuple[GroupSpec, SubscriptionType]:
 
 
 def _assignment(
-    request: Answer, target: TargetAssignment, name: str, kind: SubscriptionType
+    request: Json, target: TargetAssignment, name: str, kind: SubscriptionType
 ) -> Mapping[str, Mapping[str, Sequence[int]]]:
     group = target.group
     if not _subscribed(group, name, kind):
         return {}
     changed = set(target.changed.tolist())
-    before = _once_more(request, group, kind) if name == "simple" else set()
+    before = _copied(request, group, kind) if name == "simple" else set()
     return {
         member_id: {str(topic): list(partitions) for topic, partitions in target.record(member)}
         if member in changed
@@ -109,23 +109,23 @@ def _assignment(
 
 
 def _subscribed(group: GroupSpec, name: str, kind: SubscriptionType) -> bool:
-    """Whether the assignor finds topics; otherwise it returns nothing at all."""
+    """Return whether the assignor finds topics. If not, its assignment is empty."""
     if name == "range":
         return True
     if kind is SubscriptionType.HOMOGENEOUS and len(group):
         first = int(group.hash_order[0])
-        if name == "simple":  # it looks at names
+        if name == "simple":  # it uses names
             return len(group.listings[group.listing_of[first]]) > 0
         return len(group.subscriptions[group.subscription_of[first]].topics) > 0
     return len(group.subscribed_topics) > 0
 
 
-def _as_before(request: Answer, member_id: str, name: str, *, again: bool) -> Mapping[str, Sequence[int]]:
+def _as_before(request: Json, member_id: str, name: str, *, again: bool) -> Mapping[str, Sequence[int]]:
     """Return an unchanged target in the map order, or `again` a copy; `range` computes it."""
     ids: Mapping[str, str] = {topic["name"]: topic["id"] for topic in request.get("topics", ())}
     target: Mapping[str, list[int]] = request["members"][member_id].get("target") or {}
     iterated = {topic: list(JavaHashSet.of(partitions, jdk=JDK)) for topic, partitions in target.items()}
-    if again:  # trees grow differently
+    if again:  # the trees of a copy differ
         iterated = {topic: list(JavaHashSet.of(partitions, jdk=JDK)) for topic, partitions in iterated.items()}
     return {
         ids.get(topic, topic): sorted(partitions) if name == "range" else partitions
@@ -133,8 +133,11 @@ def _as_before(request: Answer, member_id: str, name: str, *, again: bool) -> Ma
     }
 
 
-def _once_more(request: Answer, group: GroupSpec, kind: SubscriptionType) -> set[int]:
-    """The members of whose targets `simple` makes a copy, though nothing may change: where all subscribe alike, those that have their part."""
+def _copied(request: Json, group: GroupSpec, kind: SubscriptionType) -> set[int]:
+    """Return the members whose unchanged targets `simple` copies.
+
+    With equal subscriptions these are the members that own their share of partitions.
+    """
     if kind is SubscriptionType.HETEROGENEOUS or not len(group):
         return set()
     topics = group.subscriptions[group.subscription_of[group.hash_order[0]]].topics
@@ -146,8 +149,8 @@ def _once_more(request: Answer, group: GroupSpec, kind: SubscriptionType) -> set
 # ---- records
 
 
-def _told(request: Answer, target: TargetAssignment) -> Iterator[tuple[str, Record]]:
-    """The members that get a record, in order: those with another target than before, or that had none."""
+def _with_record(request: Json, target: TargetAssignment) -> Iterator[tuple[str, Record]]:
+    """Yield the members with a record, in order: those with a new or changed target."""
     changed = set(target.changed.tolist())
     for member in target.group.hash_order.tolist():
         member_id = target.group.member_ids[member]
@@ -157,15 +160,15 @@ def _told(request: Answer, target: TargetAssignment) -> Iterator[tuple[str, Reco
             yield member_id, ()
 
 
-def _records(request: Answer, target: TargetAssignment, types: Types) -> Iterator[Answer]:
+def _records(request: Json, target: TargetAssignment, types: Types) -> Iterator[Json]:
     group_id = request.get("group", "g")
-    for member_id, record in _told(request, target):
+    for member_id, record in _with_record(request, target):
         listed = tuple(TopicPartition(topic_id=topic, partitions=partitions) for topic, partitions in record)
         yield _bytes(types[0](group_id=group_id, member_id=member_id), types[1](topic_partitions=listed))
     written = types[3](assignment_epoch=request.get("epoch", 1), assignment_timestamp=request.get("nowMs", 0))
     yield _bytes(types[2](group_id=group_id), written)
 
 
-def _bytes(key: Message, value: Message) -> Answer:
+def _bytes(key: Message, value: Message) -> Json:
     pair = encode_record(CoordinatorRecord(topic=CONSUMER_OFFSETS, key=key, value=value, version=0))
     return {name: None if data is None else data.hex() for name, data in zip(("key", "value"), pair, strict=True)}

@@ -1,6 +1,6 @@
 """The ops on the shard, with one `ShardSide` per program."""
 
-from tests.differential.ops import OPS, Answer, op
+from tests.differential.ops import OPS, Json, op
 from tests.differential.shard_side import ShardSide
 
 __all__ = ["OPS"]
@@ -8,7 +8,7 @@ __all__ = ["OPS"]
 _SIDE = ShardSide()
 
 
-def _run(request: Answer) -> Answer:
+def _run(request: Json) -> Json:
     return _SIDE.run(request)
 
 

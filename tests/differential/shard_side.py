@@ -1,7 +1,7 @@
-"""Quorate's shard behind the oracle's ops (tests/oracle/README.md, "Ops on the shard"): configuration, image, clock, log and requests.
+"""Runs the oracle's ops on quorate's shard (tests/oracle/README.md, "Ops on the shard").
 
-Unlike the oracle it takes the ids that it makes up from `ids`, if some are there: who compares the
-two gives it those that Kafka made up.
+Unlike the oracle, it takes generated ids from `ids` as long as there are some. A comparison passes
+the ids that Kafka generated.
 """
 
 from collections import deque
@@ -20,24 +20,23 @@ from quorate.coordinator.log import MemoryLog, StoredMarker, StoredRecord
 from quorate.coordinator.partition_runtime import PartitionRuntime, WriteEvent
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.state import ReplayError
-from tests.differential.ops import Answer, BadInput, need, unhex
+from tests.differential.ops import BadInput, Json, need, unhex
 
 __all__ = ["ShardSide"]
 
 START_MS = 1_700_000_000_000
 SIZE_COUNTER_MS = 60_000
 
-# Of interest to the coordinator, or at least known to Kafka's; the rest of Kafka's configuration is
-# refused as the oracle does.
+# Configs that Kafka's coordinator has and ours does not. As by the oracle, all others are rejected.
 IGNORED = {"max.message.bytes", "offset.commit.timeout.ms", "group.coordinator.threads", "offsets.topic.num.partitions"}
 OWN = {"id", "op", "startMs", "decode", "hex", "verbose", "executor", "kafkaApis", "holdCommits", "configs", "denied"}
 
 
 class ShardSide:
-    """One shard, its log and its clock; `run` runs an op.
+    """A shard with its log and its clock.
 
-    `version`: which release of Kafka to follow, if not the newest; `newest`: its newest version of
-    each API.
+    `version`: the release of Kafka to follow, by default the newest; `newest`: its newest version
+    of each API.
     """
 
     def __init__(self, version: str | None = None, newest: Mapping[str, int] | None = None) -> None:
@@ -51,8 +50,8 @@ class ShardSide:
         self._image = MetadataImage.EMPTY
         self._mark = 0
         self._events: list[WriteEvent] = []
-        self._completed: list[Answer] = []
-        self._ops: dict[str, Callable[[Answer], Answer]] = {
+        self._completed: list[Json] = []
+        self._ops: dict[str, Callable[[Json], Json]] = {
             "config": self._configure,
             "new": self._new,
             "image": self._take_image,
@@ -72,21 +71,21 @@ class ShardSide:
 
     @property
     def ops(self) -> list[str]:
-        """The ops."""
+        """The names of the ops."""
         return list(self._ops)
 
-    def run(self, operation: Answer) -> Answer:
-        """Run one op; returns the response without `id` and `op`."""
+    def run(self, operation: Json) -> Json:
+        """Run an op, and return the response without `id` and `op`."""
         return self._ops[operation["op"]](operation)
 
     @property
     def shard(self) -> GroupCoordinatorShard:
-        """The shard itself, for those who look closer."""
+        """The shard, for a look at its state."""
         return self.runtime.shard
 
     # Life cycle
 
-    def _configure(self, operation: Answer) -> Answer:
+    def _configure(self, operation: Json) -> Json:
         given = {
             **{name: value for name, value in operation.items() if name not in OWN},
             **operation.get("configs", {}),
@@ -107,7 +106,7 @@ class ShardSide:
         self._open(self._start_ms, [])
         return self._finish()
 
-    def _new(self, operation: Answer) -> Answer:
+    def _new(self, operation: Json) -> Json:
         if not operation.get("keepImage", False):
             self._image = MetadataImage.EMPTY
         self._start_ms = operation.get("startMs", self._start_ms)
@@ -124,8 +123,8 @@ class ShardSide:
             shard, self.log, now_ms=now_ms, on_event=self._events.append, run_tasks_at_once=not self._manual_tasks
         )
         self.runtime.load()
-        # Kafka's shard counts groups for its metrics every minute; here as a timer that does
-        # nothing, so that timers can be compared.
+        # Kafka's shard counts groups for its metrics every minute. This timer does nothing, so that
+        # timers can be compared.
         shard.timers.schedule("group-size-counter", now_ms + SIZE_COUNTER_MS, self._count_sizes)
         self._events.clear()
         self._mark = len(stored)
@@ -140,7 +139,7 @@ class ShardSide:
     def _new_id(self) -> UUID:
         return self.ids.popleft() if self.ids else uuid4()
 
-    def _load(self, operation: Answer) -> Answer:
+    def _load(self, operation: Json) -> Json:
         stored: list[StoredRecord | StoredMarker] = []
         for offset, one in enumerate(need(operation, "records")):
             producer = {"producer_id": one.get("producerId", -1), "producer_epoch": one.get("producerEpoch", -1)}
@@ -153,14 +152,14 @@ class ShardSide:
                 stored.append(StoredRecord(offset=offset, timestamp_ms=0, record=record, **producer))
         return self._loaded(operation, stored)
 
-    def _reload(self, operation: Answer) -> Answer:
+    def _reload(self, operation: Json) -> Json:
         return self._loaded(operation, list(self.log.stored))
 
-    def _loaded(self, operation: Answer, stored: list[StoredRecord | StoredMarker]) -> Answer:
+    def _loaded(self, operation: Json, stored: list[StoredRecord | StoredMarker]) -> Json:
         now_ms = operation.get("nowMs", self.runtime.now_ms)
         try:
             self._open(now_ms, stored)
-        except ReplayError as error:  # a broker does not coordinate this partition then
+        except ReplayError as error:  # a broker then does not coordinate this partition
             self._open(now_ms, [])
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             return {
@@ -170,9 +169,9 @@ class ShardSide:
             }
         return {"state": "ACTIVE", **self._finish()}
 
-    # What happens to it
+    # Metadata, requests and time
 
-    def _take_image(self, operation: Answer) -> Answer:
+    def _take_image(self, operation: Json) -> Json:
         image = self._image
         if "brokers" in operation:
             image = image.with_brokers({broker["id"]: broker.get("rack") for broker in operation["brokers"]})
@@ -181,16 +180,16 @@ class ShardSide:
                 TopicImage(name=topic["name"], id=Uuid.parse(topic["id"]), replicas=_replicas(topic["partitions"]))
                 for topic in operation["topics"]
             )
-        image = replace(image, version=self._image.version + 1)  # the oracle's has one for both
+        image = replace(image, version=self._image.version + 1)  # the oracle has one version for both
         before, self._image = self._image, image
         delta = self.runtime.take_image(image)
-        reply: Answer = {}
+        reply: Json = {}
         if delta.changed or delta.deleted:
             reply = {"changedTopics": sorted(delta.changed), "deletedTopics": len(delta.deleted)}
         reply["brokersChanged"] = "brokers" in operation and dict(before.brokers) != dict(image.brokers)
         return {"delta": reply, **self._finish()}
 
-    def _request(self, operation: Answer) -> Answer:
+    def _request(self, operation: Json) -> Json:
         api = api_of(str(need(operation, "api")))
         version = operation.get("version", self._newest.get(api.name, api.versions[-1]))
         if version not in api.versions:
@@ -205,8 +204,8 @@ class ShardSide:
             client_host=operation.get("clientHost", "/127.0.0.1"),
             principal=operation.get("principal", "User:ANONYMOUS"),
         )
-        reply: Answer = {"api": api.name, "version": version}
-        done: list[Answer] = []
+        reply: Json = {"api": api.name, "version": version}
+        done: list[Json] = []
 
         def respond(response: Any) -> None:
             reported = to_kafka_json(response, version)
@@ -223,22 +222,22 @@ class ShardSide:
             reply |= {"response": None, "pending": True}
         return reply | self._finish()
 
-    def _advance(self, operation: Answer) -> Answer:
+    def _advance(self, operation: Json) -> Json:
         fired = self.runtime.advance(self.runtime.now_ms + need(operation, "ms"))
         return {**self._finish(), "fired": fired}
 
-    def _clean_up(self, operation: Answer) -> Answer:
+    def _clean_up(self, operation: Json) -> Json:
         self.runtime.clean_up()
         return self._finish()
 
-    def _run_tasks(self, operation: Answer) -> Answer:
+    def _run_tasks(self, operation: Json) -> Json:
         return {"ran": self.runtime.run_tasks(operation.get("max")), **self._finish()}
 
-    def _fail_next_append(self, operation: Answer) -> Answer:
+    def _fail_next_append(self, operation: Json) -> Json:
         self.log.fail_next = ErrorCode[need(operation, "error")]
         return self._finish()
 
-    def _end_txn(self, operation: Answer) -> Answer:
+    def _end_txn(self, operation: Json) -> Json:
         self.runtime.end_transaction(
             need(operation, "producerId"),
             need(operation, "producerEpoch"),
@@ -246,7 +245,7 @@ class ShardSide:
         )
         return self._finish()
 
-    def _group_config(self, operation: Answer) -> Answer:
+    def _group_config(self, operation: Json) -> Json:
         group = need(operation, "group")
         try:
             self.shard.group_configs[group] = group_configs(need(operation, "configs"))
@@ -254,13 +253,13 @@ class ShardSide:
             raise BadInput(str(error)) from None
         return self._finish()
 
-    # What it looks like
+    # State and output
 
-    def _timers(self, operation: Answer) -> Answer:
+    def _timers(self, operation: Json) -> Json:
         timers = [{"atMs": timer.at_ms, "key": timer.key} for timer in self.shard.timers.pending()]
         return {"timers": timers, "tasks": len(self.shard.tasks), "now": self.runtime.now_ms}
 
-    def _read_log(self, operation: Answer) -> Answer:
+    def _read_log(self, operation: Json) -> Json:
         if not operation.get("compact", False):
             return {"records": [_stored(one) for one in self.log.stored]}
         last: dict[str, StoredRecord] = {}
@@ -270,7 +269,7 @@ class ShardSide:
         kept = sorted(last.values(), key=lambda one: one.offset)
         return {"records": [reported for reported in map(_stored, kept) if reported["value"] is not None]}
 
-    def _finish(self) -> Answer:
+    def _finish(self) -> Json:
         """Return everything that happened since the last response."""
         records = [_stored(one) for one in self.log.stored[self._mark :]]
         self._mark = len(self.log.stored)
@@ -284,7 +283,7 @@ class ShardSide:
         }
 
 
-def _stored(one: StoredRecord | StoredMarker) -> Answer:
+def _stored(one: StoredRecord | StoredMarker) -> Json:
     if isinstance(one, StoredMarker):
         return {
             "control": "COMMIT" if one.commit else "ABORT",
@@ -292,7 +291,7 @@ def _stored(one: StoredRecord | StoredMarker) -> Answer:
             "producerEpoch": one.producer_epoch,
         }
     key, value = encode_record(one.record)
-    reported: Answer = {"key": None if key is None else key.hex(), "value": None if value is None else value.hex()}
+    reported: Json = {"key": None if key is None else key.hex(), "value": None if value is None else value.hex()}
     if one.producer_id >= 0:
         reported |= {"producerId": one.producer_id, "producerEpoch": one.producer_epoch}
     return reported
@@ -302,6 +301,6 @@ def _replicas(partitions: int | list[list[int]]) -> tuple[tuple[int, ...], ...]:
     return ((),) * partitions if isinstance(partitions, int) else tuple(map(tuple, partitions))
 
 
-def _error(response: Answer) -> Answer:
+def _error(response: Json) -> Json:
     code = response.get("errorCode", 0)
     return {"error": {"code": code, "name": ErrorCode(code).name}} if code else {}

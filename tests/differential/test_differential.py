@@ -1,4 +1,4 @@
-"""Scripts give the same responses from quorate and Kafka, and differences are found."""
+"""Scripts have the same responses from quorate and Kafka, and differences are found."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from quorate.codecs.wire import readable
 from tests.codecs.newer_fields import has_newer_fields
 from tests.codecs.strategies import KAFKA, damaged, records
 from tests.differential.compare import compare
-from tests.differential.driver import answers
+from tests.differential.driver import responses
 from tests.extent import portion
 from tests.oracle.client import Oracle
 
@@ -28,11 +28,11 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
 
 
-def ask(*lines: str) -> list[dict[str, Any]]:
-    return list(answers(lines))
+def send(*lines: str) -> list[dict[str, Any]]:
+    return list(responses(lines))
 
 
-# ---- the whole, as a user runs it
+# ---- the command
 
 
 @pytest.mark.oracle
@@ -50,7 +50,7 @@ def test_differences_are_printed_and_fail(tmp_path: Path) -> None:
     script.write_text('{"op":"groupHash","topics":{"a":1}}\n\n{"op":"commit"}\n')
     done = run(script)
     assert done.returncode == 1
-    assert 'line 2: {"op":"commit"}' in done.stdout  # commits can be held back on Kafka's side only
+    assert 'line 2: {"op":"commit"}' in done.stdout  # only Kafka's side has this op
     assert '    now\n        ours   "(absent)"\n        kafka  1700000000000\n' in done.stdout
     assert done.stdout.endswith("2 lines, 1 with differences\n")
 
@@ -81,7 +81,7 @@ topics = st.sampled_from("abcdefghijklmnopqrstuvwxyz") | texts.filter(bool)
 
 @st.composite
 def codec_ops(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Ops around one generated record, and one each of the others."""
+    """Generate ops for a generated record, and one of each other kind."""
     record = draw(records(release=KAFKA))
     key, value = encode_record(record)
     assert key is not None
@@ -92,14 +92,34 @@ def codec_ops(draw: st.DrawFn) -> list[dict[str, Any]]:
         [] if record.value is None else [{"tag": tag.tag, "hex": tag.data.hex()} for tag in record.value.unknown_tags]
     )
     return [
-        {"op": "encode", "topic": record.topic, "type": record.name, "version": version, "key": to_kafka_json(record.key, 0), "value": value_json, "unknownTags": tags},
+        {
+            "op": "encode",
+            "topic": record.topic,
+            "type": record.name,
+            "version": version,
+            "key": to_kafka_json(record.key, 0),
+            "value": value_json,
+            "unknownTags": tags,
+        },
         {"op": "decode", "topic": record.topic, "key": key.hex(), "value": None if value is None else value.hex()},
         {"op": "decode", "topic": record.topic, "key": key.hex(), "value": None if broken is None else broken.hex()},
         {"op": "subscription", "hex": draw(st.binary(max_size=20)).hex()},
-        {"op": "stickyUserData", "partitions": [f"{t}-{n}" for n, t in enumerate(draw(st.lists(topics, max_size=40)))], "generation": draw(st.integers(-1, 9))},
-        {"op": "topicHash", "name": draw(texts.filter(bool)), "topicId": str(Uuid(draw(st.binary(min_size=16, max_size=16)))), "partitionRacks": draw(st.lists(racks, max_size=4))},
-        {"op": "groupHash", "topics": draw(st.dictionaries(texts, st.integers(-(2**63), 2**63 - 1).map(str), max_size=5))},
-    ]  # fmt: skip
+        {
+            "op": "stickyUserData",
+            "partitions": [f"{t}-{n}" for n, t in enumerate(draw(st.lists(topics, max_size=40)))],
+            "generation": draw(st.integers(-1, 9)),
+        },
+        {
+            "op": "topicHash",
+            "name": draw(texts.filter(bool)),
+            "topicId": str(Uuid(draw(st.binary(min_size=16, max_size=16)))),
+            "partitionRacks": draw(st.lists(racks, max_size=4)),
+        },
+        {
+            "op": "groupHash",
+            "topics": draw(st.dictionaries(texts, st.integers(-(2**63), 2**63 - 1).map(str), max_size=5)),
+        },
+    ]
 
 
 @pytest.mark.oracle
@@ -107,12 +127,12 @@ def codec_ops(draw: st.DrawFn) -> list[dict[str, Any]]:
 @given(ops=codec_ops())
 def test_generated_scripts_give_the_same_responses(oracle: Oracle, ops: list[dict[str, Any]]) -> None:
     lines = [json.dumps({"id": number, **op}) for number, op in enumerate(ops)]
-    for line, ours, kafka in zip(lines, ask(*lines), oracle.exchange(lines), strict=True):
+    for line, ours, kafka in zip(lines, send(*lines), oracle.exchange(lines), strict=True):
         assert _newer(line) or compare(1, ours, kafka) == [], line
 
 
 def _newer(line: str) -> bool:
-    """Damage may bring about fields that are newer than this Kafka."""
+    """Return whether damage gave the record fields that are newer than this Kafka."""
     request = json.loads(line)
     if request["op"] != "decode" or request["value"] is None:
         return False
@@ -122,8 +142,8 @@ def _newer(line: str) -> bool:
 # ---- the driver's protocol
 
 
-def test_ids_are_the_callers_or_the_line_number_and_blank_lines_do_not_count() -> None:
-    got = ask(
+def test_ids_are_the_callers_or_numbers_of_lines_that_are_not_blank() -> None:
+    got = send(
         '{"op":"groupHash","topics":{}}',
         "",
         '{"op":"groupHash","topics":{},"id":{"any":1}}',
@@ -134,15 +154,20 @@ def test_ids_are_the_callers_or_the_line_number_and_blank_lines_do_not_count() -
 
 
 def test_invalid_lines_are_driver_errors_and_the_script_continues() -> None:
-    bad = ["{", "[]", "5", '{"op":"nope"}', "{}", '{"op":"encode"}', '{"op":"encode","type":3,"version":9,"value":{}}', '{"op":"decode","key":"zz"}',
-           '{"op":"decode","topic":"t","key":"00"}', '{"op":"many"}', '{"op":"topicHash","partitionRacks":[],"name":"t","topicId":"x"}']  # fmt: skip
-    got = ask(*bad, '{"op":"versions"}')
+    bad = [
+        *("{", "[]", "5", '{"op":"nope"}', "{}", '{"op":"encode"}', '{"op":"many"}'),
+        '{"op":"encode","type":3,"version":9,"value":{}}',
+        '{"op":"decode","key":"zz"}',
+        '{"op":"decode","topic":"t","key":"00"}',
+        '{"op":"topicHash","partitionRacks":[],"name":"t","topicId":"x"}',
+    ]
+    got = send(*bad, '{"op":"versions"}')
     assert [response["error"]["driver"] for response in got[:-1]] == [True] * len(bad)
     assert got[-1]["kafka"] == "4.3.1"
 
 
 def test_no_response_follows_quit() -> None:
-    assert ask('{"op":"quit"}', '{"op":"versions"}') == [{"id": 1, "op": "quit"}]
+    assert send('{"op":"quit"}', '{"op":"versions"}') == [{"id": 1, "op": "quit"}]
 
 
 # ---- the comparison
@@ -201,5 +226,5 @@ def test_values_that_only_one_side_has_are_ignored(ours: dict[str, Any], kafka: 
         ("c3a9", "é"),
     ],
 )
-def test_text_that_is_not_utf8_is_shown_as_java_does(data: str, shown: str) -> None:
+def test_invalid_utf8_is_shown_as_by_java(data: str, shown: str) -> None:
     assert readable(bytes.fromhex(data).decode("utf-8", "surrogateescape")) == shown

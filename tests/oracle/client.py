@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-__all__ = ["HERE", "LIB", "OLDER", "Answer", "Oracle", "OracleError", "OracleMissingError", "jar", "missing"]
+__all__ = ["HERE", "LIB", "OLDER", "Json", "Oracle", "OracleError", "OracleMissingError", "jar", "missing"]
 
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
@@ -32,7 +32,7 @@ LIMIT_S = 600
 waits for one hides all others.
 """
 
-Answer = dict[str, Any]
+Json = dict[str, Any]
 
 
 class OracleError(RuntimeError):
@@ -100,11 +100,11 @@ class Oracle:
             encoding="utf-8",
         )
 
-    def call(self, op: str, **fields: Any) -> Answer:
+    def call(self, op: str, **fields: Any) -> Json:
         """One op. Raises `OracleError` if the line itself is refused."""
         return self.call_many([{"op": op, **fields}])[0]
 
-    def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Answer]:
+    def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Json]:
         """Many ops in order, written ahead of the answers.
 
         Raises `OracleError` at the first line that is refused.
@@ -117,7 +117,7 @@ class Oracle:
                 raise OracleError(f"{error['class']}: {error['message']}\n  line: {json.dumps(op)[:2000]}")
         return answers
 
-    def exchange(self, lines: Iterable[str]) -> list[Answer]:
+    def exchange(self, lines: Iterable[str]) -> list[Json]:
         """Raw lines in, one answer for each out, refusals included.
 
         Raises `OracleError` if the program ends before the last answer, or takes `LIMIT_S`.
@@ -152,10 +152,10 @@ class Oracle:
             stdin.write("".join(line + "\n" for line in lines))
             stdin.flush()
 
-    def _read(self, sent: Sequence[str]) -> list[Answer]:
+    def _read(self, sent: Sequence[str]) -> list[Json]:
         stdout = self._process.stdout
         assert stdout is not None
-        answers: list[Answer] = []
+        answers: list[Json] = []
         for line in sent:
             text = stdout.readline()
             if not text:
