@@ -91,13 +91,13 @@ class AdminOperations(ABC):
         partitions: int = 1,
         replicas: int = 1,
         assignment: Sequence[Sequence[int]] | None = None,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, str | int] | None = None,
     ) -> None:
         """Create a topic and wait until every partition has a leader.
 
         `assignment`: the broker ids of each partition, preferred leader first.
         """
-        options: dict[str, Any] = {"configs": dict(config or {})}
+        options: dict[str, Any] = {"configs": {key: str(value) for key, value in (config or {}).items()}}
         if assignment is None:
             options |= {"num_partitions": partitions, "replication_factor": replicas}
         else:

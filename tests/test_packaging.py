@@ -211,12 +211,56 @@ def test_import_leaves_heavy_libraries_alone(installed, module, unwanted, tmp_pa
     assert installed.python(code, tmp_path) == []
 
 
-def check_types(installed: Installed, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run mypy on the scripts in a folder. Its cache of libraries is kept for the next call."""
-    mypy = [sys.executable, "-P", "-m", "mypy", "--python-executable", installed.bin / "python", "--strict"]
-    cache = ["--cache-dir", installed.bin.parent / "mypy"]
+WRONG = """
+from quorate.assignors import RangeAssignor
+from quorate.cluster import EmbeddedCluster
+from quorate.codecs import decode_record
+from quorate.coordinator import group_hash
+from quorate.integration import EmbeddedLab
+from quorate.pipeline import record_types
+
+RangeAssignor().assign({}, "orders")  # wrong
+EmbeddedCluster(racks=3)  # wrong
+decode_record("key", None)  # wrong
+group_hash({"orders": "hash"})  # wrong
+EmbeddedLab.attach(1)  # wrong
+record_types(7)  # wrong
+"""
+
+
+def check_types(installed: Installed, folder: Path, checker: str = "mypy") -> subprocess.CompletedProcess[str]:
+    """Run mypy or pyright on the scripts in a folder.
+
+    mypy keeps its cache of libraries for the next call. pyright comes with its Node.js from PyPI,
+    and looks for no newer version of itself.
+    """
+    python = installed.bin / "python"
+    if checker == "mypy":
+        options = ["--python-executable", python, "--strict", "--cache-dir", installed.bin.parent / "mypy"]
+    else:
+        pytest.importorskip("pyright")
+        options = ["--pythonpath", python]
     scripts = sorted(path.name for path in folder.glob("*.py"))
-    return subprocess.run([*mypy, *cache, *scripts], cwd=folder, capture_output=True, text=True)
+    environment = os.environ | {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    command = [sys.executable, "-P", "-m", checker, *options, *scripts]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+@pytest.mark.parametrize("installed", ["wheel"], indirect=True)
+def test_a_program_that_uses_every_package_passes_strict_type_checkers(installed, checker, tmp_path):
+    shutil.copy(ROOT / "tests" / "user_program.py", tmp_path)
+    done = check_types(installed, tmp_path, checker)
+    success = {
+        "mypy": "Success: no issues found in 1 source file\n",
+        "pyright": "0 errors, 0 warnings, 0 informations\n",
+    }
+    assert done.stdout == success[checker], done.stderr
+
+
+def test_the_program_imports_every_package():
+    imported = set(re.findall(r"^from quorate\.(\w+)", (ROOT / "tests" / "user_program.py").read_text(), re.MULTILINE))
+    assert imported == set(PACKAGES) - {"cli"}
 
 
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)
@@ -233,6 +277,19 @@ def test_what_our_pages_show_passes_a_users_strict_type_checker(installed, tmp_p
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)
 def test_a_users_type_checker_sees_our_types(installed, tmp_path):
     """Each package has a py.typed, because `quorate` is a namespace package (PEP 561)."""
+    (tmp_path / "all_packages.py").write_text(WRONG)
+    lines = [number for number, line in enumerate(WRONG.splitlines(), 1) if line.endswith("# wrong")]
+    assert len(lines) == len(PACKAGES) - 1
+    for checker, pattern in (
+        ("mypy", r"^all_packages\.py:(\d+): error"),
+        ("pyright", r"all_packages\.py:(\d+):\d+ - error"),
+    ):
+        done = check_types(installed, tmp_path, checker)
+        assert [int(line) for line in re.findall(pattern, done.stdout, re.MULTILINE)] == lines, checker + done.stdout
+
+
+@pytest.mark.parametrize("installed", ["wheel"], indirect=True)
+def test_a_users_type_checker_narrows_records(installed, tmp_path):
     (tmp_path / "user.py").write_text(
         "from quorate.codecs import CoordinatorRecord, decode_record\n"
         "record = decode_record(b'', None)\n"
