@@ -1,9 +1,9 @@
-"""Talks to Kafka's own classes: starts the Java program of this folder and exchanges JSON lines with it.
+"""Starts the Java program of this folder, which runs Kafka's own classes, and exchanges JSON lines.
 
     with Oracle() as oracle:
-        oracle.call("encode", type="ConsumerGroupMetadata", key={"groupId": "g"}, value={"epoch": 5})
+        oracle.call("encode", type="ConsumerGroupMetadata", key={"groupId": "g"}, value=None)
 
-Knows the protocol, not the ops; these are described in README.md. Standard library only.
+This module knows the protocol, not the ops, which README.md describes. Standard library only.
 """
 
 import contextlib
@@ -25,29 +25,33 @@ LIB = HERE / "target" / "lib"
 OLDER = {"4.0": HERE.parent / "oracle_4_0"}
 """Folders of the oracles that run older releases, by release."""
 
-REMEDY = "`make test` installs what is missing and builds it; or run {folder}/build with a JDK (17 or newer) and Maven on the PATH"
+REMEDY = (
+    "`make test` installs what is missing and builds it; "
+    "or run {folder}/build with a JDK (17 or newer) and Maven on the PATH"
+)
 
 LIMIT_S = 600
-"""How long the answers to one exchange may take. Kafka has loops that never end, and a test that
-waits for one hides all others.
-"""
+"""Timeout of an exchange. Kafka has endless loops, which would block all other tests."""
 
 Json = dict[str, Any]
 
 
 class OracleError(RuntimeError):
-    """The program ended, or refused a line as such (bad input, unknown op).
+    """The program ended, or rejected a line (invalid input, unknown op).
 
-    What Kafka says about good input is part of the answer instead.
+    Kafka's errors for valid input are part of the response instead.
     """
 
 
 class OracleMissingError(OracleError):
-    """Java or the jars are not there."""
+    """Java or the jars are missing."""
 
 
 def missing(release: str | None = None) -> str | None:
-    """What keeps the oracle (of an older release, if one is named) from running and what to do about it, or `None` if nothing does."""
+    """Return why an oracle cannot run and what to do, or `None` if it can.
+
+    `release`: that of an older oracle (see `OLDER`), by default the newest.
+    """
     folder = _folder(release)
     name = f"tests/{folder.name}"
     remedy = REMEDY.format(folder=name)
@@ -65,7 +69,7 @@ def _folder(release: str | None) -> Path:
 
 
 def jar(artifact: str) -> Path:
-    """The jar of one of Kafka's artifacts, such as "kafka-clients"."""
+    """Return the jar of one of Kafka's artifacts, such as "kafka-clients"."""
     found = sorted(path for path in LIB.glob(f"{artifact}-*.jar") if path.name[len(artifact) + 1].isdigit())
     if len(found) != 1:
         raise OracleMissingError(
@@ -75,11 +79,10 @@ def jar(artifact: str) -> Path:
 
 
 class Oracle:
-    """One running program with one coordinator shard.
+    """A running program with a coordinator shard. Not thread-safe.
 
-    Not thread-safe. `command` starts something else that speaks the same protocol, in `cwd`.
-
-    `release`: an older release of Kafka than the tests' usual one, such as "4.0" (see `OLDER`).
+    `command`: another program with the same protocol, started in `cwd`; `release`: an older
+    release of Kafka, such as "4.0" (see `OLDER`).
     """
 
     def __init__(
@@ -101,81 +104,81 @@ class Oracle:
         )
 
     def call(self, op: str, **fields: Any) -> Json:
-        """One op. Raises `OracleError` if the line itself is refused."""
+        """Run an op and return its response. Raises `OracleError` if the line is rejected."""
         return self.call_many([{"op": op, **fields}])[0]
 
     def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Json]:
-        """Many ops in order, written ahead of the answers.
+        """Run ops in order and return their responses. Later ops do not wait for responses.
 
-        Raises `OracleError` at the first line that is refused.
+        Raises `OracleError` for the first line that is rejected.
         """
-        asked = list(ops)
-        answers = self.exchange(json.dumps(op) for op in asked)
-        for op, answer in zip(asked, answers, strict=True):
-            if answer.get("error", {}).get("driver"):
-                error = answer["error"]
+        sent = list(ops)
+        responses = self.exchange(json.dumps(op) for op in sent)
+        for op, response in zip(sent, responses, strict=True):
+            if response.get("error", {}).get("driver"):
+                error = response["error"]
                 raise OracleError(f"{error['class']}: {error['message']}\n  line: {json.dumps(op)[:2000]}")
-        return answers
+        return responses
 
     def exchange(self, lines: Iterable[str]) -> list[Json]:
-        """Raw lines in, one answer for each out, refusals included.
+        """Send raw lines and return one response for each, including errors of the driver.
 
-        Raises `OracleError` if the program ends before the last answer, or takes `LIMIT_S`.
+        Raises `OracleError` if the program ends before the last response or exceeds `LIMIT_S`.
         """
         sent = list(lines)
-        if len(sent) == 1:  # as nearly always: two threads would take longer than most ops
+        if len(sent) == 1:  # the usual case: starting two threads takes longer than most ops
             self._write(sent)
             stdout = self._process.stdout
             assert stdout is not None
-            answered = select.poll()  # not select(), which knows no file descriptors above 1,023
-            answered.register(stdout, select.POLLIN)
-            if not answered.poll(LIMIT_S * 1000):
+            readable = select.poll()  # not select(), which supports no file descriptors above 1,023
+            readable.register(stdout, select.POLLIN)
+            if not readable.poll(LIMIT_S * 1000):
                 self._process.kill()
             return self._read(sent)
-        # From a thread of its own: with both pipes full, writing everything first would never end.
+        # A thread writes, as writing everything first would block when both pipes are full.
         writer = threading.Thread(target=self._write, args=(sent,), daemon=True)
         watchdog = threading.Timer(LIMIT_S, self._process.kill)
         watchdog.daemon = True
         writer.start()
         watchdog.start()
         try:
-            answers = self._read(sent)
+            responses = self._read(sent)
         finally:
             watchdog.cancel()
         writer.join()
-        return answers
+        return responses
 
     def _write(self, lines: Sequence[str]) -> None:
         stdin = self._process.stdin
         assert stdin is not None
-        with contextlib.suppress(BrokenPipeError, ValueError):  # it has ended: the reader says so, with its stderr
+        with contextlib.suppress(BrokenPipeError, ValueError):  # the program ended: _read reports it
             stdin.write("".join(line + "\n" for line in lines))
             stdin.flush()
 
     def _read(self, sent: Sequence[str]) -> list[Json]:
         stdout = self._process.stdout
         assert stdout is not None
-        answers: list[Json] = []
+        responses: list[Json] = []
         for line in sent:
             text = stdout.readline()
             if not text:
                 killed = f", or was killed after {LIMIT_S} s," if self._process.wait() < 0 else ""
                 raise OracleError(
-                    f"the program ended{killed} at line {len(answers) + 1}: {line[:2000]}\n{self.stderr()}"
+                    f"the program ended{killed} at line {len(responses) + 1}: {line[:2000]}\n{self.stderr()}"
                 )
-            answers.append(json.loads(text))
-        return answers
+            responses.append(json.loads(text))
+        return responses
 
     def stderr(self) -> str:
-        """What the program has written to standard error so far, at most the last 8,000 characters."""
+        """Return the last 8,000 characters of the program's standard error."""
         self._process.poll()
         self._stderr.seek(0)
         return self._stderr.read().decode("utf-8", "replace")[-8000:]
 
     def close(self) -> None:
-        """End the program; at once if it does not do so by itself."""
+        """End the program. It is killed if it does not end within 10 s."""
         if self._process.stdin is not None and not self._process.stdin.closed:
-            with contextlib.suppress(BrokenPipeError):  # it is gone already, which is what we want
+            with contextlib.suppress(BrokenPipeError):  # the program has ended already
                 self._process.stdin.close()
         try:
             self._process.wait(10)

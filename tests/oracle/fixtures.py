@@ -1,4 +1,4 @@
-"""The pytest fixtures `oracle` and `oracle_4_0`; the conftest.py of each folder that wants them imports them from here."""
+"""The pytest fixtures `oracle` and `oracle_4_0`, for import into the conftest.py of a folder."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from tests.oracle.client import Oracle, missing
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Oracle]:
-    """Kafka's own classes.
+    """Yield a program with Kafka's own classes.
 
-    Where they are not built the test is skipped, with the remedy; CI turns skips into failures
+    If it is not built, the test is skipped with the remedy. In CI a skip is a failure
     (tests/conftest.py).
     """
     need_oracle()
@@ -21,14 +21,14 @@ def oracle() -> Iterator[Oracle]:
 
 @pytest.fixture(scope="session")
 def oracle_4_0() -> Iterator[Oracle]:
-    """The coordinator of Kafka 4.0 (tests/oracle_4_0/README.md)."""
+    """Yield a program with the coordinator of Kafka 4.0 (tests/oracle_4_0/README.md)."""
     need_oracle("4.0")
     with Oracle(release="4.0") as running:
         yield running
 
 
 def need_oracle(release: str | None = None) -> None:
-    """Skip unless the oracle and its jars are there."""
+    """Skip the test if the oracle or its jars are missing."""
     reason = missing(release)
     if reason is not None:
         pytest.skip(reason)

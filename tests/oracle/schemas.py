@@ -1,6 +1,7 @@
-"""Reads the message schemas that Kafka's jars carry (`common/message/*.json`, and `common/metadata` for KRaft's records), with the rules of Kafka's message generator.
+"""Reads the message schemas in Kafka's jars, with the rules of Kafka's message generator.
 
-Knows nothing of our declarations; tests/codecs/test_schemas.py compares the two.
+These are `common/message/*.json`, and `common/metadata` for KRaft's records. This module does not
+know our declarations; tests/codecs/test_schemas.py compares the two.
 """
 
 import json
@@ -16,10 +17,10 @@ __all__ = ["Schema", "SchemaField", "facts", "kafka_version", "schema", "schema_
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:
-    """A field as the schema has it, in versions that the message has.
+    """A field of a schema, in versions that the message has.
 
-    `default` is the generated class's: 0, "", (), a type's name in brackets for a struct of
-    defaults.
+    `default` is that of the generated class: 0, "", (), or the type's name in brackets for a
+    struct of defaults.
     """
 
     name: str
@@ -46,36 +47,38 @@ class Schema:
 
 
 def kafka_version() -> str:
-    """The release that the jars are of, such as "4.3.1"."""
+    """Return the release of the jars, such as "4.3.1"."""
     found = re.fullmatch(r"kafka-clients-(.+)\.jar", jar("kafka-clients").name)
     assert found is not None
     return found[1]
 
 
 def schema_names(artifact: str) -> frozenset[str]:
-    """The names of the messages in an artifact's jar."""
+    """Return the names of the messages in an artifact's jar."""
     with zipfile.ZipFile(jar(artifact)) as archive:
         found = (re.fullmatch(r"common/message/(\w+)\.json", name) for name in archive.namelist())
         return frozenset(match[1] for match in found if match is not None)
 
 
 def schema(artifact: str, name: str, folder: str = "message") -> Schema:
-    """One schema of an artifact's jar. Raises `KeyError` if there is none of that name."""
+    """Return a schema of an artifact's jar. Raises `KeyError` for an unknown name."""
     with zipfile.ZipFile(jar(artifact)) as archive:
         text = archive.read(f"common/{folder}/{name}.json").decode()
     return _schema(json.loads(_without_comments(text)))
 
 
 def facts(schema: Schema) -> list[str]:
-    """Everything that a schema says, a line for each message and field: two schemas are equal if their lines are, and differences can be read."""
-    head = f"{schema.name}: {schema.kind} {schema.api_key} versions {_span(schema.versions)} flexible {_span(schema.flexible)}"
+    """Return a readable line for the message and each field. Equal schemas have equal lines."""
+    spans = f"versions {_span(schema.versions)} flexible {_span(schema.flexible)}"
+    head = f"{schema.name}: {schema.kind} {schema.api_key} {spans}"
     return [head, *_field_facts(schema.fields, "")]
 
 
 def _field_facts(fields: tuple[SchemaField, ...], path: str) -> list[str]:
     out = []
     for f in fields:
-        text = f"{path}{f.name}: {f.type} versions {_span(f.versions)}, nullable {_span(f.nullable)}, tag {f.tag}, default {f.default!r}"
+        spans = f"versions {_span(f.versions)}, nullable {_span(f.nullable)}"
+        text = f"{path}{f.name}: {f.type} {spans}, tag {f.tag}, default {f.default!r}"
         text += (", ignorable" if f.ignorable else "") + (", map key" if f.map_key else "")
         out += [text, *_field_facts(f.fields, f"{path}{f.name}.")]
     return out
@@ -90,7 +93,7 @@ def _without_comments(text: str) -> str:
 
 
 def _range(text: str | None, last: int) -> range:
-    """ "0-3", "2", "1+" up to `last`, or "none"."""
+    """Read "0-3", "2", "1+" (up to `last`) or "none"."""
     if text is None or text == "none":
         return range(0)
     if text.endswith("+"):
@@ -100,7 +103,7 @@ def _range(text: str | None, last: int) -> range:
 
 
 def _within(text: str | None, around: range) -> range:
-    """As above, as far as what is `around` has these versions: the generator writes no code for others."""
+    """Read versions, limited to those of the containing struct `around`, as in generated code."""
     found = _range(text, around.stop - 1)
     return range(max(found.start, around.start), found.stop) if found else found
 
@@ -123,7 +126,7 @@ def _field(raw: dict[str, Any], around: range, structs: dict[str, Any]) -> Schem
     versions = _within(raw["versions"], around) if "versions" in raw else tagged
     if "tag" in raw:
         assert tagged == versions, (
-            f"{raw['name']} is tagged in only some of its versions: the declarations cannot say that"
+            f"{raw['name']} is tagged in only some of its versions, which declarations do not support"
         )
     nested = raw.get("fields") or structs.get(raw["type"].removeprefix("[]"), ())
     return SchemaField(
@@ -140,9 +143,9 @@ def _field(raw: dict[str, Any], around: range, structs: dict[str, Any]) -> Schem
 
 
 def _default(kind: str, given: Any) -> Any:
-    """What the generator makes of `"default"`.
+    """Return the generated class's default.
 
-    A JSON null is not a null default but none at all; only the string "null" is one.
+    A JSON null is no default. Only the string "null" is a null default.
     """
     if given == "null":
         return None

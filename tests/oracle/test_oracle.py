@@ -1,4 +1,4 @@
-"""The oracle answers, and its answers are Kafka's: every op once, against bytes and texts known from real brokers."""
+"""Every op of the oracle, compared with bytes and texts of real brokers."""
 
 import json
 import os
@@ -16,10 +16,10 @@ pytestmark = pytest.mark.oracle
 METADATA_V0 = {"type": "ConsumerGroupMetadata", "key": {"groupId": "cg"}, "value": {"epoch": 5, "metadataHash": 9}}
 
 
-def test_versions(oracle: Oracle) -> None:
-    answer = oracle.call("versions")
-    assert answer["kafka"] == "4.3.1"
-    assert answer["apis"]["ConsumerGroupHeartbeat"] == [0, 1]
+def test_versions_has_the_release_and_apis(oracle: Oracle) -> None:
+    response = oracle.call("versions")
+    assert response["kafka"] == "4.3.1"
+    assert response["apis"]["ConsumerGroupHeartbeat"] == [0, 1]
 
 
 def test_encodes_and_decodes_records_of_each_topic(oracle: Oracle) -> None:
@@ -47,12 +47,12 @@ def test_encodes_and_decodes_records_of_each_topic(oracle: Oracle) -> None:
     assert (log["type"], log["k"], log["v"]) == ("TransactionLog", {"transactionalId": "txn-1"}, None)
 
 
-def test_says_what_kafka_says_about_bytes_that_it_cannot_read(oracle: Oracle) -> None:
+def test_undecodable_bytes_are_kafkas_errors(oracle: Oracle) -> None:
     assert oracle.call("decode", key="006300", value=None)["error"]["class"] == "UnknownRecordTypeException"
     assert oracle.call("decode", key="000300026367", value="0001")["error"]["class"] == "UnknownRecordVersionException"
 
 
-def test_prints_as_the_console_consumer_and_dump_log_segments_do(oracle: Oracle) -> None:
+def test_records_are_printed_as_by_the_console_consumer_and_dump_log_segments(oracle: Oracle) -> None:
     key, value = "0001000767726f75702d61000374c3a900000007", "0003000000000000002a0000000500026d640000018bcfe56800"
     text = oracle.call("consoleFormat", formatter="OffsetsMessageFormatter", key=key, value=value)["text"]
     data = {"offset": 42, "leaderEpoch": 5, "metadata": "md", "commitTimestamp": 1700000000000}
@@ -80,12 +80,12 @@ def test_writes_and_reads_batches(oracle: Oracle, tmp_path: Path, magic: int, co
     path.write_bytes(data + data[:20])
     from_file = oracle.call("readSegment", path=str(path))
     from_hex = oracle.call("readSegment", hex=(data + data[:20]).hex())
-    for answer in (from_file, from_hex):
-        assert answer["validBytes"] == len(data)
-        read = [record for batch in answer["batches"] for record in batch["records"]]
+    for response in (from_file, from_hex):
+        assert response["validBytes"] == len(data)
+        read = [record for batch in response["batches"] for record in batch["records"]]
         expected = [(40, 17 if magic else -1, "00", "0102"), (41, 18 if magic else -1, None, None)]
         assert [(r["offset"], r["timestamp"], r["key"], r["value"]) for r in read] == expected
-        assert {batch["compression"] for batch in answer["batches"]} == {compression}
+        assert {batch["compression"] for batch in response["batches"]} == {compression}
 
 
 def test_writes_transaction_markers(oracle: Oracle) -> None:
@@ -106,26 +106,31 @@ def test_reads_and_writes_protocol_messages_and_sticky_user_data(oracle: Oracle)
     assert oracle.call("stickyUserData", hex=sticky)["partitions"] == [{"topic": "foo", "partition": 2}]
 
 
-def test_many_ops_in_one_line_do_not_stop_at_a_bad_one(oracle: Oracle) -> None:
-    answers = oracle.call("many", ops=[{"op": "nope"}, {"op": "groupHash", "topics": {}}])["answers"]
-    assert answers[0]["error"]["driver"]
-    assert answers[1]["hash"] == 0
+def test_many_continues_after_a_failed_op(oracle: Oracle) -> None:
+    responses = oracle.call("many", ops=[{"op": "nope"}, {"op": "groupHash", "topics": {}}])["answers"]
+    assert responses[0]["error"]["driver"]
+    assert responses[1]["hash"] == 0
 
 
-def test_the_coordinator_answers_a_heartbeat_with_records_and_assignment(oracle: Oracle) -> None:
+def test_heartbeat_returns_records_and_an_assignment(oracle: Oracle) -> None:
     topic = {"name": "t", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": [[0], [0]]}
     body: dict[str, Any] = {
-        "groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 1000, "subscribedTopicNames": ["t"], "topicPartitions": [],
-    }  # fmt: skip
-    _, _, answer = oracle.call_many(
+        "groupId": "g",
+        "memberId": "m",
+        "memberEpoch": 0,
+        "rebalanceTimeoutMs": 1000,
+        "subscribedTopicNames": ["t"],
+        "topicPartitions": [],
+    }
+    _, _, response = oracle.call_many(
         [
             {"op": "config", "decode": True, "group.consumer.assignment.interval.ms": 0},
             {"op": "image", "brokers": [{"id": 0, "rack": "a"}], "topics": [topic]},
             {"op": "request", "api": "ConsumerGroupHeartbeat", "version": 1, "body": body},
         ]
     )
-    assert answer["response"]["assignment"] == {"topicPartitions": [{"topicId": topic["id"], "partitions": [0, 1]}]}
-    assert [record["type"] for record in answer["records"]] == [
+    assert response["response"]["assignment"] == {"topicPartitions": [{"topicId": topic["id"], "partitions": [0, 1]}]}
+    assert [record["type"] for record in response["records"]] == [
         "ConsumerGroupMemberMetadata",
         "ConsumerGroupMetadata",
         "ConsumerGroupTargetAssignmentMember",
@@ -134,24 +139,24 @@ def test_the_coordinator_answers_a_heartbeat_with_records_and_assignment(oracle:
     ]
 
 
-def test_a_refused_line_is_an_error_with_the_reason_and_leaves_the_oracle_running(oracle: Oracle) -> None:
+def test_rejected_line_is_an_error_with_a_reason_and_the_oracle_continues(oracle: Oracle) -> None:
     with pytest.raises(OracleError, match="no record type Nope"):
         oracle.call("encode", type="Nope", key={}, value=None)
     assert oracle.call("groupHash", topics={})["hash"] == 0
 
 
-def test_more_is_sent_than_pipes_hold(oracle: Oracle) -> None:
-    answers = oracle.call_many({"op": "groupHash", "topics": {"t" * 1000: n}} for n in range(3000))
-    assert len({answer["hash"] for answer in answers}) == 3000
+def test_more_lines_than_the_pipes_hold_are_exchanged(oracle: Oracle) -> None:
+    responses = oracle.call_many({"op": "groupHash", "topics": {"t" * 1000: n}} for n in range(3000))
+    assert len({response["hash"] for response in responses}) == 3000
 
 
-def test_a_program_that_ends_is_reported_with_its_stderr() -> None:
+def test_ended_program_is_reported_with_its_stderr() -> None:
     with Oracle(["sh", "-c", "echo broken >&2"]) as broken, pytest.raises(OracleError, match="broken"):
         broken.call("versions")
 
 
 @pytest.mark.parametrize("mode", ["decode", "encode", "segment"])
-def test_the_serde_benchmark_goes_over_all_records(oracle: Oracle, tmp_path: Path, mode: str) -> None:
+def test_serde_benchmark_covers_all_records(oracle: Oracle, tmp_path: Path, mode: str) -> None:
     pairs: list[tuple[bytes, bytes | None]] = [
         (bytes.fromhex("000300026367"), n.to_bytes(6, "big") + b"\x00") for n in range(50)
     ]
@@ -187,12 +192,12 @@ def _with_length(data: bytes | None) -> bytes:
     return b"\xff" * 4 if data is None else len(data).to_bytes(4, "big") + data
 
 
-def test_the_oracle_of_an_older_release_writes_topics_instead_of_hashes() -> None:
+def test_oracle_of_kafka_4_0_writes_topics_instead_of_hashes() -> None:
     need_oracle("4.0")
     topics = [{"name": "t", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": [[0]]}]
     with Oracle(release="4.0") as older:
         assert older.call("versions")["kafka"] == "4.0.2"
         older.call("image", topics=topics)
         beat = {"groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 1000, "topicPartitions": []}
-        answer = older.call("request", api="ConsumerGroupHeartbeat", body={**beat, "subscribedTopicNames": ["t"]})
-    assert [one["key"][:4] for one in answer["records"]] == ["0005", "0004", "0003", "0007", "0006", "0008"]
+        response = older.call("request", api="ConsumerGroupHeartbeat", body={**beat, "subscribedTopicNames": ["t"]})
+    assert [one["key"][:4] for one in response["records"]] == ["0005", "0004", "0003", "0007", "0006", "0008"]

@@ -11,11 +11,11 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 
 import java.nio.ByteBuffer;
 
-/** Bodies of requests and responses, by Kafka's generated classes; no headers. */
+/** Bodies of requests and responses without headers, with Kafka's generated classes. */
 final class Apis {
     private Apis() { }
 
-    /** What a caller names: an API, one of its messages, a version. */
+    /** An API, one of its messages, and a version, as named by the caller. */
     private record Message(ApiKeys api, boolean response, short version) {
         static Message of(JsonNode in) {
             ApiKeys api = Requests.api(Json.need(in, "api").asText());
@@ -30,17 +30,17 @@ final class Apis {
             return response ? api.messageType.newResponse() : api.messageType.newRequest();
         }
 
-        ObjectNode answer() {
+        ObjectNode output() {
             ObjectNode out = Json.obj();
             out.put("headerVersion", response ? api.responseHeaderVersion(version) : api.requestHeaderVersion(version));
             return out;
         }
     }
 
-    /** "bodyVersion": the version that the body is read in, so that it may hold what "version" cannot carry. */
+    /** Encodes a body. "bodyVersion" is the version of its JSON, which can have fields that "version" does not have. */
     static ObjectNode encode(JsonNode in) {
         Message message = Message.of(in);
-        ObjectNode out = message.answer();
+        ObjectNode out = message.output();
         short readAs = in.has("bodyVersion") ? (short) in.get("bodyVersion").asInt() : message.version;
         ApiMessage data = Json.read(message.empty().getClass().asSubclass(ApiMessage.class), in.get("body"), readAs);
         for (JsonNode t : in.path("unknownTags")) {
@@ -57,7 +57,7 @@ final class Apis {
 
     static ObjectNode decode(JsonNode in) {
         Message message = Message.of(in);
-        ObjectNode out = message.answer();
+        ObjectNode out = message.output();
         ApiMessage data = message.empty();
         ByteBuffer bytes = ByteBuffer.wrap(Json.unhex(Json.need(in, "hex")));
         try {
@@ -72,7 +72,7 @@ final class Apis {
         try {
             out.put("rewritten", hex(data, message.version));
         } catch (RuntimeException e) {
-            // Kafka reads some bytes that it refuses to write, such as unknown tags out of order.
+            // Kafka decodes some bytes that it cannot encode, such as unknown tags out of order.
             out.set("rewriteError", Main.error(e));
         }
         return out;

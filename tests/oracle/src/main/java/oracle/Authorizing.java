@@ -32,7 +32,7 @@ import java.net.UnknownHostException;
 import java.util.List;
 import java.util.Map;
 
-/** Kafka's StandardAuthorizer over ACLs that the caller gives. Enums are given by their codes. */
+/** Kafka's StandardAuthorizer with ACLs of the caller. Enums are codes. */
 final class Authorizing {
     private Authorizing() { }
 
@@ -64,7 +64,7 @@ final class Authorizing {
         return out;
     }
 
-    /** ALLOWED, DENIED, or the class of what Kafka throws. */
+    /** Returns ALLOWED, DENIED, or the class of Kafka's exception. */
     private static String result(StandardAuthorizer authorizer, JsonNode action) {
         AclOperation operation = AclOperation.fromCode((byte) action.get("operation").asInt());
         ResourceType type = ResourceType.fromCode((byte) action.get("resourceType").asInt());

@@ -26,11 +26,11 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.Iterator;
 
-/** Record batches of every message format, read and written by Kafka's own classes. */
+/** Reads and writes record batches of every message format with Kafka's own classes. */
 final class Batches {
     private Batches() { }
 
-    /** {"path"} through FileRecords or {"hex"} through MemoryRecords; "records":false leaves only the batch headers. */
+    /** Reads {"path"} with FileRecords or {"hex"} with MemoryRecords. With "records":false, only batch headers. */
     static ObjectNode read(JsonNode in) {
         boolean records = in.path("records").asBoolean(true);
         ObjectNode out = Json.obj();
@@ -39,7 +39,7 @@ final class Batches {
             batches(memory.batches().iterator(), memory.sizeInBytes(), records, out);
             return out;
         }
-        // As DumpLogSegments opens it: not mutable, the file as long as it is.
+        // Opened like by DumpLogSegments: not mutable, with the size of the file.
         try (FileRecords file = FileRecords.open(new File(Json.need(in, "path").asText()), false)) {
             batches(file.batches().iterator(), file.sizeInBytes(), records, out);
         } catch (IOException e) {
@@ -61,7 +61,7 @@ final class Batches {
                 position += batch.sizeInBytes();
             }
         } catch (RuntimeException e) {
-            // The iterator cannot go on: a size that no batch can have, or a message format that it does not know.
+            // The iterator cannot continue: invalid size or unknown message format.
             out.set("error", Main.error(e));
         }
         out.put("validBytes", position);
@@ -103,7 +103,7 @@ final class Batches {
     }
 
     /**
-     * One batch by MemoryRecordsBuilder: magic (2), compression ("none"), records [{"timestamp", "key", "value", "offset"?, "headers"?}]
+     * Writes a batch with MemoryRecordsBuilder: magic (2), compression ("none"), records [{"timestamp", "key", "value", "offset"?, "headers"?}]
      * or control "COMMIT"|"ABORT" with coordinatorEpoch, baseOffset (0), logAppendTime (sets the timestamp type), producerId, producerEpoch,
      * baseSequence, transactional, controlBatch, partitionLeaderEpoch, deleteHorizonMs, lastOffset.
      */

@@ -26,7 +26,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
 
-/** One-shot codecs and hashes. */
+/** Codecs and hashes without a shard. */
 final class Codecs {
     private Codecs() { }
 
@@ -53,7 +53,7 @@ final class Codecs {
         return out;
     }
 
-    /** With the bytes that Kafka would write for what it read. */
+    /** Decodes a record, and adds the bytes that Kafka would encode for it. */
     static ObjectNode decodeOp(JsonNode in) {
         return decode(RecordTopic.of(in), Json.unhex(in.get("key")), Json.unhex(in.get("value")), true);
     }
@@ -86,14 +86,14 @@ final class Codecs {
                 out.put("rewrittenKey", Json.hex(topic.serde().serializeKey(record)));
                 out.put("rewritten", Json.hex(topic.serde().serializeValue(record)));
             } catch (RuntimeException e) {
-                // Kafka reads some bytes that it refuses to write, such as unknown tags out of order.
+                // Kafka decodes some bytes that it cannot encode, such as unknown tags out of order.
                 out.set("rewriteError", Main.error(e));
             }
         }
         return out;
     }
 
-    /** The generated classes write any version, even one that they do not know. */
+    /** Checks the version, as the generated classes also encode unknown ones. */
     static void known(short version, short lowest, short highest) {
         if (version < lowest || version > highest) throw new Json.BadInput("no version " + version + ", only " + lowest + " to " + highest);
     }
@@ -102,14 +102,14 @@ final class Codecs {
         return bytes == null ? null : ByteBuffer.wrap(bytes);
     }
 
-    /** Tagged fields of the message that this Kafka does not know: the JSON form has no place for them. */
+    /** Adds the message's unknown tagged fields, which the JSON form cannot represent. */
     static void unknown(ApiMessage message, ObjectNode out) {
         if (message.unknownTaggedFields().isEmpty()) return;
         var list = out.putArray("unknownTags");
         message.unknownTaggedFields().forEach(f -> list.addObject().put("tag", f.tag()).put("hex", Json.hex(f.data())));
     }
 
-    /** ConsumerProtocol messages carry their version as an int16 in front; clients read newer ones as the highest they know. */
+    /** ConsumerProtocol messages begin with their version (int16). Clients decode newer ones as the highest known version. */
     static ObjectNode protocol(JsonNode in, boolean subscription) {
         ObjectNode out = Json.obj();
         short highest = subscription
@@ -140,7 +140,7 @@ final class Codecs {
         return out;
     }
 
-    /** User data as the sticky assignors themselves write it after an assignment, or ("hex") as they read it. */
+    /** Encodes user data like the sticky assignors after an assignment, or decodes it ("hex") like them. */
     static ObjectNode stickyUserData(JsonNode in) {
         boolean cooperative = "cooperative-sticky".equals(Json.text(in, "assignor", "sticky"));
         if (in.has("hex")) return StickyUserData.read(cooperative, Json.unhex(in.get("hex")));
@@ -156,7 +156,7 @@ final class Codecs {
         return out;
     }
 
-    /** {"topic":"t","image":{...}} or {"name","topicId","partitionRacks":[[rack,...],...]} (racks may repeat; null = no rack). */
+    /** Hashes {"topic":"t","image":{...}} or {"name","topicId","partitionRacks":[[rack,...],...]} (racks may repeat; null = no rack). */
     static ObjectNode topicHash(JsonNode in, org.apache.kafka.image.MetadataImage current) {
         org.apache.kafka.image.MetadataImage image;
         String topic;
@@ -172,7 +172,7 @@ final class Codecs {
                 seen.clear();
                 for (JsonNode r : racks) {
                     String rack = r.isNull() ? null : r.asText();
-                    // The n-th broker in this rack; a rack may be called "null", too.
+                    // The n-th broker in this rack. The name of a rack can be "null".
                     int n = seen.merge(rack, 1, Integer::sum);
                     String name = rack == null ? "" + n : n + ":" + rack;
                     Integer id = brokers.get(name);

@@ -19,13 +19,13 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.Consumer;
 
-/** In which order Java's own hash containers iterate after some steps. */
+/** The iteration order of Java's own hash collections after some steps. */
 final class JavaOrder {
     private JavaOrder() { }
 
     static ObjectNode javaOrder(JsonNode in) {
         String type = Json.need(in, "keys").asText();
-        // What was put in comes out as the JSON that it was.
+        // Keys are returned as the JSON that was given.
         Map<Object, JsonNode> written = new LinkedHashMap<>();
         JsonNode of = in.path("of");
         Collection<Object> given = new java.util.ArrayList<>();

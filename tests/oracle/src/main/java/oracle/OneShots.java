@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Map;
 import java.util.function.Function;
 
-/** The ops that need no shard. */
+/** The ops without a shard. */
 final class OneShots {
     private OneShots() { }
 
@@ -35,7 +35,7 @@ final class OneShots {
             Map.entry("quit", in -> Json.obj()));
     }
 
-    /** For the driver's switch "decode". */
+    /** For the driver's option "decode". */
     static ObjectNode decodeGroupRecord(byte[] key, byte[] value) {
         return Codecs.decode(RecordTopic.GROUP, key, value, false);
     }

@@ -32,7 +32,7 @@ final class Printing {
 
     private Printing() { }
 
-    /** {"text"}: exactly what the formatter writes, empty if it leaves the record out; {"error"} if it throws. */
+    /** Returns {"text"}, the formatter's exact output, empty if it skips the record; or {"error"} if it throws. */
     static ObjectNode consoleFormat(JsonNode in) {
         String name = Json.need(in, "formatter").asText();
         if (!FORMATTERS.containsKey(name)) throw new Json.BadInput("no formatter " + name);
@@ -48,7 +48,7 @@ final class Printing {
         return out.put("text", text.toString(StandardCharsets.UTF_8));
     }
 
-    /** {"key", "payload"} as DumpLogSegments prints them with the topic's decoder; null = nothing printed. */
+    /** Returns {"key", "payload"} as DumpLogSegments prints them with the topic's decoder; null if it prints nothing. */
     static ObjectNode dumpRecord(JsonNode in) {
         byte[] key = Json.unhex(in.get("key"));
         byte[] value = Json.unhex(in.get("value"));

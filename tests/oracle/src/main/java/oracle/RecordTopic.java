@@ -12,11 +12,11 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.function.Function;
 
-/** An internal topic of the coordinators: Kafka's own serde, record types and JSON converters for it. */
+/** An internal topic of the coordinators, with Kafka's own serde, record types and JSON converters. */
 record RecordTopic(
     String name, CoordinatorRecordSerde serde, List<Type> types, Function<ApiMessage, JsonNode> keyJson, ValueJson valueJson
 ) {
-    /** A record type; name is that of its schemas without Key or Value. */
+    /** A record type. The name is that of its schemas without Key or Value. */
     record Type(short id, String name, Class<? extends ApiMessage> key, Class<? extends ApiMessage> value, short lowest, short highest) {
         static Type of(short id, ApiMessage key, ApiMessage value) {
             return new Type(id, nameOf(key), key.getClass(), value.getClass(),
@@ -51,14 +51,14 @@ record RecordTopic(
 
     private static final List<RecordTopic> ALL = List.of(GROUP, SHARE, TRANSACTION);
 
-    /** The op's "topic"; the group coordinator's if it names none. */
+    /** Returns the op's "topic", by default that of the group coordinator. */
     static RecordTopic of(JsonNode in) {
         String name = Json.text(in, "topic", GROUP.name);
         return ALL.stream().filter(t -> t.name.equals(name)).findFirst()
             .orElseThrow(() -> new Json.BadInput("no coordinator topic " + name));
     }
 
-    /** By id or by name. */
+    /** Finds a record type by id or name. */
     Type type(JsonNode wanted) {
         return types.stream()
             .filter(t -> wanted.isInt() ? t.id == wanted.asInt() : t.name.equals(wanted.asText())).findFirst()

@@ -6,11 +6,11 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.google.re2j.Pattern;
 import com.google.re2j.PatternSyntaxException;
 
-/** RE2/J, as Kafka's coordinators use it: GroupMetadataManager for subscribed topics, TransactionStateManager for transactional ids. */
+/** RE2/J as in Kafka's GroupMetadataManager (subscribed topics) and TransactionStateManager (transactional ids). */
 final class Regexes {
     private Regexes() { }
 
-    /** Names that a regex matches as a whole. A pattern that RE2/J refuses has an error; what it throws besides counts as one, too. */
+    /** Returns the names that a regex matches as a whole, or an error for an invalid pattern or another exception of RE2/J. */
     static ObjectNode match(JsonNode in) {
         ObjectNode out = Json.obj();
         Pattern pattern;

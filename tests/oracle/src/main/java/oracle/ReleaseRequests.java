@@ -24,11 +24,11 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
-/** Requests that this release knows or serves otherwise than others do. */
+/** Requests that only this release has, or that it handles in its own way. */
 final class ReleaseRequests {
     private ReleaseRequests() { }
 
-    /** Null for a request that is not there. */
+    /** Returns null for a request that this release does not have. */
     static CompletableFuture<? extends ApiMessage> send(
         GroupCoordinator g, MetadataImage image, AbstractRequest request, RequestContext ctx, boolean strict
     ) {

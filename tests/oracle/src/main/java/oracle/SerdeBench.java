@@ -25,28 +25,28 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * How fast Kafka's own serde is on one thread, once the JIT has done all it does: the peer of quorate's codecs in one and the same run.
+ * Measures Kafka's own serde on one thread after JIT warm-up, for comparison with quorate's codecs in the same run.
  *
  * decode, encode: FILE holds pairs of int32 key length, key, int32 value length or -1, value (big-endian), all loaded before the first round.
  * segment: FILE is a log segment; a round reads it through FileRecords into a buffer, as the coordinator's loader does, checks each batch and
  * deserialises each record. Usage: SerdeBench FILE decode|encode|segment [TOPIC]. One JSON object on stdout.
  */
 public final class SerdeBench {
-    /** -Dserde.warmUpMs, -Dserde.roundMs: shorter ones give figures that mean nothing, for tests of this program only. */
+    /** -Dserde.warmUpMs, -Dserde.roundMs: shorter ones are for tests of this program only, their figures are invalid. */
     private static final long WARM_UP_NS = Long.getLong("serde.warmUpMs", 7_000) * 1_000_000;
     private static final long ROUND_NS = Long.getLong("serde.roundMs", 400) * 1_000_000;
     private static final int MAX_ROUNDS = 60;
-    /** As group.coordinator / offsets.load.buffer.size. */
+    /** The default of offsets.load.buffer.size. */
     private static final int LOAD_BUFFER = 5 * 1024 * 1024;
 
     /**
-     * The latest results, so that no round is dead code. A new ring for each pass: one that had grown old would cost the collector's
-     * write barrier at every record.
+     * The latest results, so that the JIT cannot remove a round as dead code. Each pass has a new ring: an old one would cost the
+     * collector's write barrier for every record.
      */
     private static Object[] kept = new Object[64];
     private static long skipped = 0;
 
-    /** Goes over all the data once and returns the number of records. */
+    /** Processes all data once and returns the number of records. */
     private interface Pass {
         long run() throws IOException;
     }
@@ -72,7 +72,7 @@ public final class SerdeBench {
         measure(pass, out);
         out.put("bytes", file.length());
         stdout.println(out);
-        // Reads the ring, which therefore has to be written.
+        // Read the ring, so that the JIT cannot remove the writes to it.
         int live = 0;
         for (Object o : kept) if (o != null) live += o.hashCode();
         System.exit(live == Integer.MIN_VALUE ? 3 : 0);

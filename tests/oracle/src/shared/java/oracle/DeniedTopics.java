@@ -22,7 +22,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletionStage;
 
-/** Denies to describe topics: {@code denied} has their names by principal ("User:bob"). Everything else is allowed. */
+/** Denies to describe the topics in {@code denied}, by principal ("User:bob"). Everything else is allowed. */
 public final class DeniedTopics implements Authorizer {
     private static Map<String, Set<String>> configured = Map.of();
 
@@ -32,14 +32,14 @@ public final class DeniedTopics implements Authorizer {
         this.denied = denied;
     }
 
-    /** What coordinators that are made from now on deny. */
+    /** Sets what coordinators deny that are created after this call. */
     static void configure(JsonNode denied) {
         Map<String, Set<String>> names = new HashMap<>();
         denied.fields().forEachRemaining(e -> names.put(e.getKey(), Set.copyOf(Json.texts(e.getValue()))));
         configured = names;
     }
 
-    /** Empty where nothing is denied: as in a broker without an authorizer. */
+    /** Returns the authorizer, or empty if nothing is denied, as in a broker without an authorizer. */
     public static Optional<Authorizer> configured() {
         return configured.isEmpty() ? Optional.empty() : Optional.of(new DeniedTopics(configured));
     }
@@ -49,7 +49,7 @@ public final class DeniedTopics implements Authorizer {
         Set<String> names = denied.getOrDefault(context.principal().toString(), Set.of());
         return actions.stream().map(action -> {
             if (action.operation() != AclOperation.DESCRIBE || action.resourcePattern().resourceType() != ResourceType.TOPIC) {
-                throw new IllegalStateException("asked for " + action);
+                throw new IllegalStateException("unexpected action " + action);
             }
             return names.contains(action.resourcePattern().name()) ? AuthorizationResult.DENIED : AuthorizationResult.ALLOWED;
         }).toList();

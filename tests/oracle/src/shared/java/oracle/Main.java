@@ -19,7 +19,7 @@ import java.util.Map;
 import java.util.concurrent.CompletionException;
 import java.util.function.Function;
 
-/** JSON lines in, JSON lines out: which op goes where. What needs no shard is in {@code OneShots}, the rest is {@link Shard}'s. */
+/** Reads JSON lines, runs their ops and writes JSON lines. {@code OneShots} has the ops without a shard, {@link Shard} the others. */
 public final class Main {
     private final Shard shard = new Shard();
     private long lines = 0;
@@ -27,21 +27,21 @@ public final class Main {
     private final Map<String, Function<JsonNode, ObjectNode>> oneShot = OneShots.table(shard);
 
     public static void main(String[] args) throws Exception {
-        // Kafka must not write on the protocol's stream.
+        // Kafka must not write to the protocol's stream.
         PrintStream out = new PrintStream(
             new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16), false, StandardCharsets.UTF_8);
         System.setOut(System.err);
         Main m = new Main();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         while (true) {
-            // Answers to lines that came together leave together.
+            // Flush responses only when no further line is waiting.
             if (!in.ready()) out.flush();
             String line = in.readLine();
             if (line == null) break;
             if (line.isBlank()) continue;
-            JsonNode answer = m.handle(line);
-            out.println(Json.MAPPER.writeValueAsString(answer));
-            if (answer.path("op").asText().equals("quit")) break;
+            JsonNode response = m.handle(line);
+            out.println(Json.MAPPER.writeValueAsString(response));
+            if (response.path("op").asText().equals("quit")) break;
         }
         out.flush();
         System.exit(0);
@@ -66,7 +66,7 @@ public final class Main {
         ObjectNode out = Json.obj();
         out.put("id", lines);
         try {
-            answer(Json.MAPPER.readTree(line), out);
+            respond(Json.MAPPER.readTree(line), out);
         } catch (Throwable t) {
             driverError(t, out);
         }
@@ -80,7 +80,7 @@ public final class Main {
         if (shard.verbose) t.printStackTrace();
     }
 
-    private void answer(JsonNode in, ObjectNode out) {
+    private void respond(JsonNode in, ObjectNode out) {
         if (in.has("id")) out.set("id", in.get("id"));
         String op = Json.need(in, "op").asText();
         out.put("op", op);
@@ -93,13 +93,13 @@ public final class Main {
         }
     }
 
-    /** Several ops in one line, in order; one that fails does not stop the rest. An op without an id gets "line.index". */
+    /** Runs the ops of one line in order, also after a failed one. An op without an id has the id "line.index". */
     private void many(JsonNode in, ObjectNode out) {
-        ArrayNode answers = out.putArray("answers");
+        ArrayNode responses = out.putArray("answers");
         for (JsonNode op : Json.need(in, "ops")) {
-            ObjectNode one = answers.addObject().put("id", lines + "." + (answers.size() - 1));
+            ObjectNode one = responses.addObject().put("id", lines + "." + (responses.size() - 1));
             try {
-                answer(op, one);
+                respond(op, one);
             } catch (Throwable t) {
                 driverError(t, one);
             }

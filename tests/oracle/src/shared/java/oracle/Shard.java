@@ -26,7 +26,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.RejectedExecutionException;
 
-/** The ops that act on the one coordinator shard: its configuration, image, clock, log and requests. */
+/** The ops on the coordinator shard: its configuration, image, clock, log and requests. */
 final class Shard {
     private static final long START_MS = 1_700_000_000_000L;
 
@@ -64,7 +64,7 @@ final class Shard {
                 open(startMs, List.of());
             }
             case "image" -> {
-                // KafkaApis and the coordinator see the new image together. Topic deletion waits for its write.
+                // KafkaApis and the coordinator receive the new image together. Topic deletion waits for its write.
                 Images.Step step = Images.step(image, in, host.clock.milliseconds());
                 boolean hold = host.holdCommits;
                 host.holdCommits = false;
@@ -137,7 +137,7 @@ final class Shard {
 
     // ---- configuration and life cycle
 
-    /** All or nothing: a refused configuration leaves the old shard as it was. */
+    /** Configures a new shard. A rejected configuration leaves the old shard unchanged. */
     private void config(JsonNode in) {
         Map<String, String> oldConfigs = new LinkedHashMap<>(configs);
         Map<String, String> oldLogConfigs = new LinkedHashMap<>(logConfigs);
@@ -220,7 +220,7 @@ final class Shard {
     private void log(JsonNode in, ObjectNode out) {
         ArrayNode records = out.putArray("records");
         if (in.path("compact").asBoolean(false)) {
-            // Last value per key, in the order of the surviving records; tombstones and markers dropped.
+            // The last value per key, in the order of the remaining records, without tombstones and markers.
             Map<String, Integer> last = new LinkedHashMap<>();
             for (int i = 0; i < host.log.entries.size(); i++) {
                 MemoryLog.Entry e = host.log.entries.get(i);
@@ -241,7 +241,7 @@ final class Shard {
         e.timerTask.run();
     }
 
-    /** What happens without the clock moving: background tasks, then timers already due. */
+    /** Runs what is due without advancing the clock: background tasks, then timers. */
     private void settle() {
         for (int i = 0; i < 100_000; i++) {
             if (!manualTasks && host.tasks.runOne()) continue;
@@ -249,7 +249,7 @@ final class Shard {
             if (e == null) return;
             fire(e);
         }
-        throw new IllegalStateException("the shard does not come to rest");
+        throw new IllegalStateException("the shard never becomes idle");
     }
 
     private void advance(long ms) {
@@ -330,7 +330,7 @@ final class Shard {
         try {
             json = Json.write(data, v);
         } catch (UnsupportedVersionException e) {
-            // The coordinator set a field that this version of the response cannot carry.
+            // The coordinator set a field that this version of the response does not have.
             v = data.highestSupportedVersion();
             json = Json.write(data, v);
             out.put("responseVersion", v);
@@ -362,7 +362,7 @@ final class Shard {
         return r;
     }
 
-    /** Everything the shard did since the last answer. */
+    /** Adds all that the shard did since the last response. */
     private void finish(ObjectNode out) {
         out.put("now", host.clock.milliseconds());
         ArrayNode records = out.putArray("records");

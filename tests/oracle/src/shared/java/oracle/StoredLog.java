@@ -17,9 +17,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 
-/** One partition of __consumer_offsets in memory: writer and loader, but for what differs between releases ({@code MemoryLog}). */
+/** A partition of __consumer_offsets in memory: writer and loader, except for what differs between releases ({@code MemoryLog}). */
 public abstract class StoredLog implements PartitionWriter, CoordinatorLoader<CoordinatorRecord> {
-    /** A record as written; control is COMMIT or ABORT for a transaction marker, else null. */
+    /** A written record. {@code control} is COMMIT or ABORT for a transaction marker, otherwise null. */
     public record Entry(byte[] key, byte[] value, long producerId, short producerEpoch, String control, int batch) { }
 
     private final LogConfig config;
@@ -27,7 +27,7 @@ public abstract class StoredLog implements PartitionWriter, CoordinatorLoader<Co
     public final List<Entry> entries = new ArrayList<>();
     public final List<String> unknownTypes = new ArrayList<>();
     public RuntimeException failNext;
-    /** For benchmarks: count the records but do not keep them. */
+    /** For benchmarks: counts the records without storing them. */
     public boolean discard;
     private int end = 0;
     public Throwable loadError;
@@ -56,14 +56,14 @@ public abstract class StoredLog implements PartitionWriter, CoordinatorLoader<Co
         return config;
     }
 
-    /** What every release's {@code append} begins with. */
+    /** The first steps of {@code append} in every release. */
     final void check(int sizeInBytes) {
         if (failNext != null) {
             RuntimeException e = failNext;
             failNext = null;
             throw e;
         }
-        // The same check as the broker's log makes on the serialized batch.
+        // The check that the broker's log does on the serialized batch.
         if (sizeInBytes > config.maxMessageSize()) {
             throw new org.apache.kafka.common.errors.RecordTooLargeException("The batch size is " + sizeInBytes
                 + " bytes, which exceeds the maximum configured value of " + config.maxMessageSize() + ".");
@@ -78,7 +78,7 @@ public abstract class StoredLog implements PartitionWriter, CoordinatorLoader<Co
         end += records;
     }
 
-    /** A record of a batch; {@code control} as in {@link Entry}. */
+    /** A record of a batch. {@code control} as in {@link Entry}. */
     final void add(ByteBuffer key, ByteBuffer value, long producerId, short producerEpoch, String control, int batch) {
         end++;
         entries.add(new Entry(control == null ? Utils.toNullableArray(key) : null, control == null ? Utils.toNullableArray(value) : null,
@@ -89,7 +89,7 @@ public abstract class StoredLog implements PartitionWriter, CoordinatorLoader<Co
         return end;
     }
 
-    /** Moves the high watermark to the end; true if it moved and the listener was told. */
+    /** Moves the high watermark to the end. Returns true if it moved and the listener was notified. */
     public boolean commit() {
         if (listener == null || highWatermark == end) return false;
         highWatermark = end;
@@ -102,7 +102,7 @@ public abstract class StoredLog implements PartitionWriter, CoordinatorLoader<Co
         return CompletableFuture.completedFuture(null);
     }
 
-    /** Replays what is in the log, as the broker's loader does. */
+    /** Replays the log like the broker's loader. */
     @Override
     public CompletableFuture<LoadSummary> load(TopicPartition tp, CoordinatorPlayback<CoordinatorRecord> playback) {
         try {

@@ -10,7 +10,7 @@ import org.apache.kafka.storage.internals.log.VerificationGuard;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 
-/** The log as this release's coordinator writes it. */
+/** The log, with the interface of this release's coordinator. */
 public final class MemoryLog extends StoredLog {
     public MemoryLog(Map<String, ?> logConfig) {
         super(logConfig);

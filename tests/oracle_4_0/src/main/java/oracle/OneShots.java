@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Map;
 import java.util.function.Function;
 
-/** The ops that need no shard. Codecs and assignors are the newest release's business. */
+/** The ops without a shard. Only the newest release's oracle has codecs and assignors. */
 final class OneShots {
     private OneShots() { }
 
@@ -16,8 +16,8 @@ final class OneShots {
             Map.entry("quit", in -> Json.obj()));
     }
 
-    /** For the driver's switch "decode". */
+    /** For the driver's option "decode". */
     static ObjectNode decodeGroupRecord(byte[] key, byte[] value) {
-        throw new Json.BadInput("this release's oracle does not decode; ask the newest one's");
+        throw new Json.BadInput("this release's oracle does not decode; use the newest release's");
     }
 }

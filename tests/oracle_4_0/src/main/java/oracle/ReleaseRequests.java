@@ -19,11 +19,11 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
-/** Requests that this release serves otherwise than others do: topics have no ids in offset requests. */
+/** Requests that this release handles in its own way: topics have no ids in offset requests. */
 final class ReleaseRequests {
     private ReleaseRequests() { }
 
-    /** Null for a request that is not there. */
+    /** Returns null for a request that this release does not have. */
     static CompletableFuture<? extends ApiMessage> send(
         GroupCoordinator g, MetadataImage image, AbstractRequest request, RequestContext ctx, boolean strict
     ) {

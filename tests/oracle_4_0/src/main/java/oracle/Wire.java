@@ -8,7 +8,7 @@ import org.apache.kafka.common.utils.Utils;
 
 import java.nio.ByteBuffer;
 
-/** Messages to bytes and back, by this release's classes. */
+/** Encodes and decodes messages with this release's classes. */
 final class Wire {
     private Wire() { }
 

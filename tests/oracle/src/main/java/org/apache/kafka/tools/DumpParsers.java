@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.function.Supplier;
 
-/** DumpLogSegments' record decoders; in its package because they are private to it. */
+/** DumpLogSegments' record decoders. They are package-private, hence this package. */
 public final class DumpParsers {
     public record Text(Optional<String> key, Optional<String> payload) { }
 

@@ -7,11 +7,11 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.ByteBuffer;
 import java.util.List;
 
-/** What the sticky assignors make of a member's user data; in this package because they keep that to it. */
+/** Reads user data with the sticky assignors. Their methods are package-private, hence this package. */
 public final class StickyUserData {
     private StickyUserData() { }
 
-    /** bytes may be null. The subscription around them is empty, so that everything found comes from the user data. */
+    /** Reads user data, which may be null, in an empty subscription, so that all results are from the user data. */
     public static ObjectNode read(boolean cooperative, byte[] bytes) {
         var subscription = new ConsumerPartitionAssignor.Subscription(List.of(), bytes == null ? null : ByteBuffer.wrap(bytes));
         var data = cooperative ? new CooperativeStickyAssignor().memberData(subscription) : new StickyAssignor().memberData(subscription);

@@ -35,7 +35,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 
-/** As the newest release's: Kafka's own coordinator, here that of 4.0, over a clock, timer, executor and log that only act when told to. */
+/** Kafka 4.0's coordinator, like OracleHost of the newest release: its clock, timer, executor and log are driven step by step. */
 public final class OracleHost implements AutoCloseable {
     public final TopicPartition tp = new TopicPartition(Topic.GROUP_METADATA_TOPIC_NAME, 0);
     public final Clock clock;
@@ -88,7 +88,7 @@ public final class OracleHost implements AutoCloseable {
         service.onElection(0, 1);
     }
 
-    /** Names of all settings that the coordinator has. */
+    /** Returns the names of all configs of the coordinator. */
     public static Set<String> configNames() {
         Set<String> names = new HashSet<>();
         for (ConfigDef def : List.of(
@@ -99,7 +99,7 @@ public final class OracleHost implements AutoCloseable {
         return names;
     }
 
-    /** The cluster's metadata has changed, as a broker says it: first which partitions are gone, then the rest. */
+    /** Notifies the coordinator of changed metadata, like a broker: first of deleted partitions, then of the rest. */
     public void update(MetadataDelta delta, MetadataImage image) {
         List<TopicPartition> deleted = new ArrayList<>();
         if (delta.topicsDelta() != null) {
