@@ -2,7 +2,7 @@
 
 Prints the seeds that it tried and each difference as a script that is as short as it could be made.
 Ends with 1 if there is any. `--seed` repeats a run; `--progress FILE` notes each script there once
-it is played, and leaves out those that are there already, so that a long sweep can be done in
+it is run_and_minimise, and leaves out those that are there already, so that a long sweep can be done in
 pieces.
 """
 
@@ -28,9 +28,9 @@ from tests.coordinator.any_requests import AnyRequests
 from tests.coordinator.any_scripts import AnyHistory
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.consumer_scripts import History
-from tests.coordinator.minimise import played
+from tests.coordinator.minimise import run_and_minimise
 from tests.coordinator.mixed_scripts import MixedHistory
-from tests.coordinator.scripts import Declared, Differs, Duel
+from tests.coordinator.scripts import Differs, Duel, KnownFailure
 from tests.coordinator.share_scripts import ShareHistory
 from tests.coordinator.test_offsets import simple_history
 from tests.oracle.client import Oracle, missing
@@ -100,8 +100,8 @@ def play(oracle: Oracle, kind: str, seed: int) -> int:
     """Play a history; gives how many lines were compared. Raises `Differs`."""
     made, history = KINDS[kind]
     duel = made(oracle, note=f"{kind}, seed {seed}")
-    with suppress(Declared):  # what came before was compared
-        played(duel, lambda: history(duel, seed))
+    with suppress(KnownFailure):  # what came before was compared
+        run_and_minimise(duel, lambda: history(duel, seed))
     return len(duel.lines)
 
 
@@ -114,7 +114,9 @@ def main() -> None:
     parser.add_argument("--kind", action="append", choices=KINDS, help="only this one; may be given more than once")
     parser.add_argument("--scripts", type=int, default=SCRIPTS, help="per kind")
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
-    parser.add_argument("--progress", type=Path, help="file that notes what was played, to go on there (needs --seed)")
+    parser.add_argument(
+        "--progress", type=Path, help="file that notes what was run_and_minimise, to go on there (needs --seed)"
+    )
     parser.add_argument("--quick", action="store_true", help="40 scripts per kind")
     parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one script per kind")
     parser.add_argument("--json", action="store_true", help="one JSON object per kind")
@@ -139,7 +141,7 @@ def _sweep(kinds: list[str], seeds: range, done: list[Played], progress: Path | 
     """Plays what is not done yet, and tells of it on stderr."""
     known = {(one.kind, one.seed) for one in done}
     differ = dict.fromkeys(kinds, 0)
-    played, started = 0, time.perf_counter()
+    run_and_minimise, started = 0, time.perf_counter()
     with Oracle() as oracle:
         for first in range(seeds.start, seeds.stop, ROUND):
             for kind in kinds:
@@ -156,11 +158,11 @@ def _sweep(kinds: list[str], seeds: range, done: list[Played], progress: Path | 
                     if progress is not None:
                         with progress.open("a") as file:
                             file.write(json.dumps(asdict(one)) + "\n")
-                    played += 1
+                    run_and_minimise += 1
                     yield one
-            if played:
-                rate = played / (time.perf_counter() - started)
-                told = f"  up to seed {min(first + ROUND, seeds.stop) - 1}: {played:,} scripts, {sum(differ.values())} differ, {rate:.0f}/s"
+            if run_and_minimise:
+                rate = run_and_minimise / (time.perf_counter() - started)
+                told = f"  up to seed {min(first + ROUND, seeds.stop) - 1}: {run_and_minimise:,} scripts, {sum(differ.values())} differ, {rate:.0f}/s"
                 print(told, file=sys.stderr, flush=True)
 
 

@@ -18,11 +18,13 @@ from tests.broker.broker import java
 from tests.broker.fixtures import need_broker
 from tests.cluster.test_file_log import NOW, commit, write_some
 from tests.codecs.test_captures import dump_batch_line, dump_record_line
-from tests.coordinator.recorded import Recorded, recorded
+from tests.coordinator.recordings import Recording, read_recordings
 from tests.oracle.client import LIB
 
 # Assignments of classic members are not of the consumer protocol, which the tool assumes.
-HISTORIES = [one for one in recorded() if one.name.endswith(" 0") and not one.name.startswith(("classic", "mixed"))]
+HISTORIES = [
+    one for one in read_recordings() if one.name.endswith(" 0") and not one.name.startswith(("classic", "mixed"))
+]
 DUMP = [
     *java("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", classes=[LIB / "*"]),
     "org.apache.kafka.tools.DumpLogSegments",
@@ -50,7 +52,7 @@ def ours(paths: list[Path]) -> list[str]:
     return lines
 
 
-def write(log: FileLog, history: Recorded) -> int:
+def write(log: FileLog, history: Recording) -> int:
     """Write a history of our coordinator, one record in a batch; return the number of records."""
     stored = history.play().ours.log.stored
     for one in stored:

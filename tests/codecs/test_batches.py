@@ -174,7 +174,7 @@ def test_headers_in_old_formats_and_empty_batches_are_rejected():
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_marker(commit):
+def test_transaction_marker_is_a_control_record(commit):
     data = encode_marker(commit=commit, offset=8, timestamp_ms=9, producer_id=4, producer_epoch=2, coordinator_epoch=6)
     batch = only(data)
     assert (batch.header.control, batch.header.transactional, batch.header.producer_id) == (True, True, 4)

@@ -212,7 +212,7 @@ def test_read_segment_requires_a_file(write):
 # ---- problems
 
 
-def test_a_torn_tail_at_the_end_of_a_partition(write):
+def test_torn_tail_at_the_end_of_a_partition_is_reported(write):
     whole, torn = batch(0), batch(1, 2, 3)[:100]
     folder = write(whole + torn)
     first, problem = read_log(folder)
@@ -238,7 +238,7 @@ def test_truncated_segment_before_another_is_no_torn_tail(write):
     assert problem.detail.endswith("; a later segment follows, so no broker was still writing this one")
 
 
-def test_a_bad_crc_ends_its_file_unless_it_is_skipped(write):
+def test_wrong_crc_ends_its_file_without_skip_corrupt(write):
     folder = write(damaged(batch(0), batch(1), batch(2)), batch(100))
     first, problem, last = read_log(folder)
     assert (first.offset, last.offset) == (0, 100)

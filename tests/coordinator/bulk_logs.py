@@ -198,7 +198,7 @@ def scattered(place: int) -> int:
 OFFSETS = (in_order, in_order, unknown, scattered)
 
 
-def replayed(steps: Sequence[Step], offset_of: OffsetOf = in_order) -> CoordinatorState:
+def replay_each(steps: Sequence[Step], offset_of: OffsetOf = in_order) -> CoordinatorState:
     """Return the state after replaying each record, which defines the correct result."""
     state = CoordinatorState()
     for place, step in enumerate(steps):
@@ -237,10 +237,12 @@ def blocks(steps: Sequence[Step], sizes: Sequence[int], offset_of: OffsetOf) -> 
         first += size
 
 
-def written(folder: Path, steps: Sequence[Step], sizes: Sequence[int], compression: str, hurt: int | None) -> None:
+def write_segment(
+    folder: Path, steps: Sequence[Step], sizes: Sequence[int], compression: str, damaged_byte: int | None
+) -> None:
     """Write the steps as a segment, in batches of one producer with up to `sizes` records.
 
-    `hurt`: position of a byte to change.
+    `damaged_byte`: position of a byte to change.
     """
     data, batch, left = b"", [], list(sizes)
     size = 1
@@ -272,8 +274,8 @@ def written(folder: Path, steps: Sequence[Step], sizes: Sequence[int], compressi
                 commit=step[5] % 3 > 0, offset=offset, timestamp_ms=NOW, producer_id=step[4], producer_epoch=0
             )
     data += finished() if batch else b""
-    if hurt is not None and data:
-        at = hurt % len(data)
+    if damaged_byte is not None and data:
+        at = damaged_byte % len(data)
         data = data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :]
     folder.mkdir(parents=True)
     (folder / f"{0:020}.log").write_bytes(data)

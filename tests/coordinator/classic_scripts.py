@@ -190,7 +190,7 @@ class ClassicHistory:
     def group(self) -> str:
         return self.rng.choice(self.groups)
 
-    def who(self, group: str) -> tuple[str, str | None]:
+    def any_member(self, group: str) -> tuple[str, str | None]:
         """Return a member id, mostly with its instance id."""
         known = self.ids[group][-6:]
         if not known or self.rng.random() < 0.06:
@@ -266,7 +266,7 @@ class ClassicHistory:
 
     def join_again(self) -> None:
         group = self.group()
-        member, instance = self.who(group)
+        member, instance = self.any_member(group)
         self.send_join(group, member, instance, self.protocols(), self.rng.choice([5, 7, 9]))
 
     def join_static(self) -> None:
@@ -317,7 +317,7 @@ class ClassicHistory:
 
     def sync(self) -> None:
         group = self.group()
-        self.send_sync(group, *self.who(group))
+        self.send_sync(group, *self.any_member(group))
 
     def all_sync(self) -> None:
         group = self.group()
@@ -326,7 +326,7 @@ class ClassicHistory:
 
     def heartbeat(self) -> None:
         group = self.group()
-        member, instance = self.who(group)
+        member, instance = self.any_member(group)
         version = self.rng.choice([0, 2, 3, 4])
         body: dict[str, Any] = {"groupId": group, "memberId": member}
         body["generationId"] = self.generation[group] + self.rng.choice([0] * 8 + [-1, 1])
@@ -344,13 +344,15 @@ class ClassicHistory:
                 version=version,
                 body={
                     "groupId": group,
-                    "memberId": self.who(self.groups[0])[0] if group not in self.ids else self.who(group)[0],
+                    "memberId": self.any_member(self.groups[0])[0]
+                    if group not in self.ids
+                    else self.any_member(group)[0],
                 },
             )
             return
         leaving = []
         for _ in range(self.rng.choice([1, 1, 1, 2, 3])):
-            member, instance = self.who(group if group in self.ids else self.groups[0])
+            member, instance = self.any_member(group if group in self.ids else self.groups[0])
             if instance is not None and self.rng.random() < 0.5:
                 member = ""
             leaving.append(
@@ -362,7 +364,7 @@ class ClassicHistory:
 
     def commit(self) -> None:
         group = self.group()
-        member, instance = self.rng.choice([self.who(group), self.who(group), ("", None)])
+        member, instance = self.rng.choice([self.any_member(group), self.any_member(group), ("", None)])
         generation = self.rng.choice([self.generation[group]] * 4 + [-1, self.generation[group] + 1])
         self.op(
             "request",
@@ -382,7 +384,7 @@ class ClassicHistory:
 
     def commit_in_transaction(self) -> None:
         group = self.group()
-        member, instance = self.who(group)
+        member, instance = self.any_member(group)
         self.op(
             "request",
             api="TxnOffsetCommit",

@@ -172,7 +172,7 @@ class History:
 
     def beat(self) -> None:
         """Send a heartbeat: short, full, or with owned partitions after a revocation."""
-        client = self._someone()
+        client = self._any_member()
         if client is None:
             return self.join()
         body: Json = {"memberEpoch": client.epoch}
@@ -182,7 +182,7 @@ class History:
         return self._send(client, full=kind < 0.15, **body)
 
     def leave(self) -> None:
-        client = self._someone()
+        client = self._any_member()
         if client is None:
             return
         epoch = -2 if client.instance_id is not None and self.rng.random() < 0.7 else -1
@@ -204,7 +204,7 @@ class History:
         self._send(client, full=True, memberEpoch=0, topicPartitions=[])
 
     def change_subscription(self) -> None:
-        client = self._someone()
+        client = self._any_member()
         if client is None:
             return
         self._subscribe(client)
@@ -217,7 +217,7 @@ class History:
 
     def misbehave(self) -> None:
         """Send wrong epochs, wrong ids or invalid requests."""
-        client = self._someone() or Client(
+        client = self._any_member() or Client(
             self.rng.choice(self.groups), self.rng.choice(self.members), None, names=["t0"]
         )
         odd: Json = self.rng.choice(
@@ -295,7 +295,7 @@ class History:
         if assignment is not None and rng.random() < 0.9:
             client.owned = {one["topicId"]: one["partitions"] for one in assignment["topicPartitions"]}
 
-    def _someone(self) -> Client | None:
+    def _any_member(self) -> Client | None:
         return self.rng.choice(list(self.clients.values())) if self.clients else None
 
     # Topics, configs and time

@@ -3,22 +3,22 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.coordinator.scripts import Declared, Differs, Duel
+from tests.coordinator.scripts import Differs, Duel, KnownFailure
 from tests.oracle.client import Oracle, OracleError
 
-__all__ = ["failure", "minimised", "played"]
+__all__ = ["failure", "minimise", "run_and_minimise"]
 
 Line = dict[str, Any]
 
 
-def played(duel: Duel, history: Callable[[], object]) -> None:
+def run_and_minimise(duel: Duel, history: Callable[[], object]) -> None:
     """Run a history. Raises `Differs` with the shortest script that was found."""
     try:
         history()
-    except Declared:
+    except KnownFailure:
         raise
     except Differs as found:
-        raise minimised(duel.oracle, duel.script, duel.note, kind=type(duel)) or found from None
+        raise minimise(duel.oracle, duel.script, duel.note, kind=type(duel)) or found from None
 
 
 def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type[Duel] = Duel) -> Differs | None:
@@ -28,7 +28,7 @@ def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type
         fields = {name: value for name, value in line.items() if name not in ("op", "id")}
         try:
             duel.op(line["op"], **fields)
-        except Declared:
+        except KnownFailure:
             return None
         except Differs as found:
             return found
@@ -37,7 +37,7 @@ def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type
     return None
 
 
-def minimised(
+def minimise(
     oracle: Oracle, lines: Sequence[Line], note: str = "", *, tries: int = 400, kind: type[Duel] = Duel
 ) -> Differs | None:
     """Shorten a script in up to `tries` attempts, and return its difference.

@@ -166,7 +166,7 @@ class MixedHistory:
     def request(self, api: str, version: int, **body: Any) -> Json:
         return self.op("request", api=api, version=version, clientId="c", body={"groupId": self.group, **body})
 
-    def someone(self, *, classic: bool | None = None) -> Member | None:
+    def any_member(self, *, classic: bool | None = None) -> Member | None:
         found = [one for one in self.members.values() if classic in (None, one.classic)]
         return self.rng.choice(found) if found else None
 
@@ -346,7 +346,7 @@ class MixedHistory:
 
     def follow(self) -> None:
         """Let a member send its next request, or a similar one."""
-        member = self.someone()
+        member = self.any_member()
         if member is None:
             return self.join_classic()
         kind = self.rng.random()
@@ -380,7 +380,7 @@ class MixedHistory:
                 self.op("advance", ms=self.rng.choice([0, 1000, 3000]))
 
     def leave(self) -> None:
-        member = self.someone()
+        member = self.any_member()
         if member is None:
             return
         if member.classic or self.rng.random() < 0.2:
@@ -432,7 +432,7 @@ class MixedHistory:
 
     def misbehave(self) -> None:
         rng = self.rng
-        member = self.someone() or Member(self.group, "nobody", None, True, topics=["t0"], assignors=["range"])
+        member = self.any_member() or Member(self.group, "nobody", None, True, topics=["t0"], assignors=["range"])
         kind = rng.randrange(8)
         if kind == 0:
             self.send_sync(member, generationId=member.epoch + rng.choice([-1, 1]))
@@ -463,7 +463,7 @@ class MixedHistory:
             self.request("LeaveGroup", 3, members=[{"memberId": "nobody", "groupInstanceId": rng.choice([None, "i0"])}])
 
     def commit(self) -> None:
-        member = self.someone()
+        member = self.any_member()
         if member is not None:
             partitions = [{"partitionIndex": 0, "committedOffset": 7, "committedMetadata": ""}]
             self.request(

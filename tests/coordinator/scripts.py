@@ -28,12 +28,12 @@ from uuid import UUID
 from quorate.codecs import Uuid
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.state import ConsumerGroup
-from tests.coordinator.declared import declared
+from tests.coordinator.kafka_failures import known_failure
 from tests.differential.compare import compare
 from tests.differential.shard_side import ShardSide
 from tests.oracle.client import Oracle
 
-__all__ = ["Declared", "Differs", "Duel"]
+__all__ = ["Differs", "Duel", "KnownFailure"]
 
 Json = dict[str, Any]
 
@@ -53,8 +53,8 @@ class Differs(AssertionError):
     """Kafka and quorate differ."""
 
 
-class Declared(Differs):
-    """Kafka itself fails, in a way that declared.py lists. What follows cannot be compared."""
+class KnownFailure(Differs):
+    """Kafka itself fails in a way that kafka_failures.py lists. What follows cannot be compared."""
 
 
 class Duel:
@@ -121,7 +121,7 @@ class Duel:
         self.ours.ids.clear()
         comparable = _in_any_order if random_order else _comparable
         differences = compare(len(self.lines), comparable(ours), comparable(kafka))
-        fails = declared(kafka) is not None
+        fails = known_failure(kafka) is not None
         # If our write fails as well, the responses are equal, but what follows is not.
         if differences or fails:
             script = "\n".join(json.dumps(line) for line in self.lines)
@@ -129,7 +129,7 @@ class Duel:
                 f"  {one.path}\n    ours  {json.dumps(one.ours)[:1500]}\n    kafka {json.dumps(one.kafka)[:1500]}"
                 for one in differences[:8]
             )
-            kind = Declared if fails else Differs
+            kind = KnownFailure if fails else Differs
             raise kind(f"{self.note}\nline {len(self.lines)}: {json.dumps(operation)[:600]}\n{where}\n\n{script}")
         return kafka
 

@@ -55,31 +55,31 @@ class ShareHistory:
             self.rng.choices([action for _, action in actions], weights)[0]()
 
     def join(self) -> None:
-        who = self.rng.choice(self.groups), self.rng.choice(self.members)
-        self._send(who, memberEpoch=0, subscribedTopicNames=self._names(least=1))
+        member = self.rng.choice(self.groups), self.rng.choice(self.members)
+        self._send(member, memberEpoch=0, subscribedTopicNames=self._names(least=1))
 
     def beat(self) -> None:
-        who = self._someone()
-        if who is None:
+        member = self._any_member()
+        if member is None:
             return self.join()
         full = {"subscribedTopicNames": self._names()} if self.rng.random() < 0.05 else {}
-        return self._send(who, memberEpoch=self.epochs[who], **full)
+        return self._send(member, memberEpoch=self.epochs[member], **full)
 
     def leave(self) -> None:
-        who = self._someone()
-        if who is not None:
-            self.runner.request("ShareGroupHeartbeat", groupId=who[0], memberId=who[1], memberEpoch=-1)
-            del self.epochs[who]
+        member = self._any_member()
+        if member is not None:
+            self.runner.request("ShareGroupHeartbeat", groupId=member[0], memberId=member[1], memberEpoch=-1)
+            del self.epochs[member]
 
     def change_subscription(self) -> None:
-        who = self._someone()
-        if who is not None:
-            self._send(who, memberEpoch=self.epochs[who], subscribedTopicNames=self._names())
+        member = self._any_member()
+        if member is not None:
+            self._send(member, memberEpoch=self.epochs[member], subscribedTopicNames=self._names())
 
     def misbehave(self) -> None:
         """Send wrong epochs, wrong ids or invalid requests."""
-        group, member_id = who = self._someone() or (self.rng.choice(self.groups), self.rng.choice(self.members))
-        epoch = self.epochs.get(who, 0)
+        group, member_id = member = self._any_member() or (self.rng.choice(self.groups), self.rng.choice(self.members))
+        epoch = self.epochs.get(member, 0)
         odd: Json = self.rng.choice(
             [
                 {"memberEpoch": epoch + 3},
@@ -155,17 +155,17 @@ class ShareHistory:
         names = self.rng.sample(TOPICS, max(self.rng.choice([0, 1, 1, 2, 3, 5]), least))
         return [*names, names[0]] if names and self.rng.random() < 0.1 else names
 
-    def _send(self, who: Member, **body: object) -> None:
+    def _send(self, member: Member, **body: object) -> None:
         if self.rng.random() < 0.1:
             body["rackId"] = self.rng.choice(["a", "b"])
         client_id = "client" if self.rng.random() < 0.95 else "other"
-        group, member_id = who
+        group, member_id = member
         operation: Json = {"groupId": group, "memberId": member_id, **body}
         response = self.runner.request("ShareGroupHeartbeat", client_id=client_id, **operation)["response"]
         if not response["errorCode"]:
-            self.epochs[who] = response["memberEpoch"]
+            self.epochs[member] = response["memberEpoch"]
         elif response["errorCode"] in (25, 110):  # unknown member, fenced: the member must rejoin
-            self.epochs.pop(who, None)
+            self.epochs.pop(member, None)
 
-    def _someone(self) -> Member | None:
+    def _any_member(self) -> Member | None:
         return self.rng.choice(list(self.epochs)) if self.epochs else None

@@ -41,9 +41,9 @@ from tests.coordinator.bulk_logs import (
     blocks,
     commit,
     pair_of,
-    replayed,
+    replay_each,
     steps_of,
-    written,
+    write_segment,
 )
 from tests.coordinator.captures import CAPTURES, entries, folders
 from tests.coordinator.snapshots import snapshot
@@ -59,15 +59,15 @@ def test_loading_columns_equals_replay(steps: list[Step], sizes: list[int], most
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk, "MOST_COMMITS", most)
         replay_blocks(state, blocks(steps, sizes, offset_of))
-    assert snapshot(state) == snapshot(replayed(steps, offset_of))
+    assert snapshot(state) == snapshot(replay_each(steps, offset_of))
 
 
 @settings(max_examples=portion(100), deadline=None)
 @given(STEPS, STEPS, st.sampled_from(OFFSETS))
 def test_loading_continues_from_a_non_empty_state(before: list[Step], after: list[Step], offset_of: OffsetOf) -> None:
-    state = replayed(before, offset_of)
+    state = replay_each(before, offset_of)
     replay_blocks(state, [block_of(after, len(before), offset_of)])
-    assert snapshot(state) == snapshot(replayed([*before, *after], offset_of))
+    assert snapshot(state) == snapshot(replay_each([*before, *after], offset_of))
 
 
 @settings(max_examples=portion(150), deadline=None)
@@ -83,11 +83,11 @@ def test_loading_a_segment_equals_replay_of_its_entries(
     steps: list[Step],
     sizes: list[int],
     compression: str,
-    hurt: int | None,
+    damaged_byte: int | None,
     size: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("log") / "__consumer_offsets-0"
-    written(folder, steps, sizes, compression, hurt)
+    write_segment(folder, steps, sizes, compression, damaged_byte)
     expected = CoordinatorState()
     for entry in read_log(folder, skip_corrupt=True):
         if isinstance(entry, LogEntry):
@@ -117,10 +117,10 @@ def test_open_transaction_of_an_earlier_load_commits_as_in_replay() -> None:
     """Offsets out of order, as in a damaged log, show whether commits are applied in log order."""
     before: list[Step] = [("commit", 0, 0, 0, 1, 1)]
     after: list[Step] = [("commit", 0, 0, 0, 0, 2), ("marker", 0, 0, 0, 1, 1), ("commit", 0, 0, 0, 0, 3)]
-    state = replayed(before, [50].__getitem__)
+    state = replay_each(before, [50].__getitem__)
     offset_of = [50, 40, 51, 30].__getitem__
     replay_blocks(state, [block_of(after, 1, offset_of)])
-    assert snapshot(state) == snapshot(replayed([*before, *after], offset_of))
+    assert snapshot(state) == snapshot(replay_each([*before, *after], offset_of))
     found = state.offsets.get(GROUPS[0], TOPICS[0], 0)
     assert found is not None
     assert found.record_offset == 30

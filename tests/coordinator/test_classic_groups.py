@@ -187,7 +187,7 @@ class TestTogetherWithKafka:
         scene.sync(member, 1, **{member: "AAAA"})
         assert scene.joined(scene.join(instance="i", protocols=both[::-1]))["generationId"] == 2
 
-    def test_the_waiting_duplicate_of_a_static_member_is_fenced(self, oracle: Oracle) -> None:
+    def test_pending_duplicate_of_a_static_member_is_fenced(self, oracle: Oracle) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
         first = scene.join(instance="i")
         second = scene.join(instance="i")
@@ -295,7 +295,7 @@ class TestTogetherWithKafka:
         scene.advance(3000)
         assert scene.state() == "Empty"
 
-    def test_an_empty_group_is_not_deleted_while_it_has_members(self, oracle: Oracle) -> None:
+    def test_group_can_be_deleted_when_its_last_member_left(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.member()
         deleting = {"api": "DeleteGroups", "version": 2, "body": {"groupsNames": ["g"]}}

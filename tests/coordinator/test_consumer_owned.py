@@ -13,7 +13,7 @@ numbers = st.one_of(st.integers(0, 60), st.integers(0, 5).map(lambda number: num
 partitions = st.lists(numbers, unique=True, max_size=40)
 
 
-def stepped(given_keys: list[int], capacity: int | None = None) -> list[int]:
+def java_order(given_keys: list[int], capacity: int | None = None) -> list[int]:
     made: JavaHashMap[int, None] = JavaHashMap(capacity)
     for key in given_keys:
         made.put(key, None)
@@ -22,8 +22,8 @@ def stepped(given_keys: list[int], capacity: int | None = None) -> list[int]:
 
 @given(partitions)
 def test_maps_and_sets_are_those_of_java(keys: list[int]) -> None:
-    copied = stepped(keys, copied_map_capacity(len(keys)) if keys else None)
-    assert list(grown_map(keys)) == stepped(keys)
+    copied = java_order(keys, copied_map_capacity(len(keys)) if keys else None)
+    assert list(grown_map(keys)) == java_order(keys)
     assert list(MAPS.copied(keys)) == copied
     assert list(copied_set(keys, 17)) == list(JavaHashSet.of(keys))
 

@@ -16,8 +16,8 @@ import pytest
 
 from tests.coordinator.any_requests import AnyRequests
 from tests.coordinator.classic_scripts import NamedDuel
-from tests.coordinator.declared import BEYOND_ITS_TOPIC
-from tests.coordinator.scripts import Declared, Differs
+from tests.coordinator.kafka_failures import BEYOND_ITS_TOPIC
+from tests.coordinator.scripts import Differs, KnownFailure
 from tests.oracle.client import Oracle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,7 +154,7 @@ def test_known_differences_still_exist_and_are_documented(oracle: Oracle, name: 
         play_line(duel, line)
     with pytest.raises(Differs) as found:  # if it fails: remove the case here and from the page
         play_line(duel, last)
-    assert isinstance(found.value, Declared) == (name == BEYOND_ITS_TOPIC), "declared.py lists it"
+    assert isinstance(found.value, KnownFailure) == (name == BEYOND_ITS_TOPIC), "kafka_failures.py lists it"
     assert reported in (DOCS / page).read_text("utf-8")
 
 

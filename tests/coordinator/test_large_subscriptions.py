@@ -18,7 +18,7 @@ Counts = TimelineMap[str, tuple[int, int]]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_many_topics_of_which_some_exist(oracle: Oracle, seed: int) -> None:
+def test_random_subscriptions_of_many_topics_equal_kafkas(oracle: Oracle, seed: int) -> None:
     """Records of share groups have the order of Kafka's map of all names, most of them unknown."""
     random = Random(seed)
     duel = Duel(oracle, note=f"seed {seed}")

@@ -44,7 +44,7 @@ class Player:
             (self.image, 1),
         ]
 
-    def who(self, group: str) -> tuple[str, str | None, int]:
+    def any_member(self, group: str) -> tuple[str, str | None, int]:
         known = self.members.get(group, [])
         if known and self.rng.random() < 0.75:
             member, instance, epoch = self.rng.choice(known)
@@ -67,7 +67,7 @@ class Player:
 
     def commit(self) -> None:
         group = self.rng.choice(self.groups)
-        member, instance, epoch = self.who(group)
+        member, instance, epoch = self.any_member(group)
         version = self.rng.choice([2, 4, 5, 7, 8, 9, 9, 10, 10])
         names = self.rng.sample([*self.topics, "unknown"], self.rng.randint(1, 2))
         ids = {name: {"topicId": self.topics.get(name, "AAAAAAAAAAEAAAAAAAAAZQ")} for name in names}
@@ -86,7 +86,7 @@ class Player:
 
     def commit_in_transaction(self) -> None:
         group = self.rng.choice(self.groups)
-        member, instance, epoch = self.who(group)
+        member, instance, epoch = self.any_member(group)
         producer = self.rng.randint(1, 3)
         self.open.add(producer)
         self.duel.request(
@@ -132,7 +132,7 @@ class Player:
             return
         operation: dict[str, Any] = {"groupId": group, "topics": topics}
         if version >= 9 and self.rng.random() < 0.7:
-            member, _, epoch = self.who(group)
+            member, _, epoch = self.any_member(group)
             operation |= {"memberId": member, "memberEpoch": epoch}
         self.duel.request("OffsetFetch", version, groups=[operation], **stable)
 
@@ -194,12 +194,12 @@ def simple_history(duel: Duel, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SCRIPTS))
-def test_simple_groups(oracle: Oracle, seed: int) -> None:
+def test_random_offset_requests_to_groups_without_members(oracle: Oracle, seed: int) -> None:
     simple_history(Duel(oracle, note=f"seed {seed}"), seed)
 
 
 @pytest.mark.parametrize("name", sorted(FOLDERS))
-def test_groups_with_members(oracle: Oracle, name: str) -> None:
+def test_random_offset_requests_to_groups_with_members(oracle: Oracle, name: str) -> None:
     rng = random.Random(name)
     duel = Duel(oracle, note=name)
     duel.op("load", records=records_of(name))

@@ -23,12 +23,12 @@ from quorate.coordinator.state import (
     GroupKind,
 )
 from quorate.coordinator.state.modern import ModernGroup
-from tests.coordinator.recorded import recorded
+from tests.coordinator.recordings import read_recordings
 from tests.coordinator.scripts import Duel
 from tests.coordinator.snapshots import snapshot
 
 IN_NO_RECORD = {"_homogeneous", "_recounted", "attached", "initializing_since_ms", "refresh_at_ms", "refresh_epoch"}
-HISTORIES = [one for one in recorded() if not one.name.startswith(("static", "regex"))]
+HISTORIES = [one for one in read_recordings() if not one.name.startswith(("static", "regex"))]
 COMPARED = dict.fromkeys(GroupKind, 0)
 """Number of compared groups by kind."""
 

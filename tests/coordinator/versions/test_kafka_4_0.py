@@ -9,7 +9,7 @@ import pytest
 
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.consumer_scripts import History
-from tests.coordinator.minimise import played
+from tests.coordinator.minimise import run_and_minimise
 from tests.coordinator.mixed_scripts import MixedHistory
 from tests.extent import portion
 from tests.oracle.client import Oracle
@@ -31,4 +31,4 @@ def test_random_histories_equal_kafka_4_0s(
     oracle_4_0: Oracle, kind: type[History | ClassicHistory | MixedHistory], seed: int
 ) -> None:
     duel = NamedDuel(oracle_4_0, note=f"seed {seed} of {kind.__name__}, Kafka 4.0")
-    played(duel, lambda: kind(Random(seed), duel).run(40))
+    run_and_minimise(duel, lambda: kind(Random(seed), duel).run(40))

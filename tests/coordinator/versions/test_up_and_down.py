@@ -39,7 +39,7 @@ def written(reply: Json) -> list[CoordinatorRecord]:
     return found
 
 
-def moved(history: History, before: Duel, oracle: Oracle) -> Duel:
+def move_to_release(history: History, before: Duel, oracle: Oracle) -> Duel:
     """Load the log on the other release and let the members continue there."""
     log = before.op("log")["records"]
     now_ms = before.op("timers")["now"]
@@ -58,9 +58,9 @@ def test_members_continue_after_a_downgrade_and_upgrade_as_with_kafka(
     duel = Duel(oracle, note=f"seed {seed}")
     history = History(Random(seed), duel)
     history.run(25)
-    duel = moved(history, duel, oracle_4_0)
+    duel = move_to_release(history, duel, oracle_4_0)
     history.run(25)
-    duel = moved(history, duel, oracle)
+    duel = move_to_release(history, duel, oracle)
     history.run(15)
 
 

@@ -1,6 +1,6 @@
 """Recorded random histories with the responses of Kafka's coordinator.
 
-    .venv/bin/python -P tests/coordinator/recorded.py        # records them again
+    .venv/bin/python -P tests/coordinator/recordings.py        # records them again
 
 The differential tests run such histories on Kafka itself. The recorded ones are for machines
 without Java, and for `make mutate`, which runs them thousands of times.
@@ -27,7 +27,7 @@ from tests.coordinator.share_scripts import ShareHistory
 from tests.coordinator.test_offsets import simple_history
 from tests.oracle.client import Oracle
 
-__all__ = ["FILE", "Kinds", "Recorded", "record", "recorded"]
+__all__ = ["FILE", "Kinds", "Recording", "read_recordings", "record"]
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "coordinator_histories.jsonl.gz"
 STEPS = 60
@@ -39,7 +39,7 @@ Kinds = Mapping[str, tuple[Iterable[int], Made]]
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recording:
     """A recorded history.
 
     `lines`: the ops; `responses`: Kafka's, by line; `asides`: Kafka's to ops of the duel itself.
@@ -61,16 +61,16 @@ class Recorded:
         return duel
 
 
-def recorded(path: Path = FILE) -> list[Recorded]:
+def read_recordings(path: Path = FILE) -> list[Recording]:
     """Return all histories in a file."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [Recorded(**json.loads(line)) for line in file]
+        return [Recording(**json.loads(line)) for line in file]
 
 
 class _Tape:
     """Returns recorded responses in place of the oracle."""
 
-    def __init__(self, reported: Recorded) -> None:
+    def __init__(self, reported: Recording) -> None:
         self._responses = iter(reported.responses)
         self._asides = {op: deque(responses) for op, responses in reported.asides.items()}
 

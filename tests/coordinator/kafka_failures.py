@@ -2,7 +2,7 @@
 
 from typing import Any
 
-__all__ = ["BEYOND_ITS_TOPIC", "declared"]
+__all__ = ["BEYOND_ITS_TOPIC", "known_failure"]
 
 BEYOND_ITS_TOPIC = "a classic member owns partitions that its recreated topic does not have"
 """A heading of docs/explanation/consumer-groups.md.
@@ -16,7 +16,7 @@ _THROWN = {
 }
 
 
-def declared(kafka: dict[str, Any]) -> str | None:
+def known_failure(kafka: dict[str, Any]) -> str | None:
     """Return the name of the known failure in Kafka's response, or `None`."""
     errors = [event.get("error") or {} for event in kafka.get("events", ())]
     thrown = {(error.get("class"), error.get("cause")) for error in errors}

@@ -1,6 +1,6 @@
 """Recorded histories with the responses of the coordinators of Kafka 4.1.2 and 4.2.1.
 
-    .venv/bin/python -P tests/coordinator/versions/older.py        # records them again
+    .venv/bin/python -P tests/coordinator/versions/older_recordings.py        # records them again
 
 The file is tests/data/coordinator_histories_older.jsonl.gz. Test runs have oracles of Kafka 4.0
 and of the newest release only. For a recording, the oracles of the releases in between are built
@@ -22,7 +22,7 @@ if __name__ == "__main__":
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.consumer_scripts import History
 from tests.coordinator.mixed_scripts import MixedHistory
-from tests.coordinator.recorded import FILE, Kinds, record
+from tests.coordinator.recordings import FILE, Kinds, record
 from tests.coordinator.scripts import Duel
 from tests.oracle.client import HERE, OLDER, Oracle
 
@@ -121,7 +121,7 @@ def edited(source: Path, target: Path, edits: list[tuple[str, str]]) -> None:
     for pattern, other in edits:
         text, count = re.subn(pattern, other, text, flags=re.DOTALL)
         if not count:
-            raise SystemExit(f"{source} does not match {pattern!r}; adapt the edits in older.py")
+            raise SystemExit(f"{source} does not match {pattern!r}; adapt the edits in older_recordings.py")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text)
 
