@@ -135,7 +135,7 @@ def test_the_image_is_built_for_a_registry_by_the_same_file() -> None:
     """No registry is needed for what is tested here; the default base image is the official one."""
     text = (ROOT / "docker" / "serve" / "Dockerfile").read_text()
     assert re.findall(r"^ARG BASE=(.*)$", text, re.MULTILINE) == ["python:3.12-slim"]
-    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["${BASE}", "${BASE}"]
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["${BASE}", "dependencies", "${BASE}"]
 
 
 def check(variables: Mapping[str, str]) -> None:
