@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from quorate.codecs import Uuid
+from quorate.codecs.columnar.assemble import numbers_of
 from quorate.codecs.columnar.column import Slices
 from quorate.codecs.columnar.columns import distinct_keys
 from quorate.codecs.columnar.frame import Bools, Buffer, Ints
@@ -297,4 +298,4 @@ def names_in(keys: Slots, field: Literal["group", "topic"]) -> tuple[list[bytes]
     name = columns.fields[field]
     assert isinstance(name, Slices)
     coded = binary_array(Slots(keys.data, name.start, name.start + name.length)).dictionary_encode()
-    return coded.dictionary.to_pylist(), np.asarray(coded.indices).astype(np.int64)
+    return coded.dictionary.to_pylist(), numbers_of(coded.indices).astype(np.int64)

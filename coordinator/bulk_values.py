@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from quorate.codecs import CoordinatorRecord, Uuid, decode_record, encode_record
+from quorate.codecs.columnar.assemble import numbers_of
 from quorate.codecs.columnar.column import Fixed, Slices, Structs
 from quorate.codecs.columnar.frame import Array, Ints
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
@@ -112,7 +113,7 @@ def _topic_ids(columns: Structs) -> tuple[list[Uuid], Ints]:
     if not raw.view(np.uint8).any():
         return [Uuid.ZERO], np.zeros(len(raw), np.int64)
     coded = pa.Array.from_buffers(pa.binary(16), len(raw), [None, pa.py_buffer(raw)]).dictionary_encode()
-    return [Uuid(each) for each in coded.dictionary.to_pylist()], np.asarray(coded.indices).astype(np.int64)
+    return [Uuid(each) for each in coded.dictionary.to_pylist()], numbers_of(coded.indices).astype(np.int64)
 
 
 def partitions_of(keys: Slots) -> list[int]:

@@ -9,7 +9,7 @@ from quorate.codecs.columnar.column import Column, Fixed, Lists, Slices, Structs
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.wire import readable
 
-__all__ = ["to_arrow"]
+__all__ = ["array_of", "numbers_of", "to_arrow"]
 
 
 def _bitmap(valid: Bools | None) -> Any:
@@ -18,6 +18,24 @@ def _bitmap(valid: Bools | None) -> Any:
 
 def _nulls(valid: Bools | None) -> int:
     return 0 if valid is None else int(len(valid) - np.count_nonzero(valid))
+
+
+def array_of(values: Array, null: Bools | None = None) -> pa.Array:
+    """Return an Arrow array of numbers or booleans, with nulls where `null` is true.
+
+    pyarrow's own conversions import pandas if it is installed, which takes 0.3 s.
+    """
+    valid = None if null is None else ~null
+    content = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(values.dtype), len(values), [_bitmap(valid), pa.py_buffer(content)], _nulls(valid)
+    )
+
+
+def numbers_of(array: pa.Array) -> Array:
+    """Return an Arrow array of integers without nulls as a NumPy array, without a copy."""
+    kind = np.dtype(str(array.type))
+    return np.frombuffer(array.buffers()[1], kind, count=len(array), offset=array.offset * kind.itemsize)
 
 
 def to_arrow(column: Column, kind: pa.DataType, data: Array) -> pa.Array:
@@ -82,7 +100,7 @@ def _gathered(column: Slices, data: Array, count: int) -> pa.Array:
         pa.large_binary() if wide else pa.binary(), 2 * count + 1, [None, pa.py_buffer(ends), pa.py_buffer(data)], 0
     )
     wanted = np.arange(1, 2 * count + 1, 2, dtype=np.int64)
-    taken = everything.take(pa.array(wanted, mask=None if column.valid is None else ~column.valid))
+    taken = everything.take(array_of(wanted, None if column.valid is None else ~column.valid))
     return taken.cast(pa.binary()) if wide else taken
 
 

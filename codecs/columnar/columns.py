@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from quorate.codecs.columnar.assemble import to_arrow
+from quorate.codecs.columnar.assemble import array_of, numbers_of, to_arrow
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.columnar.rows import columns_of, problem_row
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
@@ -67,7 +67,7 @@ class _Collector:
     def add(self, type_id: int, rows: Ints, columns: list[pa.Array]) -> None:
         """Add the columns of some rows of the part, without `row`."""
         rows = rows + self.first
-        self.pieces.setdefault(type_id, []).append((rows, [pa.array(rows), *columns]))
+        self.pieces.setdefault(type_id, []).append((rows, [array_of(rows), *columns]))
 
     def add_trailing(self, rows: Ints, where: str, positions: Ints) -> None:
         """Add rows with trailing bytes in their key or value, and where these begin.
@@ -91,7 +91,7 @@ class _Collector:
             rows = np.concatenate([rows for rows, _ in pieces])
             yield (
                 record_type,
-                batch if bool((rows[1:] > rows[:-1]).all()) else batch.take(pa.array(np.argsort(rows, kind="stable"))),
+                batch if bool((rows[1:] > rows[:-1]).all()) else batch.take(array_of(np.argsort(rows, kind="stable"))),
             )
 
 
@@ -251,11 +251,11 @@ class _Keys:
 
     def _column(self, array: pa.Array, entry: Ints | None) -> pa.Array:
         if not self.dictionary or not pa.types.is_string(array.type):
-            return array if entry is None else array.take(pa.array(entry))
+            return array if entry is None else array.take(array_of(entry))
         coded = array.dictionary_encode()
         if entry is None:
             return coded
-        return pa.DictionaryArray.from_arrays(pa.array(np.asarray(coded.indices)[entry]), coded.dictionary)
+        return pa.DictionaryArray.from_arrays(array_of(numbers_of(coded.indices)[entry]), coded.dictionary)
 
 
 def distinct_keys(keys: Slots, array: pa.Array | None, *, try_first: bool = True) -> tuple[Slots, Ints | None]:
@@ -274,7 +274,7 @@ def distinct_keys(keys: Slots, array: pa.Array | None, *, try_first: bool = True
         if try_first and len(array) > SAMPLE and len(array.slice(0, SAMPLE).unique()) > SAMPLE * 3 // 4:
             return keys, None
         coded = array.dictionary_encode(null_encoding="encode")
-    return Slots.of(coded.dictionary), np.asarray(coded.indices)
+    return Slots.of(coded.dictionary), numbers_of(coded.indices)
 
 
 def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slots, out: _Collector) -> None:
@@ -316,7 +316,7 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
         longer = decoded.ends < slots.end
         if bool(longer.any()):
             out.add_trailing(of[longer], "value", (decoded.ends - slots.start)[longer])
-        versions_here = pa.array(decoded.versions, mask=slots.null)
+        versions_here = array_of(decoded.versions, slots.null)
         _emit(record_type, keys.at(here), of, slots.null, versions_here, decoded.columns, decoded.unknown, out)
 
 
@@ -338,8 +338,8 @@ def _emit(
     out: _Collector,
 ) -> None:
     """Add the columns of some rows; `dead` marks tombstones, `None` means none."""
-    tombstone = pa.array(np.zeros(len(rows), dtype=np.bool_) if dead is None else dead)
-    out.add(record_type.type_id, rows, [*keys, tombstone, versions, *values, pa.array(unknown)])
+    tombstone = array_of(np.zeros(len(rows), dtype=np.bool_) if dead is None else dead)
+    out.add(record_type.type_id, rows, [*keys, tombstone, versions, *values, array_of(unknown)])
 
 
 # ---- rows that columns cannot decode, or not fully

@@ -46,7 +46,10 @@ class Slots:
         if not (pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)):
             array = array.cast(pa.binary())
         data, start, end = positions_of(array)
-        null = ~np.asarray(array.is_valid()) if array.null_count else None
+        null = None
+        if array.null_count:
+            bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8), bitorder="little")
+            null = bits[array.offset : array.offset + len(array)] == 0
         return Slots(data, start, end, null)
 
 

@@ -24,6 +24,7 @@ from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.batches.model import BatchProblem, BatchRecord
 from quorate.codecs.batches.reader import Batch, check, header_at
 from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
+from quorate.codecs.columnar.assemble import array_of, numbers_of
 from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.frame import Array, Bools
 from quorate.codecs.log.block_reader import BLOCK_BYTES, blocks_in, transactions_in
@@ -318,24 +319,24 @@ class PartitionColumns:
         return found
 
     def _with_log_columns(self, batch: pa.RecordBatch, records: Records, batches: Batches) -> pa.RecordBatch:
-        rows = np.asarray(batch.column(0))
+        rows = numbers_of(batch.column(0))
         schema = log_schema(batch.schema)
         everything = len(rows) == len(records)
         of = records.batch if everything else records.batch[rows]
         transactional = (batches.attributes & TRANSACTIONAL) != 0
         columns = [
             self._partition_column(len(rows)),
-            pa.array(records.offset if everything else records.offset[rows]),
-            pa.array(records.timestamp if everything else records.timestamp[rows]),
-            pa.array(_per_record(batches.producer_id, of)),
-            pa.array(_per_record(transactional, of)),
+            array_of(records.offset if everything else records.offset[rows]),
+            array_of(records.timestamp if everything else records.timestamp[rows]),
+            array_of(_per_record(batches.producer_id, of)),
+            array_of(_per_record(transactional, of)),
         ]
         return pa.RecordBatch.from_arrays(columns + batch.columns[1:], schema=schema)
 
     def _partition_column(self, count: int) -> pa.Array:
         if self.files.partition is None:
             return pa.nulls(count, pa.int32())
-        return pa.array(np.full(count, self.files.partition, dtype=np.int32))
+        return array_of(np.full(count, self.files.partition, dtype=np.int32))
 
     def control_columns(self, batches: Batches) -> pa.RecordBatch:
         """Return the control records of a block as columns."""
