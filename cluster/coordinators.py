@@ -5,9 +5,11 @@ on the new leader loads the log, as in Kafka.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic
 
 from quorate.cluster.clock import Handle
+from quorate.cluster.log import PartitionLog
 from quorate.cluster.services import Services
 from quorate.cluster.storage.file_log import blocks_of
 from quorate.cluster.topics import PartitionState
@@ -80,14 +82,15 @@ class PartitionCoordinatorLog:
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
         """Yield all records and markers, oldest first. Raises `LogError` for a damaged batch."""
         place = f"{self.partition.topic}-{self.partition.index}"
-        for stored in self.partition.log:
-            batch = next(read_batches(stored.data))
-            if isinstance(batch, BatchProblem):
-                raise LogError(
-                    f"{place}, offset {stored.base_offset:,}: {batch.detail}; "
-                    "restore the partition's folder from a copy"
-                )
-            yield from stored_in(batch, topic=self.partition.topic, place=place)
+        with _loading(self.partition.log):
+            for stored in self.partition.log:
+                batch = next(read_batches(stored.data))
+                if isinstance(batch, BatchProblem):
+                    raise LogError(
+                        f"{place}, offset {stored.base_offset:,}: {batch.detail}; "
+                        "restore the partition's folder from a copy"
+                    )
+                yield from stored_in(batch, topic=self.partition.topic, place=place)
 
     def blocks(self) -> Iterator["RawBlock"] | None:
         """Return the log as columns, or `None` if it is in memory or too small for that."""
@@ -95,7 +98,23 @@ class PartitionCoordinatorLog:
         if log.files is None or log.size_bytes < _WORTH_COLUMNS_BYTES or log.start_offset > log.segments[0].base_offset:
             return None
         segments = [(log.files.path(one), one.size) for one in log.segments]
-        return blocks_of(self.partition.topic, self.partition.index, segments)
+        blocks = blocks_of(self.partition.topic, self.partition.index, segments)
+        return None if blocks is None else _held(log, blocks)
+
+
+@contextmanager
+def _loading(log: PartitionLog) -> Iterator[None]:
+    """Keep the segments of a log as they are, while it is read in several turns."""
+    log.loading += 1
+    try:
+        yield
+    finally:
+        log.loading -= 1
+
+
+def _held(log: PartitionLog, blocks: Iterator["RawBlock"]) -> Iterator["RawBlock"]:
+    with _loading(log):
+        yield from blocks
 
 
 class TopicHost(Generic[S]):

@@ -96,14 +96,17 @@ class GroupCoordinators:
         """Return the partition of a group; `None` while `__consumer_offsets` does not exist."""
         return self._host.partition_for(group_id)
 
-    def _of(self, partition: PartitionState | None, broker: int) -> Coordinator[GroupCoordinatorShard] | None:
-        """Return the coordinator of a partition, if this broker leads it."""
-        return None if partition is None or partition.leader != broker else self.runtime.at(partition)
+    def _of(self, partition: PartitionState | None, broker: int) -> Coordinator[GroupCoordinatorShard] | ErrorCode:
+        """Return the coordinator of a partition, or why this broker has none that is ready."""
+        running = None if partition is None or partition.leader != broker else self.runtime.at(partition)
+        if running is None:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if running.is_loading else running
 
     def broker_configs_changed(self) -> None:
         """Pass changed configs of brokers to the coordinators."""
-        for running in self.runtime:
-            running.shard.config = self._broker_configs.coordinator
+        for shard in self.runtime.shards():
+            shard.config = self._broker_configs.coordinator
 
     def config_changed(self, group: str) -> None:
         """Apply changed configs of a group."""
@@ -115,7 +118,7 @@ class GroupCoordinators:
             self.configs[group] = group_configs(followed)
 
     def runtimes(self) -> dict[int, PartitionRuntime[GroupCoordinatorShard]]:
-        """Return the running coordinators, by partition."""
+        """Return the coordinators that have loaded their log, by partition."""
         return {one.partition.index: one.runtime for one in self.runtime}
 
     # ---- requests
@@ -125,8 +128,8 @@ class GroupCoordinators:
         if not group_id and _requires_group_id(request):
             return self._no_coordinator.failed(request, context, ErrorCode.INVALID_GROUP_ID, "")
         running = self._of(self.partition_for(group_id), broker)
-        if running is None:
-            return self._no_coordinator.failed(request, context, ErrorCode.NOT_COORDINATOR, "")
+        if isinstance(running, ErrorCode):
+            return self._no_coordinator.failed(request, context, running, "")
         return self.runtime.request(running, request, context)
 
     def bounded(self, group_id: str, names: Sequence[str]) -> Work[tuple[str, ...]]:
@@ -170,9 +173,9 @@ class GroupCoordinators:
             yield None
             part = replace(request, **{request_field: tuple(groups)})
             exists = partition is not None and self._state.has(partition)  # the topic may be deleted meanwhile
-            running = self._of(partition, broker) if exists else None
-            if running is None:
-                results.append(self._no_coordinator.failed(part, context, ErrorCode.NOT_COORDINATOR, ""))
+            running = self._of(partition, broker) if exists else ErrorCode.NOT_COORDINATOR
+            if isinstance(running, ErrorCode):
+                results.append(self._no_coordinator.failed(part, context, running, ""))
             else:
                 results.append(self.runtime.request(running, part, context))
         if not results:
@@ -189,11 +192,16 @@ class GroupCoordinators:
         return self._no_coordinator.failed(request, context, code, "")
 
     def list_groups(self, broker: int, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
-        """Return the groups of all partitions that a broker leads."""
+        """Return the groups of all partitions that a broker leads.
+
+        As in Kafka, the request fails while one of them is loading.
+        """
         groups: list[Any] = []
         for partition in self._host.partitions():
             running = self._of(partition, broker)
-            if running is None:
+            if running is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return ListGroupsResponse(error_code=running)
+            if isinstance(running, ErrorCode):
                 continue  # another broker leads it, or its log cannot be read
             result = self.runtime.request(running, request, context)
             groups += getattr(result.response if isinstance(result, Pending) else result, "groups")  # noqa: B009
@@ -202,11 +210,11 @@ class GroupCoordinators:
     def end_transaction(
         self, partition: PartitionState, producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int = 0
     ) -> None:
-        """Write the marker of a transaction that committed offsets.
+        """Write the marker of a transaction that committed offsets, after loading the log.
 
         Raises `AppendError` if the partition has no coordinator.
         """
-        running = self._of(partition, partition.leader)
+        running = self.runtime.loaded_at(partition)
         if running is None:
             raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = running.runtime.log

@@ -60,7 +60,8 @@ class PartitionLog:
     """The log of one partition.
 
     It contains offsets from `start_offset` to `next_offset`, exclusive. `waiting`: callbacks for
-    appended data.
+    appended data. `loading`: number of coordinators that are loading the log, whose segments are
+    then neither deleted nor compacted.
 
     `files`: the files of the log; `None` if it is in memory. `flushed_offset`: the first offset
     that may not be on disk. `on_unflushed`: called after a write that is not flushed. `on_failure`:
@@ -79,6 +80,7 @@ class PartitionLog:
         self.producers = Producers()
         self.epochs: list[tuple[int, int]] = []
         self.waiting: set[Callable[[], object]] = set()
+        self.loading = 0
         self.on_unflushed: Callable[[PartitionLog], object] | None = None
         self.on_failure: Callable[[str], object] | None = None
         self._unflushed = 0  # records

@@ -5,7 +5,7 @@ There is one for each partition of `__transaction_state`, on its leader; the log
 large transaction have their marker before others.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
 from quorate.cluster.controller.controller import Controller, MetadataWriteError
@@ -65,34 +65,43 @@ class TransactionCoordinators:
         if partition is None or partition.leader != broker:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
 
-    def led_by(self, broker: int) -> Iterator[Transaction]:
-        """Yield the transactions that a broker coordinates."""
+    def led_by(self, broker: int) -> list[Transaction]:
+        """Return the transactions that a broker coordinates.
+
+        Raises `ApiError` while one of their logs is loaded, as Kafka does.
+        """
         self.runtime.leaders_changed()
-        for one in self.runtime:
-            if one.partition.leader == broker:
-                yield from one.shard.by_id.values()
+        if any(one.partition.leader == broker for one in self.runtime.loading()):
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [found for one in self.runtime if one.partition.leader == broker for found in one.shard.by_id.values()]
 
     def find(self, transactional_id: str) -> Transaction | None:
-        """Return the state of a transactional id, if it is known and has a coordinator."""
-        found = self._of(transactional_id)
-        return None if found is None else found.shard.by_id.get(transactional_id)
+        """Return the state of a transactional id; `None` if it is unknown. Raises `ApiError`."""
+        return self._of(transactional_id).shard.by_id.get(transactional_id)
 
     @property
     def by_id(self) -> dict[str, Transaction]:
         """All transactions, by transactional id."""
         return {key: found for one in self.runtime for key, found in one.shard.by_id.items()}
 
-    def _of(self, transactional_id: str) -> Coordinator[TransactionShard] | None:
+    def _of(self, transactional_id: str) -> Coordinator[TransactionShard]:
+        """Return the coordinator of an id.
+
+        Raises `ApiError` if there is none, or it has not loaded its log.
+        """
         partition = self.partition_for(transactional_id)
-        return None if partition is None else self.runtime.at(partition)
+        found = None if partition is None else self.runtime.at(partition)
+        if found is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        if found.is_loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return found
 
     def _run(
         self, transactional_id: str, name: str, operation: Callable[[TransactionShard, int], Result[R]]
     ) -> R | None:
         """Run an operation of an id's coordinator; return its response. Raises `ApiError`."""
         found = self._of(transactional_id)
-        if found is None:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
         return self.runtime.run(found, lambda runtime: runtime.run(name, operation)).response
 
     # ---- requests of producers
@@ -135,8 +144,6 @@ class TransactionCoordinators:
     def check_open(self, transactional_id: str, producer_id: int, epoch: int, where: tuple[str, int]) -> None:
         """Raise `ApiError` unless the producer's transaction contains the partition (KIP-890)."""
         found = self._of(transactional_id)
-        if found is None:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
         found.shard.check_open(transactional_id, (producer_id, epoch), where)
 
     def end(

@@ -37,12 +37,15 @@ from quorate.coordinator.bulk_commits import Merged, commits_into, merged, put_a
 from quorate.coordinator.bulk_values import topic_names
 from quorate.coordinator.state import CoordinatorState
 
-__all__ = ["blocks_upto", "load_state", "replay_blocks"]
+__all__ = ["blocks_upto", "load_state", "replay_blocks", "replay_in_steps"]
 
-MOST_COMMITS = 1 << 20
-"""Number of kept commits after which they are replayed, which limits memory."""
+MOST_COMMITS = 1 << 16
+"""Number of kept commits after which they are replayed, which limits memory and steps."""
 
-MOST_OTHERS = 1 << 18
+MOST_OTHERS = 1 << 16
+
+_EVENTS_PER_STEP = 200
+"""Records that are replayed in one step, if not all of them are commits."""
 
 
 def replay_blocks(
@@ -59,10 +62,21 @@ def replay_blocks(
     """
     load = _Load(state, strict=strict, names=names)
     for block in blocks:
-        if block.topic != CONSUMER_OFFSETS:
-            raise ValueError(f"a block belongs to topic {block.topic}, not {CONSUMER_OFFSETS}")
         load.add(block)
+        if load.is_full:
+            load.flush()
     load.flush()
+
+
+def replay_in_steps(state: CoordinatorState, blocks: Iterable[RawBlock], *, strict: bool = False) -> Iterator[None]:
+    """Do the same in steps of some 10 ms, each of which ends with a yield."""
+    load = _Load(state, strict=strict, names=None)
+    for block in blocks:
+        load.add(block)
+        yield
+        if load.is_full:
+            yield from load.steps_of_flush()
+    yield from load.steps_of_flush()
 
 
 def load_state(
@@ -122,6 +136,8 @@ class _Load:
 
     def add(self, block: RawBlock) -> None:
         """Keep the records of a block that must be replayed."""
+        if block.topic != CONSUMER_OFFSETS:
+            raise ValueError(f"a block belongs to topic {block.topic}, not {CONSUMER_OFFSETS}")
         base = self.position
         self.position += 2 * len(block) + 2
         found = commits_of(block, repeats=self.repeats)
@@ -150,20 +166,29 @@ class _Load:
             self.commits.append(needed_commits(block, base, found, barriers, self.transactional))
         self.barriers.groups += barriers.groups
         self.barriers.markers += barriers.markers
-        if sum(map(len, self.commits)) > MOST_COMMITS or len(self.others) > MOST_OTHERS:
-            self.flush()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether to replay the kept records before the next block is added."""
+        return sum(map(len, self.commits)) > MOST_COMMITS or len(self.others) > MOST_OTHERS
 
     def flush(self) -> None:
         """Replay the kept records."""
         with _without_gc():
-            commits = merged(self.commits, self.barriers, self.transactional) if self.commits else None
-            if commits is None or self.others or self.markers:
-                self._replay_in_order(commits)
-            else:
-                put_all(self.state, commits)
+            for _ in self.steps_of_flush():
+                pass
+
+    def steps_of_flush(self) -> Iterator[None]:
+        """Replay the kept records in steps."""
+        commits = merged(self.commits, self.barriers, self.transactional) if self.commits else None
+        yield
+        if commits is None or self.others or self.markers:
+            yield from self._replay_in_order(commits)
+        else:
+            yield from put_all(self.state, commits)
         self._clear()
 
-    def _replay_in_order(self, commits: Merged | None) -> None:
+    def _replay_in_order(self, commits: Merged | None) -> Iterator[None]:
         """Replay commits, other records and markers by position."""
         events: list[tuple[int, Callable[[int], None], int]] = []
         if commits is not None:
@@ -173,8 +198,11 @@ class _Load:
         events += [(other.position, self._replay, index) for index, other in enumerate(self.others)]
         events += [(marker[0], self._end, index) for index, marker in enumerate(self.markers)]
         events.sort(key=itemgetter(0))
-        for _, replay, index in events:
+        yield
+        for number, (_, replay, index) in enumerate(events, 1):
             replay(index)
+            if number % _EVENTS_PER_STEP == 0:
+                yield
 
     def _replay(self, index: int) -> None:
         other = self.others[index]

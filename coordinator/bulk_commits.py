@@ -5,9 +5,11 @@ Keys are in the order of their first commit, with the value of the last one.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from quorate.codecs.columnar.assemble import numbers_of
 from quorate.codecs.columnar.frame import Ints
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.columnar.values import joined
@@ -16,6 +18,9 @@ from quorate.coordinator.bulk_values import partitions_of, stored_of
 from quorate.coordinator.state import CoordinatorState
 
 __all__ = ["Merged", "commits_into", "merged", "put_all"]
+
+_ROWS_PER_STEP = 4_000
+"""Commits whose values are created in one step."""
 
 
 @dataclass(slots=True)
@@ -61,7 +66,7 @@ def merged(parts: Sequence[Commits], barriers: Barriers, transactional: set[byte
         np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "last", "offset")
     )
     coded = keys.dictionary_encode()
-    key = np.asarray(coded.indices).astype(np.int64)
+    key = numbers_of(coded.indices).astype(np.int64)
     distinct = Slots.of(coded.dictionary)
     group_names, group = names_in(distinct, "group")
     topic_names, topic = names_in(distinct, "topic")
@@ -98,15 +103,21 @@ def commits_into(state: CoordinatorState, commits: Merged) -> tuple[Callable[[in
 
     The latter makes the map as large as a commit that replaces another one.
     """
-    stored = stored_of(commits.values, commits.offset)
     groups, topics = commits.groups, commits.topics
     group, topic, partition = commits.group.tolist(), commits.topic.tolist(), commits.partition
     offsets = state.offsets
+    stored: list[Any] = []
+    first = 0
 
     def put(row: int) -> None:
+        nonlocal stored, first
+        if not first <= row < first + len(stored):
+            first = row - row % _ROWS_PER_STEP
+            some = slice(first, first + _ROWS_PER_STEP)
+            stored = stored_of(commits.values[some], commits.offset[some])
         name = groups[group[row]]
         state.need_group(name)
-        offsets.put(name, topics[topic[row]], partition[row], stored[row])
+        offsets.put(name, topics[topic[row]], partition[row], stored[row - first])
 
     def grow(row: int) -> None:
         partitions = offsets.partitions(groups[group[row]], topics[topic[row]])
@@ -116,22 +127,23 @@ def commits_into(state: CoordinatorState, commits: Merged) -> tuple[Callable[[in
     return put, grow
 
 
-def put_all(state: CoordinatorState, commits: Merged) -> None:
+def put_all(state: CoordinatorState, commits: Merged) -> Iterator[None]:
     """Put all rows into the state, map by map, in the order in which the maps were created.
 
-    No other record may lie between these commits.
+    No other record may lie between these commits. Yields after each of several steps.
     """
     order = np.argsort(commits.place, kind="stable")
     starts = _starts(commits.place[order])
     sizes = np.diff(np.append(starts, len(order)))
     maps = np.argsort(commits.first[order[starts]], kind="stable")
     rows = order[_ranges(starts[maps], sizes[maps])]
-    stored = stored_of(commits.values[rows], commits.offset[rows])
     partition = np.array(commits.partition, np.int64)[rows].tolist()
     heads = order[starts[maps]]
     last = np.maximum.reduceat(commits.last[order], starts)[maps]
     replaced = last > np.maximum.reduceat(commits.first[order], starts)[maps]
-    end = 0
+    ends = np.cumsum(sizes[maps])
+    end = first = until = 0
+    stored: list[Any] = []
     for group, topic, size, again in zip(
         commits.group[heads].tolist(),
         commits.topic[heads].tolist(),
@@ -140,16 +152,21 @@ def put_all(state: CoordinatorState, commits: Merged) -> None:
         strict=True,
     ):
         begin, end = end, end + size
+        if end > until:
+            yield
+            first, until = begin, int(ends[np.searchsorted(ends, min(begin + _ROWS_PER_STEP, int(ends[-1])))])
+            stored = stored_of(commits.values[rows[first:until]], commits.offset[rows[first:until]])
         name = commits.groups[group]
         state.need_group(name)
         partitions = state.offsets.partitions(name, commits.topics[topic])
+        values = stored[begin - first : end - first]
         if not partitions:
-            partitions.put_new(partition[begin:end], stored[begin:end])
+            partitions.put_new(partition[begin:end], values)
         else:
-            for number, offset in zip(partition[begin:end], stored[begin:end], strict=True):
+            for number, offset in zip(partition[begin:end], values, strict=True):
                 partitions[number] = offset
         if again:
-            partitions[partition[begin]] = stored[begin]
+            partitions[partition[begin]] = values[0]
 
 
 def _starts(ordered: Ints) -> Ints:

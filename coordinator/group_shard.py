@@ -4,6 +4,7 @@ It also orders the work after a load, after a metadata change and on expiry as K
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
@@ -77,7 +78,6 @@ __all__ = ["GroupCoordinatorShard"]
 class GroupCoordinatorShard(CoordinatorShard):
     """The shard with the handlers of all requests."""
 
-    reads_columns = True
     handlers: ClassVar[Mapping[type[Message], Handler]] = {
         JoinGroupRequest: join_group,
         SyncGroupRequest: sync_group,
@@ -154,11 +154,15 @@ class GroupCoordinatorShard(CoordinatorShard):
         """Apply a record of the log: see `CoordinatorState.replay`."""
         self.state.replay(record, offset=offset, producer_id=producer_id, strict=strict)
 
-    def replay_columns(self, blocks: Iterator["RawBlock"]) -> None:
-        """Replay a log by columns, with the same result. Needs pyarrow."""
-        from quorate.coordinator.bulk import replay_blocks  # with the extra `arrow`
+    def replay_columns(self, blocks: Iterator["RawBlock"]) -> Iterator[None]:
+        """Replay a log by columns, in steps, with the same result. Needs pyarrow."""
+        for name in ("numpy", "pyarrow", "pyarrow.compute", "quorate.codecs.log.raw"):
+            import_module(name)  # together they take 0.4 s
+            yield
+        from quorate.coordinator.bulk import replay_in_steps  # with the extra `arrow`
 
-        replay_blocks(self.state, blocks, strict=True)
+        yield
+        yield from replay_in_steps(self.state, blocks, strict=True)
 
     def written(self) -> None:
         """Take note that a batch is appended, before its records are replayed."""

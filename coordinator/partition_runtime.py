@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.message import Message
@@ -23,29 +23,18 @@ from quorate.coordinator.timers import Timer, Timers
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
 
-__all__ = ["PartitionRuntime", "S", "Shard", "WriteEvent"]
+__all__ = ["ColumnarShard", "PartitionRuntime", "Q", "RequestShard", "S", "Shard", "WriteEvent"]
 
 
 class Shard(Protocol):
     """The coordinator of one partition. Only replay changes the state that is in the log.
 
     `timers`, `tasks`: scheduled work, whose results are appended like those of requests.
-    `reads_columns`: whether it can replay a log by columns.
     """
 
     timers: Timers
     tasks: deque[Task]
     image: MetadataImage
-    reads_columns: bool
-
-    def handle(self, request: Message, context: RequestContext) -> Result[Any]:
-        """Return a request's records and response.
-
-        Raises `ApiError` if the request fails as a whole.
-        """
-
-    def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
-        """Return the response to a request that failed as a whole."""
 
     def replay(
         self,
@@ -56,9 +45,6 @@ class Shard(Protocol):
         strict: bool = False,
     ) -> None:
         """Apply a record of the log. Raises `ReplayError` if `strict` and it cannot be applied."""
-
-    def replay_columns(self, blocks: Iterator["RawBlock"]) -> None:
-        """Replay a log by columns."""
 
     def written(self) -> None:
         """Take note that a batch is appended, before its records are replayed."""
@@ -81,7 +67,29 @@ class Shard(Protocol):
         """Expire offsets and groups, or what else the shard keeps for a limited time."""
 
 
+class RequestShard(Shard, Protocol):
+    """A shard that handles whole requests, and not only operations of its host."""
+
+    def handle(self, request: Message, context: RequestContext) -> Result[Any]:
+        """Return a request's records and response.
+
+        Raises `ApiError` if the request fails as a whole.
+        """
+
+    def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
+        """Return the response to a request that failed as a whole."""
+
+
+@runtime_checkable
+class ColumnarShard(Protocol):
+    """A shard that can replay a log by columns."""
+
+    def replay_columns(self, blocks: Iterator["RawBlock"]) -> Iterator[None]:
+        """Replay a log by columns, in steps that each end with a yield."""
+
+
 S = TypeVar("S", bound=Shard)
+Q = TypeVar("Q", bound=RequestShard)
 R = TypeVar("R")
 
 
@@ -143,24 +151,34 @@ class PartitionRuntime(Generic[S]):
         self._turn = turn
 
     def load(self) -> None:
-        """Replay the log and start sessions.
+        """Replay the log and start sessions. Raises `LogError` and `ReplayError`."""
+        for _ in self.replay_log():
+            pass
+        self.loaded(self.now_ms)
 
-        A log that can be read by columns is replayed by columns, with the same result.
+    def replay_log(self) -> Iterator[None]:
+        """Replay the log in steps, each of which ends with a yield; `loaded` has to follow.
+
+        A log that can be read by columns is replayed by columns, with the same result. Raises
+        `LogError` and `ReplayError`.
         """
-        blocks = self.log.blocks() if self.shard.reads_columns and isinstance(self.log, ColumnarLog) else None
-        if blocks is not None:
-            self.shard.replay_columns(blocks)
-        else:
-            self._replay_log()
-        self._write("load", self.shard.loaded(self.now_ms))
-        self.settle()
-
-    def _replay_log(self) -> None:
+        if isinstance(self.shard, ColumnarShard) and isinstance(self.log, ColumnarLog):
+            blocks = self.log.blocks()
+            if blocks is not None:
+                yield from self.shard.replay_columns(blocks)
+                return
         for stored in self.log.read():
             if isinstance(stored, StoredMarker):
                 self.shard.end_transaction(stored.producer_id, commit=stored.commit)
             else:
                 self.shard.replay(stored.record, offset=stored.offset, producer_id=stored.producer_id, strict=True)
+            yield
+
+    def loaded(self, now_ms: int) -> None:
+        """Start sessions at a time, after the log was replayed."""
+        self.now_ms = now_ms
+        self._write("load", self.shard.loaded(now_ms))
+        self.settle()
 
     def unload(self) -> None:
         """Fail pending requests with NOT_COORDINATOR, as another broker becomes the coordinator.
@@ -169,7 +187,7 @@ class PartitionRuntime(Generic[S]):
         """
         self.shard.unloaded()
 
-    def request(self, request: Message, context: RequestContext) -> Pending[Any]:
+    def request(self: "PartitionRuntime[Q]", request: Message, context: RequestContext) -> Pending[Any]:
         """Handle a request: write and replay its records, then complete the response.
 
         A request that fails as a whole gets an error response.

@@ -1,9 +1,9 @@
 """`CoordinatorRuntime`: the coordinators of all partitions of an internal topic.
 
 It loads a partition's log on the first request to its leader, unloads it when another broker
-becomes leader, wakes each coordinator when a timer is due, and passes new metadata to all. It does
-no I/O: the `Host` has partitions, logs and the clock, and runs long work. `PartitionRuntime` runs
-one shard. (Kafka: coordinator-common.)
+becomes leader, wakes each coordinator when a timer is due, and passes new metadata to all. A log
+that takes long is loaded in turns. It does no I/O: the `Host` has partitions, logs and the clock,
+and runs long work. `PartitionRuntime` runs one shard. (Kafka: coordinator-common.)
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -14,7 +14,7 @@ from quorate.codecs import LogError
 from quorate.codecs.message import Message
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.log import CoordinatorLog
-from quorate.coordinator.partition_runtime import PartitionRuntime, S, Shard
+from quorate.coordinator.partition_runtime import PartitionRuntime, Q, S, Shard
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.state.groups import ReplayError
 
@@ -93,7 +93,8 @@ class Host(Protocol[P, S_co]):
 class Coordinator(Generic[S]):
     """The coordinator of one partition in one leader epoch.
 
-    `stepped_ms`: `Host.stepped_ms` when its timers were last adjusted.
+    `stepped_ms`: `Host.stepped_ms` when its timers were last adjusted. `steps`: the rest of the
+    log, while it is being loaded. `image`: metadata that changed meanwhile.
     """
 
     partition: Partition
@@ -102,11 +103,18 @@ class Coordinator(Generic[S]):
     stepped_ms: int
     timer: _Handle | None = None
     timer_at_ms: int | None = None
+    steps: Iterator[None] | None = None
+    image: MetadataImage | None = None
 
     @property
     def shard(self) -> S:
         """The shard."""
         return self.runtime.shard
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it cannot handle requests yet; clients get COORDINATOR_LOAD_IN_PROGRESS."""
+        return self.steps is not None
 
 
 class CoordinatorRuntime(Generic[P, S]):
@@ -119,15 +127,24 @@ class CoordinatorRuntime(Generic[P, S]):
         self._unreadable: dict[int, tuple[P, int]] = {}
 
     def __iter__(self) -> Iterator[Coordinator[S]]:
-        return iter(list(self._running.values()))
+        """Yield the coordinators that are loaded."""
+        return iter([one for one in self._running.values() if not one.is_loading])
+
+    def loading(self) -> Iterator[Coordinator[S]]:
+        """Yield the coordinators that are being loaded."""
+        return (one for one in self._running.values() if one.is_loading)
+
+    def shards(self) -> Iterator[S]:
+        """Yield all shards, also those that are being loaded."""
+        return (one.shard for one in self._running.values())
 
     # ---- coordinators of partitions
 
     def at(self, partition: P) -> Coordinator[S] | None:
-        """Return the coordinator of a partition, loading its log if needed.
+        """Return the coordinator of a partition; begins to load its log if needed.
 
-        Returns `None` without a leader, or if the log cannot be read: a partial state would look
-        complete.
+        It may be loading. Returns `None` without a leader, or if the log cannot be read: a partial
+        state would look complete.
         """
         running = self._running.get(partition.index)
         if running is not None:
@@ -135,6 +152,13 @@ class CoordinatorRuntime(Generic[P, S]):
                 return running
             self._unload(partition.index)
         return self._load(partition)
+
+    def loaded_at(self, partition: P) -> Coordinator[S] | None:
+        """Return the coordinator of a partition as `at` does, after loading the rest of its log."""
+        running = self.at(partition)
+        while running is not None and self._load_more(running):
+            pass
+        return self._running.get(partition.index)
 
     def _load(self, partition: P) -> Coordinator[S] | None:
         found, leader_epoch = self._unreadable.get(partition.index, (None, -1))
@@ -148,17 +172,47 @@ class CoordinatorRuntime(Generic[P, S]):
             run_work=lambda work, then: self._run_work(partition.index, work, then),
             turn=host.turn,
         )
-        running = Coordinator(partition, runtime, partition.leader_epoch, host.stepped_ms())
-        try:
-            runtime.load()
-        except (LogError, ReplayError) as error:
-            self._unreadable[partition.index] = partition, partition.leader_epoch  # retried in the next leader epoch
-            host.unreadable(partition, error)
-            return None
+        running = Coordinator(partition, runtime, partition.leader_epoch, host.stepped_ms(), steps=runtime.replay_log())
         self._running[partition.index] = running
         self._active.add(partition.index)
+        host.run_work(self._loading(running), lambda _: None, host.task_failed)
+        return self._running.get(partition.index)
+
+    def _loading(self, running: Coordinator[S]) -> Generator[None, None, None]:
+        while self._load_more(running):
+            yield
+
+    def _load_more(self, running: Coordinator[S]) -> bool:
+        """Load the next part of a log. Returns whether there is more.
+
+        There is nothing to do if it was unloaded, or loaded by `loaded_at`, between two turns.
+        """
+        partition = running.partition
+        if running.steps is None or self._running.get(partition.index) is not running:
+            return False
+        try:
+            next(running.steps)
+        except StopIteration:
+            self._loaded(running)
+            return False
+        except Exception as error:
+            del self._running[partition.index]
+            self._unreadable[partition.index] = partition, running.leader_epoch  # retried in the next leader epoch
+            if not isinstance(error, LogError | ReplayError | OSError):
+                raise
+            self._host.unreadable(partition, error)
+            return False
+        return True
+
+    def _loaded(self, running: Coordinator[S]) -> None:
+        """Start a coordinator that has loaded its log, with the metadata of now."""
+        running.steps = None
+        running.stepped_ms = self._host.stepped_ms()
+        running.runtime.loaded(self._host.now_ms())
+        if running.image is not None:
+            running.runtime.take_image(running.image)
+            running.image = None
         self._set_timer(running)
-        return running
 
     def leaders_changed(self) -> None:
         """Stop coordinators whose partition has another leader, and start the new ones.
@@ -193,8 +247,10 @@ class CoordinatorRuntime(Generic[P, S]):
 
     # ---- requests
 
-    def request(self, running: Coordinator[S], request: Message, context: RequestContext) -> Message | Pending[Any]:
-        """Handle a request after firing the timers that are due."""
+    def request(
+        self: "CoordinatorRuntime[P, Q]", running: Coordinator[Q], request: Message, context: RequestContext
+    ) -> Message | Pending[Any]:
+        """Handle a request after firing the timers that are due; the coordinator must be loaded."""
         runtime = running.runtime
         now_ms = context.now_ms
         if running.stepped_ms != self._host.stepped_ms():
@@ -211,7 +267,7 @@ class CoordinatorRuntime(Generic[P, S]):
     def run(self, running: Coordinator[S], operation: Callable[[PartitionRuntime[S]], T]) -> T:
         """Run an operation of the host after firing the timers that are due.
 
-        Raises what the operation raises.
+        The coordinator must be loaded. Raises what the operation raises.
         """
         self._advance(running)
         try:
@@ -220,7 +276,9 @@ class CoordinatorRuntime(Generic[P, S]):
             self._set_timer(running)
 
     def image_changed(self, image: MetadataImage) -> None:
-        """Pass new cluster metadata to all coordinators."""
+        """Pass new cluster metadata to all coordinators; those that are loading take it then."""
+        for running in self.loading():
+            running.image = image
         before: MetadataImage | None = None
         delta: MetadataDelta | None = None  # shared, as it takes 20 ms for 17,000 topics
         for running in self:

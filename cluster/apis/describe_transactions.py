@@ -127,8 +127,12 @@ def list_transactions(
             and (pattern is None or pattern.matches(one.transactional_id))
         )
 
+    try:
+        candidates = broker.cluster.transactions.led_by(broker.id)
+    except ApiError as error:
+        return ListTransactionsResponse(error_code=error.code)
     listed = []
-    for one in list(broker.cluster.transactions.led_by(broker.id)):
+    for one in candidates:
         if is_wanted(one):
             state = STATUS_NAMES[one.status]
             listed.append(

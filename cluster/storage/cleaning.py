@@ -78,11 +78,12 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
     """Compact a log in steps, between which it may be written to.
 
     Each step yields work that the caller may run elsewhere, or `None`. Work that the caller has not
-    run is run here. Stops early if the oldest segments are deleted meanwhile. Raises `LogError` and
-    `OSError`.
+    run is run here. Stops early if the oldest segments are deleted meanwhile, or a coordinator
+    begins to load the log: it would miss records whose tombstones are removed. Raises `LogError`
+    and `OSError`.
     """
     closed = _cleanable(log, now_ms)
-    if not closed:
+    if not closed or log.loading:
         return
     following = log.segments[len(closed) :]
     cleaning = Cleaning(
@@ -91,7 +92,7 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
     newest = (batch for segment in following for batch in _read(segment))
     for step in cleaning.scan([_Closed(one) for one in closed], newest, following[0].base_offset):
         yield step
-        if log.segments[0].base_offset != closed[0].base_offset:
+        if log.loading or log.segments[0].base_offset != closed[0].base_offset:
             return
     for one in cleaning.segments:
         assert isinstance(one, _Closed)
@@ -105,7 +106,7 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
             if data is not None:
                 facts = BatchFacts.of(data)
                 cleaned.append(data, facts.last_offset, facts.max_timestamp_ms)
-            if log.segments[0].base_offset != closed[0].base_offset:
+            if log.loading or log.segments[0].base_offset != closed[0].base_offset:
                 _discard(log, cleaned)
                 return
         if isinstance(store, FileStore) and log.files is not None:  # flush the new segment before it replaces the old

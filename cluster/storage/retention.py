@@ -16,8 +16,10 @@ def expire(log: PartitionLog, now_ms: int) -> int:
 
     As in Kafka, the rules are age, size and start offset, each from the oldest segment on. If all
     segments are too old, the log rolls first. A log that is only compacted keeps everything from
-    its start offset on. Raises `AppendError`.
+    its start offset on. A log that a coordinator is loading keeps everything. Raises `AppendError`.
     """
+    if log.loading:
+        return 0
     before = len(log.segments)
     config = log.config
     if config.delete and config.retention_ms >= 0:

@@ -9,19 +9,18 @@ PREPARE_COMMIT or PREPARE_ABORT.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Protocol
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord, as_kafka_reads
-from quorate.codecs.message import Message
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.log import AppendError
-from quorate.coordinator.results import RequestContext, Result, Task
+from quorate.coordinator.results import Result, Task
 from quorate.coordinator.state.groups import ReplayError
 from quorate.coordinator.timers import Timers
 from quorate.coordinator.transactions.records import (
@@ -32,9 +31,6 @@ from quorate.coordinator.transactions.records import (
     tombstone_of,
     transaction_of,
 )
-
-if TYPE_CHECKING:
-    from quorate.codecs.log.raw import RawBlock
 
 __all__ = ["TransactionHost", "TransactionShard"]
 
@@ -89,7 +85,6 @@ class TransactionShard:
     host: TransactionHost
     coordinator_epoch: int = 0
     image: MetadataImage = MetadataImage.EMPTY
-    reads_columns = False
 
     def __post_init__(self) -> None:
         self.by_id: dict[str, Transaction] = {}
@@ -348,14 +343,6 @@ class TransactionShard:
 
     # ---- the interface of `Shard`
 
-    def handle(self, request: Message, context: RequestContext) -> Result[Any]:
-        """Raise `KeyError`: the broker's APIs call the methods above (`PartitionRuntime.run`)."""
-        raise KeyError(type(request).__name__)
-
-    def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> NoReturn:
-        """See `handle`."""
-        raise KeyError(type(request).__name__)
-
     def replay(
         self,
         record: CoordinatorRecord | UnknownRecord | MalformedRecord,
@@ -378,10 +365,6 @@ class TransactionShard:
                 raise ReplayError(f"offset {offset:,}: {error}") from None
         else:
             self.by_id.pop(known.key.transactional_id, None)
-
-    def replay_columns(self, blocks: "Iterator[RawBlock]") -> None:
-        """Not supported, see `reads_columns`."""
-        raise NotImplementedError
 
     def written(self) -> None:
         """Do nothing, as no state depends on writes."""

@@ -950,6 +950,7 @@ def test_a_cluster_that_stops_while_markers_are_written_writes_the_rest(tmp_path
         assert before[1] < PARTITIONS
     assert markers(core) == [1] * PARTITIONS
     with EmbeddedCluster(properties=QUICK, data=tmp_path) as again:
+        eventually(lambda: "x" in again.core.transactions.by_id)  # its log is loaded in turns
         assert status(again.core) is Status.COMPLETE_COMMIT
         assert markers(again.core) == [1] * PARTITIONS
 
