@@ -295,7 +295,7 @@ class Requests:
 
     def transaction(self, transactional_id: str | None) -> tuple[int, int]:
         """Return producer id and epoch of a transactional id."""
-        found = self.core.transactions.find(transactional_id or "")
+        found = self.core.transactions.by_id.get(transactional_id or "")
         if found is not None and self.random.random() < 0.93:
             return found.producer_id, found.epoch - (self.random.random() < 0.05)
         return self.random.choice(((10**12, 0), (-1, -1), (10**12, 5)))

@@ -83,6 +83,13 @@ def code_of(core: ClusterCore, request: Message | None = None) -> int:
     return int(response.error_code)
 
 
+def wait_until_loaded(cluster: EmbeddedCluster) -> None:
+    core = cluster.core
+    eventually(
+        lambda: cluster.call(lambda: not any((*core.groups.runtime.loading(), *core.transactions.runtime.loading())))
+    )
+
+
 def watch(monkeypatch: pytest.MonkeyPatch, look: Callable[[], Any]) -> list[Any]:
     """Call a function before each turn of long work; return its results."""
     found: list[Any] = []
@@ -113,7 +120,7 @@ def test_requests_of_a_loading_coordinator_are_refused_and_others_are_served(
     with Wire(leader_of(cluster)) as wire:
         first = wire.ask(fetched(), 8)
         assert first.groups[0].error_code == LOADING
-        eventually(lambda: not any(core.groups.runtime.loading()))
+        wait_until_loaded(cluster)
         assert committed(wire.ask(fetched(), 8)) == 57  # the last of "g1" among 0 to 59
     during = [code for code in looked if code is not None]  # of requests that arrive between two turns
     assert set(during) == {LOADING}
@@ -138,7 +145,7 @@ def test_groups_are_listed_only_when_all_are_loaded(cluster: EmbeddedCluster) ->
     with Wire(leader_of(cluster)) as wire:
         listed = wire.ask(ListGroupsRequest(), 4)
         assert (listed.error_code, listed.groups) == (LOADING, ())
-        eventually(lambda: not any(cluster.core.groups.runtime.loading()))
+        wait_until_loaded(cluster)
         listed = wire.ask(ListGroupsRequest(), 4)
         assert listed.error_code == ErrorCode.NONE
         assert {one.group_id for one in listed.groups} == {f"g{number}" for number in range(7)}
@@ -174,7 +181,7 @@ def test_metadata_that_changes_meanwhile_is_taken_after_the_load(cluster: Embedd
         assert code_of(core) == LOADING
 
     cluster.call(delete_while_loading)
-    eventually(lambda: not any(core.groups.runtime.loading()))
+    wait_until_loaded(cluster)
     (runtime,) = core.groups.runtimes().values()
     assert runtime.shard.image is core.image
     assert not runtime.shard.state.offsets.committed
@@ -201,7 +208,7 @@ def test_another_leader_loads_the_log_again(cluster: EmbeddedCluster, monkeypatc
         return before
 
     stopped = cluster.call(move_while_loading)
-    eventually(lambda: not any(core.groups.runtime.loading()))
+    wait_until_loaded(cluster)
     assert cluster.call(lambda: code_of(core)) == ErrorCode.UNKNOWN_MEMBER_ID
     assert stopped != partition.leader
     assert loads[0] < COMMITS == loads[1]  # the first one was given up
@@ -243,7 +250,7 @@ def test_a_log_damaged_at_its_end_has_no_coordinator(cluster: EmbeddedCluster, m
 
     monkeypatch.setattr(PartitionCoordinatorLog, "read", damaged)
     assert cluster.call(lambda: code_of(core)) == LOADING
-    eventually(lambda: not any(core.groups.runtime.loading()))
+    wait_until_loaded(cluster)
     assert cluster.call(lambda: code_of(core)) == ErrorCode.NOT_COORDINATOR
     (note,) = (one for one in core.notes if "have no coordinator" in one)
     assert note.endswith("[Errno 5] Input/output error")
@@ -284,7 +291,7 @@ def test_transactions_of_a_loading_coordinator_are_refused(cluster: EmbeddedClus
         return codes()
 
     assert cluster.call(load_again) == [LOADING] * 4
-    eventually(lambda: not any(core.transactions.runtime.loading()))
+    wait_until_loaded(cluster)
     assert LOADING not in cluster.call(codes)
     assert not core.failures
 
