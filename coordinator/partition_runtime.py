@@ -81,7 +81,7 @@ class RequestShard(Shard, Protocol):
 
 
 @runtime_checkable
-class ColumnarShard(Protocol):
+class ColumnarShard(Shard, Protocol):
     """A shard that can replay a log by columns."""
 
     def replay_columns(self, blocks: Iterator["RawBlock"]) -> Iterator[None]:

@@ -156,7 +156,7 @@ class CoordinatorRuntime(Generic[P, S]):
     def loaded_at(self, partition: P) -> Coordinator[S] | None:
         """Return the coordinator of a partition as `at` does, after loading the rest of its log."""
         running = self.at(partition)
-        while running is not None and self._load_more(running):
+        while running is not None and self._load_more(running, partition):
             pass
         return self._running.get(partition.index)
 
@@ -175,19 +175,18 @@ class CoordinatorRuntime(Generic[P, S]):
         running = Coordinator(partition, runtime, partition.leader_epoch, host.stepped_ms(), steps=runtime.replay_log())
         self._running[partition.index] = running
         self._active.add(partition.index)
-        host.run_work(self._loading(running), lambda _: None, host.task_failed)
+        host.run_work(self._loading(running, partition), lambda _: None, host.task_failed)
         return self._running.get(partition.index)
 
-    def _loading(self, running: Coordinator[S]) -> Generator[None, None, None]:
-        while self._load_more(running):
+    def _loading(self, running: Coordinator[S], partition: P) -> Generator[None, None, None]:
+        while self._load_more(running, partition):
             yield
 
-    def _load_more(self, running: Coordinator[S]) -> bool:
+    def _load_more(self, running: Coordinator[S], partition: P) -> bool:
         """Load the next part of a log. Returns whether there is more.
 
         There is nothing to do if it was unloaded, or loaded by `loaded_at`, between two turns.
         """
-        partition = running.partition
         if running.steps is None or self._running.get(partition.index) is not running:
             return False
         try:

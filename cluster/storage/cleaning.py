@@ -83,7 +83,7 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
     and `OSError`.
     """
     closed = _cleanable(log, now_ms)
-    if not closed or log.loading:
+    if not closed or _must_stop(log, closed):
         return
     following = log.segments[len(closed) :]
     cleaning = Cleaning(
@@ -92,7 +92,7 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
     newest = (batch for segment in following for batch in _read(segment))
     for step in cleaning.scan([_Closed(one) for one in closed], newest, following[0].base_offset):
         yield step
-        if log.loading or log.segments[0].base_offset != closed[0].base_offset:
+        if _must_stop(log, closed):
             return
     for one in cleaning.segments:
         assert isinstance(one, _Closed)
@@ -106,7 +106,7 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
             if data is not None:
                 facts = BatchFacts.of(data)
                 cleaned.append(data, facts.last_offset, facts.max_timestamp_ms)
-            if log.loading or log.segments[0].base_offset != closed[0].base_offset:
+            if _must_stop(log, closed):
                 _discard(log, cleaned)
                 return
         if isinstance(store, FileStore) and log.files is not None:  # flush the new segment before it replaces the old
@@ -119,6 +119,11 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
                 raise
         _put(log, one.segment, cleaned)
     log.first_dirty_offset = max(log.first_dirty_offset, following[0].base_offset)
+
+
+def _must_stop(log: PartitionLog, closed: list[LogSegment]) -> bool:
+    """Return whether segments were deleted, or the log is being loaded."""
+    return log.loading > 0 or log.segments[0].base_offset != closed[0].base_offset
 
 
 def _is_last(log: PartitionLog, batch: Batch) -> bool:
