@@ -184,7 +184,7 @@ def test_long_records_are_decoded_in_smaller_chunks_and_keep_their_order() -> No
     assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
 
 
-def test_rarely_repeated_keys_are_not_cached() -> None:
+def test_rarely_repeated_keys_are_decoded() -> None:
     raw = [commit(i, group=f"group-{i % 7}") for i in range(SAMPLE + 100)]
     assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
 

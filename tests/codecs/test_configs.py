@@ -80,6 +80,6 @@ def test_groups_have_no_configs_before_4_0() -> None:
         ("a.plugins.own", True, True),
     ],
 )
-def test_unknown_configs_are_sensitive(name: str, sensitive: bool, custom: bool) -> None:
+def test_sensitive_and_custom_configs_are_recognized(name: str, sensitive: bool, custom: bool) -> None:
     key = broker_config_key(KafkaVersion.NEWEST, name)
     assert (key.sensitive, key.custom) == (sensitive, custom)

@@ -206,12 +206,12 @@ def test_a_folder_that_cannot_be_read_does_not_stop_the_others(tmp_path, monkeyp
     closed = tmp_path / "__consumer_offsets-1"
     iterdir = Path.iterdir
 
-    def refusing(path: Path) -> Iterator[Path]:
+    def raising(path: Path) -> Iterator[Path]:
         if path == closed:
             raise PermissionError(13, "Permission denied", str(path))
         return iterdir(path)
 
-    monkeypatch.setattr(Path, "iterdir", refusing)
+    monkeypatch.setattr(Path, "iterdir", raising)
     first, problem, last = read_log(tmp_path)
     assert (first.offset, last.offset) == (0, 2)
     assert (problem.reason, problem.path, problem.partition) == (ProblemReason.UNREADABLE, closed, 1)

@@ -41,7 +41,7 @@ EACH_MESSAGE = pytest.mark.parametrize(
 EACH_VERSION = pytest.mark.parametrize("version", range(4))
 APPENDED = st.binary(max_size=20)
 
-REFUSED = {"SchemaException", "RuntimeException", "IllegalArgumentException"}
+EXCEPTIONS = {"SchemaException", "RuntimeException", "IllegalArgumentException"}
 """Exceptions of Kafka's clients for damaged bytes. Only a buffer that ends too early and a negative
 version are a SchemaException; other damage raises any exception of the generated class.
 """
@@ -52,7 +52,7 @@ def check_same_result(oracle: Oracle, op: str, decode: Decode, data: bytes) -> N
     try:
         found = decode(data)
     except DecodeError:
-        assert read["error"]["class"] in REFUSED, read
+        assert read["error"]["class"] in EXCEPTIONS, read
         return
     assert "error" not in read, (found, read)
     assert (read["version"], read["remaining"]) == (found.version, len(found.trailing))

@@ -22,7 +22,7 @@ def run_and_minimise(duel: Duel, history: Callable[[], object]) -> None:
 
 
 def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type[Duel] = Duel) -> Differs | None:
-    """Return the difference in a script, or `None` if there is none or only a declared one."""
+    """Return the difference in a script, or `None` if there is none or only a known failure."""
     duel = kind(oracle, note=note)
     for line in lines:
         fields = {name: value for name, value in line.items() if name not in ("op", "id")}

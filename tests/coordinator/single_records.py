@@ -20,7 +20,7 @@ T, U = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
 KINDS = {"consumer": ("ConsumerGroup", consumer), "share": ("ShareGroup", share), "streams": ("StreamsGroup", streams)}
 
 
-def refused(text: str) -> "pytest.RaisesExc[ReplayError]":
+def rejected(text: str) -> "pytest.RaisesExc[ReplayError]":
     return pytest.raises(ReplayError, match=f"^{re.escape(text)}$")
 
 

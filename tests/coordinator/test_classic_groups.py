@@ -251,8 +251,8 @@ class TestTogetherWithKafka:
         scene = Scene(oracle)
         member = scene.member()
         topics = [{"name": "t0", "partitions": [{"partitionIndex": 0, "committedOffset": 1}]}]
-        refused = scene.request("OffsetCommit", 9, memberId=member, generationIdOrMemberEpoch=1, topics=topics)
-        assert refused["response"]["topics"][0]["partitions"][0]["errorCode"] == REBALANCING
+        rejected = scene.request("OffsetCommit", 9, memberId=member, generationIdOrMemberEpoch=1, topics=topics)
+        assert rejected["response"]["topics"][0]["partitions"][0]["errorCode"] == REBALANCING
 
     def test_undecodable_subscriptions_count_as_all_topics(self, oracle: Oracle) -> None:
         scene = Scene(oracle)

@@ -356,7 +356,7 @@ class TestDowngrade:
         assert scene.heartbeat(member, 3) == NONE
         assert scene.synced(reply["response"]["memberId"], 3)
 
-    def test_classic_member_that_rejoins_with_other_topics_triggers_a_rebalance(self, oracle: Oracle) -> None:
+    def test_rejoin_as_a_classic_member_with_other_topics_triggers_a_rebalance(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.join(instance="i", protocols=offers("t1"))
         assert (scene.kind(), scene.state()) == ("classic", "PreparingRebalance")
@@ -383,7 +383,7 @@ class TestDowngrade:
         assert scene.kind() == "classic"
         assert scene.members() == [member]
 
-    def test_group_with_remaining_consumers_is_not_downgraded(self, oracle: Oracle) -> None:
+    def test_several_classic_members_leave_at_once(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.join("y", protocols=offers())
         reply = scene.leave(*({"memberId": one} for one in ("y", member, "y")))

@@ -201,8 +201,8 @@ def test_without_a_plug_in_its_fields_change_nothing_and_are_not_written() -> No
         sent_to, expected = sent.beat(member_id, Hold(hold=True)), plain.beat(member_id)
         assert encode_api(sent_to, 1) == encode_api(expected, 1)
     assert sent.log.stored == plain.log.stored
-    refused = sent.send(ConsumerGroupPrepareAssignmentRequest(group_id="g"), 0)
-    assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+    rejected = sent.send(ConsumerGroupPrepareAssignmentRequest(group_id="g"), 0)
+    assert rejected.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_without_the_plug_in_its_tagged_fields_are_dropped_as_by_kafka() -> None:

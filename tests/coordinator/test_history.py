@@ -306,13 +306,13 @@ def test_views_equal_the_brokers_descriptions_at_every_checkpoint(capture):
             end = checkpoint.end_offsets.get(folder.name)
             assert end is not None
             views |= {name: view(one) for name, one in state_at(entries(folder), offset=end - 1).groups.items()}
-        for said in checkpoint.groups:
-            found = views[said["groupId"]]
-            members = [one["memberId"] for one in said.get("members", ())]
-            assert (found.kind.lower(), found.state) == (said["type"].lower(), said["state"]), checkpoint
+        for described in checkpoint.groups:
+            found = views[described["groupId"]]
+            members = [one["memberId"] for one in described.get("members", ())]
+            assert (found.kind.lower(), found.state) == (described["type"].lower(), described["state"]), checkpoint
             assert sorted(found.members) == sorted(members), checkpoint
-            if said["groupEpoch"] is not None:
+            if described["groupEpoch"] is not None:
                 epochs = (found.epoch, found.assignment_epoch)
-                assert epochs == (said["groupEpoch"], said["targetAssignmentEpoch"]), checkpoint
+                assert epochs == (described["groupEpoch"], described["targetAssignmentEpoch"]), checkpoint
             compared += len(members)
     assert compared > 20

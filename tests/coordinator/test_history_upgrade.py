@@ -74,8 +74,8 @@ def test_reasons_against_a_conversion_are_reported():
     legacy = state.groups["legacy-range"]
     assert [one.kind for one in findings(legacy, CoordinatorConfig())] == [FindingKind.CONVERTIBLE]
     strict = CoordinatorConfig(group_consumer_migration_policy=MigrationPolicy.DOWNGRADE, group_consumer_max_size=1)
-    refused = [one.sentence for one in findings(legacy, strict)]
-    assert ["policy is downgrade" in refused[0], "max.size is 1" in refused[1]] == [True, True]
+    rejected = [one.sentence for one in findings(legacy, strict)]
+    assert ["policy is downgrade" in rejected[0], "max.size is 1" in rejected[1]] == [True, True]
 
 
 def test_undecodable_bytes_prevent_a_conversion():

@@ -27,7 +27,7 @@ from quorate.coordinator.state import (
 from quorate.coordinator.state.classic import topics_of
 from quorate.coordinator.state.consumer import owned_of
 from quorate.coordinator.state.streams import STABLE
-from tests.coordinator.single_records import Log, T, U, member, refused
+from tests.coordinator.single_records import Log, T, U, member, rejected
 
 
 def test_partition_has_one_owner_per_epoch() -> None:
@@ -36,7 +36,7 @@ def test_partition_has_one_owner_per_epoch() -> None:
     log.group_at(5)
     log.current("a", 3, 0)
     for epoch in (2, 3):
-        with refused(f"group g: partition {T}-0 is assigned at epoch {epoch}, but its owner has epoch 3"):
+        with rejected(f"group g: partition {T}-0 is assigned at epoch {epoch}, but its owner has epoch 3"):
             log.current("b", epoch, 0)
     log.current("c", 4, 0)
     assert log.group.partition_epoch(T, 0) == 4
@@ -134,7 +134,7 @@ def test_subscription_type_is_computed_again_for_members_but_not_for_regexes() -
     assert log.group.is_homogeneous is False
 
 
-def test_new_group_needs_a_hash_and_a_target() -> None:
+def test_new_group_may_assign_and_refresh_at_once() -> None:
     for group in (ConsumerGroup("g"), ShareGroup("g")):
         assert group.may_assign(1000, 5)
         assert (group.refresh_at_ms, group.refresh_epoch) == (0, 0)
@@ -154,7 +154,7 @@ def test_share_group_member_in_a_state_of_another_release_is_unknown() -> None:
 def test_share_state_requires_a_share_group() -> None:
     log = Log("consumer")
     log.group_at(1)
-    with refused("group g is a consumer group, not a share group"):
+    with rejected("group g is a consumer group, not a share group"):
         Log("share", log.state).write("StatePartitionMetadata", None)
 
 
@@ -205,7 +205,7 @@ def test_tagged_fields_of_a_plug_in_stay_with_the_target() -> None:
     assert log.group.target_epoch_tags == ()
 
 
-def test_control_records_other_than_markers_end_no_transaction() -> None:
+def test_only_markers_of_a_producer_end_its_transactions() -> None:
     state = CoordinatorState()
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
     key = OffsetCommitKey(group="g", topic="t", partition=0)
@@ -281,7 +281,7 @@ def test_loader_of_kafka_4_0_skips_streams_groups_and_rejects_share_groups() -> 
     for _ in range(2):
         state.replay(record, strict=True)
     assert state.skipped == {"StreamsGroupMetadataKey is unknown to this release of Kafka": 2}
-    with refused("this release of Kafka cannot read ShareGroupMetadataKey of Kafka 4.1 or later"):
+    with rejected("this release of Kafka cannot read ShareGroupMetadataKey of Kafka 4.1 or later"):
         state.replay(Log("share").record("Metadata", None), strict=True)
     log = Log(state=state)
     log.group_at(1)

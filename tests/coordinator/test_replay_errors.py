@@ -11,7 +11,7 @@ from quorate.coordinator.state import (
     ShareGroup,
     StreamsGroup,
 )
-from tests.coordinator.single_records import KIND, KINDS, Log, commit, refused
+from tests.coordinator.single_records import KIND, KINDS, Log, commit, rejected
 from tests.oracle.client import Oracle
 
 
@@ -20,17 +20,17 @@ def test_tombstone_of_a_group_with_members_or_targets_is_rejected(kind: str) -> 
     log = Log(kind)
     log.group_at(3)
     log.current("m", 3)
-    with refused("group g: tombstone while it has members"):
+    with rejected("group g: tombstone while it has members"):
         log.write("Metadata", None)
     log.write("CurrentMemberAssignment", None, "g", "m")
     log.write("MemberMetadata", None, "g", "m")
     log.target_at(3)
     log.target("m")
     reported = "target assignments" if kind != "streams" else "a target assignment epoch"
-    with refused(f"group g: tombstone while it has {reported}"):
+    with rejected(f"group g: tombstone while it has {reported}"):
         log.write("Metadata", None)
     log.write("TargetAssignmentMember", None, "g", "m")
-    with refused("group g: tombstone while it has a target assignment epoch"):
+    with rejected("group g: tombstone while it has a target assignment epoch"):
         log.write("Metadata", None)
     log.write("TargetAssignmentMetadata", None)
     log.write("Metadata", None)
@@ -43,7 +43,7 @@ def test_tombstone_of_the_target_epoch_requires_tombstones_of_all_targets(kind: 
     log.group_at(3)
     log.target_at(3)
     log.target("m")
-    with refused("group g: tombstone of the target assignment while members have targets"):
+    with rejected("group g: tombstone of the target assignment while members have targets"):
         log.write("TargetAssignmentMetadata", None)
     assert log.group.assignment_epoch == 3
     log.write("TargetAssignmentMember", None, "g", "m")
@@ -57,10 +57,10 @@ def test_tombstone_of_a_member_requires_that_it_left(kind: str) -> None:
     log.group_at(3)
     log.current("m", 2)
     log.target("m")
-    with refused("group g: tombstone of member m at epoch 2"):
+    with rejected("group g: tombstone of member m at epoch 2"):
         log.write("MemberMetadata", None, "g", "m")
     log.write("CurrentMemberAssignment", None, "g", "m")
-    with refused("group g: tombstone of member m while it has a target assignment"):
+    with rejected("group g: tombstone of member m while it has a target assignment"):
         log.write("MemberMetadata", None, "g", "m")
     log.write("TargetAssignmentMember", None, "g", "m")
     log.write("MemberMetadata", None, "g", "m")
@@ -111,9 +111,9 @@ def test_record_of_another_group_kind_is_rejected(first: str, second: str) -> No
     log = Log(first)
     log.group_at(1)
     other = Log(second, log.state)
-    with refused(f"group g is a {first} group, not a {second} group"):
+    with rejected(f"group g is a {first} group, not a {second} group"):
         other.group_at(2)
-    with refused(f"group g is a {first} group, not a {second} group"):
+    with rejected(f"group g is a {first} group, not a {second} group"):
         other.write("Metadata", None)
     assert log.group.epoch == 1
 
@@ -147,7 +147,7 @@ def test_unknown_types_are_skipped_and_damaged_records_rejected() -> None:
     for _ in range(2):
         state.replay(unknown, strict=True)
     damaged = decode_record(b"\x00\x03\x00", b"x")
-    with refused(str(damaged.problem)):  # type: ignore[union-attr]
+    with rejected(str(damaged.problem)):  # type: ignore[union-attr]
         state.replay(damaged, strict=True)
     for _ in range(2):
         state.replay(damaged)
@@ -174,5 +174,5 @@ def test_records_of_other_topics_are_rejected() -> None:
     log = Log()
     record = log.record("Metadata", None)
     elsewhere = CoordinatorRecord(key=record.key, value=None, version=None, topic="__share_group_state")
-    with refused("ConsumerGroupMetadata belongs to topic __share_group_state"):
+    with rejected("ConsumerGroupMetadata belongs to topic __share_group_state"):
         log.state.replay(elsewhere, strict=True)

@@ -111,8 +111,8 @@ def test_group_max_size_is_enforced(oracle: Oracle) -> None:
 
 def test_empty_group_is_deleted_after_its_share_state(duel: Duel) -> None:
     join(duel, "m1")
-    refused = duel.request("DeleteGroups", 2, groupsNames=["g", "nothing"])
-    assert {one["groupId"]: one["errorCode"] for one in refused["response"]["results"]} == {"g": 68, "nothing": 69}
+    rejected = duel.request("DeleteGroups", 2, groupsNames=["g", "nothing"])
+    assert {one["groupId"]: one["errorCode"] for one in rejected["response"]["results"]} == {"g": 68, "nothing": 69}
     beat(duel, "m1", -1)
     deleted = duel.request("DeleteGroups", 2, groupsNames=["g"])
     assert [one["key"][:4] for one in deleted["records"]] == [STATE, "000c", STATE, "000b"]
@@ -153,8 +153,8 @@ def test_groups_still_exist_after_a_failed_deletion(duel: Duel) -> None:
     beat(duel, "m1", -1)
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
     names = ["g", "nothing", "a"]
-    refused = duel.request("DeleteGroups", 2, groupsNames=names)["response"]["results"]
-    assert [one["errorCode"] for one in refused] == 3 * [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    rejected = duel.request("DeleteGroups", 2, groupsNames=names)["response"]["results"]
+    assert [one["errorCode"] for one in rejected] == 3 * [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert duel.request("DeleteGroups", 2, groupsNames=["g"])["response"]["results"][0]["errorCode"] == ErrorCode.NONE
 
 
@@ -162,8 +162,8 @@ def test_non_empty_group_keeps_its_error_when_other_deletions_fail(duel: Duel) -
     join(duel, "m1")
     duel.request("OffsetCommit", 9, groupId="o", topics=[{"name": "t", "partitions": [{"committedOffset": 5}]}])
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
-    refused = duel.request("DeleteGroups", 2, groupsNames=["g", "o", "nothing"])["response"]["results"]
-    found = {one["groupId"]: one["errorCode"] for one in refused}
+    rejected = duel.request("DeleteGroups", 2, groupsNames=["g", "o", "nothing"])["response"]["results"]
+    found = {one["groupId"]: one["errorCode"] for one in rejected}
     assert found["g"] == ErrorCode.NON_EMPTY_GROUP
     assert found["o"] == found["nothing"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
 

@@ -188,7 +188,7 @@ def test_4_0_deletes_offsets_of_the_partitions_that_a_deleted_topic_had(oracle_4
     assert len(duel.op("image", topics=[])["records"]) == 2
 
 
-def test_4_0_writes_missing_offset_metadata_in_its_own_version(oracle_4_0: Oracle) -> None:
+def test_4_0_has_metadata_version_minus_one_without_an_image(oracle_4_0: Oracle) -> None:
     duel = Duel(oracle_4_0)
     body = {"groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 60_000, "topicPartitions": []}
     reply = duel.request("ConsumerGroupHeartbeat", 1, **body, subscribedTopicRegex="t.*")
