@@ -99,7 +99,9 @@ class EmbeddedCluster(Cluster):
             if isinstance(security, str):
                 if security.endswith("SSL"):
                     self._files = TemporaryFolder()
-                security = generate_security(security, self._files.path if self._files else None, password)
+                security = generate_security(
+                    security, self._files.path if self._files else None, password, host=advertised_host or host
+                )
             self.core = ClusterCore(
                 named,
                 properties=properties,

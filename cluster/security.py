@@ -129,8 +129,10 @@ def _mechanism(name: str) -> Any:
     return ScramMechanism(name)
 
 
-def make_certificate(folder: "Path") -> tuple[ssl.SSLContext, "Path"]:
-    """Create a certificate for 127.0.0.1 and localhost, signed by a new authority.
+def make_certificate(folder: "Path", host: str | None = None) -> tuple[ssl.SSLContext, "Path"]:
+    """Create a certificate for 127.0.0.1, localhost and `host`, signed by a new authority.
+
+    A host that no certificate can name, such as one with an underscore, is left out.
 
     Returns the servers' TLS context, and the file with the authority's certificate for clients.
     """
@@ -138,14 +140,23 @@ def make_certificate(folder: "Path") -> tuple[ssl.SSLContext, "Path"]:
 
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)
+    hosts = ["127.0.0.1", "localhost"]
+    try:
+        certificate = authority.issue_cert(*hosts, *([host] if host and host not in hosts else []))
+    except ValueError:  # by the rules of IDNA
+        certificate = authority.issue_cert(*hosts)
+    certificate.configure_cert(context)
     path = folder / "ca.pem"
     authority.cert_pem.write_to_path(str(path))
     return context, path
 
 
-def generate_security(protocol: SecurityProtocol, folder: "Path | None", password: str | None = None) -> Security:
+def generate_security(
+    protocol: SecurityProtocol, folder: "Path | None", password: str | None = None, *, host: str | None = None
+) -> Security:
     """Generate a certificate in `folder` and a user, as the protocol requires.
+
+    `host`: the advertised host, which the certificate names.
 
     Raises `ClusterError` if a package is missing.
     """
@@ -156,7 +167,7 @@ def generate_security(protocol: SecurityProtocol, folder: "Path | None", passwor
     client_config: dict[str, Any] = {"security_protocol": protocol}
     try:
         if folder is not None:
-            context, ca_file = make_certificate(folder)
+            context, ca_file = make_certificate(folder, host)
             client_config["ssl_cafile"] = str(ca_file)
         if protocol.startswith("SASL"):
             users = {_USER: password or secrets.token_hex(16)}

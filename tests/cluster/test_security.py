@@ -1,6 +1,9 @@
 """Authentication and TLS: which requests are allowed, and the errors."""
 
+import socket
+import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -136,3 +139,21 @@ def test_real_clients_authenticate_over_tls(tmp_path: Path, mechanism: str) -> N
         assert "t" in admin.list_topics()
         admin.close()
         assert cluster.core.failures == []
+
+
+@pytest.mark.parametrize(("host", "named"), [("kafka", True), ("::1", True), ("my_kafka", False), ("localhost", True)])
+def test_the_certificate_names_the_advertised_host(tmp_path: Path, host: str, named: bool) -> None:
+    server, authority = make_certificate(tmp_path, host)
+    client = ssl.create_default_context(cafile=str(authority))
+    for name, accepted in ((host, named), ("localhost", True), ("127.0.0.1", True)):
+        ours, theirs = socket.socketpair()
+        with ours, theirs, ThreadPoolExecutor(1) as pool:
+            accepting = pool.submit(server.wrap_socket, theirs, server_side=True)
+            if accepted:
+                client.wrap_socket(ours, server_hostname=name).close()
+                accepting.result().close()
+            else:
+                with pytest.raises(ssl.SSLCertVerificationError):
+                    client.wrap_socket(ours, server_hostname=name)
+                with pytest.raises(ssl.SSLError):
+                    accepting.result()

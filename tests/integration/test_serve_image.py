@@ -1,9 +1,12 @@
 """The image of `quorate serve`, and its uses in docs/how-to/serve-in-a-container.md."""
 
+import io
+import json
 import re
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -123,6 +126,27 @@ def test_clients_of_the_host_use_a_published_port_and_data_is_kept(run: Run) -> 
         for container in engine().containers.list(all=True, filters={"volume": volume}):
             container.remove(force=True)
         engine().volumes.get(volume).remove(force=True)
+
+
+def test_clients_of_the_host_use_tls_and_a_password(run: Run, tmp_path: Path) -> None:
+    port = free_port()
+    container = run(
+        command=["--json"],
+        ports={"9092/tcp": ("127.0.0.1", port)},
+        environment={
+            "QUORATE_SERVE_ADVERTISE": f"localhost:{port}",
+            "QUORATE_SERVE_SECURITY": "SASL_SSL",
+            "QUORATE_SERVE_PASSWORD": "secret",
+        },
+    )
+    wait_healthy(container)
+    config = json.loads(container.logs(stderr=False))["client_config"]
+    assert (config["bootstrap_servers"], config["sasl_plain_password"]) == (f"localhost:{port}", "secret")
+    copied, _ = container.get_archive(config["ssl_cafile"])  # as by docker cp
+    with tarfile.open(fileobj=io.BytesIO(b"".join(copied))) as archive:
+        (tmp_path / "ca.pem").write_bytes(archive.extractfile("ca.pem").read())
+    with closing(KafkaProducer(**config | {"ssl_cafile": str(tmp_path / "ca.pem")})) as producer:
+        producer.send("orders", b"one").get(60)
 
 
 def test_a_container_whose_cluster_does_not_start_ends_with_an_error(run: Run) -> None:
