@@ -1,4 +1,7 @@
-"""Records and segments for the benchmarks: generated from a seed, written by our own encoder, so the same for us and for every peer."""
+"""Records and segments for the benchmarks, the same for quorate and for every peer.
+
+They are generated from a seed, and written by quorate's encoder.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -182,7 +185,7 @@ them with metadata), and the types with and without lists.
 
 
 def write_pairs(path: Path, raw: list[Raw]) -> None:
-    """The file that the Java benchmark reads: int32 length and bytes, key and value by turns."""
+    """Write the file for the Java benchmark: alternating keys and values, each after its length."""
     with path.open("wb") as file:
         for key, value in raw:
             file.write(len(key).to_bytes(4, "big") + key)
@@ -190,7 +193,7 @@ def write_pairs(path: Path, raw: list[Raw]) -> None:
 
 
 def write_segment(folder: Path, raw: list[Raw], *, per_batch: int, compression: str = "none") -> Path:
-    """A segment with `per_batch` records in each batch."""
+    """Write a segment with `per_batch` records in each batch."""
     folder.mkdir(parents=True)
     path = folder / "00000000000000000000.log"
     with path.open("wb") as file:

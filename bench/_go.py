@@ -1,4 +1,4 @@
-"""Programs in Go beside these benchmarks, each in a folder of its own: built into `build/`, where Go is installed."""
+"""Build the programs in Go of the folders in `bench/`, into `build/`."""
 
 import shutil
 import subprocess
@@ -10,17 +10,17 @@ _HERE = Path(__file__).parent
 
 
 class Unbuilt(Exception):
-    """There is no program; its text says why."""
+    """A program that could not be built; the text is the reason."""
 
 
 def built(name: str) -> Path:
-    """The program whose source is in the folder of that name, built anew if that has changed.
+    """Build the program in the folder of this name, if its source has changed.
 
     Raises `Unbuilt`.
     """
     go = shutil.which("go")
     if go is None:
-        raise Unbuilt("no go on the PATH; install Go 1.26 or newer for it")
+        raise Unbuilt("`go` is not on the PATH; install Go 1.26 or newer")  # plain: the language
     program = _HERE.parent / "build" / name
     command = [go, "build", "-o", program, "."]
     try:

@@ -1,4 +1,8 @@
-"""The groups of Kafka's JMH benchmarks (ClientSideAssignorBenchmark, ServerSideAssignorBenchmark), as tests/oracle's Bench.java makes them, for our assignors."""
+"""The groups of Kafka's JMH benchmarks for quorate's assignors.
+
+These are ClientSideAssignorBenchmark and ServerSideAssignorBenchmark. tests/oracle's Bench.java
+generates the same groups.
+"""
 
 import math
 import random
@@ -39,9 +43,10 @@ class Cell:
 
     @property
     def argument(self) -> str:
-        """What Bench.java calls it."""
+        """The argument of Bench.java for this cell."""
         kind = "homogeneous" if self.homogeneous else "heterogeneous"
-        return f"{self.members}/{self.ratio}/{self.topics}/{kind}/{'incremental' if self.incremental else 'full'}/{self.racks}"
+        change = "incremental" if self.incremental else "full"
+        return f"{self.members}/{self.ratio}/{self.topics}/{kind}/{change}/{self.racks}"
 
     def __str__(self) -> str:
         kind = "" if self.homogeneous else ", heterogeneous"
@@ -52,7 +57,7 @@ class Cell:
 
 
 def grid() -> Iterator[tuple[int, int, int]]:
-    """Members, ratio and topics of Kafka's grid, without those in which a topic would have no partition."""
+    """Yield members, ratio and topics of Kafka's grid, if each topic has a partition."""
     for members in (100, 500, 1000, 5000, 10_000):
         for ratio in (5, 10, 50):
             for topics in (10, 100, 1000):
@@ -62,7 +67,7 @@ def grid() -> Iterator[tuple[int, int, int]]:
 
 @cache
 def topology_of(members: int, ratio: int, topics: int, racks: str) -> Topology:
-    """`topics` topics of equal size on three brokers."""
+    """Return topics of equal size on three brokers."""
     count = members * ratio // topics
     rng = random.Random(42)
     placed = {
@@ -77,7 +82,7 @@ def topology_of(members: int, ratio: int, topics: int, racks: str) -> Topology:
 
 
 def _topics_of(cell: Cell, number: int, members: int) -> range:
-    """The topics of a member: all, or those of its bucket."""
+    """Return the topics of a member: all, or those of its bucket."""
     if cell.homogeneous:
         return range(cell.topics)
     buckets = min(BUCKETS, members)
@@ -87,11 +92,10 @@ def _topics_of(cell: Cell, number: int, members: int) -> range:
 
 
 def members_of(cell: Cell, assignor: Assignor, *, user_data: bool = False) -> dict[str, Member]:
-    """The members of a cell.
+    """Return the members of a cell.
 
-    If it is incremental, all but the last own what `assignor` gives them, and the last one is new.
-
-    `user_data`: they tell it in user data as well, in the way of `sticky`.
+    In an incremental cell, all but the last own the partitions of an assignment by `assignor`, and
+    the last one is new. `user_data`: owned partitions are also in the user data, as for `sticky`.
     """
     count = cell.members - 1 if cell.incremental else cell.members
     aware = cell.racks != "none"
@@ -121,7 +125,10 @@ def _owning(member: Member, assignment: Assignment, name: str, user_data: bool) 
 
 
 def group(members: dict[str, Member], cell: Cell) -> GroupSpec:
-    """The prepared group, with what Java's side of the benchmark is given, too: hash maps of members, of what they own, and racks."""
+    """Prepare a group with the attributes that Java's benchmark prepares, too.
+
+    These are hash maps of members, owned partitions, and racks.
+    """
     made = GroupSpec(members, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
     for name in _GIVEN:
         getattr(made, name)
@@ -129,11 +136,14 @@ def group(members: dict[str, Member], cell: Cell) -> GroupSpec:
 
 
 _GIVEN = ("owned", "owned_offsets", "generations", "user_data", "hash_order", "racks", "rack_of")
-_FOUND_OUT = {name for name, each in vars(GroupSpec).items() if isinstance(each, cached_property)} - set(_GIVEN)
+_COMPUTED = {name for name, each in vars(GroupSpec).items() if isinstance(each, cached_property)} - set(_GIVEN)
 
 
 def fresh(prepared: GroupSpec) -> GroupSpec:
-    """A copy that has forgotten everything that an assignor found out: sorting members, say, is part of assigning, as it is in Java."""
+    """Return a copy without the values that assignors compute and cache.
+
+    Sorting members, for example, is part of the assignment, as it is in Java.
+    """
     copy = GroupSpec.__new__(GroupSpec)
-    copy.__dict__.update({name: prepared.__dict__[name] for name in prepared.__dict__.keys() - _FOUND_OUT})
+    copy.__dict__.update({name: prepared.__dict__[name] for name in prepared.__dict__.keys() - _COMPUTED})
     return copy

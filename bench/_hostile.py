@@ -1,6 +1,7 @@
-"""Hostile requests for `socket_fuzz`: valid ones that ask for much, of every API; damaged ones; half-sent ones; batches that are small and grow.
+"""Hostile requests for `socket_fuzz`.
 
-Knows no socket.
+These are large valid requests of every API, damaged and half-sent ones, and small batches that
+decompress to large ones. Knows nothing about sockets.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,7 +52,7 @@ TOPICS: dict[str, dict[str, str]] = {
     "stamped": {"message.timestamp.type": "LogAppendTime"},
 }
 GROUP = "served"
-"""The group of the client that has to be served; hostile requests name it now and then."""
+"""The group of the measured client; some hostile requests name it."""
 
 TRANSACTION = "large"
 """A transactional id whose first producer, with id 0 and epoch 0, exists from the start."""
@@ -65,16 +66,14 @@ _NAMES = (*TOPICS, "__consumer_offsets", "__transaction_state", "nowhere", "", "
 _GROUPS = (GROUP, "g1", "g2", "", "x" * 5_000, "\x1b]0;t\x07")
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _LEFT_OUT = frozenset({"SaslHandshake", "SaslAuthenticate"})
-"""They end the connection: the cluster has no logins."""
+"""They close the connection, because the cluster has no SASL."""
 _NOT_TOGETHER = frozenset({"Produce", "JoinGroup", "SyncGroup"})
-"""APIs of which no 10,000 are sent at once: those of groups wait for a rebalance, one after the
-other.
-"""
+"""APIs that are not sent 10,000 times at once: those of groups wait for a rebalance each time."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """Bytes for a connection. `unanswered`: it stays open, and no response is waited for."""
+    """Bytes for a connection. `unanswered`: there is no response; the connection stays open."""
 
     api: str
     kind: str
@@ -83,7 +82,7 @@ class Attack:
 
 
 def frame(request: Message, version: int, correlation_id: int = 1, client_id: str = "hostile") -> bytes:
-    """The frame of a request."""
+    """Return a request with size and header."""
     api = next(one for one in APIS.values() if one.request.cls is type(request))
     name = client_id.encode()
     head = pack(">hhih", api.key, version, correlation_id, len(name)) + name
@@ -93,7 +92,7 @@ def frame(request: Message, version: int, correlation_id: int = 1, client_id: st
 
 
 def attacks(random: Random, count: int) -> Iterator[Attack]:
-    """So many of them, of all kinds."""
+    """Yield `count` attacks of all kinds."""
     kinds: list[tuple[Callable[[Random], Attack], int]] = [
         (_generated, 40),
         (_damaged, 8),
@@ -200,7 +199,7 @@ def _value(
 
 def _number(random: Random, wire: FixedType, name: str, number: int | None) -> int:
     if name.endswith(("timeout_ms", "wait_ms")):
-        return random.choice((0, 1, 100))  # responses are waited for
+        return random.choice((0, 1, 100))  # `send` waits for the responses
     least, most = wire.bounds
     if "partition" in name or "index" in name:
         return number if number is not None and random.random() < 0.8 else random.randrange(PARTITIONS + 2)
@@ -217,7 +216,7 @@ def _text(random: Random, name: str, number: int | None) -> str:
     return random.choice(pool)
 
 
-# ---- bytes that are no request, or not all of one
+# ---- invalid and incomplete requests
 
 
 def _damaged(random: Random) -> Attack:

@@ -1,4 +1,4 @@
-"""franz-go's kfake, the embedded cluster of Go: built from `bench/kfake`, where Go is installed, and started as a peer."""
+"""Start kfake, the embedded cluster of franz-go, as a peer; it is built from `bench/kfake`."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ __all__ = ["Kfake", "kfake"]
 
 @dataclass(frozen=True)
 class Kfake:
-    """One that runs. `start_ms`, `stop_ms`: of three brokers, measured inside."""
+    """A running kfake. `start_ms`, `stop_ms`: times of three brokers, measured in its process."""
 
     address: str
     pid: int
@@ -23,7 +23,7 @@ class Kfake:
 
 @contextmanager
 def kfake() -> Iterator[Kfake | None]:
-    """One broker of kfake; `None`, told in one line, where Go is missing or cannot build it."""
+    """Start a broker of kfake; `None`, with a message, if it cannot be built."""
     try:
         program = built("kfake")
     except Unbuilt as reason:

@@ -1,4 +1,4 @@
-"""Measuring what the coordinator's benchmarks share: the least time of ours, the oracle's own figures, and memory."""
+"""Measurements of the coordinator's benchmarks: our least time, the oracle's figures, memory."""
 
 import gc
 import json
@@ -21,14 +21,14 @@ Action = Callable[[], Any]
 
 @dataclass
 class Measured:
-    """Something that is done `calls` times by one `action`, and the least seconds that one took so far."""
+    """An action that makes `calls` calls, and the least time of a call so far, in seconds."""
 
     action: Action
     calls: int
     least_s: float = field(default=float("inf"))
 
     def again(self, *, least_s: float = 0.5) -> None:
-        """Some more rounds, at least three."""
+        """Run at least three more rounds."""
         gc.collect()
         started, rounds = time.perf_counter(), 0
         while rounds < 3 or time.perf_counter() - started < least_s:
@@ -40,9 +40,9 @@ class Measured:
 
 
 def java(*families: str, warm_percent: int) -> list[dict[str, Any]]:
-    """The lines of the oracle's benchmark, with the `least_s` that one call took.
+    """Run the oracle's benchmark; return its lines, with the least seconds of a call (`least_s`).
 
-    `warm_percent`: of its usual warm-up.
+    `warm_percent`: percentage of the usual warm-up.
     """
     lines: list[dict[str, Any]] = []
     for family in families:
@@ -57,8 +57,8 @@ def java(*families: str, warm_percent: int) -> list[dict[str, Any]]:
 
 
 def held(make: Callable[[], Any]) -> tuple[Any, int]:
-    """What `make` gives, and the bytes that it holds."""
-    make()  # whatever is only made once
+    """Return the result of `make`, and its size in bytes."""
+    make()  # fill caches
     gc.collect()
     tracemalloc.start()
     made = make()

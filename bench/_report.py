@@ -1,6 +1,6 @@
-"""What every benchmark shares: its arguments, timing, and the way it reports.
+"""Arguments, timing and output of all benchmarks.
 
-Ours and the peer's figure come from one run; only their ratio means much.
+Our figure and the peer's come from one run. Compare their ratio, rather than figures of two runs.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SMOKE = "the least data, for tests: takes seconds, and prints JSON and the table
 
 
 def first_seed(options: argparse.Namespace, size: int) -> int:
-    """The seed that a sweep starts from: `--seed`, always the same for a smoke run, or a new one of `size` bytes."""
+    """Return the first seed of a sweep: `--seed`, 1 in a smoke run, or `size` random bytes."""
     if options.seed is None:
         return 1 if options.smoke else int.from_bytes(os.urandom(size), "big")
     return int(options.seed)
@@ -30,10 +30,10 @@ def first_seed(options: argparse.Namespace, size: int) -> int:
 
 @dataclass(frozen=True)
 class Case:
-    """One line: `ratio` above 1 means that ours is ahead.
+    """A result. A `ratio` above 1 means that quorate is better.
 
-    `goal` is what the ratio or our figure has to reach, in words; `details` are further figures of
-    ours, in the same unit.
+    `goal`: the goal of the ratio or of our figure, as a text. `details`: further figures of
+    quorate, in the same unit.
     """
 
     case: str
@@ -47,9 +47,9 @@ class Case:
 
 
 class Report:
-    """Prints cases as they come: JSON lines, or a table at the end.
+    """Output of cases: a JSON line for each, or a table at the end.
 
-    `parser`: with arguments of the benchmark's own, found in `options`.
+    `parser`: has further arguments of the benchmark, whose values are in `options`.
     """
 
     def __init__(self, title: str, description: str, parser: argparse.ArgumentParser | None = None) -> None:
@@ -67,7 +67,7 @@ class Report:
         self.cases: list[Case] = []
 
     def pick(self, full: T, *, quick: T, smoke: T) -> T:
-        """The value for this run: in full, with `--quick` or with `--smoke`."""
+        """Return the value for this run: full, `--quick` or `--smoke`."""
         return smoke if self.smoke else quick if self.quick else full
 
     def rate(
@@ -80,7 +80,7 @@ class Report:
         goal: str = "",
         **details: float,
     ) -> None:
-        """Figures of which more is better."""
+        """Add figures of which more is better."""
         self._add(Case(case, ours, peer, peer_name, None if peer is None else ours / peer, unit, goal, details))
 
     def cost(
@@ -93,14 +93,14 @@ class Report:
         goal: str = "",
         **details: float,
     ) -> None:
-        """Figures of which less is better."""
+        """Add figures of which less is better."""
         self._add(Case(case, ours, peer, peer_name, None if peer is None else peer / ours, unit, goal, details))
 
     def steady(self, action: Callable[[], Any]) -> float:
-        """Seconds of one run in the steady state: the median of the first three runs in a row within 5 %, as in Java.
+        """Return the seconds of a run in the steady state, measured as in Java.
 
-        Where no three are within 4 s, because the machine is busy, the median of the closest three.
-        A smoke run takes the first three.
+        This is the median of the first three consecutive runs that differ by at most 5 %. On a busy
+        machine, it is the median of the closest three within 4 s. A smoke run uses the first three.
         """
         most_s = self.pick(4.0, quick=4.0, smoke=0.0)
         runs: list[float] = []

@@ -1,4 +1,8 @@
-"""Who sends one request again and again: `bench/sender`, in Go, which costs next to nothing; where that cannot be built, this process, which costs as much as what it asks."""
+"""Send one request repeatedly: by `bench/sender` in Go, or by this process in Python.
+
+The program in Go needs little CPU. Python is used if it cannot be built, and needs as much CPU as
+the server.
+"""
 
 import os
 import socket
@@ -16,7 +20,7 @@ _in_python = False
 
 
 def use_python() -> None:
-    """Send from this process even where Go is installed."""
+    """Send from this process even if Go is installed."""
     global _in_python
     _in_python = True
 
@@ -28,20 +32,20 @@ def _program() -> Path | None:
     try:
         return built("sender")
     except Unbuilt as reason:
-        print(f"  the client is in Python: {reason}", file=sys.stderr, flush=True)
+        print(f"  using a client in Python: {reason}", file=sys.stderr, flush=True)
         return None
 
 
 def client() -> str:
-    """What the client is written in: Go, or Python."""
+    """Return the language of the client: Go or Python."""
     return "Python" if _program() is None else "Go"
 
 
 def send(address: str, request: bytes, seconds: float, *, ahead: int = 1, core: int | None = None) -> tuple[int, float]:
-    """How many were answered, all alike, over one connection, and in how many seconds.
+    """Send a request over one connection; return the number of responses, and the seconds.
 
-    `request`: with its size in front; `ahead`: how many are sent before their answers are there, at
-    most; `core`: the only one to run on.
+    All responses must be equal. `request`: starts with its size. `ahead`: maximum number of
+    requests in flight. `core`: the CPU core to run on.
     """
     program = _program()
     if program is None:

@@ -1,4 +1,4 @@
-"""The servers that bench/cluster.py asks: the embedded cluster in a process of its own, and a real broker in a container."""
+"""Servers of bench/cluster.py: an embedded cluster in another process, and a real broker."""
 
 import os
 import resource
@@ -23,17 +23,17 @@ with EmbeddedCluster(brokers=1, properties=properties, data=sys.argv[1] or None)
 """
 _AT_ONCE = {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
 _KAFKAS_JVM = "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
-"""What Kafka's own scripts start a broker with. The tests' brokers have the quick compiler alone,
-which would not be fair here.
+"""The JVM options of Kafka's own scripts. The brokers of the tests only use the C1 compiler, which
+would not be a fair comparison.
 """
 
 
 @dataclass
 class Server:
-    """Something to ask.
+    """A running server.
 
-    `pid`: of the process whose memory and time count, 0 where it cannot be looked at; `name`: in
-    the report; `warm_s`: how long to ask it before anything counts.
+    `pid`: the measured process, 0 if it is not visible here; `name`: the name in the report;
+    `warm_s`: seconds of warm-up.
     """
 
     address: str
@@ -56,7 +56,7 @@ class Server:
 
     @contextmanager
     def bound_to(self, core: int) -> Iterator[None]:
-        """All threads that it has now run on one core meanwhile."""
+        """Run all current threads of the server on one core."""
         everywhere = os.sched_getaffinity(0)
         try:
             self._bind({core})
@@ -72,7 +72,7 @@ class Server:
 
 @contextmanager
 def embedded(data: str = "") -> Iterator[Server]:
-    """`data`: the directory that it keeps everything in; empty: memory."""
+    """Start an embedded cluster; `data`: its directory, empty for memory."""
     with subprocess.Popen(
         [sys.executable, "-P", "-c", _SERVE, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -95,6 +95,6 @@ def real() -> Iterator[Server]:
         (broker,) = cluster._nodes.values()
         broker.container.reload()
         pid = int(broker.container.attrs["State"]["Pid"])
-        there = Path(f"/proc/{pid}/stat")  # not where the engine runs in a machine of its own
-        seen = there.exists() and "(java)" in there.read_text()
+        status = Path(f"/proc/{pid}/stat")  # missing if the engine runs in a virtual machine
+        seen = status.exists() and "(java)" in status.read_text()
         yield Server(cluster.bootstrap_servers, pid if seen else 0, REAL, 6)

@@ -1,8 +1,8 @@
-"""Spark for the benchmarks: a session of two cores, and what a job took: by the clock, of all processes' CPU, and of memory.
+"""Spark for the benchmarks: a session of two cores, and the time, CPU time and memory of jobs.
 
-The CPU's seconds are those of the JVM and of Python's workers together, JIT and garbage collection
-included. On a machine that others use, too, they say more than the clock: half of them is what a
-job takes where two cores have nothing else to do. Linux only.
+CPU time is that of the JVM and Python's workers together, including JIT and garbage collection. On
+a busy machine it is a better measure than time: half of it is the time of a job on two idle cores.
+Linux only.
 """
 
 import os
@@ -25,9 +25,9 @@ PAGE_MB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 def session(*, compile_well: bool) -> SparkSession:
-    """A local Spark.
+    """Start a local session.
 
-    `compile_well`: as usual; otherwise its JVM compiles little, and starts sooner.
+    `compile_well`: use the default JIT; otherwise the JVM compiles little and starts faster.
     """
     spark = (
         SparkSession.builder.master(f"local[{CORES}]")
@@ -40,8 +40,8 @@ def session(*, compile_well: bool) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
-        # With a limit, Spark sums up a batch's size again at each row that goes to Python, which is
-        # quadratic where rows have lists in structs; rows are small here.
+        # With a limit, Spark computes a batch's size again for each row that it passes to Python.
+        # This is quadratic for rows with lists in structs. Rows are small here.
         .config("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
         .getOrCreate()
     )
@@ -51,7 +51,10 @@ def session(*, compile_well: bool) -> SparkSession:
 
 @dataclass(slots=True)
 class Took:
-    """The least of some rounds, in seconds; the most memory of the JVM and of all workers, in MB: pages that workers share count for each."""
+    """The least times of some rounds, in seconds, and the maximum of memory, in MB.
+
+    Pages that workers share count for each worker.
+    """
 
     clock_s: float = float("inf")
     cpu_s: float = float("inf")
@@ -62,17 +65,17 @@ class Took:
 
     @property
     def seconds(self) -> float:
-        """By the clock, or as long as the two cores would have had to do with it, whichever is less."""
+        """The lesser of the time, and the CPU time divided by the number of cores."""
         return min(self.clock_s, self.cpu_s / CORES)
 
 
 def noop(df: DataFrame) -> Callable[[], None]:
-    """Have all rows made and thrown away."""
+    """Return an action that computes all rows and discards them."""
     return lambda: df.write.format("noop").mode("overwrite").save()
 
 
 def took(action: Callable[[], object], *, rounds: int = 3, into: Took | None = None) -> Took:
-    """What some rounds took; `into` goes on with earlier ones."""
+    """Measure some rounds, in addition to earlier ones in `into`."""
     found = Took() if into is None else into
     done = Event()
     watcher = Thread(target=_watch, args=(found, done), daemon=True)
@@ -99,7 +102,7 @@ def _watch(found: Took, done: Event) -> None:
 
 
 def _cpu() -> tuple[float, float]:
-    """Seconds of the JVM, and of everything else that this process started, ended children included."""
+    """Return CPU seconds of the JVM, and of all other descendants, also those that have ended."""
     jvm = others = 0.0
     for _, name, seconds, _ in _descendants():
         if name == "java":
@@ -110,7 +113,7 @@ def _cpu() -> tuple[float, float]:
 
 
 def _descendants() -> Iterator[tuple[int, str, float, float]]:
-    """Of each process below this one: its number, name, seconds of CPU, and MB."""
+    """Yield process id, name, CPU seconds, and MB of each descendant of this process."""
     children: dict[int, list[tuple[int, str, float, float]]] = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
@@ -119,8 +122,8 @@ def _descendants() -> Iterator[tuple[int, str, float, float]]:
             except OSError:  # it has ended
                 continue
             name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-            # A worker's CPU is told by whoever started it once it has ended; the JVM starts shells
-            # and Pythons only.
+            # The CPU time of an ended worker is in that of its parent. The JVM only starts shells
+            # and Python.
             ended = 0 if name == "java" else int(rest[13]) + int(rest[14])
             seconds = (int(rest[11]) + int(rest[12]) + ended) / TICKS
             children.setdefault(int(rest[1]), []).append((int(path.name), name, seconds, int(rest[21]) * PAGE_MB))

@@ -1,6 +1,6 @@
-"""Join storms: many members join one group at once, each over a connection of its own, as when a large service is deployed.
+"""Join storms for bench/cluster.py: many members join one group at once, as in a deployment.
 
-For bench/cluster.py.
+Each member has its own connection.
 """
 
 import selectors
@@ -25,7 +25,10 @@ _TOO_LONG_S = 60
 
 
 def storm(server: Server, count: int) -> tuple[float, float]:
-    """Seconds until so many members own one partition each (KIP-848), and the heartbeats that it took."""
+    """Measure a storm of a consumer group (KIP-848), until each member owns one partition.
+
+    Returns the seconds, and the number of heartbeats.
+    """
     make_topic(server.address, "storm", count)
     with ExitStack() as sockets:
         members = [_Member(Wire(server.address), f"m{number}") for number in range(count)]
@@ -37,24 +40,27 @@ def storm(server: Server, count: int) -> tuple[float, float]:
             for member in members:
                 member.beat()
             for member in members:
-                member.hear()
+                member.receive()
             beats += len(members)
             if time.perf_counter() - started > _TOO_LONG_S:
-                raise SystemExit(f"error: the group does not come to rest within {_TOO_LONG_S} s")
+                raise SystemExit(f"error: the group is not stable after {_TOO_LONG_S} s")
         assert len({one for member in members for one in member.owned}) == count
         return time.perf_counter() - started, beats
 
 
 @dataclass
 class _Member:
-    """One of a storm. `owned`: partitions; `news`: whether to tell them."""
+    """A member of a consumer group.
+
+    `owned`: its partitions; `has_changed`: the next heartbeat contains them.
+    """
 
     wire: Wire
     id: str
     epoch: int = 0
     owned: tuple[int, ...] = ()
     topic_id: Uuid = Uuid.ZERO
-    news: bool = True
+    has_changed: bool = True
 
     def beat(self) -> None:
         joins = self.epoch == 0
@@ -65,27 +71,31 @@ class _Member:
             member_epoch=self.epoch,
             rebalance_timeout_ms=60_000 if joins else -1,
             subscribed_topic_names=("storm",) if joins else None,
-            topic_partitions=held if self.news else None,
+            topic_partitions=held if self.has_changed else None,
         )
-        self.news = False
+        self.has_changed = False
         self.wire.send(request, 1)
 
-    def hear(self) -> None:
-        answer = self.wire.receive(ConsumerGroupHeartbeatRequest, 1)
-        if answer.error_code:
+    def receive(self) -> None:
+        response = self.wire.receive(ConsumerGroupHeartbeatRequest, 1)
+        if response.error_code:
             time.sleep(0.01)  # a real broker may still load the coordinator
-            self.news = True
+            self.has_changed = True
             return
-        self.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            topics = answer.assignment.topic_partitions
+        self.epoch = response.member_epoch
+        if response.assignment is not None:
+            topics = response.assignment.topic_partitions
             self.owned = tuple(part for topic in topics for part in topic.partitions)
             self.topic_id = topics[0].topic_id if topics else self.topic_id
-            self.news = True
+            self.has_changed = True
 
 
 def classic_storm(server: Server, count: int) -> tuple[float, float]:
-    """Seconds until so many members have the same generation of a classic group, in which each got what the leader gives it; and the requests that it took."""
+    """Measure a storm of a classic group.
+
+    It ends when all members have the same generation, and the assignment of its leader. Returns the
+    seconds, and the number of requests.
+    """
     with ExitStack() as sockets:
         ready = sockets.enter_context(selectors.DefaultSelector())
         members = [_Classic(Wire(server.address)) for _ in range(count)]
@@ -96,35 +106,35 @@ def classic_storm(server: Server, count: int) -> tuple[float, float]:
         started = time.perf_counter()
         for member in members:
             member.join()
-        while len({member.generation for member in members}) != 1 or not all(member.has for member in members):
+        while len({member.generation for member in members}) != 1 or not all(member.assignment for member in members):
             for key, _ in ready.select(1):
-                key.data.hear()
+                key.data.receive()
             if time.perf_counter() - started > _TOO_LONG_S:
-                raise SystemExit(f"error: the classic group does not come to rest within {_TOO_LONG_S} s")
+                raise SystemExit(f"error: the classic group is not stable after {_TOO_LONG_S} s")
         assert sum(member.leads_count for member in members if member.leads) == count
-        return time.perf_counter() - started, sum(member.asked for member in members)
+        return time.perf_counter() - started, sum(member.requests for member in members)
 
 
 @dataclass
 class _Classic:
-    """One of a classic storm.
+    """A member of a classic group.
 
-    `awaits`: what it has asked; `has`: what the leader gave it; `leads_count`: how many members
-    there are, as the leader knows.
+    `awaits`: the class of the request in flight; `leads_count`: the number of members in the
+    response to the leader; `requests`: the number of requests.
     """
 
     wire: Wire
     id: str = ""
     generation: int = -1
     awaits: type[JoinGroupRequest] | type[SyncGroupRequest] | type[HeartbeatRequest] = JoinGroupRequest
-    has: bytes = b""
+    assignment: bytes = b""
     leads: bool = False
     leads_count: int = 0
-    asked: int = 0
+    requests: int = 0
 
     def join(self) -> None:
-        self.has, self.leads, self.awaits = b"", False, JoinGroupRequest
-        self.asked += 1
+        self.assignment, self.leads, self.awaits = b"", False, JoinGroupRequest
+        self.requests += 1
         request = JoinGroupRequest(
             group_id="classic-storm",
             session_timeout_ms=45_000,
@@ -135,36 +145,36 @@ class _Classic:
         )
         self.wire.send(request, 7)
 
-    def hear(self) -> None:
-        asked = self.awaits
-        answer = self.wire.receive(asked, _VERSIONS[asked])
-        if asked is JoinGroupRequest:
-            self._joined(answer)
-        elif answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS or answer.error_code == ErrorCode.ILLEGAL_GENERATION:
+    def receive(self) -> None:
+        request = self.awaits
+        response = self.wire.receive(request, _VERSIONS[request])
+        if request is JoinGroupRequest:
+            self._joined(response)
+        elif response.error_code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
             self.join()
-        elif answer.error_code:
-            raise SystemExit(f"error: {asked.__name__} is answered {ErrorCode(answer.error_code).name}")
+        elif response.error_code:
+            raise SystemExit(f"error: {request.__name__} failed: {ErrorCode(response.error_code).name}")
         else:
-            if asked is SyncGroupRequest:
-                self.has = answer.assignment
+            if request is SyncGroupRequest:
+                self.assignment = response.assignment
             self._beat()
 
-    def _joined(self, answer: Any) -> None:
-        if answer.error_code in (
+    def _joined(self, response: Any) -> None:
+        if response.error_code in (
             ErrorCode.MEMBER_ID_REQUIRED,
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
             ErrorCode.NOT_COORDINATOR,
         ):
-            self.id = answer.member_id or self.id
+            self.id = response.member_id or self.id
             self.join()
             return
-        if answer.error_code:
-            raise SystemExit(f"error: JoinGroup is answered {ErrorCode(answer.error_code).name}")
-        self.generation, self.leads = answer.generation_id, answer.leader == self.id
-        self.leads_count = len(answer.members)
-        given = tuple(SyncGroupRequestAssignment(member_id=one.member_id, assignment=b"a") for one in answer.members)
+        if response.error_code:
+            raise SystemExit(f"error: JoinGroup failed: {ErrorCode(response.error_code).name}")
+        self.generation, self.leads = response.generation_id, response.leader == self.id
+        self.leads_count = len(response.members)
+        given = tuple(SyncGroupRequestAssignment(member_id=one.member_id, assignment=b"a") for one in response.members)
         self.awaits = SyncGroupRequest
-        self.asked += 1
+        self.requests += 1
         request = SyncGroupRequest(
             group_id="classic-storm",
             generation_id=self.generation,
@@ -176,9 +186,9 @@ class _Classic:
         self.wire.send(request, 5)
 
     def _beat(self) -> None:
-        """Ask whether to join again, as long as the storm lasts."""
+        """Send a heartbeat, whose response may request the member to join again."""
         self.awaits = HeartbeatRequest
-        self.asked += 1
+        self.requests += 1
         self.wire.send(HeartbeatRequest(group_id="classic-storm", generation_id=self.generation, member_id=self.id), 4)
 
 

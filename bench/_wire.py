@@ -1,4 +1,4 @@
-"""Requests byte by byte, for benchmarks that count what a client costs: one connection, and what is needed before a group can be asked."""
+"""A minimal client for benchmarks: requests over one connection, topics, and FindCoordinator."""
 
 import socket
 import time
@@ -18,7 +18,7 @@ _CLIENT = b"consumer-orders-1"
 
 
 class Wire:
-    """Requests, one after the other, over one connection; in flexible versions only."""
+    """One connection, for one request at a time; supports flexible versions only."""
 
     def __init__(self, address: str) -> None:
         host, port = address.split(":")
@@ -26,7 +26,7 @@ class Wire:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def frame(self, request: Message, version: int) -> bytes:
-        """A request with all that stands before it."""
+        """Return the bytes of a request, with size and header."""
         head = _HEADER.pack(api_of(type(request)).key, version, 1, len(_CLIENT)) + _CLIENT + b"\0"
         body = encode_api(request, version)
         return (len(head) + len(body)).to_bytes(4, "big") + head + body
@@ -34,13 +34,13 @@ class Wire:
     def send(self, request: Message, version: int) -> None:
         self.socket.sendall(self.frame(request, version))
 
-    def ask(self, request: Message, version: int) -> Any:
-        """The answer to a request."""
+    def request(self, request: Message, version: int) -> Any:
+        """Send a request and return the response."""
         self.send(request, version)
         return self.receive(type(request), version)
 
     def receive(self, request: type[Message], version: int) -> Any:
-        """The next answer, which is one to such a request."""
+        """Return the next response, to a request of this class."""
         found = self.socket.recv(65_536)
         size = 4 + int.from_bytes(found[:4], "big")
         while len(found) < size:
@@ -50,13 +50,13 @@ class Wire:
 
 
 def make_topic(address: str, topic: str, partitions: int) -> None:
-    """A topic with one replica."""
+    """Create a topic with one replica per partition."""
     admin = AdminClient({"bootstrap.servers": address})
     for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         future.result()
 
 
 def find_coordinator(wire: Wire, group: str) -> None:
-    """Have the broker be a group's coordinator."""
-    while wire.ask(FindCoordinatorRequest(coordinator_keys=(group,)), 4).coordinators[0].error_code:
+    """Repeat FindCoordinator until the broker is a group's coordinator."""
+    while wire.request(FindCoordinatorRequest(coordinator_keys=(group,)), 4).coordinators[0].error_code:
         time.sleep(0.2)

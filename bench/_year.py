@@ -1,11 +1,11 @@
-"""A generated year of `__consumer_offsets`: groups of all kinds that live on our own coordinator, in segment files as a broker's, of any size.
+"""Generate a year of `__consumer_offsets` of any size, in segment files like a broker's.
 
-The coordinator writes everything that happens to groups, and some rounds of commits of everybody
-between. Such a round is then repeated in the files, with offsets and times that go on and CRCs that
-are right, as many times as the size wants: by NumPy, since 50 million requests would take hours.
-The last commits of a time are requests again, so that the coordinator knows what is in its log.
+Groups of all kinds run on quorate's coordinator, which writes their changes, and some rounds of
+commits by all members. NumPy repeats such a round in the files, with increasing offsets and times
+and valid CRCs, as often as the size needs: 50 million requests would take hours. The last commits
+of each span are requests again, so that the coordinator's state matches its log.
 
-    .venv/bin/python bench/_year.py FOLDER RECORDS     # to have one
+    .venv/bin/python bench/_year.py FOLDER RECORDS     # generate one
 """
 
 import sys
@@ -24,7 +24,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _year_groups import Group
 
@@ -42,13 +42,13 @@ __all__ = ["Year", "write_year"]
 START_MS = 1_750_000_000_000
 DAY_MS = 86_400_000
 LONGEST_MS = 10 * DAY_MS
-"""How long nothing but commits may happen: sessions have to last longer, and are an int32."""
+"""The longest time with commits only. Session timeouts must be longer, and are an int32 in ms."""
 
 TOPICS = 40
 CHUNK_BYTES = 8 << 20
 
 BASE_TIMESTAMP, MAX_TIMESTAMP, CRC, COVERED = 27, 35, 17, 21
-"""Where they are in a batch (KIP-98), and from where on the CRC covers it."""
+"""Positions in a batch (KIP-98); the CRC covers the batch from `COVERED` on."""
 
 KINDS = ("consumer",) * 8 + ("classic",) * 6 + ("changing",) * 2 + ("share",) * 2 + ("simple", "transactional")
 
@@ -57,7 +57,7 @@ Matrix = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Year:
-    """What was written: a broker's log directory. `damaged`: how many batches are."""
+    """A generated log directory. `damaged`: the number of damaged batches."""
 
     folder: Path
     records: int
@@ -67,7 +67,7 @@ class Year:
 
 
 class YearLog(FileLog):
-    """The log of a partition; `recent` is what the coordinator wrote since somebody emptied it."""
+    """The log of a partition; `recent`: batches of the coordinator since it was last cleared."""
 
     def __init__(self, folder: Path, partition: int) -> None:
         super().__init__(folder, partition=partition, fsync="never", max_batch_bytes=1 << 30)
@@ -78,7 +78,7 @@ class YearLog(FileLog):
         self.recent.append((batch, offsets))
 
     def put(self, batches: bytes, offsets: int) -> None:
-        """Write batches that have all been made already."""
+        """Write encoded batches."""
         super()._write(batches, offsets)
 
 
@@ -86,7 +86,7 @@ class YearLog(FileLog):
 
 
 class Round:
-    """Batches that are written again and again: where the numbers are that go on."""
+    """Batches to repeat, and the positions of their increasing numbers."""
 
     def __init__(self, written: Sequence[tuple[bytes, int]], rng: Random) -> None:
         self.template = np.frombuffer(b"".join(batch for batch, _ in written), np.uint8)
@@ -96,9 +96,9 @@ class Round:
         self.base_offsets: list[int] = []
         self.times: list[int] = []
         self.offsets: list[tuple[int, int]] = []
-        """Where committed offsets are, and how many records are read between commits."""
+        """Positions of committed offsets, and the number of records read between commits."""
         self.read: Counter[tuple[str, str, int]] = Counter()
-        """The same by group, topic and partition."""
+        """Group, topic and partition → number of records read between commits."""
         begin = first = 0
         for batch, offsets in written:
             (found,) = read_batches(batch)
@@ -123,13 +123,13 @@ class Round:
             if isinstance(decoded.value, OffsetCommitValue):
                 timestamp = decoded.value.commit_timestamp.to_bytes(8)
                 step, key = rng.randrange(1, 500), decoded.key
-                self.offsets.append((begin + position + 2, step))  # behind the version
+                self.offsets.append((begin + position + 2, step))  # after the version
                 self.read[key.group, key.topic, key.partition] = step
                 self.times.append(begin + position + record.value.rindex(timestamp))
             position += len(record.value)
 
     def repeated(self, times: int, next_offset: int, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int]]:
-        """The round so many times, spread over a time: bytes and how many offsets they take, some MB at once."""
+        """Repeat the round over a span of time; yield chunks of some MB, with offset counts."""
         rows = max(1, CHUNK_BYTES // max(1, len(self.template)))
         stamps = np.linspace(from_ms, to_ms, times + 2).astype(np.int64)[1:-1]
         for first in range(0, times, rows):
@@ -164,9 +164,9 @@ def _set(matrix: Matrix, place: int, numbers: npt.NDArray[np.int64]) -> None:
 
 
 def damaged_batches(log: YearLog, now_ms: int) -> Iterator[bytes]:
-    """A batch with a wrong CRC, one with a value that ends too early, one of a type that nobody knows; each takes an offset.
+    """Write batches with a wrong CRC, a truncated value, and an unknown record type.
 
-    None changes what groups are.
+    Each has one record. None changes the state of groups.
     """
     key, value = bytes.fromhex("0001000167000174") + bytes(4), bytes(30)
     for kind in range(3):
@@ -179,7 +179,7 @@ def damaged_batches(log: YearLog, now_ms: int) -> Iterator[bytes]:
         yield bytes(batch)
 
 
-# ---- the life of groups
+# ---- groups
 
 
 class PartitionYear:
@@ -214,9 +214,9 @@ class PartitionYear:
         self.damaged = 0
 
     def run(self, records: int, slots: int, damage: int) -> None:
-        """So many records, or somewhat more if lives alone make more.
+        """Write about `records` records, or more if the changes of groups need more.
 
-        `damage`: every how many slots there is some; 0 for none.
+        `damage`: damage batches in every so many slots; 0 for none.
         """
         for slot in range(slots):
             end_ms = START_MS + (slot + 1) * self.slot_ms
@@ -253,15 +253,15 @@ class PartitionYear:
                     group.positions[topic, number] += times * again.read[group.name, topic, number]
 
     def _happen(self, group: Group, kind: str, slot: int) -> None:
-        """Something in the life of a group."""
+        """Change a group at random."""
         rng = self.rng
         if kind == "simple":
             if rng.random() < 0.2:
                 group.forget()
             return
         if kind == "changing":
-            # Members of the other protocol come, then those of the former one leave: an upgrade or
-            # a downgrade of a group that goes on (KIP-848).
+            # Members of the other protocol join, then the old members leave: an online upgrade or
+            # downgrade (KIP-848).
             new = "consumer" if group.protocol == "classic" else "classic"
             old, group.protocol = list(group.clients), new
             for _ in range(max(1, len(old))):
@@ -274,7 +274,7 @@ class PartitionYear:
         elif rng.random() < 0.25:
             group.vanish(rng.choice(group.clients))
         elif rng.random() < 0.2:
-            for client in list(group.clients):  # the group is empty; its offsets expire, or somebody deletes it
+            for client in list(group.clients):  # offsets of an empty group expire, or an admin deletes the group
                 group.leave(client)
             if rng.random() < 0.4:
                 group.delete()
@@ -284,7 +284,7 @@ class PartitionYear:
 
 
 def image_of(seed: int) -> MetadataImage:
-    """Topics of 3 to 16 partitions, in three racks."""
+    """Return an image with topics of 3 to 16 partitions, in three racks."""
     rng = Random(seed)
     image = MetadataImage.EMPTY.with_brokers({0: "rack0", 1: "rack1", 2: "rack2"})
     names = ("orders", "payments", "clicks", "stock", "mails", "audit", "prices", "users")
@@ -318,11 +318,11 @@ def write_year(
     damage: int = 10,
     processes: int = 2,
 ) -> Year:
-    """Write about so many records into `folder`, as a broker's log directory; the same for the same arguments.
+    """Write about `records` records to a log directory; the same for the same arguments.
 
-    `slots`: into how many spans of time the year is cut, at whose beginning groups change (at most
-    10 days each, so that few make less than a year); `damage`: in every how many of them three
-    batches are damaged, in each partition, 0 for never.
+    `slots`: the number of time spans, at whose beginning groups change. A span has at most 10 days,
+    so few spans make less than a year. `damage`: in every so many spans, three batches of each
+    partition are damaged; 0 for none.
     """
     begin = time.perf_counter()
     if slots is None:
@@ -335,15 +335,15 @@ def write_year(
         number: sum(kind != "share" for _, kind in names) or 1 for number, names in sorted(by_partition.items())
     }
     whole = sum(committing.values())
-    asked = [
+    tasks = [
         (folder, number, by_partition[number], seed, records * share // whole, slots, damage)
         for number, share in committing.items()
     ]
     if processes == 1:
-        done = [_write_partition(*one) for one in asked]
+        done = [_write_partition(*one) for one in tasks]
     else:
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            done = list(pool.map(_write_partition, *zip(*asked, strict=True)))
+            done = list(pool.map(_write_partition, *zip(*tasks, strict=True)))
     size = sum(path.stat().st_size for path in folder.rglob("*.log"))
     return Year(
         folder=folder,

@@ -1,7 +1,8 @@
-"""Groups whose members behave as clients do, for a generated year: they join, take what they are given, commit, leave; some change the protocol.
+"""Groups with simulated clients, for a generated year.
 
-Requests go to our coordinator's runtime, one at a time; what is in the log is what it wrote. Times
-between requests are the caller's.
+Members join, take their assignment, commit and leave; some groups change their protocol. Requests
+are sent to the runtime of quorate's coordinator, one at a time, and its log is what it wrote. The
+caller advances the time.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 27, 79
 
 @dataclass
 class Client:
-    """A member. `protocol`: classic, consumer or share; `owned`: partitions by the topic's name."""
+    """A member. `protocol`: classic, consumer or share; `owned`: topic → partitions."""
 
     member_id: str
     protocol: str
@@ -56,11 +57,11 @@ class Client:
     owned: dict[str, tuple[int, ...]] = field(default_factory=dict)
     joining: bool = True
     waiting: bool = False
-    """A JoinGroup or SyncGroup is not answered yet."""
+    """A JoinGroup or SyncGroup is pending."""
 
 
 class Group:
-    """A group and its clients. `positions`: how far each partition is read."""
+    """A group and its clients. `positions`: topic and partition → next offset to read."""
 
     def __init__(
         self, runtime: PartitionRuntime, name: str, kind: str, topics: tuple[str, ...], rng: Random, session_ms: int
@@ -80,23 +81,23 @@ class Group:
     # ---- membership
 
     def join(self, protocol: str | None = None) -> None:
-        """One more member, which may speak another protocol than the others."""
+        """Add a member, which may use another protocol than the others."""
         protocol = protocol or self.protocol
         self.joined += 1
         static = f"{self.name}-{self.joined}" if self.joined % 5 == 0 and protocol != "share" else None
-        made_up = "" if protocol == "classic" else str(Uuid(self.rng.randbytes(16)))
-        self.clients.append(Client(made_up, protocol, self.topics, static, f"rack{self.joined % 3}"))
+        member_id = "" if protocol == "classic" else str(Uuid(self.rng.randbytes(16)))
+        self.clients.append(Client(member_id, protocol, self.topics, static, f"rack{self.joined % 3}"))
 
     def leave(self, client: Client) -> None:
-        """It says so, and is gone."""
+        """Remove a member, which leaves the group."""
         self.clients.remove(client)
         if client.protocol == "classic":
             one = MemberIdentity(member_id=client.member_id, group_instance_id=client.instance_id, reason="closed")
-            self._ask(LeaveGroupRequest(group_id=self.name, members=(one,)), 5)
+            self._send(LeaveGroupRequest(group_id=self.name, members=(one,)), 5)
         elif client.protocol == "share":
-            self._ask(ShareGroupHeartbeatRequest(group_id=self.name, member_id=client.member_id, member_epoch=-1), 1)
+            self._send(ShareGroupHeartbeatRequest(group_id=self.name, member_id=client.member_id, member_epoch=-1), 1)
         else:
-            self._ask(
+            self._send(
                 ConsumerGroupHeartbeatRequest(
                     group_id=self.name, member_id=client.member_id, instance_id=client.instance_id, member_epoch=-1
                 ),
@@ -104,11 +105,11 @@ class Group:
             )
 
     def vanish(self, client: Client) -> None:
-        """It is gone without a word: its session ends some time."""
+        """Remove a member without a LeaveGroup; its session times out later."""
         self.clients.remove(client)
 
     def settle(self, rounds: int = 12) -> None:
-        """Everybody asks until nobody has anything to do; as clients do, some seconds apart."""
+        """Let all members send requests, some seconds apart, until none of them changes."""
         quiet = 0
         for _ in range(rounds):
             before = [(one.epoch, one.owned, one.joining, one.waiting) for one in self.clients]
@@ -120,7 +121,7 @@ class Group:
                 return
 
     def beat(self) -> None:
-        """Everybody's heartbeat."""
+        """Send a heartbeat of each member."""
         for client in self.clients:
             self._step(client)
 
@@ -140,7 +141,7 @@ class Group:
                 member_id=client.member_id,
                 group_instance_id=client.instance_id,
             )
-            self._ask(request, 4, lambda answer: self._heard(client, answer.error_code))
+            self._send(request, 4, lambda response: self._handle_error(client, response.error_code))
 
     def _heartbeat(self, client: Client) -> None:
         first = client.joining
@@ -157,7 +158,7 @@ class Group:
             subscribed_topic_names=client.topics if first else None,
             topic_partitions=() if first else owned,
         )
-        self._ask(request, 1, lambda answer: self._told(client, answer))
+        self._send(request, 1, lambda response: self._beaten(client, response))
 
     def _share_heartbeat(self, client: Client) -> None:
         request = ShareGroupHeartbeatRequest(
@@ -167,22 +168,22 @@ class Group:
             rack_id=client.rack if client.joining else None,
             subscribed_topic_names=client.topics if client.joining else None,
         )
-        self._ask(request, 1, lambda answer: self._told(client, answer))
+        self._send(request, 1, lambda response: self._beaten(client, response))
 
-    def _told(self, client: Client, answer: Any) -> None:
-        self._heard(client, answer.error_code)
-        if answer.error_code:
+    def _beaten(self, client: Client, response: Any) -> None:
+        self._handle_error(client, response.error_code)
+        if response.error_code:
             return
-        client.epoch, client.joining = answer.member_epoch, False
-        if answer.assignment is not None:
+        client.epoch, client.joining = response.member_epoch, False
+        if response.assignment is not None:
             names = {topic.id: topic.name for topic in self.runtime.shard.image.topics.values()}
-            client.owned = {names[one.topic_id]: one.partitions for one in answer.assignment.topic_partitions}
+            client.owned = {names[one.topic_id]: one.partitions for one in response.assignment.topic_partitions}
 
-    def _heard(self, client: Client, error: int) -> None:
+    def _handle_error(self, client: Client, error: int) -> None:
         client.waiting = False
         if error == REBALANCE_IN_PROGRESS:
             client.joining = True
-        elif error:  # fenced or forgotten: it begins anew
+        elif error:  # fenced or unknown: join again
             client.joining, client.epoch, client.owned = True, 0, {}
             if client.protocol == "classic":
                 client.member_id = ""
@@ -200,17 +201,17 @@ class Group:
             protocols=(JoinGroupRequestProtocol(name="range", metadata=encode_protocol(subscription, 3)),),
         )
         client.waiting = True
-        self._ask(request, 9, lambda answer: self._joined(client, answer))
+        self._send(request, 9, lambda response: self._joined(client, response))
 
-    def _joined(self, client: Client, answer: Any) -> None:
-        if answer.error_code == MEMBER_ID_REQUIRED:
-            client.member_id = answer.member_id
+    def _joined(self, client: Client, response: Any) -> None:
+        if response.error_code == MEMBER_ID_REQUIRED:
+            client.member_id = response.member_id
             return self._join_classic(client)
-        self._heard(client, answer.error_code)
-        if answer.error_code:
+        self._handle_error(client, response.error_code)
+        if response.error_code:
             return None
-        client.member_id, client.epoch, client.joining = answer.member_id, answer.generation_id, False
-        shares: dict[str, dict[str, list[int]]] = {one.member_id: {} for one in answer.members}
+        client.member_id, client.epoch, client.joining = response.member_id, response.generation_id, False
+        shares: dict[str, dict[str, list[int]]] = {one.member_id: {} for one in response.members}
         ids = sorted(shares)
         for topic in self.topics if ids else ():
             for number in range(len(self.runtime.shard.image.topics[topic].replicas)):
@@ -224,22 +225,22 @@ class Group:
             member_id=client.member_id,
             group_instance_id=client.instance_id,
             protocol_type="consumer",
-            protocol_name=answer.protocol_name,
+            protocol_name=response.protocol_name,
             assignments=assignments,
         )
         client.waiting = True
-        return self._ask(request, 5, lambda synced: self._synced(client, synced))
+        return self._send(request, 5, lambda synced: self._synced(client, synced))
 
-    def _synced(self, client: Client, answer: Any) -> None:
-        self._heard(client, answer.error_code)
-        if not answer.error_code and answer.assignment:
-            found: Any = decode_assignment(answer.assignment).message
+    def _synced(self, client: Client, response: Any) -> None:
+        self._handle_error(client, response.error_code)
+        if not response.error_code and response.assignment:
+            found: Any = decode_assignment(response.assignment).message
             client.owned = {one.topic: one.partitions for one in found.assigned_partitions}
 
     # ---- offsets
 
     def commit(self) -> None:
-        """Everybody commits what it has; where there are no members, whoever uses the group's name for its offsets does."""
+        """Commit offsets of all owned partitions; in a simple group, of all partitions."""
         if self.kind == "simple":
             self._commit(None, [(topic, one) for topic in self.topics for one in self._partitions(topic)])
         for client in self.clients:
@@ -271,10 +272,10 @@ class Group:
             group_instance_id=None if client is None else client.instance_id,
             topics=topics,
         )
-        self._ask(request, 10 if client is not None and client.protocol == "consumer" else 9)
+        self._send(request, 10 if client is not None and client.protocol == "consumer" else 9)
 
     def commit_in_transaction(self, *, commit: bool) -> None:
-        """A producer that reads, too, commits the offsets of one topic with its transaction."""
+        """Commit the offsets of one topic in a producer's transaction."""
         self.transactions += 1
         topic, producer_id = self.topics[0], 4000 + sum(self.name.encode())
         partitions = tuple(
@@ -290,27 +291,27 @@ class Group:
             producer_epoch=0,
             topics=(TxnOffsetCommitRequestTopic(name=topic, partitions=partitions),),
         )
-        self._ask(request, 5)
+        self._send(request, 5)
         self.runtime.end_transaction(producer_id, 0, commit=commit)
 
     def forget(self) -> None:
-        """Somebody deletes one offset: a tombstone, if nobody subscribes to the topic."""
+        """Delete one offset: writes a tombstone if no member subscribes to the topic."""
         partitions = (OffsetDeleteRequestPartition(partition_index=0),)
         topics = (OffsetDeleteRequestTopic(name=self.topics[-1], partitions=partitions),)
-        self._ask(OffsetDeleteRequest(group_id=self.name, topics=topics), 0)
+        self._send(OffsetDeleteRequest(group_id=self.name, topics=topics), 0)
 
     def delete(self) -> None:
-        """Somebody deletes the group, with its offsets."""
-        self._ask(DeleteGroupsRequest(groups_names=(self.name,)), 2)
+        """Delete the group with its offsets."""
+        self._send(DeleteGroupsRequest(groups_names=(self.name,)), 2)
         self.positions.clear()
 
-    # ---- asking
+    # ---- requests
 
-    def _ask(self, request: Any, version: int, heard: Any = None) -> None:
+    def _send(self, request: Any, version: int, on_response: Any = None) -> None:
         at = RequestContext(api_version=version, now_ms=self.runtime.now_ms, client_id=f"{self.name}-client")
-        answer = self.runtime.request(request, at)
-        if heard is not None:
-            answer.on_complete(heard)
+        pending = self.runtime.request(request, at)
+        if on_response is not None:
+            pending.on_complete(on_response)
 
     def _partitions(self, topic: str) -> range:
         return range(len(self.runtime.shard.image.topics[topic].replicas))

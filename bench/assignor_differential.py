@@ -1,8 +1,9 @@
-"""Long sweeps of our assignors against Kafka's own classes: equal lists in the same order, over 100,000 generated groups per assignor (`make bench-diff`).
+"""Compare our assignors with Kafka's own classes on 100,000 generated groups each.
 
-Prints the seeds that it tried, how many cases had no answer of Kafka's to compare with and why, and
-each difference as a small case for `python -m tests.differential`. Ends with 1 if there is any. The
-same seeds give the same cases: `--seed` repeats a run.
+`make bench-diff` runs it. Assignments must be equal lists in the same order. Prints the seeds, the
+number of cases in which Kafka fails, with reasons, and each difference as a small case for
+`python -m tests.differential`. The exit status is 1 if there are differences. The same seeds give
+the same cases: `--seed` repeats a run.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Behind everything: `codecs` stays the standard library's.
+# Last: `codecs` stays the standard library's.
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -34,11 +35,11 @@ CLIENT = ("range", "roundrobin", "sticky", "cooperative-sticky")
 CHUNK = 2000
 ROUNDS = 4
 SHOWN = 5
-"""Differences that are made small and printed, per assignor."""
+"""The number of differences per assignor that are minimized and printed."""
 
 
 class Tally:
-    """What came of one assignor's cases."""
+    """The results of one assignor's cases."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -57,9 +58,9 @@ class Tally:
 
 
 def sweep(name: str, module: Any, cases: int, seed: int, oracle: Oracle) -> Tally:
-    """Single cases, and every fifth chunk histories.
+    """Run single cases, and in every fifth chunk histories.
 
-    `module.run` and `module.histories` make the cases from seeds and compare them.
+    `module.run` and `module.histories` generate the cases from seeds and compare them.
     """
     tally = Tally(name)
     started = time.perf_counter()
@@ -82,11 +83,11 @@ def sweep(name: str, module: Any, cases: int, seed: int, oracle: Oracle) -> Tall
     return tally
 
 
-# ---- large groups: the cells of the benchmark, where other code paths and other hash tables are at work
+# ---- large groups: the cells of the benchmark, which use other code paths and larger hash tables
 
 
 def large(name: str, oracle: Oracle, members: int) -> Tally:
-    """Kafka's benchmark at 1,000 `members` and 10,000 partitions, or fewer, as `clientAssign`."""
+    """Compare assignments in cells of Kafka's benchmark, with at most 10 partitions per member."""
     assignor = name.partition(" ")[2]
     tally = Tally(f"{name}, large")
     for cell in _cells(assignor, members):
@@ -132,7 +133,7 @@ def _case(assignor: str, members: dict[str, Member], topology: Topology) -> Case
 
 
 def plans(large_members: int = 1000) -> dict[str, Callable[[int, int, Oracle], list[Tally]]]:
-    """Every assignor by name, and how to sweep it: (cases, first seed, oracle) → tallies."""
+    """Return name of an assignor → function of cases, first seed and oracle, returning tallies."""
 
     def client(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
         return lambda cases, seed, oracle: [
@@ -177,7 +178,7 @@ def main() -> None:
 
 def _show(tallies: list[Tally], seed: int, *, as_json: bool, as_table: bool) -> None:
     table = Table(title=f"Differences from Kafka 4.3.1, seeds from {seed}")
-    for name in ("assignor", "cases", "differences", "without an answer of Kafka's"):
+    for name in ("assignor", "cases", "differences", "Kafka fails"):
         table.add_column(name, justify="right" if name in ("cases", "differences") else "left")
     for tally in tallies:
         if as_json:

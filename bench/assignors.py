@@ -1,11 +1,11 @@
-"""How fast groups are assigned, on the grid of Kafka's JMH benchmarks: ours beside Kafka's own assignors, warmed up, and beside kafka-python's.
+"""Compare the speed of our assignors with Kafka's and kafka-python's.
 
-A row is one `assign_group` of a prepared `GroupSpec`; on Java's side, one `assign` of maps that are
-there already. What an assignor finds out for itself, such as the order of members, is forgotten
-before each call. Both figures are the least of several rounds' averages or the thread's CPU time,
-whichever is less: that leaves out what neighbours on a shared machine cost. The median by the clock
-is beside ours. "with GroupSpec" is the same from `Member`s on. Members of `sticky` tell what they
-own in user data, which both sides decode each time.
+The groups are those of Kafka's JMH benchmarks, and Java is warmed up. A row is one `assign_group`
+of a prepared `GroupSpec`; in Java, one `assign` of prepared maps. What an assignor computes and
+caches, such as the order of members, is computed again in each call. Both figures are the lesser of
+the least average of several rounds and the thread's CPU time, which excludes the load of other
+processes. The median time is shown next to ours. "with GroupSpec" includes its construction from
+members. Members of `sticky` have owned partitions in their user data, which both sides decode.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _groups import Cell, fresh, grid, group, members_of, topology_of
 from _measure import JAVA, ORACLE, SMOKE_JAVA
@@ -38,7 +38,7 @@ from quorate.assignors import Assignor, GroupSpec, Member
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.registry import client_assignor, server_assignor
 
-BESIDE_JAVA = (
+IN_JAVA = (
     "client-range",
     "client-roundrobin",
     "client-sticky",
@@ -47,7 +47,7 @@ BESIDE_JAVA = (
     "server-range",
 )
 ALONE = ("client-lag-aware", "server-rack-aware-uniform")
-FAMILIES = (*BESIDE_JAVA, *ALONE, "kafka-python")
+FAMILIES = (*IN_JAVA, *ALONE, "kafka-python")
 
 USUAL = (
     (100, 10, 100),
@@ -71,12 +71,12 @@ def assignor_of(family: str) -> Assignor:
 
 
 def keeps(family: str) -> bool:
-    """Whether an assignor looks at what members own, so that an incremental round is another one than a full one."""
+    """Return whether an assignor uses owned partitions, so that incremental rounds differ."""
     return family not in ("client-range", "client-roundrobin", "server-range")
 
 
 def cells(family: str, report: Report) -> Iterator[Cell]:
-    """The cells of a run."""
+    """Yield the cells of a run."""
     if report.smoke:
         yield from (Cell(*SMALLEST, incremental=keeps(family)), Cell(*SMALLEST, homogeneous=False, racks="rf1"))
         return
@@ -86,8 +86,8 @@ def cells(family: str, report: Report) -> Iterator[Cell]:
     for point in grid() if report.options.grid else USUAL:
         for homogeneous in (True, False):
             for incremental in (False, True) if keeps(family) else (False,):
-                # Only client-side assignors look at racks; where every partition is in every rack
-                # (rf3), they look no further.
+                # Only client-side assignors use racks; not if all partitions are in all racks
+                # (rf3).
                 racks = ("none", "rf3", "rf1") if point in WITH_RACKS and family.startswith("client") else ("none",)
                 for rack in racks:
                     cell = Cell(*point, homogeneous, incremental, rack)
@@ -96,7 +96,7 @@ def cells(family: str, report: Report) -> Iterator[Cell]:
 
 
 def _quick(family: str) -> Iterator[Cell]:
-    """A few cells that Java answers at once."""
+    """Yield a few cells that Java computes quickly."""
     yield Cell(*LARGEST, incremental=keeps(family))
     if family == "client-range":
         yield Cell(*LARGEST, homogeneous=False)
@@ -109,14 +109,17 @@ def _quick(family: str) -> Iterator[Cell]:
 
 
 def _too_slow_for_java(family: str, cell: Cell) -> bool:
-    """Kafka's general sticky algorithm takes seconds for 1,000 members with 10 partitions each, and minutes beyond."""
+    """Return whether Kafka's general sticky algorithm needs minutes.
+
+    It needs seconds for 1,000 members with 10 partitions each.
+    """
     if cell.homogeneous or "sticky" not in family:
         return False
     return cell.partitions > 10_000 or cell.topics > 100 or cell.racks != "none"
 
 
 def goal(family: str, cell: Cell) -> str:
-    """What the ratio has to reach."""
+    """Return the goal of the ratio."""
     if family == "client-range" or (family == "server-uniform" and not cell.homogeneous):
         return "ratio ≥ 1"
     if "sticky" in family and not cell.homogeneous and cell.incremental:
@@ -129,14 +132,14 @@ def goal(family: str, cell: Cell) -> str:
 
 @dataclass
 class Times:
-    """Average milliseconds of a call, round by round: by the clock, and of this thread's CPU."""
+    """Average milliseconds of a call in each round: elapsed, and CPU time of this thread."""
 
     wall: list[float]
     cpu: list[float]
 
     @property
     def least(self) -> float:
-        """What counts, by the rule for Java's figures."""
+        """The figure to report, by the same rule as Java's."""
         return min(*self.wall, statistics.median(self.cpu))
 
     @property
@@ -148,7 +151,7 @@ class Times:
 
 
 def rounds(report: Report, assign: Callable[[GroupSpec], Any], prepared: GroupSpec, *, most_s: float = 12.0) -> Times:
-    """Five rounds of 40 ms or more; three where a call takes long. A smoke run's have one call."""
+    """Run five rounds of 40 ms or more, or three of slow calls; in a smoke run, one call each."""
     gc.collect()
     least_s = report.pick(0.04, quick=0.04, smoke=0.0)
     found = Times([], [])
@@ -156,9 +159,9 @@ def rounds(report: Report, assign: Callable[[GroupSpec], Any], prepared: GroupSp
     while len(found.wall) < 3 or (len(found.wall) < 5 and time.perf_counter() - started < 1):
         wall, cpu, calls = 0.0, 0.0, 0
         while calls == 0 or wall < least_s:
-            forgetful = fresh(prepared)
+            without_caches = fresh(prepared)
             cpu_begin, begin = time.thread_time(), time.perf_counter()
-            assign(forgetful)
+            assign(without_caches)
             wall += time.perf_counter() - begin
             cpu += time.thread_time() - cpu_begin
             calls += 1
@@ -169,9 +172,9 @@ def rounds(report: Report, assign: Callable[[GroupSpec], Any], prepared: GroupSp
 
 
 def java(family: str, wanted: Sequence[Cell], *, prewarm_ms: int) -> dict[Cell, float]:
-    """Kafka's milliseconds for each cell, from one JVM.
+    """Return Kafka's milliseconds for each cell, from one JVM.
 
-    `prewarm_ms`: how long it warms up first.
+    `prewarm_ms`: the time of warm-up.
     """
     command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     command += [f"-Dprewarm={prewarm_ms}", *(("-XX:+UseG1GC",) if prewarm_ms else SMOKE_JAVA)]
@@ -191,7 +194,7 @@ def _prepared(family: str, cell: Cell) -> GroupSpec:
 
 
 def with_group(family: str, cell: Cell) -> float:
-    """Seconds of the whole way from members to the assignment; the least of three."""
+    """Return the least seconds of three runs from members to the assignment."""
     assignor, members = assignor_of(family), _members(family, cell)
     topology = topology_of(cell.members, cell.ratio, cell.topics, cell.racks)
     found = []
@@ -205,8 +208,8 @@ def with_group(family: str, cell: Cell) -> float:
 # ---- families
 
 
-def beside_java(report: Report, family: str) -> None:
-    """Every cell, ours before and behind Java's: on a shared machine the seconds drift while a JVM warms up."""
+def compare_with_java(report: Report, family: str) -> None:
+    """Measure every cell, ours before and after Java: a busy machine changes meanwhile."""
     wanted = list(cells(family, report))
     assignor = assignor_of(family)
     ours: dict[Cell, Times] = {}
@@ -237,7 +240,7 @@ def beside_java(report: Report, family: str) -> None:
 
 
 def alone(report: Report, family: str) -> None:
-    """Assignors that Kafka does not have."""
+    """Measure assignors that Kafka does not have."""
     points = report.pick(((1000, 100, 100), LARGEST, (10_000, 10, 1000)), quick=(LARGEST,), smoke=(SMALLEST,))
     for point in points:
         for homogeneous in (True,) if report.quick else (True, False):
@@ -272,7 +275,7 @@ def _alone(report: Report, family: str, cell: Cell, how: str = "", **options: An
 
 @cache
 def _lags(partitions: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Lags as groups have them: many without, some large."""
+    """Return realistic lags: many are 0, some are large."""
     rng = np.random.default_rng(169)
     return np.where(rng.random(partitions) < 0.3, 0, rng.lognormal(6, 2, partitions)).astype(np.int64)
 
@@ -286,10 +289,10 @@ def _assign(family: str, cell: Cell, **options: Any) -> Callable[[GroupSpec], An
 
 
 def growth(report: Report, family: str) -> None:
-    """How time grows from 12,500 to 100,000 partitions (members along with them), beside P log P: the exponent is 1 where it grows just so.
+    """Measure how time grows from 12,500 to 100,000 partitions, with members in proportion.
 
-    Of the slopes between the doublings the median counts, so that one disturbed measurement decides
-    nothing.
+    An exponent of 1 is growth like P log P. It is the median of the slopes between doublings, so
+    one disturbed measurement does not matter.
     """
     most, ratio, topics = report.pick(LARGEST, quick=LARGEST, smoke=(80, 10, 10))
     for homogeneous in (True, False):
@@ -307,7 +310,7 @@ def growth(report: Report, family: str) -> None:
 
 
 def memory(report: Report, family: str) -> None:
-    """The most that assigning takes beside the group, and all together; NumPy's arrays are counted in."""
+    """Measure peak memory of an assignment, without and with the group, including NumPy arrays."""
     for homogeneous in (True, False):
         cell = Cell(*report.pick(LARGEST, quick=LARGEST, smoke=SMALLEST), homogeneous, keeps(family))
         given = _members(family, cell)
@@ -326,8 +329,8 @@ def memory(report: Report, family: str) -> None:
 # ---- kafka-python
 
 
-def beside_kafka_python(report: Report) -> None:
-    """kafka-python's own assignors, from members to the assignment on both sides: it has nothing to prepare."""
+def compare_with_kafka_python(report: Report) -> None:
+    """Compare with kafka-python's assignors, from members to the assignment on both sides."""
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -355,7 +358,7 @@ def beside_kafka_python(report: Report) -> None:
 
 
 class _Cluster:
-    """What kafka-python's assignors ask of its ClusterMetadata."""
+    """The part of kafka-python's ClusterMetadata that its assignors use."""
 
     def __init__(self, topology: Any) -> None:
         self._partitions = {topic.name: set(range(topic.partitions)) for topic in topology.topics}
@@ -368,7 +371,7 @@ class _Cluster:
 
 
 def _joined(member_id: str, topics: Sequence[str]) -> SimpleNamespace:
-    """A member as kafka-python's coordinator hands it to an assignor."""
+    """Return a member in the form that kafka-python's coordinator passes to an assignor."""
     return SimpleNamespace(
         member_id=member_id, group_instance_id=None, metadata=SimpleNamespace(topics=list(topics), user_data=b"")
     )
@@ -379,17 +382,17 @@ def main() -> None:
     parser.add_argument(
         "--family", action="append", choices=FAMILIES, help="only this one; may be given more than once"
     )
-    parser.add_argument("--grid", action="store_true", help="all cells of Kafka's grid that Java answers in seconds")
+    parser.add_argument("--grid", action="store_true", help="all cells of Kafka's grid that Java computes in seconds")
     report = Report("quorate.assignors", __doc__ or "", parser)
     if not (ORACLE / "classes").is_dir():
-        sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
+        sys.exit("error: Kafka's jars are missing; run `make bench`, or tests/oracle/build")
     few = ("client-range", "client-sticky", "server-uniform", "client-lag-aware", "kafka-python")
     for family in report.options.family or report.pick(FAMILIES, quick=few, smoke=few):
         if family == "kafka-python":
-            beside_kafka_python(report)
+            compare_with_kafka_python(report)
             continue
-        if family in BESIDE_JAVA:
-            beside_java(report, family)
+        if family in IN_JAVA:
+            compare_with_java(report, family)
         else:
             alone(report, family)
         if not report.quick:

@@ -1,12 +1,12 @@
-"""How fast the embedded cluster is, beside a real broker in a container and kfake: starting, heartbeats, a join storm, produce and fetch, connections, memory.
+"""Compare the speed of the embedded cluster with a real broker in a container, and with kfake.
 
-All are asked over sockets of 127.0.0.1 by the same client; that of the heartbeats is in Go where it
-is installed, so that servers are measured, and not the client. The embedded cluster runs in a
-process of its own for what is asked of it, so that the client's work does not count as the
-server's; starting and stopping is measured inside one. `--no-peer` leaves the real broker out;
-kfake (franz-go's embedded cluster, compiled) is left out where there is no Go. `--only` measures
-some cases. With `--smoke` the only peer is another embedded cluster, and the client is in Python:
-nothing is compiled, and no container starts.
+Measures the start, heartbeats, join storms, produce and fetch, connections, and memory. All servers
+get requests of the same client over 127.0.0.1. The client for heartbeats is in Go if it is
+installed, so that the server is the bottleneck. The embedded cluster runs in its own process, so
+that its CPU time does not include the client's; its start and stop are measured in one process.
+`--no-peer` omits the real broker; kfake (franz-go's embedded cluster) is omitted without Go.
+`--only` measures some cases. With `--smoke` the only peer is another embedded cluster, and the
+client is in Python: nothing is compiled, and no container starts.
 """
 
 import os
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _kfake import Kfake, kfake
 from _report import Report
@@ -40,9 +40,9 @@ _AHEAD = 16
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast one server answered.
+    """The rate of responses of a server.
 
-    `cpu_us`: of its time on the CPU for each answer; 0 where that is not known.
+    `cpu_us`: CPU time per response; 0 if it is not known.
     """
 
     per_s: float = 0.0
@@ -50,7 +50,7 @@ class Rate:
 
 
 def settled_heartbeat(server: Server) -> bytes:
-    """A heartbeat of a member that is where it shall be, in a group of its own."""
+    """Let a member join its own group; return its heartbeat in the stable state."""
     make_topic(server.address, "beats", 4)
     wire = Wire(server.address)
     group, member, epoch, same = "orders-service", str(uuid.uuid4()), 0, 0
@@ -58,19 +58,19 @@ def settled_heartbeat(server: Server) -> bytes:
     for _ in range(200):
         lives = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch)
         joins = replace(lives, rebalance_timeout_ms=300_000, subscribed_topic_names=("beats",), topic_partitions=())
-        answer = wire.ask(lives if epoch else joins, 1)
-        same = same + 1 if epoch and (answer.member_epoch, answer.assignment) == (epoch, None) else 0
+        response = wire.request(lives if epoch else joins, 1)
+        same = same + 1 if epoch and (response.member_epoch, response.assignment) == (epoch, None) else 0
         if same == 5:
             return wire.frame(lives, 1)
-        epoch = 0 if answer.error_code else answer.member_epoch
-        time.sleep(0.1)  # a real broker may still load the coordinator, or hear of the topic
-    raise SystemExit(f"error: a member of {server.name} does not come to rest")
+        epoch = 0 if response.error_code else response.member_epoch
+        time.sleep(0.1)  # a real broker may still load the coordinator, or lack metadata of the topic
+    raise SystemExit(f"error: a member of {server.name} does not become stable")
 
 
 def repeated(server: Server, beat: bytes, seconds: float, *, ahead: int = 1, core: int | None = None) -> Rate:
-    """The best of three rounds.
+    """Return the best of three rounds.
 
-    `core`: of both the server and the client; by default each has any.
+    `core`: the CPU core of both the server and the client; by default any.
     """
     best = Rate()
     with ExitStack() as stack:
@@ -85,13 +85,16 @@ def repeated(server: Server, beat: bytes, seconds: float, *, ahead: int = 1, cor
 
 
 def heartbeats(report: Report, peers: Sequence[Server]) -> None:
-    """KIP-848 heartbeats over one connection, of ours and of each peer by turns: one after the other, so many ahead, and with everything on one core."""
+    """Measure KIP-848 heartbeats over one connection, of quorate and each peer alternately.
+
+    The cases: one request in flight, several in flight, and server and client on one core.
+    """
     seconds = report.pick(9, quick=1.5, smoke=0.03)
     one_core = min(os.sched_getaffinity(0))
     kinds: tuple[tuple[str, int, int | None], ...] = (
-        ("one after the other", 1, None),
+        ("one in flight", 1, None),
         ("server and client on one core", 1, one_core),
-        (f"{_AHEAD} ahead", _AHEAD, None),
+        (f"{_AHEAD} in flight", _AHEAD, None),
     )
     with embedded() as ours:
         beat = settled_heartbeat(ours)
@@ -104,10 +107,10 @@ def heartbeats(report: Report, peers: Sequence[Server]) -> None:
                     other = repeated(peer, theirs, seconds, ahead=ahead, core=core)
                 goals = ["≥ 20 k/s"] if core is not None else []
                 goals += ["ratio ≥ 5"] if peer is not None and peer.name == REAL and ahead == 1 else []
-                tell_heartbeats(report, case, found, other, peer, ", ".join(goals))
+                report_heartbeats(report, case, found, other, peer, ", ".join(goals))
 
 
-def tell_heartbeats(report: Report, case: str, ours: Rate, theirs: Rate, peer: Server | None, goal: str) -> None:
+def report_heartbeats(report: Report, case: str, ours: Rate, theirs: Rate, peer: Server | None, goal: str) -> None:
     report.rate(
         f"KIP-848 heartbeats, {case} (client in {client()})",
         ours.per_s,
@@ -121,7 +124,7 @@ def tell_heartbeats(report: Report, case: str, ours: Rate, theirs: Rate, peer: S
 
 
 def throughput(server: Server, mib: int) -> tuple[float, float]:
-    """MiB per second through librdkafka: produced, and fetched."""
+    """Return MiB per second of librdkafka: produced, and fetched."""
     make_topic(server.address, "bytes", 1)
     value = os.urandom(1000)
     count = mib * 1024
@@ -147,7 +150,7 @@ def throughput(server: Server, mib: int) -> tuple[float, float]:
 
 
 def connections(server: Server, count: int) -> tuple[float, float]:
-    """Seconds until that many are open and were answered, and MiB that they took."""
+    """Return seconds until each of `count` connections had a response, and their MiB of memory."""
     before = server.resident_mib
     started = time.perf_counter()
     with ExitStack() as all_of_them:
@@ -155,12 +158,12 @@ def connections(server: Server, count: int) -> tuple[float, float]:
         for wire in wires:
             all_of_them.enter_context(wire.socket)
         for wire in wires:
-            wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
+            wire.request(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
         return time.perf_counter() - started, server.resident_mib - before
 
 
 def life(report: Report, peer: Kfake | None) -> None:
-    """Starting and stopping three brokers, in this process."""
+    """Measure starting and stopping three brokers in this process."""
     starts, stops = [], []
     for _ in range(report.pick(20, quick=5, smoke=1)):
         cluster = EmbeddedCluster(brokers=3, racks=["a", "b", "c"])
@@ -176,7 +179,7 @@ def life(report: Report, peer: Kfake | None) -> None:
 
 
 def disk(report: Report) -> None:
-    """Produce to a directory and to memory, by turns; the best of each."""
+    """Measure produce to a directory and to memory, alternately; the best of each."""
     rates: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     for turn in range(report.pick(6, quick=4, smoke=2)):
         on_disk = turn % 2 == 1
@@ -190,7 +193,7 @@ def disk(report: Report) -> None:
 def both(
     measure: Callable[[Server], tuple[float, float]], peers: Sequence[Server]
 ) -> Iterator[tuple[tuple[float, float], tuple[float | None, float | None], str]]:
-    """Ours and a peer's, for each peer anew, and the peer's name; ours alone where there is none."""
+    """Yield our figures, a peer's, and its name, measured again for each peer; or ours alone."""
     for peer in peers or [None]:
         with embedded() as ours:
             found = measure(ours)
@@ -201,7 +204,7 @@ def both(
 
 
 def bytes_through(report: Report, peers: Sequence[Server]) -> None:
-    """Produce and fetch."""
+    """Measure produce and fetch."""
     for ours, theirs, name in both(lambda one: throughput(one, report.pick(200, quick=32, smoke=1)), peers):
         goal = "ratio ≥ 0.5" if name == REAL else ""
         report.rate("produce, librdkafka", ours[0], theirs[0], name, "MiB/s", goal)
@@ -209,7 +212,7 @@ def bytes_through(report: Report, peers: Sequence[Server]) -> None:
 
 
 def storms(report: Report, peers: Sequence[Server]) -> None:
-    """Many join at once, with the consumer protocol and with the classic one."""
+    """Measure join storms of the consumer protocol and the classic one."""
     count = report.pick(500, quick=100, smoke=5)
     for measure, kind in ((storm, "KIP-848"), (classic_storm, "classic")):
         for ours, theirs, name in both(lambda one, measure=measure: measure(one, count), peers):
@@ -225,19 +228,19 @@ def storms(report: Report, peers: Sequence[Server]) -> None:
 
 
 def standing(report: Report) -> None:
-    """What it takes just to be there."""
+    """Measure memory of an idle cluster, and of connections."""
     with embedded() as server:
         report.cost("memory after the start", server.resident_mib, None, "", "MiB", "< 100")
         count = report.pick(1000, quick=1000, smoke=10)
         seconds, mib = connections(server, count)
-        report.cost(f"{count:,} connections opened and answered", seconds, None, "", "s", mib=mib)
+        report.cost(f"{count:,} connections with a response", seconds, None, "", "s", mib=mib)
 
 
 CASES = ("life", "heartbeats", "bytes", "storm", "disk", "standing")
 
 
 def main() -> None:
-    """All cases."""
+    """Run all cases."""
     parser = ArgumentParser()
     parser.add_argument("--no-peer", action="store_true", help="without a real broker")
     parser.add_argument(

@@ -1,8 +1,8 @@
-"""A long sweep of the embedded cluster against a real broker: the same random raw requests to both, whose answers have to be equal (`make bench-diff`).
+"""Compare the embedded cluster with a real broker by random raw requests (`make bench-diff`).
 
-Prints the seeds that it tried, and each difference with its seed and request. Ends with 1 if there
-is any. `--seed` repeats a run. Needs Java and the jars of tests/broker; with `--kafka-version`
-containers.
+Both get the same requests, and their responses must be equal. Prints the seeds, and each difference
+with its seed and request. The exit status is 1 if there are differences. `--seed` repeats a run.
+Needs Java and the jars of tests/broker, or containers with `--kafka-version`.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-# Behind everything: `codecs` stays the standard library's.
+# Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from _report import SMOKE, first_seed
@@ -49,8 +49,8 @@ def main() -> None:
                 print(difference, file=sys.stderr, flush=True)
             if (seed - first + 1) % 50 == 0:
                 rate = both.requests / (time.perf_counter() - started)
-                told = f"  up to seed {seed}: {both.requests:,} requests, {len(found)} seeds differ, {rate:.0f}/s"
-                print(told, file=sys.stderr, flush=True)
+                status = f"  up to seed {seed}: {both.requests:,} requests, {len(found)} seeds differ, {rate:.0f}/s"
+                print(status, file=sys.stderr, flush=True)
         counts = {"seed": first, "seeds": count, "requests": both.requests, "differ": len(found)}
     if options.json or options.smoke:
         print(json.dumps(counts))

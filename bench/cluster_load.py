@@ -1,7 +1,8 @@
-"""Two hundred consumers in twenty groups on an embedded cluster, for minutes, while members die, brokers move and connections break (`tests/cluster/load.py`).
+"""Run 200 consumers in 20 groups on an embedded cluster for minutes, with faults.
 
-Every record has to be processed, no partition be owned twice, no committed offset go back, and
-memory stay flat. Prints the seed; ends with 1 if anything of that does not hold.
+Members crash, brokers change racks, and connections break (`tests/cluster/load.py`). All records
+must be processed, no partition may be owned twice, no committed offset may decrease, and memory
+must not grow. Prints the seed; the exit status is 1 if one of these checks fails.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-# Behind everything: `codecs` stays the standard library's.
+# Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from _report import SMOKE, first_seed
@@ -22,8 +23,8 @@ from quorate.cluster import EmbeddedCluster
 from tests.cluster.load import PROPERTIES, TOPIC, Broken, Load
 
 GROWTH = 1.5
-"""Memory at the end, at most, by what it was after a third of the time; what is processed is noted,
-and the log is in memory, so it is never quite flat.
+"""Limit of the memory at the end, relative to that after a third of the time. Memory grows slowly
+because the log and the ledger of processed records are in memory.
 """
 
 
@@ -42,7 +43,7 @@ def main() -> None:
     seed = first_seed(options, 3)
     seconds = 1.0 if options.smoke else 20.0 if options.quick else options.seconds
     groups, members = (2, 3) if options.smoke else (20, 10)
-    print(f"seed {seed}; --seed {seed} has the same troubles", file=sys.stderr)
+    print(f"seed {seed}; --seed {seed} repeats the faults", file=sys.stderr)
     with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=PROPERTIES, seed=seed) as cluster:
         load = Load(cluster, groups=groups, members=members, partitions=12, seed=seed)
         producer = Producer(

@@ -1,7 +1,7 @@
-"""How fast records are decoded and encoded: columns, record by record, and from segment files, beside Kafka's own Java serde and beside plain `construct`.
+"""Compare the speed of decoding and encoding with Kafka's Java serdes and plain `construct`.
 
-Java's figures are its steady state on one thread, after the JIT has done all it does (tests/oracle,
-SerdeBench); ours are on one thread, too.
+Measures columns, single records, and segment files. Java's figures are its steady state on one
+thread, after JIT compilation (tests/oracle, SerdeBench). Ours are on one thread, too.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _data import Dataset, dataset, write_pairs, write_segment
 from _report import Report
@@ -38,7 +38,10 @@ LISTS = (
 
 
 def java(report: Report, file: Path, mode: str) -> dict[str, Any]:
-    """Kafka's figures for a file of pairs or a segment: records_per_s and first_round_records_per_s."""
+    """Return Kafka's figures for a file of pairs or a segment.
+
+    They are `records_per_s` and `first_round_records_per_s`.
+    """
     command = ["java", "-Xms2g", "-Xmx4g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     if report.smoke:
         command += ["-Dserde.warmUpMs=0", "-Dserde.roundMs=0"]
@@ -54,14 +57,14 @@ def java(report: Report, file: Path, mode: str) -> dict[str, Any]:
 
 
 def columns(report: Report, data: Dataset, *, dictionary: bool = False) -> float:
-    """Records per second through `decode_columns`."""
+    """Return records per second of `decode_columns`."""
     keys, values = (pa.array(column, pa.binary()) for column in zip(*data.raw, strict=True))
     seconds = report.steady(lambda: decode_columns(keys, values, dictionary=dictionary))
     return len(keys) / seconds
 
 
 def through_columns(report: Report, folder: Path, count: int) -> None:
-    """Every record type, columns against Java's steady state."""
+    """Compare columns of every record type with Java's steady state."""
     goals = (
         dict.fromkeys(FLAT, "≥ 5 M/s")
         | dict.fromkeys(LISTS, "≥ 1 M/s")
@@ -76,8 +79,7 @@ def through_columns(report: Report, folder: Path, count: int) -> None:
         data = dataset(kind, count)
         pairs = folder / "pairs"
         write_pairs(pairs, data.raw)
-        # Before and behind the peer, the better one: on a shared machine the seconds drift while a
-        # JVM warms up.
+        # The better one of before and after the peer: a busy machine changes while a JVM warms up.
         ours, coded = columns(report, data), columns(report, data, dictionary=True)
         peer = java(report, pairs, "decode")
         ours, coded = max(ours, columns(report, data)), max(coded, columns(report, data, dictionary=True))
@@ -95,15 +97,12 @@ def _layouts(cls: type) -> Any:
 
 
 def last_of(results: Iterable[Any]) -> deque[Any]:
-    """Run through the results as a reader of a log does, keeping the last few.
-
-    So does the Java side.
-    """
+    """Consume the results like a reader of a log, and keep the last few, as in Java."""
     return deque(results, maxlen=64)
 
 
 def record_by_record(report: Report, folder: Path) -> None:
-    """Decoding and encoding one record after the other, against plain construct and against Java."""
+    """Compare decoding and encoding of single records with plain construct and with Java."""
     key_layout = record_key_layout()
     one = ("OffsetCommit",)
     kinds = report.pick((*one, "ConsumerGroupMetadata", "ConsumerGroupCurrentMemberAssignment"), quick=one, smoke=one)
@@ -133,7 +132,7 @@ def record_by_record(report: Report, folder: Path) -> None:
 
 
 def from_segments(report: Report, folder: Path, count: int) -> None:
-    """From the file to Arrow, CRCs checked, against Java's way from the file to objects."""
+    """Compare reading files to Arrow with Java's reading to objects; both check CRCs."""
     data = dataset("OffsetCommit, mixed", count)
     shapes = report.pick(
         ((1, "none"), (10, "none"), (1000, "none"), (100, "lz4"), (100, "zstd")),
@@ -175,13 +174,18 @@ else:
     for rows, entry in enumerate(read_log(sys.argv[1])):
         if rows > int(sys.argv[3]):
             break
-# Not ru_maxrss, which begins with what the process had before it became this one.
-print(next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")) / 1024)
+# Not ru_maxrss, which includes the memory before exec.
+lines = Path("/proc/self/status").read_text().splitlines()
+print(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024)
 """
 
 
 def memory(report: Report, folder: Path) -> None:
-    """Peak resident memory over log directories: one segment under many names, plain ones up to 2 GB (0.2 GB with --quick), and well compressed ones."""
+    """Measure peak resident memory of reading log directories.
+
+    One segment is linked under many names: plain ones up to 2 GB (0.2 GB with --quick), and well
+    compressed ones.
+    """
     data = dataset("OffsetCommit, mixed", report.pick(300_000, quick=100_000, smoke=1000))
     size = report.pick(2_000_000_000, quick=200_000_000, smoke=200_000)
     most = report.pick(2_000_000, quick=200_000, smoke=200)
@@ -197,14 +201,15 @@ def memory(report: Report, folder: Path) -> None:
         for way, name in ways:
             command = [sys.executable, "-c", MEMORY, str(logs), way, str(most)]
             run = subprocess.run(command, check=True, capture_output=True, text=True)
-            what = f"peak memory, {size_bytes / 1e9:.2g} GB{'' if compression == 'none' else f' of {compression}'} as {name}"
+            of_what = "" if compression == "none" else f" of {compression}"
+            what = f"peak memory, {size_bytes / 1e9:.2g} GB{of_what} as {name}"
             report.cost(what, float(run.stdout), 500.0, "the bound", "MB", goal="< 500 MB")
 
 
 def main() -> None:
     report = Report("quorate.codecs", __doc__ or "")
     if not (ORACLE / "classes").is_dir():
-        sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
+        sys.exit("error: Kafka's jars are missing; run `make bench`, or tests/oracle/build")
     count = report.pick(1 << 18, quick=1 << 17, smoke=1 << 10)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -1,10 +1,9 @@
-"""How fast the coordinator is, and how much it holds: requests, replay and hashes beside Kafka's own classes, warmed up, and memory.
+"""Compare requests, replay and hashes of the coordinator with Kafka's own classes.
 
-Java's figures are those of the oracle's own benchmark, from one JVM and one thread: its least round
-or median CPU time per call, whichever is less. Ours are the least of our rounds' average times,
-measured before and behind the JVM, by the clock or of this thread's CPU: that leaves out what
-neighbours on a shared machine cost. `--quick` warms Java up for a tenth of the time, and leaves out
-the largest cases.
+Also measures memory. Java's figures are those of the oracle's benchmark, in one thread of one JVM:
+the lesser of the least round and the median CPU time per call. Ours are the least average of a
+round, before and after the JVM; of elapsed and CPU time the lesser one, which excludes the load of
+other processes. `--quick` warms Java up for a tenth of the time, and omits the largest cases.
 """
 
 import gc
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _measure import JAVA, ORACLE, Action, Measured, held, java
 from _report import Report
@@ -44,7 +43,7 @@ from quorate.coordinator.state.consumer import ConsumerGroup
 
 START_MS = 1_700_000_000_000
 BEAT_MS = 5_000
-"""How often members send heartbeats."""
+"""The interval of heartbeats."""
 
 Beats = list[ConsumerGroupHeartbeatRequest]
 
@@ -53,15 +52,15 @@ Beats = list[ConsumerGroupHeartbeatRequest]
 
 
 class Discarding(MemoryLog):
-    """A log that forgets, like that of the oracle's benchmark."""
+    """A log that discards all records, like that of the oracle's benchmark."""
 
     def append(self, records: Sequence[CoordinatorRecord], **of_batch: Any) -> int:
-        """As if it were written."""
+        """Discard records."""
         return 0
 
 
 def image_of(topics: int, partitions: int) -> MetadataImage:
-    """Topics with so many partitions each, in three racks."""
+    """Return an image with topics of `partitions` partitions each, in three racks."""
     image = MetadataImage.EMPTY.with_brokers({0: "rack0", 1: "rack1", 2: "rack2"})
     replicas = tuple((one % 3, (one + 1) % 3, (one + 2) % 3) for one in range(partitions))
     return image.with_topics(
@@ -83,7 +82,10 @@ def context(now_ms: int, version: int = 1) -> RequestContext:
 
 
 def settled(runtime: PartitionRuntime, members: int, topics: Sequence[str]) -> tuple[Beats, int]:
-    """Let members join group "g", and send heartbeats until nothing changes any more: the heartbeat that each then sends, and how many it took."""
+    """Let members join group "g", and send heartbeats until the group is stable.
+
+    Returns the heartbeat of each member in the stable state, and the number of heartbeats sent.
+    """
     beats = [
         ConsumerGroupHeartbeatRequest(
             group_id="g",
@@ -99,17 +101,17 @@ def settled(runtime: PartitionRuntime, members: int, topics: Sequence[str]) -> t
     while changed:
         changed = False
         for number, beat in enumerate(beats):
-            answer: ConsumerGroupHeartbeatResponse = runtime.request(beat, context(runtime.now_ms)).response
-            if answer.error_code:
-                raise AssertionError(f"{beat} was answered {answer}")
-            changed = changed or answer.member_epoch != beat.member_epoch or answer.assignment is not None
-            if answer.assignment is not None:
-                owned[number] = answer.assignment.topic_partitions
+            response: ConsumerGroupHeartbeatResponse = runtime.request(beat, context(runtime.now_ms)).response
+            if response.error_code:
+                raise AssertionError(f"{beat} failed: {response}")
+            changed = changed or response.member_epoch != beat.member_epoch or response.assignment is not None
+            if response.assignment is not None:
+                owned[number] = response.assignment.topic_partitions
             beats[number] = ConsumerGroupHeartbeatRequest(
                 group_id="g",
                 member_id=beat.member_id,
-                member_epoch=answer.member_epoch,
-                topic_partitions=owned[number] if answer.assignment is not None else None,
+                member_epoch=response.member_epoch,
+                topic_partitions=owned[number] if response.assignment is not None else None,
             )
         sent += members
         runtime.advance(runtime.now_ms + BEAT_MS)
@@ -117,7 +119,7 @@ def settled(runtime: PartitionRuntime, members: int, topics: Sequence[str]) -> t
 
 
 def log_of(members: int, image: MetadataImage) -> tuple[list[CoordinatorRecord], Beats]:
-    """The latest record of each key of a group that has come to rest, and its members' heartbeats."""
+    """Return the latest record of each key of a stable group, and its members' heartbeats."""
     log = MemoryLog()
     beats, _ = settled(runtime_of(image, log), members, tuple(image.topics))
     latest = {
@@ -129,7 +131,7 @@ def log_of(members: int, image: MetadataImage) -> tuple[list[CoordinatorRecord],
 
 
 def many(records: Sequence[CoordinatorRecord], groups: int) -> Iterator[CoordinatorRecord]:
-    """The same group again and again under other names, each record decoded for itself as a load does."""
+    """Yield the records of one group under many names, each decoded again as in a load."""
     for number in range(groups):
         for record in records:
             key: Any = record.key
@@ -137,7 +139,7 @@ def many(records: Sequence[CoordinatorRecord], groups: int) -> Iterator[Coordina
 
 
 def loaded(records: Sequence[CoordinatorRecord], groups: int, image: MetadataImage) -> PartitionRuntime:
-    """A coordinator that has loaded so many groups."""
+    """Return a coordinator that has loaded `groups` groups."""
     runtime = runtime_of(image, Discarding())
     for record in many(records, groups):
         runtime.shard.replay(record, strict=True)
@@ -145,11 +147,11 @@ def loaded(records: Sequence[CoordinatorRecord], groups: int, image: MetadataIma
     return runtime
 
 
-# ---- cases beside Java
+# ---- cases that Java has, too
 
 
 def heartbeats() -> tuple[Measured, Measured]:
-    """Of a group of 100 where nothing changes, as the oracle has it: in the shard, and through the runtime."""
+    """Return heartbeats of a stable group of 100, as in the oracle: in shard and runtime."""
     runtime = runtime_of(image_of(1, 1000), Discarding())
     beats, _ = settled(runtime, 100, ["t0"])
     shard, at = runtime.shard, context(runtime.now_ms)
@@ -163,12 +165,15 @@ def heartbeats() -> tuple[Measured, Measured]:
             runtime.request(beat, at)
 
     if any(shard.handle(beat, at).records for beat in beats):
-        raise AssertionError("the group has not come to rest")
+        raise AssertionError("the group is not stable")
     return Measured(in_shard, len(beats)), Measured(through_runtime, len(beats))
 
 
 def commits() -> tuple[Measured, Measured]:
-    """Of one partition each, of a group without members: in the shard with replay, and through the runtime."""
+    """Return commits of a group without members, one partition each.
+
+    The first is in the shard with replay, the second through the runtime.
+    """
     image = image_of(1, 1000)
     topic = image.topics["t0"]
     requests = [
@@ -201,7 +206,7 @@ def commits() -> tuple[Measured, Measured]:
 
 
 def replays() -> tuple[Measured, Measured]:
-    """10,000 records of committed offsets over and over: those that are decoded, and from their bytes."""
+    """Return the replay of 10,000 committed offsets: of decoded records, and from bytes."""
     config = CoordinatorConfig()
     records = [
         offset_commit(
@@ -232,7 +237,7 @@ def replays() -> tuple[Measured, Measured]:
 
 
 def hashes(partitions: int) -> Measured:
-    """Of a topic's racks, as the coordinator computes it from its image when nothing is cached."""
+    """Return the hash of a topic's racks, computed from an image without caches."""
     image = image_of(1, partitions)
     topic = image.topics["t0"]
     times = max(1, 2000 // partitions)
@@ -254,8 +259,8 @@ def hashes_of_groups() -> Measured:
     return Measured(compute, 50)
 
 
-def beside_java(report: Report) -> None:
-    """All cases of the oracle's benchmark, in its order."""
+def compare_with_java(report: Report) -> None:
+    """Compare all cases of the oracle's benchmark, in its order."""
     reach = "≥ 100,000/s"
     cases = list(
         zip(
@@ -287,7 +292,7 @@ def beside_java(report: Report) -> None:
         ours.again(least_s=least_s)
     for (case, ours, family, goal), line in zip(cases, lines, strict=True):
         if line["bench"] != family:
-            raise AssertionError(f"{family} was expected, Java measured {line['bench']}")
+            raise AssertionError(f"expected {family}, but Java measured {line['bench']}")
         if "hash" in family:
             report.cost(case, ours.least_s * 1e6, line["least_s"] * 1e6, JAVA, "µs", goal)
         else:
@@ -295,14 +300,14 @@ def beside_java(report: Report) -> None:
             report.rate(case, 1 / ours.least_s, 1 / line["least_s"], JAVA, unit, goal)
 
 
-# ---- cases of our own
+# ---- cases without a peer
 
 
 def growth(report: Report) -> None:
-    """2,000 heartbeats of members anywhere, with more and more groups of 5 members.
+    """Measure 2,000 heartbeats of random members, for increasing numbers of groups of 5 members.
 
-    At last also of members of 10 groups only: that tells what work grows with groups; the rest is
-    state that is not in the processor's caches.
+    For the largest number, also measure members of 10 groups only. This shows the work that grows
+    with groups, without the cost of CPU cache misses.
     """
     image = image_of(1, 20)
     records, beats = log_of(5, image)
@@ -330,13 +335,16 @@ def _beating(runtime: PartitionRuntime, requests: Beats, at: RequestContext) -> 
     def beat() -> None:
         for request in requests:
             if runtime.shard.handle(request, at).records:
-                raise AssertionError(f"group {request.group_id} has not come to rest")
+                raise AssertionError(f"group {request.group_id} is not stable")
 
     return beat
 
 
 def storm(report: Report) -> None:
-    """Members that join all at once, and send heartbeats until each has what it is to have; Kafka's usual interval between assignments."""
+    """Measure members that join at once, until all have reached their target assignment.
+
+    The interval between assignments is Kafka's default.
+    """
     members = report.pick(1000, quick=1000, smoke=20)
     image = image_of(10, members // 10)
     least_s, sent = float("inf"), 0
@@ -354,7 +362,10 @@ def storm(report: Report) -> None:
 
 
 def memory(report: Report) -> None:
-    """What a loaded coordinator holds, sessions included: groups of one member against groups of 11 tell a member from its group."""
+    """Measure memory of a loaded coordinator, including sessions.
+
+    Groups of 1 and of 11 members separate the memory of a member from that of its group.
+    """
     image = image_of(1, 22)
     groups = report.pick(500, quick=100, smoke=5)
     sizes = {}
@@ -368,7 +379,7 @@ def memory(report: Report) -> None:
 
 
 def old_form(image: MetadataImage) -> tuple[bytes | None, bytes | None]:
-    """What Kafka before 4.1 wrote and kept for each group: the racks of each partition (a record of type 4)."""
+    """Return the racks of all partitions that Kafka before 4.1 stored for a group (type 4)."""
     topics = tuple(
         TopicMetadata(
             topic_id=topic.id,
@@ -386,7 +397,11 @@ def old_form(image: MetadataImage) -> tuple[bytes | None, bytes | None]:
 
 
 def racks_or_hash(report: Report) -> None:
-    """KIP-1101's case, 500 members and 2,000 partitions in three racks: the racks of each partition against hashes, alone and with all of the group."""
+    """Compare memory of the racks of each partition with that of hashes (KIP-1101).
+
+    KIP-1101's example has 500 members and 2,000 partitions in three racks. Measured alone, and with
+    the whole group.
+    """
     members = report.pick(500, quick=500, smoke=10)
     image = image_of(10, members * 2 // 5)
     key, value = old_form(image)
@@ -410,8 +425,8 @@ def racks_or_hash(report: Report) -> None:
 def main() -> None:
     report = Report("quorate.coordinator", __doc__ or "")
     if not (ORACLE / "classes").is_dir():
-        sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
-    beside_java(report)
+        sys.exit("error: Kafka's jars are missing; run `make bench`, or tests/oracle/build")
+    compare_with_java(report)
     for cases in (growth, storm, memory, racks_or_hash):
         cases(report)
     report.finish()

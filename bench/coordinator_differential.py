@@ -1,9 +1,9 @@
-"""Long sweeps of our coordinator against Kafka's own: the same random histories on both sides, whose records, answers and timers have to be equal (`make bench-diff`).
+"""Compare our coordinator with Kafka's own by random histories (`make bench-diff`).
 
-Prints the seeds that it tried and each difference as a script that is as short as it could be made.
-Ends with 1 if there is any. `--seed` repeats a run; `--progress FILE` notes each script there once
-it is run_and_minimise, and leaves out those that are there already, so that a long sweep can be done in
-pieces.
+Records, responses and timers of both must be equal. Prints the seeds, and each difference as a
+minimized script. The exit status is 1 if there are differences. `--seed` repeats a run.
+`--progress FILE` records the scripts that were played, and skips those in the file, so that a long
+run can be resumed.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-# Behind everything: `codecs` stays the standard library's.
+# Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from _report import SMOKE, first_seed
@@ -37,16 +37,14 @@ from tests.oracle.client import Oracle, missing
 
 STEPS = 50
 SHOWN = 5
-"""Differences that are made short and printed, per kind."""
+"""The number of differences per kind that are minimized and printed."""
 ROUND = 50
-"""Scripts of one kind before it is the next one's turn, so that a sweep that is cut short has seen
-every kind.
-"""
+"""Consecutive scripts of one kind, so that an interrupted sweep has played every kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One script: its lines, and where the two sides part, if they do."""
+    """A played script: the number of its lines, and the difference, if any."""
 
     kind: str
     seed: int
@@ -93,14 +91,14 @@ KINDS: dict[str, tuple[type[Duel], Callable[[Any, int], None]]] = {
     "offsets": (Duel, simple_history),
     "any": (NamedDuel, any_requests),
 }
-"""By name: what asks both sides, and what plays the history of a seed."""
+"""Kind → class that sends requests to both sides, and function that plays a seed's history."""
 
 
 def play(oracle: Oracle, kind: str, seed: int) -> int:
-    """Play a history; gives how many lines were compared. Raises `Differs`."""
+    """Play a history; return the number of compared lines. Raises `Differs`."""
     made, history = KINDS[kind]
     duel = made(oracle, note=f"{kind}, seed {seed}")
-    with suppress(KnownFailure):  # what came before was compared
+    with suppress(KnownFailure):  # the lines before it were compared
         run_and_minimise(duel, lambda: history(duel, seed))
     return len(duel.lines)
 
@@ -114,15 +112,13 @@ def main() -> None:
     parser.add_argument("--kind", action="append", choices=KINDS, help="only this one; may be given more than once")
     parser.add_argument("--scripts", type=int, default=SCRIPTS, help="per kind")
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
-    parser.add_argument(
-        "--progress", type=Path, help="file that notes what was run_and_minimise, to go on there (needs --seed)"
-    )
+    parser.add_argument("--progress", type=Path, help="file of played scripts, to resume a run (needs --seed)")
     parser.add_argument("--quick", action="store_true", help="40 scripts per kind")
     parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one script per kind")
     parser.add_argument("--json", action="store_true", help="one JSON object per kind")
     options = parser.parse_args()
     if options.progress is not None and options.seed is None:
-        parser.error("--progress goes on with the scripts of a seed: say which (--seed)")
+        parser.error("--progress resumes the scripts of a seed: give it with --seed")
     reason = missing()
     if reason is not None:
         sys.exit(f"error: {reason}")
@@ -138,10 +134,10 @@ def main() -> None:
 
 
 def _sweep(kinds: list[str], seeds: range, done: list[Played], progress: Path | None) -> Iterator[Played]:
-    """Plays what is not done yet, and tells of it on stderr."""
+    """Play the remaining scripts, and report progress on stderr."""
     known = {(one.kind, one.seed) for one in done}
     differ = dict.fromkeys(kinds, 0)
-    run_and_minimise, started = 0, time.perf_counter()
+    played, started = 0, time.perf_counter()
     with Oracle() as oracle:
         for first in range(seeds.start, seeds.stop, ROUND):
             for kind in kinds:
@@ -158,12 +154,13 @@ def _sweep(kinds: list[str], seeds: range, done: list[Played], progress: Path | 
                     if progress is not None:
                         with progress.open("a") as file:
                             file.write(json.dumps(asdict(one)) + "\n")
-                    run_and_minimise += 1
+                    played += 1
                     yield one
-            if run_and_minimise:
-                rate = run_and_minimise / (time.perf_counter() - started)
-                told = f"  up to seed {min(first + ROUND, seeds.stop) - 1}: {run_and_minimise:,} scripts, {sum(differ.values())} differ, {rate:.0f}/s"
-                print(told, file=sys.stderr, flush=True)
+            if played:
+                rate = played / (time.perf_counter() - started)
+                last = min(first + ROUND, seeds.stop) - 1
+                status = f"  up to seed {last}: {played:,} scripts, {sum(differ.values())} differ, {rate:.0f}/s"
+                print(status, file=sys.stderr, flush=True)
 
 
 def _read(progress: Path | None) -> list[Played]:
@@ -179,11 +176,11 @@ def _print(kinds: list[str], seed: int, done: list[Played], *, as_json: bool, as
     for kind in kinds:
         ours = [one for one in done if one.kind == kind]
         lines = sum(one.lines for one in ours)
-        told = [one.difference for one in ours if one.difference is not None]
-        table.add_row(kind, f"{len(ours):,}", f"{lines:,}", f"{len(told):,}")
+        differences = [one.difference for one in ours if one.difference is not None]
+        table.add_row(kind, f"{len(ours):,}", f"{lines:,}", f"{len(differences):,}")
         if as_json:
-            counts = {"histories": kind, "seed": seed, "scripts": len(ours), "lines": lines, "differ": len(told)}
-            print(json.dumps({**counts, "reports": told[:SHOWN]}))
+            counts = {"histories": kind, "seed": seed, "scripts": len(ours), "lines": lines, "differ": len(differences)}
+            print(json.dumps({**counts, "reports": differences[:SHOWN]}))
     if as_table:
         Console(width=100).print(table)
 

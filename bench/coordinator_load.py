@@ -1,10 +1,10 @@
-"""How fast a coordinator loads a partition of committed offsets: through columns, from keys and values and from segment files, and record by record.
+"""Measure how fast a coordinator loads a partition of committed offsets.
 
-Java's figure is the oracle's: decode and replay of 10,000 commits over and over, from keys and
-values in memory, in one thread. Ours are the least of some rounds: by the clock or of this thread's
-CPU, whichever is less, where one thread does all; by the clock alone where a second one reads
-ahead. A log of 5,000 keys has each of them again and again, as groups that commit have; where every
-key is new, there is nothing to leave out, and all of it is made.
+Loads are by columns, from keys and values and from segment files, and record by record. Java's
+figure is the oracle's: repeated decode and replay of 10,000 commits in memory, in one thread. Ours
+are the least of some rounds: the lesser of elapsed and CPU time with one thread, or elapsed time if
+a second thread reads ahead. A log of 5,000 keys repeats them, as committing groups do. If every key
+is new, no record can be skipped.
 """
 
 import gc
@@ -19,7 +19,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _data import START_MS
 from _measure import JAVA, ORACLE, held, java
@@ -40,7 +40,7 @@ Pair = tuple[bytes, bytes]
 
 
 def pairs(count: int, keys: int) -> list[Pair]:
-    """Encoded commits to random keys among so many; with as many keys as commits, each once."""
+    """Return encoded commits of random keys; with `keys` >= `count`, each key once."""
     random = Random(11)
     numbers = [random.randrange(keys) for _ in range(count)] if keys < count else list(range(count))
     found = []
@@ -61,7 +61,7 @@ def pairs(count: int, keys: int) -> list[Pair]:
 
 
 def blocks_of(some: Sequence[Pair], times: int) -> list[RawBlock]:
-    """The commits so many times as columns, with offsets that go on."""
+    """Return the commits `times` times as columns, with increasing offsets."""
     keys, values = (pa.array(column, pa.binary()) for column in zip(*some, strict=True))
     count = len(some)
     return [
@@ -70,7 +70,7 @@ def blocks_of(some: Sequence[Pair], times: int) -> list[RawBlock]:
 
 
 def write_log(folder: Path, some: Sequence[Pair], times: int, per_batch: int) -> Path:
-    """The commits so many times in a segment; a batch's offset is outside of what its CRC covers."""
+    """Write the commits `times` times to a segment; the CRC does not cover a batch's offset."""
     batches = [
         encode_batch(
             [
@@ -90,7 +90,7 @@ def write_log(folder: Path, some: Sequence[Pair], times: int, per_batch: int) ->
 
 
 def least(action: Callable[[], object], *, alone: bool, rounds: int) -> float:
-    """Seconds of the quickest round. `alone`: this thread does all of it."""
+    """Return the seconds of the fastest round. `alone`: no other thread works."""
     best = float("inf")
     for _ in range(rounds):
         gc.collect()
@@ -127,7 +127,8 @@ import sys
 from pathlib import Path
 from quorate.coordinator.bulk import load_state
 def most():
-    return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")) / 1024
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 before = most()
 state = load_state(sys.argv[1])
 print(most() - before)
@@ -135,7 +136,7 @@ print(most() - before)
 
 
 def peak_mb(folder: Path) -> float:
-    """How much a process grows that loads the log."""
+    """Return by how many MB a process grows that loads the log."""
     run = subprocess.run(
         [sys.executable, "-P", "-c", MEMORY, str(folder)], check=True, capture_output=True, text=True, timeout=300
     )
@@ -145,7 +146,7 @@ def peak_mb(folder: Path) -> float:
 def main() -> None:
     report = Report("quorate.coordinator: loading committed offsets", __doc__ or "")
     if not (ORACLE / "classes").is_dir():
-        sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
+        sys.exit("error: Kafka's jars are missing; run `make bench`, or tests/oracle/build")
     some = pairs(report.pick(100_000, quick=100_000, smoke=6_000), 5_000)
     times = report.pick(20, quick=5, smoke=1)
     count, few = len(some) * times, min(20_000, len(some))
@@ -157,7 +158,7 @@ def main() -> None:
         small = write_log(Path(temporary) / "small", some[:few], 1, 10)
         new_log = write_log(Path(temporary) / "new", distinct, 1, 10)
         ours: dict[str, float] = {}
-        for turn in range(2):  # before and behind the JVM: on a shared machine seconds drift
+        for turn in range(2):  # before and after the JVM: a busy machine changes meanwhile
             if turn:
                 lines = java("shard", warm_percent=report.pick(100, quick=10, smoke=0))
                 (peer,) = (one["least_s"] for one in lines if one["bench"] == "load-OffsetCommit")

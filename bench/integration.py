@@ -1,11 +1,11 @@
-"""How long a cluster for tests takes to be ready and how much memory it has: three brokers in three racks of ours, beside one broker started the usual way.
+"""Compare start time and memory of a cluster in containers with one broker of testcontainers.
 
-The usual way is that of testcontainers' own KafkaContainer (whose image is another vendor's, so its
-steps are repeated here with the image that ours runs from): one broker with Kafka's defaults,
-"ready" when it has logged that it started. Ours is ready when every broker is registered with all
-others and the offsets topic has leaders, so the second case measures both by what a test waits for:
-a group's first message. Memory is what the engine counts for the containers, without files that it
-could drop from its cache. Each figure is the median of several starts, by turns.
+Ours has three brokers in three racks. The peer is started like testcontainers' KafkaContainer (with
+our image, because its own is another vendor's): one broker with Kafka's defaults, ready when it has
+logged that it started. Ours is ready when every broker is registered with all others and the
+offsets topic has leaders. So the second case measures what a test waits for: a group's first
+message. Memory is that of the containers without reclaimable page cache. Each figure is the median
+of several alternating starts.
 """
 
 import statistics
@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _report import Report
 from docker.models.containers import Container
@@ -50,7 +50,7 @@ exec /opt/kafka/bin/kafka-server-start.sh /tmp/server.properties
 
 @dataclass
 class Figures:
-    """Of one kind of cluster, a number per start."""
+    """Figures of one kind of cluster, one for each start."""
 
     ready_s: list[float] = field(default_factory=list)
     message_s: list[float] = field(default_factory=list)
@@ -90,7 +90,7 @@ def one_broker() -> Iterator[str]:
 
 
 def first_message(servers: str) -> None:
-    """A topic, a message, and a group that consumes it."""
+    """Create a topic, produce a message, and consume it in a group."""
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
     admin = KafkaAdminClient(bootstrap_servers=servers)
@@ -106,7 +106,7 @@ def first_message(servers: str) -> None:
         consumer_timeout_ms=60_000,
     )
     if next(consumer).value != b"one":
-        raise SystemExit("error: the message that came is another than the one that was sent")
+        raise SystemExit("error: the consumed message is not the produced one")
     consumer.close()
     admin.close()
 

@@ -1,13 +1,14 @@
-"""How fast Spark gets decoded records: from segments, from Parquet, as state of groups and as lags, beside what it could be at most and what people do today.
+"""Measure how fast Spark gets decoded records, and compare with limits and alternatives.
 
-The records are a generated year (`_year`). Rows are made and thrown away (Spark's `noop`). Rates
-are of two cores: by the clock, or half of the CPU's seconds of the JVM and all workers, whichever
-is less, so that neighbours on the machine cost little; the clock's own figure stands beside them.
-Peers: the same rows through `mapInArrow` with a function that does nothing; a source that hands
-over the same batches without reading or decoding; a plain Python UDF with `struct`; and Kafka's
-console consumer with its formatter into a file that Spark reads as JSON (both of the last with
-fewer records, start-up left out; one thread does the consumer's work, so its CPU's seconds are not
-halved).
+Records are read from segments and Parquet, and by the jobs for state and lag. They are a generated
+year (`_year`); rows are discarded (Spark's `noop`). Rates are for two cores, by the lesser of
+elapsed time and half of the CPU time of the JVM and all workers, which excludes most of the load of
+other processes. The rate by elapsed time is shown, too.
+
+Peers: the same rows through `mapInArrow` with a function that does nothing; a source that returns
+the same batches without reading or decoding; a Python UDF with `struct`; and Kafka's console
+consumer with its formatter to a file that Spark reads as JSON. The last two use fewer records,
+without start-up. The consumer has one thread, so its CPU time is not halved.
 """
 
 import argparse
@@ -21,14 +22,14 @@ from pathlib import Path
 from struct import unpack_from
 from typing import Any
 
-# Behind everything: `codecs` stays the standard library's.
+# Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from _report import Report
 from _spark import CORES, Took, noop, session, took
 from _year import Year, write_year
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -39,21 +40,24 @@ from tests.broker.broker import LIB, Broker, missing
 ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target" / "lib"
 MILLION = 1_000_000
 SOME = "group,timestamp,tombstone,offset_commit.topic,offset_commit.partition,offset_commit.offset"
-"""What it takes to know how far groups are."""
+"""The columns that a lag needs."""
 
 FEW = 200_000
-"""As many records go to the peers that are slow."""
+"""The number of records for slow peers."""
 
 
 def name_of(count: int) -> str:
     return f"{count / MILLION:g} M"
 
 
-# ---- the limit: batches that are there already
+# ---- the limit: prepared batches
 
 
 class ReadyMade(DataSource):
-    """What `consumer-offsets` gives for the same options, with the first batches again and again instead of all others; `rows`: how many in all."""
+    """A source that repeats the first batches of `consumer-offsets` for the same options.
+
+    `rows`: the total number of rows.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -72,7 +76,7 @@ class ReadyMade(DataSource):
 
 
 class ReadyMadePart(InputPartition):
-    """A task of the source, and how many rows it is to have."""
+    """A task of the source, and the number of its rows."""
 
     def __init__(self, part: InputPartition, rows: int) -> None:
         super().__init__(None)
@@ -105,14 +109,17 @@ class ReadyMadeReader(DataSourceReader):
                     return
 
 
-# ---- what people do today
+# ---- alternatives
 
 
-COMMIT = "struct<group:string, topic:string, partition:int, offset:bigint, leader_epoch:int, metadata:string, commit_timestamp:bigint>"
+COMMIT = (
+    "struct<group:string, topic:string, partition:int, offset:bigint, leader_epoch:int, metadata:string, "
+    "commit_timestamp:bigint>"
+)
 
 
 def by_struct(key: bytes, value: bytes | None) -> tuple[Any, ...] | None:
-    """A commit of version 3 or 4, as a program has it that somebody wrote for it."""
+    """Decode a commit of version 3 or 4 by hand-written code."""
     version, length = unpack_from(">hh", key)
     if version > 1 or value is None:
         return None
@@ -135,7 +142,7 @@ def by_struct(key: bytes, value: bytes | None) -> tuple[Any, ...] | None:
 
 
 def by_console(spark: SparkSession, dump: DataFrame, folder: Path, count: int) -> tuple[float, float]:
-    """Seconds per commit of Kafka's console consumer with its formatter, and of Spark's reading its JSON."""
+    """Return seconds per commit of Kafka's console consumer, and of reading its JSON in Spark."""
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -167,7 +174,7 @@ def by_console(spark: SparkSession, dump: DataFrame, folder: Path, count: int) -
 
         first = consume(100)
         console = (consume(len(pairs)) - first) / (len(pairs) - 100)
-    # The formatter puts nothing between records, and Spark wants a line each; that is not counted.
+    # The formatter writes no line ends, which Spark needs; adding them is not measured.
     subprocess.run(["sed", "-i", r's/}{"key"/}\n{"key"/g', str(folder / "console.json")], check=True, timeout=120)
     json = spark.read.json(str(folder / "console.json"), schema=_JSON)
     if (rows := json.where("key.data.group is not null").count()) != len(pairs):
@@ -185,7 +192,7 @@ _JSON = (
 
 
 class Bench:
-    """One year, and what is made of it."""
+    """The measurements of one year."""
 
     def __init__(self, spark: SparkSession, report: Report, year: Year) -> None:
         self.spark = spark
@@ -212,7 +219,7 @@ class Bench:
         )
 
     def boundary(self, types: str, *, columns: str = "all") -> None:
-        """Segments to rows beside both limits, in turns."""
+        """Compare segments to rows with both limits, alternately."""
         df = self.load(types, columns)
         records = df.count()
         narrow = "" if columns == "all" else f", {columns.count(',') + 1} columns"
@@ -234,7 +241,7 @@ class Bench:
         self.report.cost(f"{case}: CPU's time in Python", python, None, "", "%")
 
     def decode(self) -> None:
-        """Parquet with keys and values, beside a UDF and the console."""
+        """Compare Parquet with keys and values with a UDF and the console consumer."""
         folder = self.year.folder.parent
         raw = self.load("OffsetCommit", includeRaw="true").where("not tombstone and error is null")
         file = str(folder / "dump.parquet")
@@ -274,7 +281,7 @@ class Bench:
             self.rate(f"segments → commits, 6 columns, {self.label}", records, segments, took_s, what, "ratio ≥ 20")
 
     def jobs(self, *, rounds: int) -> dict[str, Took]:
-        """State of all groups, and lags at the end of each day, which commits are read for once more."""
+        """Measure the state of all groups, and lags at the end of each day."""
         records = self.year.records
         state = took(lambda: group_state(self.load()).rows.collect(), rounds=rounds)
         self.rate(f"group_state, {self.label}", records, state, None, "")
@@ -284,7 +291,7 @@ class Bench:
         return {"group_state": state, "lag": lags}
 
     def ends(self) -> DataFrame:
-        """End offsets of each partition on each day: the highest that was committed."""
+        """Return end offsets of each partition and day: the highest committed offset."""
         commits = self.load("OffsetCommit", SOME).where("offset_commit.offset is not null")
         found = commits.groupBy(
             F.col("offset_commit.topic").alias("topic"),
@@ -318,7 +325,7 @@ def main() -> None:
             groups, slots = report.pick((200, None), quick=(200, None), smoke=(20, 2))
             year = write_year(Path(temporary) / "year", size, groups=groups, slots=slots)
             rate = year.records / year.seconds
-            report.rate(f"making {name_of(size)}: {year.size_bytes >> 20:,} MB", rate, None, "")
+            report.rate(f"generating {name_of(size)}: {year.size_bytes >> 20:,} MB", rate, None, "")
             bench = Bench(spark, report, year)
             if place == 0:
                 took(noop(bench.load("OffsetCommit")), rounds=report.pick(5, quick=2, smoke=1))  # the JVM warms up
@@ -334,7 +341,7 @@ def main() -> None:
                     bench.boundary("all")
                 bench.decode()
             elif place == 1 and with_peers:
-                bench.boundary("OffsetCommit", columns=SOME)  # what is done once for each job counts little here
+                bench.boundary("OffsetCommit", columns=SOME)  # the constant cost of a job matters little here
             if not report.quick:
                 found |= bench.jobs(rounds=rounds)
             for what, one in found.items():

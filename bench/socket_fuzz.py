@@ -1,17 +1,18 @@
-"""Hostile requests of every API to the embedded cluster: none may hold up another connection for more than 250 ms.
+"""Send hostile requests of every API to the embedded cluster.
 
-Three processes: the server, whose loop notes the CPU time of its longest turn; a client that sends
-heartbeats all the time and measures how long they take; and this one, which sends one hostile
-request after the other and asks both. A late heartbeat counts as far as the server used the CPU
-meanwhile, so that a busy machine finds nothing.
+None may delay another connection by more than 250 ms. There are three processes: the server, whose
+event loop measures the CPU time of its longest turn; a client that sends heartbeats and measures
+their delay; and this one, which sends the hostile requests, and reads the measurements of both. A
+late heartbeat counts only for the CPU time that the server used meanwhile, so a busy machine causes
+no findings.
 
-Every second round has an authorizer: the client that is measured is a super user, and whoever sends
-hostile requests may do nothing.
+Every second round has an authorizer: the measured client is a super user, and the hostile client
+has no permissions.
 
-Prints the seed, and for each API the longest hold-up. Requests that took too long are kept as
-files, which `--replay` sends again. Ends with 1 if there is any, if the server failed, or if a
-request had no response. Each round has a server and a seed of its own: `--seed N --rounds 1`
-repeats one. Runs on Linux, on the loopback interface only.
+Prints the seed, and the longest delay for each API. Requests that took too long are saved to files,
+which `--replay` sends again. The exit status is 1 if there are any, if the server failed, or if a
+request had no response. Each round has its own server and seed: `--seed N --rounds 1` repeats one.
+Runs on Linux, on the loopback interface only.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from pathlib import Path
 from random import Random
 from typing import IO, Any
 
-# Behind everything: `codecs` stays the standard library's.
+# Last: `codecs` stays the standard library's.
 sys.path.append(str(Path(__file__).parents[1]))
 
 from _hostile import GROUP, PARTITIONS, TOPICS, TRANSACTION, Attack, attacks, frame
@@ -39,12 +40,12 @@ from quorate.codecs.api.broker import ApiVersionsRequest
 LIMIT_MS = 250
 NO_RESPONSE_S = 30
 LAST = 0x7E57
-"""The correlation id of the request behind an attack."""
+"""The correlation id of the request after an attack."""
 STEPS = 120
-"""Requests of a round."""
+"""The number of requests of a round."""
 TICK_S = 0.002
-ADMIN, NOBODY = "admin", "nobody"
-"""Who logs in where there is an authorizer. Passwords are the same."""
+ADMIN, HOSTILE = "admin", "hostile"
+"""Users in rounds with an authorizer. Their passwords are their names."""
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -52,7 +53,7 @@ _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def serve(*, authorizer: bool) -> None:
-    """A cluster; on each line of the standard input, a line of JSON with what the loop's longest turn took since the last."""
+    """Run a cluster; for each line of stdin, print the longest turn since the last one as JSON."""
     import asyncio
     import gc
 
@@ -62,7 +63,7 @@ def serve(*, authorizer: bool) -> None:
     from tests.cluster.features import switch_on
 
     longest = [0.0, "", 0.0]
-    collecting = [0.0, 0.0]  # since when, and how long in this turn
+    collecting = [0.0, 0.0]  # start of the garbage collection, and its time in this turn
 
     def collected(phase: str, _: object) -> None:
         if phase == "start":
@@ -92,14 +93,14 @@ def serve(*, authorizer: bool) -> None:
     if authorizer:
         properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
         properties["super.users"] = f"User:{ADMIN}"
-        security = Security(users={ADMIN: ADMIN, NOBODY: NOBODY})
+        security = Security(users={ADMIN: ADMIN, HOSTILE: HOSTILE})
     with EmbeddedCluster(brokers=2, racks=["a", "b"], properties=properties, security=security, seed=1) as made:
         core = made.core
         switch_on(made)  # so that requests about share groups are handled
         for name, config in TOPICS.items():
             made.call(lambda name=name, config=config: core.create_topic(name, partitions=PARTITIONS, config=config))
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
-            # All groups and transactions have their coordinator on the broker that is asked.
+            # The broker that gets the requests is the coordinator of all groups and transactions.
             for partition in made.call(lambda name=name: core.internal_topic(name)).partitions:
                 made.call(lambda partition=partition: core.reassign(partition, [1]))
         made.call(lambda: core.transactions.begin(TRANSACTION, 60_000, -1, -1))
@@ -120,17 +121,20 @@ def serve(*, authorizer: bool) -> None:
             )
 
 
-# ---- the process of the client that has to be served
+# ---- the measured client's process
 
 
 def cpu_s(pid: int) -> float:
-    """The CPU time of a process, in steps of 10 ms."""
+    """Return the CPU time of a process, in steps of 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
 
 
 def probe(port: int, pid: int, user: str | None) -> None:
-    """Heartbeats of a member, and ApiVersions, one after the other; on each line of the standard input, a line of JSON with the longest delay since the last."""
+    """Send heartbeats of a member and ApiVersions alternately.
+
+    For each line of stdin, print the longest delay since the last one as JSON.
+    """
     from threading import Thread
 
     from quorate.codecs.api import ConsumerGroupHeartbeatRequest
@@ -167,7 +171,7 @@ def probe(port: int, pid: int, user: str | None) -> None:
     beating = Thread(target=heartbeats, daemon=True)
     beating.start()
     for _ in sys.stdin:
-        if not beating.is_alive():  # it waited for too long
+        if not beating.is_alive():  # a request timed out
             return
         print(json.dumps(worst), flush=True)
         worst.update(held_ms=0.0, late_ms=0.0, count=0)
@@ -177,7 +181,7 @@ def probe(port: int, pid: int, user: str | None) -> None:
 
 
 class Child:
-    """A process that answers each line with a line of JSON."""
+    """A process that prints a line of JSON for each line of stdin."""
 
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, __file__, *arguments]
@@ -191,7 +195,7 @@ class Child:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def ask(self) -> dict[str, Any]:
+    def measurements(self) -> dict[str, Any]:
         stdin: IO[str] | None = self.process.stdin
         assert stdin is not None
         stdin.write("\n")
@@ -205,7 +209,7 @@ class Child:
 
 @dataclass
 class Worst:
-    """Of an API: how many requests there were, and the longest hold-up."""
+    """The number of requests of an API, and the longest delay."""
 
     count: int = 0
     held_ms: float = 0.0
@@ -224,7 +228,10 @@ class Found:
 
 
 def send(port: int, attack: Attack, open_for_good: list[socket.socket], user: str | None = None) -> str | None:
-    """Send it, and wait until each request has its response, or the connection is closed; what went wrong otherwise."""
+    """Send an attack, and wait for the responses, or until the connection is closed.
+
+    Returns a problem, or `None`.
+    """
     from tests.cluster.wire import Wire
 
     connection = Wire(port, timeout_s=NO_RESPONSE_S, user=user).socket
@@ -235,7 +242,7 @@ def send(port: int, attack: Attack, open_for_good: list[socket.socket], user: st
             open_for_good.append(connection)
             return None
         connection.sendall(frame(ApiVersionsRequest(), 4, LAST))
-        # Produce without acks has no response; that of this last request comes after all others.
+        # Produce without acks has no response. The response to this last request comes last.
         correlation_id = 0
         while correlation_id != LAST:
             size = int.from_bytes(exactly(connection, 4), "big")
@@ -263,7 +270,7 @@ def exactly(connection: socket.socket, count: int) -> bytes:
 def play(
     seed: int, steps: list[Attack] | None, until: float, found: Found, folder: Path, limit_ms: float, count: int = STEPS
 ) -> None:
-    """A round."""
+    """Play a round."""
     authorizer = seed % 2 == 1
     rights = ["--authorizer"] if authorizer else []
     server = Child("--serve", *rights)
@@ -273,13 +280,13 @@ def play(
         port = server.read()["ports"][0]
         beats = Child("--probe", str(port), "--pid", str(server.process.pid), *rights)
         time.sleep(0.5)
-        server.ask(), beats.ask()
+        server.measurements(), beats.measurements()
         for step, attack in enumerate(steps if steps is not None else attacks(Random(seed), count)):
             if time.monotonic() > until:
                 break
-            problem = send(port, attack, idle, NOBODY if authorizer else None)
-            time.sleep(0.02)  # what the request left behind
-            turn, late = server.ask(), beats.ask()
+            problem = send(port, attack, idle, HOSTILE if authorizer else None)
+            time.sleep(0.02)  # the server may still work on it
+            turn, late = server.measurements(), beats.measurements()
             held_ms = max(turn["turn_ms"], late["held_ms"])
             found.kinds[attack.kind] += 1
             found.beats += late["count"]
@@ -287,9 +294,10 @@ def play(
             worst.count += 1
             name = f"{attack.api}-{seed}-{step}.bin"
             if held_ms > limit_ms:
-                problem = f"held up others for {held_ms:.0f} ms ({turn['turn_ms']:.0f} ms of the CPU in one turn: {turn['what']})"
+                in_turn = f"{turn['turn_ms']:.0f} ms of CPU time in one turn: {turn['what']}"
+                problem = f"delayed other connections by {held_ms:.0f} ms ({in_turn})"
             if turn["failures"]:
-                problem = f"failed by a fault of quorate's: {turn['failures'][0].splitlines()[-1]}"
+                problem = f"internal error: {turn['failures'][0].splitlines()[-1]}"
             if problem is not None:
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(
@@ -303,7 +311,8 @@ def play(
                     + b"\n"
                     + attack.data
                 )
-                text = f"seed {seed}, step {step}: {attack.api}, {attack.kind}, {len(attack.data):,} bytes: {problem}; kept as {folder / name}"
+                what = f"{attack.api}, {attack.kind}, {len(attack.data):,} bytes"
+                text = f"seed {seed}, step {step}: {what}: {problem}; saved as {folder / name}"
                 found.problems.append(text)
                 print(text, file=sys.stderr, flush=True)
             if held_ms > worst.held_ms:
@@ -339,13 +348,13 @@ def replayed(path: Path) -> Attack:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60, help="for how long (default: 60)")
-    parser.add_argument("--seed", type=int, help="of the first round (default: a new one)")
-    parser.add_argument("--rounds", type=int, help="at most so many rounds")
+    parser.add_argument("--seed", type=int, help="seed of the first round (default: a new one)")
+    parser.add_argument("--rounds", type=int, help="maximum number of rounds")
     parser.add_argument("--quick", action="store_true", help="half a minute")
     parser.add_argument(
-        "--smoke", action="store_true", help="one short round, which looks at failures only, not at times"
+        "--smoke", action="store_true", help="short rounds, which check for failures only, not for delays"
     )
-    parser.add_argument("--replay", type=Path, nargs="+", help="send requests that were kept")
+    parser.add_argument("--replay", type=Path, nargs="+", help="send saved requests")
     parser.add_argument(
         "--keep", type=Path, default=Path("build/socket-fuzz"), help="the folder for requests that took too long"
     )
@@ -389,7 +398,7 @@ def report(found: Found, seed: int, *, as_json: bool, as_table: bool) -> None:
         print(json.dumps({"case": api, "requests": one.count, "held_ms": round(one.held_ms, 1), "kind": one.kind}))
     if not as_table:
         return
-    print(f"{'API':32} {'requests':>8} {'held up ms':>10} {'late ms':>8}  by")
+    print(f"{'API':32} {'requests':>8} {'delay ms':>10} {'late ms':>8}  by")
     for api, one in rows:
         print(f"{api:32} {one.count:8,} {one.held_ms:10.1f} {one.late_ms:8.1f}  {one.kind}")
     print(

@@ -1,8 +1,9 @@
-"""A long sweep of damaged data directories: a bit, a cut, a file or a folder less, in every kind of file, after a stop and after a crash (`make bench-diff`).
+"""Start embedded clusters on damaged data directories (`make bench-diff`).
 
-Each start has to restore everything, or be refused with what is lost. Prints the seed, what became
-of each kind of file, and each finding with its seed. Ends with 1 if there is any. `--seed` repeats
-a run.
+Damage is a flipped bit, a truncation, or a missing file or folder, in every kind of file, after a
+stop or a crash. Each start must restore everything, or be refused with a message about what is
+lost. Prints the seed, the results for each kind of file, and each finding with its seed. The exit
+status is 1 if there are findings. `--seed` repeats a run.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-# Behind everything: `codecs` stays the standard library's.
+# Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from _report import SMOKE, first_seed
