@@ -1,8 +1,9 @@
-"""Run at the root, `python -m tests.pipeline.archive FILE` writes the archive of classes that the JVMs of Spark in tests map (JEP 350).
+"""Write the class archive (JEP 350) for the JVMs of Spark in tests.
 
-Such a JVM lives for seconds or minutes. Loading and verifying its 15,000 classes takes a third of
-its CPU time, and half of a start (18 s to 9 s up to the first result). `make test` writes the
-archive again after packages were installed; a JVM with other jars ignores it.
+Run `python -m tests.pipeline.archive FILE` in the root. Loading and verifying the 15,000 classes
+takes a third of a JVM's CPU time in tests, and half of its start (18 s to 9 s up to the first
+result). `make test` writes the archive again after packages were installed. A JVM with other jars
+ignores it.
 """
 
 import os
@@ -16,7 +17,7 @@ LOG = str(CAPTURES / "upgrade-4.0-to-4.3-and-back")
 
 
 def main(archive: Path) -> None:
-    """Run what tests run in a JVM that writes the archive when it ends."""
+    """Run jobs of the tests in a JVM that writes the archive when it ends."""
     written = archive.with_suffix(".part")
     written.unlink(missing_ok=True)
     archive.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +42,7 @@ def main(archive: Path) -> None:
         work(session, Path(folder))
         session.stop()
         gateway.shutdown()
-        gateway.proc.stdin.close()  # upon which the JVM ends
+        gateway.proc.stdin.close()  # ends the JVM
         gateway.proc.wait()
     written.replace(archive)
 

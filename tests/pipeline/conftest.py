@@ -12,7 +12,7 @@ CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":  # noqa: F821  # imported below, where the environment is set
-    """A local Spark of two cores with the source registered."""
+    """Start a local Spark of two cores, and register the source."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -23,14 +23,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         .appName("quorate-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "2g")
-        # Each query runs once and on few rows: compiling code for it takes more time than that
-        # saves. The pages of the documentation and the benchmarks run the same jobs compiled.
+        # Each query runs once, on few rows: code generation takes more time than it saves. The
+        # pages of the documentation and the benchmarks run the same jobs with code generation.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))  # else in the folder of the tests
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))  # default: the current folder
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
         .getOrCreate()
     )

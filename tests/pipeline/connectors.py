@@ -1,8 +1,7 @@
-"""Our source beside Spark's own Kafka source, and results in Delta and Iceberg.
+"""Compare our source with Spark's Kafka source, and write results to Delta and Iceberg.
 
-`make test-spark-matrix` runs this on Spark 4.0, for which the jars of all three are in Maven's
-repository (`connectors.xml`); it is not among the tests of `make test`, whose Spark is newer than
-they are.
+`make test-spark-matrix` runs this on Spark 4.0, for which Maven's repository has the jars of all
+three (`connectors.xml`). `make test` does not run it, because its Spark is newer.
 """
 
 import json
@@ -60,7 +59,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """A broker with commits."""
+    """Start a broker with commits."""
     need_broker()
     with Broker() as running:
         client = Client(running)
@@ -71,7 +70,7 @@ def broker() -> Iterator[Broker]:
 
 
 def run(*arguments: object) -> tuple[int, str]:
-    """`quorate pipeline` in the session that there is."""
+    """Run `quorate pipeline` in the existing session."""
     result = CliRunner(catch_exceptions=False).invoke(main, ["pipeline", *map(str, arguments)])
     return result.exit_code, result.stderr
 
@@ -83,7 +82,7 @@ def contents(df: DataFrame) -> list[str]:
 # ---- Spark's own Kafka source
 
 
-def test_sparks_kafka_source_has_no_rows_of_internal_topics_and_no_error_where_ours_has_all(
+def test_sparks_kafka_source_reads_no_internal_topics_without_an_error_and_ours_does(
     spark: SparkSession, broker: Broker
 ) -> None:
     def kafka(how: str, what: str) -> DataFrame:
@@ -100,8 +99,8 @@ def test_sparks_kafka_source_has_no_rows_of_internal_topics_and_no_error_where_o
     assert kafka("subscribe", "__consumer_offsets").count() == 0
     partitions = json.dumps({"__consumer_offsets": list(range(50))})
     assert kafka("assign", partitions).count() == 0
-    # It is that topic: a copy under another name has all rows, and `decode` makes of them what ours
-    # has.
+    # The reason is the internal topic: a copy under another name has all rows, with equal decoded
+    # rows.
     copy = ours.where("group = 'plain'").select("key", "value")
     copy.write.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers).option(
         "topic", "mirror.__consumer_offsets"
@@ -124,13 +123,13 @@ def test_tables_are_written_replaced_and_read_again(spark: SparkSession, tmp_pat
 
     assert audit(UPGRADE, "--as-of", "1:54") == (0, f"audit: {place('one.audit')}\n")
     earlier = contents(spark.read.format(form).load(place("one.audit")))
-    status, told = audit(UPGRADE)
-    assert (status, told.splitlines()[0]) == (1, f"error: {place('one.audit')} already exists")
+    status, out = audit(UPGRADE)
+    assert (status, out.splitlines()[0]) == (1, f"error: {place('one.audit')} already exists")
     assert audit(UPGRADE, "--overwrite")[0] == 0
     whole = contents(spark.read.format(form).load(place("one.audit")))
     assert len(whole) > len(earlier) > 0
 
-    # Decoded rows in a table are as good as the log.
+    # Decoded rows in a table can replace the log.
     rows = spark.read.format("consumer-offsets").option("partitions", "1").load(str(UPGRADE)).cache()
     if form == "delta":
         rows.write.format(form).save(place("rows"))
@@ -139,22 +138,22 @@ def test_tables_are_written_replaced_and_read_again(spark: SparkSession, tmp_pat
     assert audit(place("rows"), "--from", form, "--overwrite", "--as-of", "1:54")[0] == 0
     assert contents(spark.read.format(form).load(place("one.audit"))) == earlier
 
-    # Several tables, nested values in them.
-    status, told = run("state", UPGRADE, "--option", "partitions=1", "--output", place("state"), "--format", form)
-    assert status == 0, told
+    # Several tables with nested values.
+    status, out = run("state", UPGRADE, "--option", "partitions=1", "--output", place("state"), "--format", form)
+    assert status == 0, out
     for name, table in group_state(rows).cache().tables.items():
         where = place("state") + ("." if form == "iceberg" else "/") + name
         assert contents(spark.read.format(form).load(where).select(*table.columns)) == contents(table), name
 
 
-def test_iceberg_is_told_to_need_a_catalog(spark: SparkSession, tmp_path: Path) -> None:
-    status, told = run("audit", UPGRADE, "--output", f"{tmp_path}/audit", "--format", "iceberg")
+def test_iceberg_without_a_catalog_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    status, out = run("audit", UPGRADE, "--output", f"{tmp_path}/audit", "--format", "iceberg")
     assert status == 1
-    assert told.startswith(f"error: --output {tmp_path}/audit: Iceberg has tables in catalogs, not in folders\n")
+    assert out.startswith(f"error: --output {tmp_path}/audit: Iceberg has tables in catalogs, not in folders\n")
 
 
-def test_a_table_of_delta_takes_a_stream_and_merge_keeps_one_row_per_group(spark: SparkSession, tmp_path: Path) -> None:
-    """What docs/how-to/spark-streaming.md says of MERGE."""
+def test_a_stream_merges_into_a_delta_table_with_one_row_per_group(spark: SparkSession, tmp_path: Path) -> None:
+    """As in docs/how-to/spark-streaming.md."""
     spark.conf.set(PROVIDER, ROCKS_DB)
     rows = spark.read.format("consumer-offsets").load(str(UPGRADE))
     found = stream_group_state(spark.readStream.format("consumer-offsets").load(str(UPGRADE)))
@@ -166,7 +165,8 @@ def test_a_table_of_delta_takes_a_stream_and_merge_keeps_one_row_per_group(spark
         batch.sparkSession.sql(
             f"""
             MERGE INTO delta.`{table}` AS kept USING changed
-            ON kept.log_topic = changed.log_topic AND kept.log_partition = changed.log_partition AND kept.group = changed.group
+            ON kept.log_topic = changed.log_topic
+                AND kept.log_partition = changed.log_partition AND kept.group = changed.group
             WHEN MATCHED AND changed.deleted AND changed.version > kept.version THEN DELETE
             WHEN MATCHED AND changed.version > kept.version THEN UPDATE SET *
             WHEN NOT MATCHED AND NOT changed.deleted THEN INSERT *

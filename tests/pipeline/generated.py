@@ -1,4 +1,4 @@
-"""Logs with all that a partition can have: several segments, compression, gaps, transactions that end in every way, values that are damaged."""
+"""Generate logs with several segments, compression, gaps, transactions and damaged values."""
 
 from pathlib import Path
 from random import Random
@@ -12,7 +12,7 @@ START_MS = 1_795_000_000_000
 
 
 def a_record(random: Random, offset: int) -> BatchRecord:
-    """A commit mostly; tombstones, unknown types and damaged values among them."""
+    """Return a commit, or sometimes a tombstone, an unknown type or a damaged value."""
     group = f"group-{random.randrange(4)}"
     commit = OffsetCommitKey(group=group, topic="orders", partition=random.randrange(3))
     value = OffsetCommitValue(offset=offset, leader_epoch=-1, metadata="", commit_timestamp=START_MS + offset)
@@ -29,14 +29,14 @@ def a_record(random: Random, offset: int) -> BatchRecord:
             body = (body or b"")[: random.randrange(2, 12)]
         case _:
             key, body = encode_record(CoordinatorRecord(key=commit, value=value, version=3))
-    # Not in order, as times of several brokers are not.
+    # Not in order, like times of several brokers.
     return BatchRecord(
         offset=offset, timestamp_ms=START_MS + offset * 10 + random.randrange(-50, 50), key=key, value=body
     )
 
 
 def write_log(folder: Path, random: Random, batches: int = 60) -> Path:
-    """A partition's folder with so many batches."""
+    """Write a partition's folder with `batches` batches."""
     folder.mkdir(parents=True)
     offset = random.choice([0, 0, 1000])
     segment, data = offset, b""
@@ -76,7 +76,7 @@ def write_log(folder: Path, random: Random, batches: int = 60) -> Path:
 
 
 def damage(folder: Path, random: Random) -> None:
-    """Change a few bytes somewhere, cut something off, or put something between."""
+    """Change, truncate or insert a few bytes."""
     for _ in range(random.randrange(1, 4)):
         path = random.choice(sorted(folder.glob("*.log")))
         data = bytearray(path.read_bytes())

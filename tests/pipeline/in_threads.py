@@ -1,4 +1,4 @@
-"""What goes on in a cluster while a test reads it."""
+"""Run work in threads while a test reads a cluster."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,9 +9,9 @@ __all__ = ["in_threads"]
 
 @contextmanager
 def in_threads(*work: Callable[[Event], None]) -> Iterator[None]:
-    """Have all of these run while the block does.
+    """Run functions in threads during the block.
 
-    Each is given what tells it to come to its end, which is waited for.
+    Each gets an event that is set at the end of the block, and is joined.
     """
     done = Event()
     threads = [Thread(target=one, args=(done,)) for one in work]

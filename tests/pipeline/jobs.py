@@ -1,6 +1,6 @@
-"""What the tests of jobs share: captures, and logs that are made up, as DataFrames.
+"""Captures and random logs as DataFrames, for the tests of jobs.
 
-Several logs are in one, each with a topic of its own, so that one Spark job does.
+A DataFrame contains several logs, each with its own topic, so that one Spark job reads all.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 
 from quorate.codecs import CoordinatorRecord, LogEntry, decode_columns, encode_record
 from quorate.codecs.log.columns import read_columns
@@ -43,9 +43,9 @@ ROWS = Rows("__consumer_offsets")
 
 @cache
 def table_of(folder: Path, log: str | None = None, isolation_level: Any = "read_uncommitted") -> pa.Table:
-    """All rows of a partition, by default transaction markers and aborted offsets, too.
+    """Return all rows of a partition, by default with transaction markers and aborted offsets.
 
-    `log`: what to call its topic.
+    `log`: the name of its topic.
     """
     batches: list[pa.RecordBatch] = []
     for block in read_columns(folder, isolation_level=isolation_level):
@@ -57,19 +57,19 @@ def table_of(folder: Path, log: str | None = None, isolation_level: Any = "read_
 
 
 def named(table: pa.Table, log: str) -> pa.Table:
-    """The rows with another topic."""
+    """Return the rows with another topic."""
     return table.set_column(0, table.schema.field("topic"), pa.repeat(pa.scalar(log), table.num_rows))
 
 
 def captured(captures: Iterable[str] = NAMES) -> Iterator[pa.Table]:
-    """The rows of captures; the column `topic` has the name of the capture."""
+    """Yield the rows of captures; the column `topic` has the name of the capture."""
     for capture in captures:
         for folder in folders(capture):
             yield table_of(folder, capture)
 
 
 def rows_of(spark: SparkSession, tables: Iterable[pa.Table]) -> DataFrame:
-    """A DataFrame of tables of the pipeline's schema, by way of a Parquet file."""
+    """Return a DataFrame of tables in the pipeline's schema, through a Parquet file."""
     file = Path(mkdtemp(prefix="quorate-test-")) / "rows.parquet"
     pq.write_table(pa.concat_tables(list(tables)), file)
     return spark.read.parquet(str(file))
@@ -77,17 +77,17 @@ def rows_of(spark: SparkSession, tables: Iterable[pa.Table]) -> DataFrame:
 
 @cache
 def everything(spark: SparkSession) -> DataFrame:
-    """All captures."""
+    """Return the rows of all captures."""
     return rows_of(spark, captured())
 
 
 def in_any_order(df: DataFrame, seed: int) -> DataFrame:
-    """The same rows, thrown together."""
+    """Return the rows in random order."""
     return df.repartition(5, F.rand(seed))
 
 
 def stored_rows(stored: Iterable[StoredRecord | StoredMarker], log: str, partition: int = 0) -> pa.Table:
-    """What a coordinator has written, as rows."""
+    """Return the records of a coordinator as rows."""
     found = list(stored)
     records = [one for one in found if isinstance(one, StoredRecord)]
     pairs = [encode_record(one.record) for one in records if isinstance(one.record, CoordinatorRecord)]
@@ -122,7 +122,7 @@ def stored_rows(stored: Iterable[StoredRecord | StoredMarker], log: str, partiti
 
 
 def replay(entries: Iterable[LogEntry]) -> CoordinatorState:
-    """The coordinator's state after all of these."""
+    """Return the coordinator's state after these records."""
     state = CoordinatorState()
     for entry in entries:
         producer_id = entry.producer_id if entry.transactional and entry.producer_id is not None else -1
@@ -131,7 +131,7 @@ def replay(entries: Iterable[LogEntry]) -> CoordinatorState:
 
 
 def replay_stored(stored: Iterable[StoredRecord | StoredMarker]) -> CoordinatorState:
-    """The same of what a coordinator has written."""
+    """Return the coordinator's state after the records that a coordinator has written."""
     state = CoordinatorState()
     for one in stored:
         if isinstance(one, StoredMarker):
@@ -142,10 +142,10 @@ def replay_stored(stored: Iterable[StoredRecord | StoredMarker]) -> CoordinatorS
 
 
 def comparable(rows: Iterable[Rowlike] | CoordinatorState) -> dict[str, Rowlike]:
-    """Rows of a state by group.
+    """Return the rows of a state by group.
 
-    The names of topics that have an id are left out: a log tells them in passing, and more of them
-    as long as nothing is left out of it.
+    Names of topics with an id are left out: only some records contain them, and compaction removes
+    such records.
     """
     if isinstance(rows, CoordinatorState):
         rows = pa.Table.from_pylist(list(state_rows(rows, {})), STATE).to_pylist()

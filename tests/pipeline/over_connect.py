@@ -1,7 +1,7 @@
-"""The source, the jobs and the streams where the session is one of Spark Connect: the same rows as the log has, and as the coordinator replays.
+"""The source, jobs and streams in a session of Spark Connect, compared with the log and a replay.
 
-`make test-spark-matrix` runs this on the newest release, with what `pyspark[connect]` needs
-besides; it is not among the tests of `make test`, whose Spark is the usual one.
+`make test-spark-matrix` runs this on the newest release with `pyspark[connect]`. `make test` does
+not run it, because its environment lacks the packages.
 """
 
 import os
@@ -37,7 +37,7 @@ ENDS = "topic string, partition int, timestamp timestamp, end_offset long"
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    """A session of Spark Connect, and a server for it."""
+    """Start a server of Spark Connect, and a session."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.remote("local[2]")
@@ -61,7 +61,7 @@ def stream(spark: SparkSession, **options: str) -> DataFrame:
 
 
 def run(found: DataFrame, folder: Path) -> DataFrame:
-    """What a query writes until it has read what there is."""
+    """Run a query on the available rows, and return what it has written."""
     writer = found.writeStream.format("parquet").option("path", str(folder / "out"))
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
@@ -76,7 +76,7 @@ def by_group(df: DataFrame) -> dict[str, Any]:
     return comparable(df.toArrow().select(STATE.names).cast(STATE).to_pylist())
 
 
-def test_the_source_and_decode_give_the_rows_of_the_log(spark: SparkSession) -> None:
+def test_the_source_and_decode_return_the_rows_of_the_log(spark: SparkSession) -> None:
     wanted = by_place(expected(LOG, topics=["__consumer_offsets"], isolation_level="read_committed"))
     assert by_place(rows(spark).toArrow().to_pylist()) == wanted
     columns = ["topic", "partition", "offset", "timestamp", "type", "group", "error", "offset_commit"]
@@ -84,17 +84,17 @@ def test_the_source_and_decode_give_the_rows_of_the_log(spark: SparkSession) -> 
     assert contents(decode(raw).select(*columns)) == contents(rows(spark).select(*columns))
 
 
-def test_jobs_tell_what_the_coordinator_replays(spark: SparkSession) -> None:
+def test_jobs_equal_a_replay_by_the_coordinator(spark: SparkSession) -> None:
     wanted = {name: row for folder in folders(UPGRADE) for name, row in comparable(replay(entries(folder))).items()}
     assert by_group(group_state(rows(spark)).rows) == wanted
     epochs = [(name, row["epoch"], row["log_offset"]) for name in wanted for row in of_group(UPGRADE, name)]
-    told = rebalances(rows(spark)).select("group", "epoch", "log_offset").collect()
-    assert sorted(map(tuple, told)) == sorted(epochs)
+    actual = rebalances(rows(spark)).select("group", "epoch", "log_offset").collect()
+    assert sorted(map(tuple, actual)) == sorted(epochs)
     findings = {row.finding for row in upgrade_audit(rows(spark)).where("group = 'bill-orders'").collect()}
     assert findings == {"upgraded", "downgraded", "topic-record", "will-bump"}
 
 
-def test_streams_tell_what_the_jobs_tell(spark: SparkSession, tmp_path: Path) -> None:
+def test_streams_equal_the_batch_jobs(spark: SparkSession, tmp_path: Path) -> None:
     limited = stream(spark, maxOffsetsPerTrigger="400")
     assert contents(run(limited, tmp_path / "rows")) == contents(rows(spark))
 
@@ -122,5 +122,5 @@ def test_streams_of_two_sources_and_alerts_run(spark: SparkSession, tmp_path: Pa
     assert found.count() > 20
 
     limits: dict[str, Any] = {"storm_rebalances": 3, "storm_window_ms": 60_000, "silence_ms": 3000}
-    told = run(alerts(stream(spark), **limits), tmp_path / "alerts")
-    assert {row.alert for row in told.select("alert").distinct().collect()} >= {"storm", "no-commits"}
+    actual = run(alerts(stream(spark), **limits), tmp_path / "alerts")
+    assert {row.alert for row in actual.select("alert").distinct().collect()} >= {"storm", "no-commits"}

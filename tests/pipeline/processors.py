@@ -1,4 +1,4 @@
-"""State processors without Spark: a store in memory, and rows as Spark's side packs them."""
+"""Run stateful processors without Spark: a store in memory, and packed rows."""
 
 import json
 from base64 import b64encode
@@ -56,7 +56,7 @@ class Map:
 
 
 class Handle:
-    """What a processor gets from Spark for one key."""
+    """The state handle that Spark passes to a processor for one key."""
 
     def __init__(self) -> None:
         self.states: dict[str, Any] = {}
@@ -75,15 +75,15 @@ class Handle:
 
 
 class Driver:
-    """Calls a processor as Spark does; what it told is in `told`."""
+    """Calls a processor like Spark, and collects its rows in `output`."""
 
     def __init__(self, make: Any) -> None:
         self.make = make
         self.handles: dict[Key, Handle] = {}
-        self.told: list[dict[str, Any]] = []
+        self.output: list[dict[str, Any]] = []
 
     def batch(self, key: Key, rows: list[Any], columns: tuple[str, ...] = Packed._fields) -> list[dict[str, Any]]:
-        """One micro-batch of one key, in two frames. Returns what is told of it."""
+        """Run a micro-batch of one key, in two frames, and return its rows."""
         handle = self.handles.setdefault(key, Handle())
         processor = self.make()
         processor.init(handle)
@@ -91,14 +91,14 @@ class Driver:
         frames = [pd.DataFrame(part, columns=list(columns)) for part in (rows[half:], rows[:half])]
         as_in_4_0 = tuple(np.int32(one) if isinstance(one, int) else one for one in key)
         found = processor.handleInputRows(as_in_4_0, iter(frames), None)
-        told = [json.loads(row) for frame in found for row in frame["row"]]
+        output = [json.loads(row) for frame in found for row in frame["row"]]
         processor.close()
-        self.told += told
-        return told
+        self.output += output
+        return output
 
 
 def grouped(table: pa.Table) -> dict[tuple[str, int, str], list[Packed]]:
-    """The records of a table of the pipeline's schema by log and group, packed, in the order of their offsets."""
+    """Return the packed records of a table by log and group, in the order of their offsets."""
     found: dict[tuple[str, int, str], list[Packed]] = {}
     for row in table.sort_by("offset").to_pylist():
         if row["type"] in TYPES and row["group"] is not None:
@@ -122,7 +122,7 @@ def _packed(row: dict[str, Any]) -> Packed:
 
 
 def _without_nulls(value: Any) -> Any:
-    """As Spark's to_json leaves them out."""
+    """Remove nulls like Spark's to_json."""
     if isinstance(value, dict):
         return {name: _without_nulls(one) for name, one in value.items() if one is not None}
     return [_without_nulls(one) for one in value] if isinstance(value, list) else value

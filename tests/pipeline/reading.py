@@ -1,4 +1,4 @@
-"""What the tests of the source share: its rows without a JVM, and the rows that `read_log` says there should be."""
+"""Rows of the source without a JVM, and the expected rows by `read_log`."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -28,14 +28,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rows_of(path: Path | str | None = None, filters: Iterable[Any] = (), **options: Any) -> list[dict[str, Any]]:
-    """The rows that the source reads, task by task, as Spark would ask for them."""
+    """Return the rows that the source reads, task by task, as in Spark."""
     return [row for split in splits_of(path, filters, **options) for row in split]
 
 
 def splits_of(
     path: Path | str | None = None, filters: Iterable[Any] = (), **options: Any
 ) -> list[list[dict[str, Any]]]:
-    """The rows of each task, and of each its bytes."""
+    """Return the rows of each task."""
     given = {name.replace("isolation_level", "isolation.level"): str(value) for name, value in options.items()}
     if path is not None:
         given["path"] = str(path)
@@ -51,12 +51,12 @@ def splits_of(
 
 
 def expected(path: Path, **options: Any) -> list[dict[str, Any]]:
-    """The rows that there should be for what `read_log` has."""
+    """Return the expected rows for the entries of `read_log`."""
     return [row_of(entry) for entry in read_log(path, **options)]
 
 
 def row_of(entry: LogEntry | LogProblem) -> dict[str, Any]:
-    """An entry as a row of the pipeline, put together from the entry alone."""
+    """Convert an entry to a row of the pipeline."""
     row: dict[str, Any] = dict.fromkeys(arrow_schema(entry.topic).names)
     if isinstance(entry, LogProblem):
         error = {
@@ -121,7 +121,7 @@ def row_of(entry: LogEntry | LogProblem) -> dict[str, Any]:
 
 
 def fields_of(message: Message) -> dict[str, Any]:
-    """The fields of a message, ids as text."""
+    """Return the fields of a message, with ids as text."""
     return {field.name: plain(getattr(message, field.name)) for field in type(message).spec.fields}
 
 
@@ -137,5 +137,5 @@ def plain(value: Any) -> Any:
 
 
 def by_place(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    """Rows in an order that does not depend on that of tasks."""
+    """Return rows in an order that does not depend on tasks."""
     return sorted((tuple(sorted(row.items(), key=lambda item: item[0])) for row in rows), key=repr)

@@ -1,4 +1,4 @@
-"""What the tests of streams share: rows of logs as a folder of files that Spark reads as a stream, queries that are killed, and processors without Spark."""
+"""Rows of logs as a folder of files that Spark reads as a stream, and queries that are killed."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ SHUFFLE = "spark.sql.shuffle.partitions"
 
 
 def cut(table: pa.Table, parts: int, random: Random) -> list[pa.Table]:
-    """The rows of logs in the order of their offsets, cut anywhere."""
+    """Cut the rows of logs, in the order of their offsets, at random places."""
     known = table.filter(pc.is_valid(table.column("offset"))).sort_by("offset")
     places = sorted(random.randrange(known.num_rows + 1) for _ in range(parts - 1))
     ends = [*places, known.num_rows]
@@ -27,7 +27,7 @@ def cut(table: pa.Table, parts: int, random: Random) -> list[pa.Table]:
 
 
 def write_parts(folder: Path, parts: list[pa.Table]) -> None:
-    """A file for each part, in this order, behind those that are there."""
+    """Write a file for each part, in this order, after the existing files."""
     folder.mkdir(exist_ok=True)
     first = len(list(folder.iterdir()))
     for number, part in enumerate(parts, first):
@@ -37,26 +37,26 @@ def write_parts(folder: Path, parts: list[pa.Table]) -> None:
 
 
 def stream_of(spark: SparkSession, folder: Path, files: int = 1, schema: Any = None) -> DataFrame:
-    """The files as a stream, so many per micro-batch."""
+    """Return the files as a stream, with `files` files per micro-batch."""
     spark.conf.set(PROVIDER, ROCKS_DB)
     reader = spark.readStream.schema(spark_schema() if schema is None else schema)
     return reader.option("maxFilesPerTrigger", files).parquet(str(folder))
 
 
 class Killed:
-    """A query that writes batch by batch, is killed at random places, and begun anew from its checkpoint.
+    """A query that is killed at random places, and restarted from its checkpoint.
 
-    `kills`: how often. Without `random` it is never killed.
+    `kills`: the number of times. Without `random` it is never killed.
     """
 
     def __init__(self, found: DataFrame, folder: Path, random: Random | None = None, partitions: int = 1) -> None:
         self.kills = 0
-        self._partitions = str(partitions)  # each has stores of its own
+        self._partitions = str(partitions)  # each has its own stores
         self._found, self._folder, self._random = found, folder, random
         folder.mkdir(exist_ok=True)
 
     def once(self) -> bool:
-        """Run it with what there is now. Whether it came to its end."""
+        """Run it on the available rows. Returns whether it completed."""
         settings = self._found.sparkSession.conf
         before = settings.get(SHUFFLE)
         settings.set(SHUFFLE, self._partitions)
@@ -73,17 +73,17 @@ class Killed:
         return True
 
     def to_the_end(self, *, killed: bool = False) -> DataFrame:
-        """All that it has written, once it has come to its end; killed on the way as often as that happens, or no more."""
+        """Run it until it completes, and return all written rows; `killed`: still kill it."""
         self._random = self._random if killed else None
         for _ in range(30):
             if self.once():
                 return self._found.sparkSession.read.parquet(str(self._folder / "out"))
-        raise AssertionError("the query never came to its end")
+        raise AssertionError("the query never completed")
 
     def _keep(self, batch: DataFrame, number: int) -> None:
-        self._kill("before it wrote")
+        self._kill("before writing")
         batch.write.mode("overwrite").parquet(str(self._folder / "out" / f"batch={number}"))
-        self._kill("before Spark knows")
+        self._kill("before the commit in Spark's checkpoint")
 
     def _kill(self, when: str) -> None:
         if self._random is not None and self._random.random() < 0.25:
@@ -91,5 +91,5 @@ class Killed:
 
 
 def run_killed(found: DataFrame, folder: Path, random: Random | None = None, partitions: int = 1) -> DataFrame:
-    """What such a query writes."""
+    """Run such a query and return its rows."""
     return Killed(found, folder, random, partitions).to_the_end(killed=True)

@@ -1,4 +1,4 @@
-"""`upgrade_audit`: the recorded upgrade and downgrade, conversions, and what `upgrade-check` says at the end."""
+"""`upgrade_audit`: the recorded upgrade and downgrade, conversions, and `upgrade-check`."""
 
 from typing import Any
 
@@ -26,40 +26,40 @@ def of(found: list[Rowlike], capture: str, group: str) -> list[tuple[str, int | 
     return [(row["finding"], row["epoch"]) for row in found if (row["log_topic"], row["group"]) == (capture, group)]
 
 
-def test_the_recorded_upgrade_and_downgrade_are_found(found: list[Rowlike]) -> None:
+def test_the_recorded_upgrade_and_downgrade_are_findings(found: list[Rowlike]) -> None:
     assert of(found, UPGRADE, "ship-orders") == [
         ("upgraded", 4), ("downgraded", 6), ("topic-record", 8), ("will-bump", 8),
     ]  # fmt: skip
     assert of(found, UPGRADE, "bill-orders")[:2] == [("upgraded", 3), ("downgraded", 5)]
 
 
-def test_groups_that_a_new_broker_made_were_not_upgraded(found: list[Rowlike]) -> None:
+def test_groups_created_by_a_new_broker_are_not_upgrades(found: list[Rowlike]) -> None:
     assert not [row for row in found if row["log_topic"] != UPGRADE and row["finding"] in ("upgraded", "downgraded")]
 
 
-def test_conversions_there_and_back_are_found_with_their_time(found: list[Rowlike]) -> None:
+def test_conversions_in_both_directions_are_findings_with_their_time(found: list[Rowlike]) -> None:
     assert of(found, "consumer-4.3", "cg-migrates") == [("converted", 4), ("converted-back", 13), ("convertible", 20)]
     for row in found:
         assert row["timestamp"] is not None
 
 
-def test_the_end_is_what_upgrade_check_says(found: list[Rowlike]) -> None:
+def test_findings_at_the_end_equal_upgrade_check(found: list[Rowlike]) -> None:
     compared = 0
     for capture in NAMES:
         for folder in folders(capture):
             for group in replay(entries(folder)).groups.values():
                 wanted = {str(one) for one in findings(group, CoordinatorConfig())}
-                told = {
+                actual = {
                     row["sentence"]
                     for row in found
                     if row["at_end"] and (row["log_topic"], row["group"]) == (capture, group.group_id)
                 }
-                assert told == wanted, (capture, group)
+                assert actual == wanted, (capture, group)
                 compared += len(wanted)
     assert compared > 20
 
 
-def test_hashes_that_are_not_the_topologys_are_found() -> None:
+def test_hashes_that_differ_from_the_topology_are_findings() -> None:
     at = list(checkpoints("consumer-4.3"))[-1]
     topics = list(at.image.topics_by_id.values())
 

@@ -1,4 +1,4 @@
-"""Only some columns, of the source and of `decode`: the same rows, narrower."""
+"""The option `columns` of the source and of `decode`."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ SOME = "group, offset_commit.offset,timestamp,offset_commit.topic"
 
 
 def narrow(row: dict[str, Any], columns: list[str], fields: list[str]) -> dict[str, Any]:
-    """A row with these columns, and these fields of the struct."""
+    """Return a row with these columns, and these fields of the struct."""
     commit = row["offset_commit"]
     struct = None if commit is None else {name: commit[name] for name in fields}
     return {name: row[name] for name in columns} | {"offset_commit": struct}
 
 
 def read(**options: str) -> list[dict[str, Any]]:
-    """The source's rows, without Spark."""
+    """Return the source's rows, without Spark."""
     source = ConsumerOffsets({"path": str(LOG), **options})
     reader = source.reader(source.schema())
     batches = [batch for split in reader.partitions() for batch in reader.read(split)]  # type: ignore[attr-defined]
@@ -31,7 +31,7 @@ def read(**options: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
-def test_rows_have_the_columns_and_fields_that_were_named_and_the_same_values(level: str) -> None:
+def test_selected_columns_and_fields_have_the_same_values(level: str) -> None:
     found = read(columns=SOME, **{"isolation.level": level})
     wanted = [
         narrow(row, ["timestamp", "group"], ["topic", "offset"]) for row in rows_of(LOG, **{"isolation.level": level})
@@ -40,13 +40,13 @@ def test_rows_have_the_columns_and_fields_that_were_named_and_the_same_values(le
     assert any(row["offset_commit"] for row in found)
 
 
-def test_columns_without_any_struct_keep_the_rows_of_all_types() -> None:
+def test_columns_without_structs_keep_the_rows_of_all_types() -> None:
     assert by_place(read(columns="offset,type")) == by_place(
         {"offset": row["offset"], "type": row["type"]} for row in rows_of(LOG)
     )
 
 
-def test_columns_have_the_order_of_the_schema_and_a_struct_by_name_is_whole() -> None:
+def test_selected_columns_have_the_order_of_the_schema() -> None:
     schema = spark_schema(types=["OffsetCommit"], columns=["offset_commit", "group", "offset_commit.topic"])
     assert schema.names == ["group", "offset_commit"]
     assert schema["offset_commit"] == spark_schema()["offset_commit"]
@@ -65,12 +65,12 @@ def test_columns_have_the_order_of_the_schema_and_a_struct_by_name_is_whole() ->
         (" , ", "the list of columns is empty"),
     ],
 )
-def test_columns_that_are_not_there_are_named(columns: str, message: str) -> None:
+def test_unknown_columns_are_errors(columns: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         ConsumerOffsets({"path": str(LOG), "types": "OffsetCommit", "columns": columns})
 
 
-def test_spark_gets_the_columns_from_the_source_and_from_decode(spark: SparkSession) -> None:
+def test_the_source_and_decode_return_selected_columns_to_spark(spark: SparkSession) -> None:
     options = {"types": "OffsetCommit", "columns": SOME}
     found = spark.read.format("consumer-offsets").options(**options).load(str(LOG))
     assert found.schema == spark_schema(types=["OffsetCommit"], columns=[name.strip() for name in SOME.split(",")])

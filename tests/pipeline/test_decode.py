@@ -1,4 +1,4 @@
-"""`decode` and `decode_segments`: what the source reads, from any DataFrame that has the bytes."""
+"""`decode` and `decode_segments`, compared with the source."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ LOG = CAPTURES / "upgrade-4.0-to-4.3-and-back"
 
 
 def dump(spark: SparkSession, log: Path) -> DataFrame:
-    """A dump as users have it: what a consumer was given, key and value as bytes."""
+    """Return a dump as a consumer writes it, with keys and values as bytes."""
     rows = [
         (entry.key_bytes, entry.value_bytes, entry.topic, entry.partition, entry.offset, entry.timestamp_ms)
         for entry in read_log(log, topics=["__consumer_offsets"], isolation_level="read_committed")
@@ -28,12 +28,12 @@ def dump(spark: SparkSession, log: Path) -> DataFrame:
 
 
 def facts(df: DataFrame) -> list[tuple[object, ...]]:
-    """Rows without what a consumer is not told."""
+    """Return rows without columns that a consumer does not have."""
     batches = df.drop("producer_id", "transactional").toArrow().to_pylist()
     return by_place(batches)
 
 
-def test_a_dump_of_keys_and_values_is_decoded_to_the_rows_of_the_log(spark: SparkSession) -> None:
+def test_decoded_keys_and_values_equal_the_rows_of_the_log(spark: SparkSession) -> None:
     wanted = [
         {k: v for k, v in row.items() if k not in ("producer_id", "transactional")}
         for row in expected(LOG, topics=["__consumer_offsets"], isolation_level="read_committed")
@@ -43,7 +43,7 @@ def test_a_dump_of_keys_and_values_is_decoded_to_the_rows_of_the_log(spark: Spar
     assert facts(found) == by_place(wanted)
 
 
-def test_types_narrow_what_is_decoded_and_raw_bytes_come_along_when_asked_for(spark: SparkSession) -> None:
+def test_types_select_records_and_include_raw_adds_bytes(spark: SparkSession) -> None:
     source = dump(spark, LOG)
     found = decode(source.withColumnRenamed("key", "k"), "k", types="GroupMetadata", include_raw=True)
     assert found.columns == [*spark_schema(types=[]).names, "group_metadata"]
@@ -54,7 +54,7 @@ def test_types_narrow_what_is_decoded_and_raw_bytes_come_along_when_asked_for(sp
     assert raw == {(row["partition"], row["offset"]): (row["key"], row["value"]) for row in there}
 
 
-def test_damaged_values_are_rows_with_an_error_or_left_out_or_end_the_job(spark: SparkSession) -> None:
+def test_modes_return_damaged_values_drop_them_or_fail_the_job(spark: SparkSession) -> None:
     damaged = dump(spark, LOG).withColumn("value", f.expr("case when offset = 3 then unhex('0003AA') else value end"))
     rows = [row for row in decode(damaged).toArrow().to_pylist() if row["error"]]
     assert rows
@@ -64,7 +64,7 @@ def test_damaged_values_are_rows_with_an_error_or_left_out_or_end_the_job(spark:
         decode(damaged, mode="failfast").count()
 
 
-def test_a_column_that_is_not_there_or_not_binary_is_named(spark: SparkSession) -> None:
+def test_missing_and_non_binary_columns_are_errors(spark: SparkSession) -> None:
     source = dump(spark, LOG)
     with pytest.raises(OptionError, match="no column 'keys'; its columns: key, value"):
         decode(source, "keys")
@@ -72,11 +72,11 @@ def test_a_column_that_is_not_there_or_not_binary_is_named(spark: SparkSession) 
         decode(source.withColumn("value", f.col("value").cast("string")))
 
 
-def test_segments_in_a_column_give_the_rows_that_the_source_reads_uncommitted(spark: SparkSession) -> None:
+def test_decoded_segments_equal_uncommitted_rows_of_the_source(spark: SparkSession) -> None:
     log = CAPTURES / "transactions-4.3"
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)
     try:
-        # Spark passes over folders that begin with "_", unless a pattern names them.
+        # Spark skips folders that begin with "_", unless a pattern names them.
         files = spark.read.format("binaryFile").load(str(log / "__consumer_offsets-*" / "*.log"))
         found = decode_segments(files).toArrow().to_pylist()
     finally:

@@ -1,4 +1,4 @@
-"""What DataFrames and logs can have that nobody would put there: times that are none, names in another case, columns called as ours are inside."""
+"""Unusual input: invalid times, names in another case, user columns with our internal names."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from quorate.pipeline.schema import LATEST_MS
 from tests.pipeline.reading import rows_of
 
 WRAPS = 2**63 // 1000 + 1
-"""In microseconds, more than an int64 has: the year 294,247."""
+"""Overflows an int64 in microseconds: the year 294,247."""
 
 
 def commit(partition: int = 0) -> tuple[bytes, bytes]:
@@ -41,7 +41,7 @@ def commit(partition: int = 0) -> tuple[bytes, bytes]:
 
 
 def write(folder: Path, times_ms: list[int]) -> Path:
-    """A partition with a batch for each time, and so many different keys."""
+    """Write a partition with a batch of its own key for each time."""
     folder.mkdir()
     batches = []
     for offset, time_ms in enumerate(times_ms):
@@ -52,7 +52,7 @@ def write(folder: Path, times_ms: list[int]) -> Path:
 
 
 @pytest.mark.parametrize("later", [LATEST_MS + 1, WRAPS, 1 << 59])
-def test_times_that_no_broker_writes_are_null_and_end_nothing(tmp_path: Path, later: int) -> None:
+def test_impossible_timestamps_are_null(tmp_path: Path, later: int) -> None:
     log = write(tmp_path / "__consumer_offsets-0", [1000, later, LATEST_MS, 2000, -1])
     assert [row["timestamp"] for row in rows_of(log)] == [
         datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
@@ -66,11 +66,11 @@ def test_times_that_no_broker_writes_are_null_and_end_nothing(tmp_path: Path, la
         push_down = PushDown(what=what, until_ms=until_ms, times_ms=times_ms)
         return [row["offset"] for row in rows_of(log, **{PUSH_DOWN: push_down.text()})]
 
-    assert left("state", until_ms=1500) == [0, 1, 2]  # the first later one is kept, as it tells where the end is
+    assert left("state", until_ms=1500) == [0, 1, 2]  # the first later one is kept, as it marks the end
     assert left("commits", until_ms=LATEST_MS, times_ms=(500, 3000)) == [0, 1, 2, 3, 4]
 
 
-def test_of_commits_without_a_time_that_can_be_the_last_before_each_snapshot_is_kept(tmp_path: Path) -> None:
+def test_push_down_keeps_commits_without_a_time_that_can_be_the_last(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     key, value = commit()
@@ -78,12 +78,12 @@ def test_of_commits_without_a_time_that_can_be_the_last_before_each_snapshot_is_
     records = [BatchRecord(offset=at, timestamp_ms=ms, key=key, value=value) for at, ms in enumerate(times_ms)]
     (folder / f"{0:020d}.log").write_bytes(b"".join(encode_batch([one]) for one in records))
     push_down = PushDown(what="commits", times_ms=(500,))
-    # Rows without a time come before all others, so that the snapshot sees the second commit, which
-    # replaces the first.
+    # Rows without a time are before all snapshots, so the second commit counts, which replaces the
+    # first.
     assert [row["offset"] for row in rows_of(folder, **{PUSH_DOWN: push_down.text()})] == [1, 2]
 
 
-def test_decode_takes_numbers_of_any_type_as_milliseconds_and_what_is_no_time_as_null(spark: SparkSession) -> None:
+def test_decode_takes_numbers_as_milliseconds_and_other_values_as_null(spark: SparkSession) -> None:
     key, value = commit()
     given = [-1, 0, 1500, LATEST_MS, LATEST_MS + 1, WRAPS, 2**63 - 1]
     rows = spark.createDataFrame(
@@ -99,9 +99,7 @@ def test_decode_takes_numbers_of_any_type_as_milliseconds_and_what_is_no_time_as
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
-def test_numbers_of_others_that_do_not_fit_end_the_job_instead_of_becoming_other_numbers(
-    spark: SparkSession, ansi: str
-) -> None:
+def test_numbers_that_overflow_fail_the_job(spark: SparkSession, ansi: str) -> None:
     key, value = commit()
     given = spark.createDataFrame(
         [(key, value, 7, "12"), (key, value, 2**32 + 7, "twelve")],
@@ -112,17 +110,17 @@ def test_numbers_of_others_that_do_not_fit_end_the_job_instead_of_becoming_other
         assert decode(given.where("partition = 7")).select("partition", "offset").collect() == [
             Row(partition=7, offset=12)
         ]
-        for column, told in (
+        for column, printed in (
             ("partition", f"partition is '{2**32 + 7}', which"),
             ("offset", "offset is 'twelve', which"),
         ):
-            with pytest.raises(PySparkException, match=f"{told} is not a number of type"):
+            with pytest.raises(PySparkException, match=f"{printed} is not a number of type"):
                 decode(given.select("key", "value", column)).collect()
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
 
 
-def test_times_in_tables_of_others_that_python_does_not_have_are_none_to_jobs(spark: SparkSession) -> None:
+def test_jobs_ignore_times_that_python_cannot_represent(spark: SparkSession) -> None:
     key, value = commit()
     groups: list[tuple[Any, Any]] = [
         (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=3)),
@@ -135,7 +133,7 @@ def test_times_in_tables_of_others_that_python_does_not_have_are_none_to_jobs(sp
     assert [row.finding for row in upgrade_audit(rows).collect()] == ["topic-record"]
     with pytest.raises(PySparkException, match="a record has no timestamp"):
         rebalances(rows).collect()
-    # Later than no moment, and before all snapshots.
+    # Not later than any time, and before all snapshots.
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     without_zone = rows.withColumn("timestamp", f.col("timestamp").cast("timestamp_ntz"))
     assert [row.epoch for row in group_state(without_zone, moment).groups.collect()] == [3]
@@ -145,7 +143,7 @@ def test_times_in_tables_of_others_that_python_does_not_have_are_none_to_jobs(sp
     assert [(row.lag, row.committed_at) for row in lag(rows, ends).collect()] == [(4, None)]
 
 
-def test_end_offsets_with_times_in_other_units_than_ms_are_refused_rather_than_taken_for_later(
+def test_end_offsets_with_times_in_other_units_than_ms_are_errors(
     spark: SparkSession,
 ) -> None:
     in_ms = 1_795_000_000_000
@@ -156,7 +154,7 @@ def test_end_offsets_with_times_in_other_units_than_ms_are_refused_rather_than_t
         snapshots(spark.createDataFrame([("t", 0, in_ms * 1000, 5)], kinds)).collect()
 
 
-def test_a_name_with_a_dot_is_a_column_and_case_counts_where_spark_says_so(spark: SparkSession) -> None:
+def test_column_names_may_have_dots_and_follow_sparks_case_sensitivity(spark: SparkSession) -> None:
     key, value = commit()
     rows = spark.createDataFrame([Row(**{"record.key": key, "value": value, "Offset": 7})])
     assert decode(rows, "record.key").schema == spark_schema()
@@ -167,7 +165,7 @@ def test_a_name_with_a_dot_is_a_column_and_case_counts_where_spark_says_so(spark
         spark.conf.unset("spark.sql.caseSensitive")
 
 
-def test_columns_of_a_user_may_be_called_as_those_that_a_job_adds(spark: SparkSession) -> None:
+def test_user_columns_may_have_the_names_of_columns_that_a_job_adds(spark: SparkSession) -> None:
     rows = spark.createDataFrame([], spark_schema())
     named = ("pending_of", "aborted", "place", "first_later", "key_text", "packed", "row")
     df = rows.withColumns({name: f.lit("mine") for name in named})

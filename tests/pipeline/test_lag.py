@@ -1,4 +1,4 @@
-"""`lag` against replay: at each snapshot the committed offset is the one that the coordinator had then."""
+"""`lag` against a replay: the committed offset at each snapshot is that of the coordinator."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -13,11 +13,11 @@ from quorate.pipeline.jobs.lag import commits, lag
 from quorate.pipeline.jobs.state import group_state
 from quorate.pipeline.schema import OptionError
 from tests.pipeline.jobs import Rowlike, everything, in_any_order, replay_stored, rows_of, stored_rows
-from tests.pipeline.made_up import Stored, random_commits
+from tests.pipeline.random_logs import Stored, random_commits
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIMES = [10, 25, 40, 70, 110]
-"""When the snapshots are, in ms; the offsets of a made-up log are its times."""
+"""The times of the snapshots in ms; in a random log, the offset of a record is its time."""
 
 
 def end_offset(partition: int, ms: int) -> int:
@@ -34,7 +34,7 @@ def snapshots(spark: SparkSession) -> DataFrame:
 
 
 def expected(stored: list[Stored]) -> Iterator[Rowlike]:
-    """What the coordinator had at each snapshot, and what follows from it."""
+    """Yield the expected lags from the coordinator's offsets at each snapshot."""
     before: dict[tuple[str, int], tuple[int, int]] = {}
     for ms in TIMES:
         state = replay_stored(one for one in stored if one.timestamp_ms <= ms)
@@ -67,7 +67,7 @@ def expected(stored: list[Stored]) -> Iterator[Rowlike]:
         before |= there
 
 
-def test_lags_are_those_of_the_offsets_that_the_coordinator_had(spark: SparkSession) -> None:
+def test_lags_use_the_committed_offsets_of_the_coordinator(spark: SparkSession) -> None:
     first = Random().randrange(1 << 30)
     print(f"seeds from {first}")  # noqa: T201  # to repeat it
     logs = {seed: random_commits(seed, (f"g{seed}", f"h{seed}")) for seed in range(first, first + 40)}
@@ -86,14 +86,14 @@ def test_lags_are_those_of_the_offsets_that_the_coordinator_had(spark: SparkSess
     assert sum(row["drain_seconds"] is not None and row["lag"] > 0 for row in wanted.values()) > 20
 
 
-def test_an_earlier_time_leaves_out_what_came_later_of_commits_and_snapshots(spark: SparkSession) -> None:
+def test_as_of_leaves_out_later_commits_and_snapshots(spark: SparkSession) -> None:
     stored = random_commits(3)
     df = rows_of(spark, [stored_rows(stored, "log")])
     early = [row for row in expected(stored) if row["timestamp"] <= EPOCH + timedelta(milliseconds=30)]
     assert lag(df, snapshots(spark), as_of=30).count() == len(early) > 0
 
 
-def test_rows_without_offsets_fail_rather_than_being_left_out(spark: SparkSession) -> None:
+def test_rows_without_offsets_are_errors(spark: SparkSession) -> None:
     table = stored_rows(random_commits(3), "log")
     at = table.schema.get_field_index("offset")
     df = rows_of(spark, [table.set_column(at, table.schema.field(at), pa.nulls(table.num_rows, pa.int64()))])
@@ -103,20 +103,20 @@ def test_rows_without_offsets_fail_rather_than_being_left_out(spark: SparkSessio
         group_state(df).rows.collect()
 
 
-def test_rows_of_two_clusters_are_not_taken_for_one_log(spark: SparkSession) -> None:
+def test_rows_of_two_clusters_are_errors(spark: SparkSession) -> None:
     df = rows_of(spark, [stored_rows(random_commits(3, groups), "log") for groups in (("a", "b"), ("c", "d"))])
     with pytest.raises(PySparkException, match="two different records at this offset"):
         group_state(df).rows.collect()
 
 
-def test_aborted_and_open_transactions_are_no_commits(spark: SparkSession) -> None:
+def test_commits_of_aborted_and_open_transactions_do_not_count(spark: SparkSession) -> None:
     df = everything(spark).where("topic = 'transactions-4.3'")
-    told = {(row["group"], row["partition"], row["committed_offset"]) for row in commits(df).toArrow().to_pylist()}
+    actual = {(row["group"], row["partition"], row["committed_offset"]) for row in commits(df).toArrow().to_pylist()}
     written = {
         (row["group"], row["partition"], row["committed_offset"])
         for row in commits(df, "read_committed").toArrow().to_pylist()
     }
-    assert told < written
+    assert actual < written
 
 
 def test_end_offsets_need_their_columns(spark: SparkSession) -> None:

@@ -17,7 +17,7 @@ MONTH = 30 * 24 * 3600
 
 
 def at_end() -> Checkpoint:
-    """The last checkpoint, with what the brokers said of groups and topics."""
+    """Return the last checkpoint, with the brokers' descriptions of groups and topics."""
     return list(checkpoints(CAPTURE))[-1]
 
 
@@ -34,10 +34,10 @@ def by_group(rows: list[Rowlike]) -> dict[tuple[str, str], Rowlike]:
     return {(row["group"], row["assignor"]): row for row in rows}
 
 
-def remote_by_hand(told: Rowlike, racks: dict[str, list[tuple[str | None, ...]]]) -> int:
-    """How many of the partitions that a broker said a group has are remote."""
+def remote_by_hand(described: Rowlike, racks: dict[str, list[tuple[str | None, ...]]]) -> int:
+    """Return the number of remote partitions in a broker's description of a group."""
     count = 0
-    for member in told["raw"]["data"]["groups"][0]["members"]:
+    for member in described["raw"]["data"]["groups"][0]["members"]:
         for topic in member["assignment"]["topicPartitions"]:
             for number in topic["partitions"]:
                 count += member["rackId"] not in racks[topic["topicName"]][number]
@@ -47,29 +47,29 @@ def remote_by_hand(told: Rowlike, racks: dict[str, list[tuple[str | None, ...]]]
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> Locality:
     df = everything(spark).where(f"topic = '{CAPTURE}'")
-    # A byte per second for each partition number, so that sums tell partitions apart.
+    # Different rates, so that sums identify partitions.
     rates = {
         (topic.name, number): 1e6 * (number + 1) for topic in topology().topics for number in range(topic.partitions)
     }
     return locality(in_any_order(df, seed=2), topology(), rates, PRICE).cache()
 
 
-def test_what_crosses_racks_is_what_the_brokers_answers_say(found: Locality) -> None:
+def test_cross_rack_partitions_equal_the_responses_of_brokers(found: Locality) -> None:
     rows = by_group(found.summary.toArrow().to_pylist())
     racks = {topic.name: list(topic.racks) for topic in topology().topics}
     compared = 0
-    for told in at_end().groups:
-        if told.get("type") != "Consumer" or not told["raw"]["data"]["groups"][0]["members"]:
+    for described in at_end().groups:
+        if described.get("type") != "Consumer" or not described["raw"]["data"]["groups"][0]["members"]:
             continue
-        row = rows[told["groupId"], CURRENT]
-        assert row["crossing"] == remote_by_hand(told, racks), told["groupId"]
+        row = rows[described["groupId"], CURRENT]
+        assert row["crossing"] == remote_by_hand(described, racks), described["groupId"]
         assert row["saved_crossing"] == 0
         compared += 1
     assert compared >= 2
     assert {name for _, name in rows} == {CURRENT, "uniform", "range", "sticky", "rack-aware-uniform"}
 
 
-def test_sums_are_those_of_the_pairs_and_savings_those_against_now(found: Locality) -> None:
+def test_sums_are_over_pairs_and_savings_are_relative_to_the_current_assignment(found: Locality) -> None:
     rows = by_group(found.summary.toArrow().to_pylist())
     pairs: dict[tuple[str, str], list[Rowlike]] = {}
     for pair in found.pairs.toArrow().to_pylist():
@@ -95,7 +95,7 @@ def test_sums_are_those_of_the_pairs_and_savings_those_against_now(found: Locali
             assert rows[group, name]["crossing"] == min(rows[at]["crossing"] for at in rows if at[0] == group)
 
 
-def test_without_followers_everything_is_read_from_leaders(found: Locality, spark: SparkSession) -> None:
+def test_without_follower_fetching_partitions_are_read_from_leaders(found: Locality, spark: SparkSession) -> None:
     df = everything(spark).where(f"topic = '{CAPTURE}'")
     leaders = {racks[0] for topic in topology().topics for racks in topic.racks}
     from_leaders = locality(df, topology(), follower_fetching=False, assignors=["uniform"])
@@ -116,14 +116,16 @@ def test_without_followers_everything_is_read_from_leaders(found: Locality, spar
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"assignors": ["fair"]}, "unknown assignor fair"),
         ({"topology": Topology.of({"t": 3})}, "has no racks"),
     ],
 )
-def test_what_cannot_be_is_said_before_any_job_runs(spark: SparkSession, change: dict[str, Any], told: str) -> None:
-    with pytest.raises(OptionError, match=told):
+def test_invalid_arguments_are_errors_before_a_job_runs(
+    spark: SparkSession, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
         locality(everything(spark), **({"topology": topology()} | change))
 
 

@@ -1,4 +1,4 @@
-"""Jobs tell the source what they need of a log: what is left out must not matter, and has to be left out."""
+"""Push-down: the source must skip records that jobs do not need, and no others."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -29,14 +29,14 @@ from quorate.pipeline.jobs.state import STATE, group_state
 from quorate.pipeline.push_down import PushDown
 from quorate.pipeline.source import ConsumerOffsets
 from tests.pipeline.jobs import comparable, replay_stored, rows_of
-from tests.pipeline.made_up import Stored, random_commits, random_groups
+from tests.pipeline.random_logs import Stored, random_commits, random_groups
 
 Logs = tuple[Path, int, dict[int, list[Stored]]]
-"""A folder, the seed of partition 0, and what is in its partitions."""
+"""A folder, the seed of partition 0, and the records of its partitions."""
 
 
 def stored_batches(stored: Iterable[Stored]) -> Iterator[bytes]:
-    """Batches of a few records each, as a broker has them."""
+    """Yield batches of a few records each."""
     for (kind, producer_id), together in groupby(stored, lambda one: (type(one), one.producer_id)):
         found = list(together)
         if kind is StoredMarker:
@@ -63,7 +63,7 @@ def stored_batches(stored: Iterable[Stored]) -> Iterator[bytes]:
 
 
 def write(folder: Path, stored: Iterable[Stored], segments: int = 1) -> Path:
-    """A partition with this log, in so many segments."""
+    """Write a partition with this log, in `segments` segments."""
     folder.mkdir(parents=True)
     log = list(stored)
     size = -(-len(log) // segments) or 1
@@ -75,7 +75,7 @@ def write(folder: Path, stored: Iterable[Stored], segments: int = 1) -> Path:
 
 
 def by_clocks_that_differ(stored: Iterable[Stored], seed: int) -> list[Stored]:
-    """The log as coordinators have it that have taken over from each other: times go back now and then, and some records have none."""
+    """Return the log with times that decrease sometimes, as after a failover, or are missing."""
     rng = Random(seed)
     return [
         replace(one, timestamp_ms=rng.choice([-1] + 9 * [max(one.timestamp_ms + rng.randrange(-30, 30), 0)]))
@@ -87,7 +87,7 @@ COLUMNS = "partition,offset,timestamp,producer_id,transactional,type,group,tombs
 
 
 def batches_read(path: Path | None, push_down: PushDown | None = None, **options: str) -> list[pa.RecordBatch]:
-    """What the source hands over, without Spark."""
+    """Return the batches of the source, without Spark."""
     given = dict(options)
     if path is not None:
         given["path"] = str(path)
@@ -99,7 +99,7 @@ def batches_read(path: Path | None, push_down: PushDown | None = None, **options
 
 
 def rows_read(path: Path | None, push_down: PushDown | None = None, **options: str) -> list[dict[str, Any]]:
-    """The same as rows of some columns, with the bytes."""
+    """Return the rows of the source, with some columns and the bytes."""
     batches = batches_read(path, push_down, **{"includeRaw": "true", "columns": COLUMNS, **options})
     return pa.Table.from_batches(batches).to_pylist() if batches else []
 
@@ -109,7 +109,10 @@ def always(row: dict[str, Any]) -> bool:
 
 
 def lasts(rows: Iterable[dict[str, Any]], until: Callable[[dict[str, Any]], bool]) -> dict[Any, int]:
-    """Of each key the offsets of the last row, the last tombstone, and the last that is none, in the log up to the first row that is not `until`."""
+    """Return the offsets of the last tombstone and the last other row of each key.
+
+    The log ends before the first row for which `until` is false.
+    """
     found: dict[Any, int] = {}
     for row in sorted((row for row in rows if row["offset"] is not None), key=lambda row: row["offset"]):
         if not until(row):
@@ -120,7 +123,7 @@ def lasts(rows: Iterable[dict[str, Any]], until: Callable[[dict[str, Any]], bool
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_of_each_key_the_last_rows_are_left_at_any_time_and_little_else(tmp_path: Path, seed: int) -> None:
+def test_push_down_keeps_the_last_rows_of_each_key(tmp_path: Path, seed: int) -> None:
     stored = random_commits(seed) if seed % 3 else random_groups(seed)
     path = write(tmp_path / "__consumer_offsets-3", stored)
     every = rows_read(path)
@@ -140,7 +143,7 @@ def test_of_each_key_the_last_rows_are_left_at_any_time_and_little_else(tmp_path
         left = rows_read(path, push_down)
         wanted = lasts(every, until)
         assert lasts(left, until) == wanted, push_down
-        assert len(left) <= len(wanted) + 1, push_down  # a moment's first later row tells where it is
+        assert len(left) <= len(wanted) + 1, push_down  # the first later row marks the end
 
 
 def test_damaged_values_replace_nothing(tmp_path: Path) -> None:
@@ -159,9 +162,9 @@ def test_damaged_values_replace_nothing(tmp_path: Path) -> None:
 
 
 def state_of(rows: Iterable[dict[str, Any]], until: PushDown, *, committed: bool) -> CoordinatorState:
-    """What a coordinator has after these rows, up to a moment.
+    """Return a coordinator's state after these rows, up to the end of `until`.
 
-    `committed`: what is in transactions was, too.
+    `committed`: transactions count as committed.
     """
     state = CoordinatorState()
     for row in sorted((row for row in rows if row["offset"] is not None), key=lambda row: row["offset"]):
@@ -183,7 +186,7 @@ def state_of(rows: Iterable[dict[str, Any]], until: PushDown, *, committed: bool
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("seed", range(20))
-def test_a_moment_is_the_same_whatever_clocks_segments_and_transactions_were(
+def test_state_at_a_time_does_not_depend_on_clocks_segments_and_transactions(
     tmp_path: Path, seed: int, level: str
 ) -> None:
     stored = by_clocks_that_differ(random_commits(seed) if seed % 4 else random_groups(seed), seed)
@@ -199,7 +202,7 @@ def test_a_moment_is_the_same_whatever_clocks_segments_and_transactions_were(
         assert comparable(state_of(left, push_down, committed=committed)) == wanted, push_down
 
 
-def test_what_no_release_that_is_known_can_have_written_is_looked_at_a_few_times_only(
+def test_values_of_unknown_versions_are_decoded_a_few_times_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, value = encode_record(
@@ -222,20 +225,20 @@ def test_what_no_release_that_is_known_can_have_written_is_looked_at_a_few_times
     assert len(looks) < 20
 
 
-def test_offsets_that_do_not_rise_from_one_segment_to_the_next_are_all_kept_too(tmp_path: Path) -> None:
+def test_all_records_are_kept_if_offsets_decrease_between_segments(tmp_path: Path) -> None:
     stored = [one for one in random_commits(5) if not isinstance(one, StoredMarker) and one.producer_id < 0]
     path = write(tmp_path / "__consumer_offsets-3", stored)
     (path / f"{stored[-1].offset + 1:020d}.log").write_bytes(b"".join(stored_batches(stored)))
     assert len(rows_read(path, PushDown(what="state", until_ms=40))) == len(rows_read(path)) > 2 * len(stored)
 
 
-def test_offsets_that_do_not_rise_are_all_kept(tmp_path: Path) -> None:
+def test_all_records_are_kept_if_offsets_decrease(tmp_path: Path) -> None:
     stored = [one for one in random_commits(5) if not isinstance(one, StoredMarker) and one.producer_id < 0]
     path = write(tmp_path / "__consumer_offsets-3", [*stored, *stored])
     assert len(rows_read(path, PushDown(what="state"))) == len(rows_read(path))
 
 
-def test_jobs_about_groups_are_given_no_commits(tmp_path: Path) -> None:
+def test_jobs_on_groups_read_no_commits(tmp_path: Path) -> None:
     every = rows_read(write(tmp_path / "__consumer_offsets-3", random_commits(4)))
     of_groups = [row for row in every if "OffsetCommit" not in row["type"]]
     assert 0 < len(of_groups) < len(every)
@@ -246,7 +249,7 @@ def test_jobs_about_groups_are_given_no_commits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_lags_are_given_the_last_commits_before_each_snapshot(tmp_path: Path, seed: int) -> None:
+def test_lags_read_the_last_commits_before_each_snapshot(tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
     log = [replace(one, timestamp_ms=1000 + rng.randrange(9)) for one in random_commits(seed) if one.producer_id < 0]
     write(tmp_path / "__consumer_offsets-3", log)
@@ -262,7 +265,7 @@ def test_lags_are_given_the_last_commits_before_each_snapshot(tmp_path: Path, se
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
-    """A folder with logs that are made up, one a partition."""
+    """Write a folder with random logs, one in each partition."""
     folder = tmp_path_factory.mktemp("logs")
     seed = Random().randrange(1 << 30)
     stored = {number: (random_commits if number % 4 else random_groups)(seed + number) for number in range(12)}
@@ -276,9 +279,7 @@ def load(spark: SparkSession, path: Path, **options: str) -> DataFrame:
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
-def test_a_state_of_what_load_gave_is_what_the_coordinator_replays(
-    spark: SparkSession, logs: Logs, share: float
-) -> None:
+def test_state_with_push_down_equals_a_replay(spark: SparkSession, logs: Logs, share: float) -> None:
     folder, seed, stored = logs
     df = load(spark, folder, **{"isolation.level": "read_uncommitted"})
     last = {number: int(share * log[-1].offset) for number, log in stored.items()}
@@ -292,15 +293,13 @@ def test_a_state_of_what_load_gave_is_what_the_coordinator_replays(
         )
 
 
-def test_only_what_load_gave_is_told_and_only_where_that_changes_nothing(
-    spark: SparkSession, logs: Logs, tmp_path: Path
-) -> None:
+def test_push_down_applies_only_to_unchanged_rows_of_load(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     folder, _, stored = logs
     df = load(spark, folder)
-    told = loaded(df, "state", None)
-    assert told is not None
-    assert told.options.read_committed
-    assert told.rows.count() < df.count()
+    fewer = loaded(df, "state", None)
+    assert fewer is not None
+    assert fewer.options.read_committed
+    assert fewer.rows.count() < df.count()
     assert loaded(df.where("partition = 1"), "state", None) is None
     for mode in ("FAILFAST", "DROPMALFORMED"):
         assert loaded(load(spark, folder, mode=mode), "state", None) is None
@@ -311,7 +310,7 @@ def test_only_what_load_gave_is_told_and_only_where_that_changes_nothing(
     assert loaded(copies, "state", None) is None
 
 
-def test_histories_and_lags_are_the_same_whether_the_source_was_told(spark: SparkSession, logs: Logs) -> None:
+def test_histories_and_lags_are_the_same_with_push_down(spark: SparkSession, logs: Logs) -> None:
     folder, seed, stored = logs
     uncommitted = {"isolation.level": "read_uncommitted"}
     others = rows_of(spark, [pa.Table.from_batches(batches_read(folder, **uncommitted))])
@@ -319,7 +318,7 @@ def test_histories_and_lags_are_the_same_whether_the_source_was_told(spark: Spar
         [("t", number, time, 1000 + time) for number in range(2) for time in (20, 55, 90)],
         "topic string, partition int, timestamp long, end_offset long",
     )
-    commits = ",".join((*COMMIT_TYPES, "Control"))  # all that lags are made of
+    commits = ",".join((*COMMIT_TYPES, "Control"))  # the types that lags need
     jobs: list[tuple[str, Callable[[DataFrame], DataFrame]]] = [
         ("", lambda df: group_state(df, 55, isolation_level="read_uncommitted").rows.drop("members")),
         ("", lambda df: rebalances(df, 55)),
@@ -327,13 +326,13 @@ def test_histories_and_lags_are_the_same_whether_the_source_was_told(spark: Spar
         (commits, lambda df: lag(df, ends, as_of=dict.fromkeys(stored, 70), isolation_level="read_uncommitted")),
     ]
     for number, (types, job) in enumerate(jobs):
-        told = load(spark, folder, **uncommitted, **({"types": types} if types else {}))
-        found = [sorted(map(str, job(df).collect())) for df in (told, others)]
+        fewer = load(spark, folder, **uncommitted, **({"types": types} if types else {}))
+        found = [sorted(map(str, job(df).collect())) for df in (fewer, others)]
         assert found[0] == found[1], f"job {number}, seed {seed}"
         assert found[0]
 
 
-def test_two_different_records_at_one_offset_end_the_state_if_they_decide(spark: SparkSession, tmp_path: Path) -> None:
+def test_two_different_records_at_one_offset_fail_the_state(spark: SparkSession, tmp_path: Path) -> None:
     def commit(offset: int) -> bytes:
         return b"".join(
             stored_batches(
@@ -357,7 +356,7 @@ def test_two_different_records_at_one_offset_end_the_state_if_they_decide(spark:
         (folder / f"{name:020d}.log").write_bytes(commit(offset))
     df = load(spark, tmp_path)
     assert loaded(df, "state", None) is not None
-    (row,) = group_state(df).rows.collect()  # a copy is nothing new
+    (row,) = group_state(df).rows.collect()  # identical copies of a record are allowed
     assert [one["offset"] for one in row["offsets"]] == [1]
     (folder / f"{4:020d}.log").write_bytes(commit(2))
     with pytest.raises(PySparkException, match=r"__consumer_offsets-3, offset 3: there are two different records"):

@@ -1,4 +1,4 @@
-"""`rebalances` and `storms`: each epoch and generation of the captures, as told from their logs without Spark, and single cases by hand."""
+"""`rebalances` and `storms`: captures compared with a run without Spark, and single examples."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from quorate.codecs import CoordinatorRecord, LogEntry
@@ -24,7 +24,7 @@ UPGRADE = "upgrade-4.0-to-4.3-and-back"
 
 
 def of_group(capture: str, group: str) -> list[Rowlike]:
-    """The rebalances of one group, straight from the log."""
+    """Return the rebalances of one group, from its log."""
     for folder in folders(capture):
         found = [entry for entry in entries(folder) if group_of(entry) == group]
         if found:
@@ -33,7 +33,7 @@ def of_group(capture: str, group: str) -> list[Rowlike]:
 
 
 def group_of(entry: LogEntry) -> str | None:
-    """Of records that tell of a group other than by offsets."""
+    """Return the group of a record other than a commit."""
     if not isinstance(entry.record, CoordinatorRecord) or entry.record.name in ("OffsetCommit", "LegacyOffsetCommit"):
         return None
     key: Any = entry.record.key
@@ -48,37 +48,37 @@ def all_groups() -> Iterator[tuple[str, int, str]]:
                 yield capture, int(folder.name[-1]), group
 
 
-def test_spark_tells_what_the_logs_tell_whatever_the_order_of_rows(spark: SparkSession) -> None:
+def test_rebalances_in_spark_equal_those_of_the_logs_in_any_order_of_rows(spark: SparkSession) -> None:
     found: dict[tuple[str, int, str], list[Rowlike]] = {}
     table = rebalances(in_any_order(everything(spark), seed=3)).toArrow().cast(REBALANCES)
     for row in table.to_pylist():
         found.setdefault((row["log_topic"], row["log_partition"], row["group"]), []).append(row)
     compared = 0
     for capture, partition, group in all_groups():
-        told = [
+        reported = [
             {"log_topic": capture, "log_partition": partition, "group": group} | row for row in of_group(capture, group)
         ]
-        rows = pa.Table.from_pylist(told, REBALANCES).to_pylist()
-        there = sorted(found.pop((capture, partition, group), []), key=lambda row: row["log_offset"])
-        assert there == rows, (capture, partition, group)
+        rows = pa.Table.from_pylist(reported, REBALANCES).to_pylist()
+        actual = sorted(found.pop((capture, partition, group), []), key=lambda row: row["log_offset"])
+        assert actual == rows, (capture, partition, group)
         compared += len(rows)
     assert not found
     assert compared > 200
 
 
-def test_every_epoch_and_generation_of_the_history_is_there_once() -> None:
+def test_every_epoch_and_generation_of_the_history_has_one_row() -> None:
     for capture in NAMES:
         for folder in folders(capture):
-            told: dict[str, list[int]] = {}
+            reported: dict[str, list[int]] = {}
             for event in events(entries(folder)):
                 for fact in event.facts:
                     if isinstance(fact, EpochBumped | GenerationBegan):
-                        told.setdefault(event.group_id, []).append(fact.after)
-            for group, epochs in told.items():
+                        reported.setdefault(event.group_id, []).append(fact.after)
+            for group, epochs in reported.items():
                 rows = of_group(capture, group)
                 if len(rows) != len(epochs):
-                    # Offsets that end a transaction, or a simple group before the first member, are
-                    # not in what is replayed.
+                    # Commits are not replayed here: the end of a transaction, or a simple group
+                    # before the first member.
                     raise AssertionError((capture, group, [row["epoch"] for row in rows], epochs))
                 assert [row["epoch"] for row in rows] == epochs
 
@@ -95,7 +95,7 @@ def test_an_upgrade_and_a_downgrade_are_causes_and_move_nothing() -> None:
     assert rows[5]["partitions_gained"] == 3
 
 
-def test_an_epoch_that_another_one_overtakes_has_no_duration() -> None:
+def test_a_superseded_epoch_has_no_duration() -> None:
     rows = {row["epoch"]: row for row in of_group(UPGRADE, "ship-orders")}
     assert (rows[2]["completed_at"], rows[2]["duration_ms"]) == (None, None)
     assert rows[2]["superseded_at"] == rows[3]["started_at"]
@@ -105,13 +105,13 @@ def test_an_epoch_that_another_one_overtakes_has_no_duration() -> None:
     assert all(before["started_at"] < after["started_at"] for before, after in pairwise(rows.values()))
 
 
-def test_members_who_leave_are_named_and_so_is_what_they_had() -> None:
+def test_members_that_leave_and_their_lost_partitions_are_listed() -> None:
     rows = {row["epoch"]: row for row in of_group("consumer-4.3", "cg-uniform")}
     assert len(rows[5]["left_or_fenced"]) == 1
     assert (rows[5]["members"], rows[5]["partitions_gained"], rows[5]["partitions_lost"]) == (2, 3, 3)
 
 
-def test_classic_generations_begin_when_all_had_joined() -> None:
+def test_classic_generations_begin_when_all_members_have_joined() -> None:
     rows = of_group("classic-3.9", "c-range")
     assert [row["epoch"] for row in rows] == list(range(1, len(rows) + 1))
     assert all(0 <= row["duration_ms"] < 1000 for row in rows)
@@ -128,7 +128,7 @@ def test_conversions_are_causes() -> None:
 
 
 def table(spark: SparkSession, *groups: tuple[str, list[int]]) -> Any:
-    """Rebalances of groups at these seconds."""
+    """Return rebalances of groups at these seconds."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [
         {
@@ -147,7 +147,7 @@ def table(spark: SparkSession, *groups: tuple[str, list[int]]) -> Any:
     return spark.createDataFrame(pa.Table.from_pylist(rows, REBALANCES), from_arrow_schema(REBALANCES))
 
 
-def test_storms_are_many_rebalances_in_a_short_time(spark: SparkSession) -> None:
+def test_many_rebalances_in_a_short_time_are_a_storm(spark: SparkSession) -> None:
     found = storms(
         table(
             spark,
@@ -174,12 +174,12 @@ def test_storms_are_many_rebalances_in_a_short_time(spark: SparkSession) -> None
     ]
 
 
-def test_a_storm_needs_two_and_a_time(spark: SparkSession) -> None:
+def test_a_storm_needs_two_rebalances_and_a_window(spark: SparkSession) -> None:
     with pytest.raises(OptionError, match="a storm is two or more"):
         storms(table(spark, ("g", [0])), at_least=1)
 
 
-def test_rows_without_timestamps_fail_rather_than_being_taken_for_one_write(spark: SparkSession) -> None:
+def test_rows_without_timestamps_are_errors(spark: SparkSession) -> None:
     timeless = everything(spark).withColumn("timestamp", F.lit(None).cast("timestamp"))
     with pytest.raises(PySparkException, match="a record has no timestamp, so records of one write cannot be found"):
         rebalances(timeless).collect()

@@ -1,4 +1,4 @@
-"""What jobs refuse in words: columns that were left out, moments that are none, end offsets that cannot be read."""
+"""Errors of jobs: missing columns, invalid times, invalid end offsets."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -19,12 +19,12 @@ UPGRADE = "upgrade-4.0-to-4.3-and-back"
 
 
 def nothing(spark: SparkSession, columns: list[str], types: list[str] | None = None) -> DataFrame:
-    """No rows, of the schema that the options make."""
+    """Return no rows, with the schema of these options."""
     return spark.createDataFrame([], spark_schema(types=types, columns=columns))
 
 
 @pytest.mark.parametrize("job", [group_state, rebalances, upgrade_audit])
-def test_fields_that_the_option_columns_left_out_are_named_with_the_option(spark: SparkSession, job: Any) -> None:
+def test_fields_missing_because_of_the_option_columns_are_errors(spark: SparkSession, job: Any) -> None:
     columns = [*NEEDED, "group_metadata.generation", "group_metadata.protocol"]
     with pytest.raises(OptionError, match=r"column group_metadata has no protocol_type, leader, .* option `columns`"):
         job(nothing(spark, columns, ["GroupMetadata"]))
@@ -44,7 +44,7 @@ def test_a_lag_needs_three_fields_of_a_commit_only(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("as_of", "told"),
+    ("as_of", "message"),
     [
         (True, "as_of is True: use a datetime"),
         ("2026-11-21", "as_of is '2026-11-21': use a datetime"),
@@ -57,14 +57,14 @@ def test_a_lag_needs_three_fields_of_a_commit_only(spark: SparkSession) -> None:
         ({1: 5, ("t", 1): 5}, "either all as numbers or all with their topic"),
     ],
 )
-def test_what_is_no_moment_is_said(spark: SparkSession, as_of: Any, told: str) -> None:
-    with pytest.raises(OptionError, match=told):
+def test_an_invalid_as_of_is_an_error(spark: SparkSession, as_of: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         until(nothing(spark, [*NEEDED]), as_of)
 
 
 @pytest.fixture(scope="module")
 def commits(spark: SparkSession) -> DataFrame:
-    """The rows of one partition of a capture."""
+    """Return the rows of one partition of a capture."""
     return rows_of(spark, [table_of(folders(UPGRADE)[0], UPGRADE, "read_committed")]).cache()
 
 
@@ -73,7 +73,7 @@ def lags(commits: DataFrame, ends: list[tuple[Any, ...]], schema: str = ENDS) ->
     return found.orderBy("group", "timestamp").collect()
 
 
-def test_a_snapshot_that_is_there_twice_counts_once_and_times_may_be_numbers(commits: DataFrame) -> None:
+def test_a_repeated_snapshot_counts_once_and_times_may_be_numbers(commits: DataFrame) -> None:
     row = (
         commits.where("type = 'OffsetCommit' and not tombstone")
         .selectExpr("offset_commit.topic", "offset_commit.partition")
@@ -88,19 +88,19 @@ def test_a_snapshot_that_is_there_twice_counts_once_and_times_may_be_numbers(com
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "message"),
     [
         (("t", "0", "yesterday", "5"), "end offsets: timestamp is 'yesterday', which is not a time such as 2026"),
         (("t", "0", "2026-11-21", "many"), "end offsets: end_offset is 'many', which is not a number"),
         (("t", "first", "2026-11-21", "5"), "end offsets: partition is 'first', which is not a number"),
     ],
 )
-def test_end_offsets_that_cannot_be_read_are_said(commits: DataFrame, end: tuple[str, ...], told: str) -> None:
-    with pytest.raises(PySparkException, match=told):
+def test_invalid_end_offsets_are_errors(commits: DataFrame, end: tuple[str, ...], message: str) -> None:
+    with pytest.raises(PySparkException, match=message):
         lags(commits, [end])
 
 
-def test_throughput_that_cannot_be_read_is_said(spark: SparkSession) -> None:
+def test_invalid_throughput_is_an_error(spark: SparkSession) -> None:
     schema = StructType.fromDDL("topic string, partition string, bytes_per_second string")
     assert _rates(spark.createDataFrame([("t", "1", "2.5"), ("t", "2", None)], schema)) == {("t", 1): 2.5}
     with pytest.raises(OptionError, match=r"the throughput has \['t', '1', 'fast'\], which is not a topic"):

@@ -1,4 +1,4 @@
-"""The report, and `quorate pipeline`: one session of Spark serves all."""
+"""The report, and `quorate pipeline`, in one session of Spark."""
 
 import csv
 import json
@@ -35,14 +35,14 @@ CONSUMER = CAPTURES / "consumer-4.3"
 
 @pytest.fixture
 def run(spark: SparkSession) -> Iterator[Callable[..., tuple[int, str, str]]]:
-    """Call `quorate pipeline` with these arguments; it finds the session that is there."""
+    """Run `quorate pipeline` in the existing session."""
 
     def call(*arguments: object) -> tuple[int, str, str]:
         result = CliRunner(catch_exceptions=False).invoke(main, ["pipeline", *map(str, arguments)])
         return result.exit_code, result.stdout, result.stderr
 
     yield call
-    spark.conf.unset(PUSHDOWN)  # as conftest has it: Spark 4.0 does not know it
+    spark.conf.unset(PUSHDOWN)  # as in conftest: Spark 4.0 does not have it
 
 
 # ---- the command
@@ -58,7 +58,7 @@ def test_state_is_shown_as_a_table_now_and_earlier(run: Any) -> None:
     assert "ship-orders" not in before
 
 
-def test_rebalances_are_shown_as_json_with_all_there_is(run: Any) -> None:
+def test_rebalances_are_shown_as_json_with_all_columns(run: Any) -> None:
     status, out, err = run("rebalances", UPGRADE, "--json", "--limit", "3")
     rows = json.loads(out)
     assert (status, len(rows)) == (0, 3)
@@ -83,7 +83,7 @@ def test_tables_are_written_and_read_again(run: Any, spark: SparkSession, tmp_pa
     )
 
 
-def test_offsets_of_several_partitions_are_a_moment(run: Any) -> None:
+def test_as_of_takes_offsets_of_several_partitions(run: Any) -> None:
     _, out, _ = run("state", UPGRADE, "--table", "offsets", "--json", "--as-of", "1:54,2:60")
     last: dict[int, int] = {}
     for row in json.loads(out):
@@ -103,14 +103,14 @@ def test_nested_columns_are_json_in_csv(run: Any, tmp_path: Path) -> None:
     assert {"joined"} in [set(json.loads(row["causes"])) for row in rows]
 
 
-def test_decoded_rows_that_were_written_are_as_good_as_the_log(run: Any, spark: SparkSession, tmp_path: Path) -> None:
+def test_written_rows_can_replace_the_log_as_a_source(run: Any, spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.read.format("consumer-offsets").load(str(UPGRADE))
     rows.write.parquet(str(tmp_path / "rows"))
     assert run("audit", tmp_path / "rows", "--from", "parquet", "--json") == run("audit", UPGRADE, "--json")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["state"], "nothing to read"),
         (["state", "-b", "x:1", "y"], "either -b or a SOURCE"),
@@ -131,22 +131,22 @@ def test_decoded_rows_that_were_written_are_as_good_as_the_log(run: Any, spark: 
         (["rebalances", UPGRADE, "--from", "no-such-format"], "no-such-format"),
     ],
 )
-def test_mistakes_are_said_in_one_line(run: Any, arguments: list[object], told: str) -> None:
+def test_errors_are_one_line(run: Any, arguments: list[object], message: str) -> None:
     status, out, err = run(*arguments)
     assert (status, out) == (1, "")
-    assert told in err.splitlines()[0]
+    assert message in err.splitlines()[0]
     assert err.startswith("error: ")
     assert "Traceback" not in err
     assert len(err.splitlines()[0]) < 400
 
 
-def test_what_keeps_spark_from_starting_is_all_that_is_said(tmp_path: Path) -> None:
+def test_an_error_at_the_start_of_spark_is_printed_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "quorate.pipeline", "state", str(UPGRADE)]
     clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT")}
     done = subprocess.run(command, env=clean | {"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[0] == "error: pipeline needs Java: neither JAVA_HOME nor PATH has it"
-    # With Spark started, nothing of what a JVM says while it starts.
+    # If Spark starts, the JVM's messages of the start are not printed.
     command = [sys.executable, "-P", "-m", "quorate.pipeline", "audit", str(UPGRADE), "--from", "no-such"]
     done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
@@ -169,7 +169,7 @@ def test_what_keeps_spark_from_starting_is_all_that_is_said(tmp_path: Path) -> N
 
 
 class Checked(HTMLParser):
-    """Fails on tags that are not closed, and collects what is there."""
+    """A parser that fails on tags that are not closed, and collects tags and texts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ def checked(html: str) -> Checked:
     parser = Checked()
     parser.feed(html)
     assert parser.open == []
-    # Self-contained: no scripts, and nothing that is fetched.
+    # Self-contained: no scripts, and no external resources.
     assert not {"script", "link", "img", "iframe"} & set(parser.tags)
     assert not [value for name, value in parser.attributes if name in ("src", "href") or name.startswith("on")]
     assert "url(" not in html
@@ -207,7 +207,7 @@ def checked(html: str) -> Checked:
     return parser
 
 
-def test_the_report_of_a_capture_has_every_picture(run: Any, tmp_path: Path) -> None:
+def test_the_report_of_a_capture_has_all_charts(run: Any, tmp_path: Path) -> None:
     topology = {
         "topics": {
             "t-alpha": {"partitions": 6, "racks": [["rack-a"], ["rack-b"], ["rack-c"]] * 2},
@@ -221,9 +221,9 @@ def test_the_report_of_a_capture_has_every_picture(run: Any, tmp_path: Path) -> 
     ]
     (tmp_path / "ends.csv").write_text("\n".join(lines))
     status, out, err = run(
-        "report", CONSUMER, "--output", tmp_path / "report.html", "--end-offsets", tmp_path / "ends.csv", "--topology", tmp_path / "topics.json",
-        "--price-per-gb", "0.02", "--title", "Captured <groups>",
-    )  # fmt: skip
+        *("report", CONSUMER, "--output", tmp_path / "report.html", "--end-offsets", tmp_path / "ends.csv"),
+        *("--topology", tmp_path / "topics.json", "--price-per-gb", "0.02", "--title", "Captured <groups>"),
+    )
     assert (status, out) == (0, "")
     assert f"report: {tmp_path}/report.html" in err
     html = (tmp_path / "report.html").read_text()
@@ -237,16 +237,16 @@ def test_the_report_of_a_capture_has_every_picture(run: Any, tmp_path: Path) -> 
 
 
 def facts(**changes: Any) -> Facts:
-    """A page of one group."""
+    """Return the facts of an empty report, with changes."""
     nothing = Facts(
-        title="t", made_at=datetime(2026, 1, 1, tzinfo=UTC), groups=[], group_count=0, members=0, offsets=0, skipped=0, rebalances=[],
-        rebalance_count=0, lanes=[], storms=[], lags=None, lag_groups=0, racks=None, matrix=None, priced=False, findings=[],
-        finding_counts={}, compared_hashes=False,
+        title="t", made_at=datetime(2026, 1, 1, tzinfo=UTC), groups=[], group_count=0, members=0, offsets=0,
+        skipped=0, rebalances=[], rebalance_count=0, lanes=[], storms=[], lags=None, lag_groups=0, racks=None,
+        matrix=None, priced=False, findings=[], finding_counts={}, compared_hashes=False,
     )  # fmt: skip
     return replace(nothing, **changes)
 
 
-def test_a_page_of_nothing_says_what_is_missing() -> None:
+def test_an_empty_report_names_missing_inputs() -> None:
     found = checked(page(facts()))
     text = " ".join(found.texts)
     assert "Lags need end offsets, which __consumer_offsets does not contain." in text
@@ -275,8 +275,8 @@ def test_names_cannot_become_markup() -> None:
         "topics": [evil],
     }
     bar = {
-        "group": evil, "epoch": 2, "started_at": datetime(2026, 1, 1, tzinfo=UTC), "completed_at": None, "duration_ms": None, "causes": ["joined"],
-        "partitions_moved": 0, "why": evil,
+        "group": evil, "epoch": 2, "started_at": datetime(2026, 1, 1, tzinfo=UTC), "completed_at": None,
+        "duration_ms": None, "causes": ["joined"], "partitions_moved": 0, "why": evil,
     }  # fmt: skip
     found = checked(
         page(
@@ -295,7 +295,7 @@ def test_names_cannot_become_markup() -> None:
     assert "script" not in found.tags
 
 
-def test_colours_tell_the_weightiest_cause() -> None:
+def test_colours_show_the_most_important_cause() -> None:
     assert kind_of(["joined", "hash-first"]) == "upgrade"
     assert kind_of(["hash", "left"]) == "metadata"
     assert kind_of(["unknown"]) == kind_of([]) == "other"
@@ -332,9 +332,9 @@ def test_numbers_and_durations_are_short() -> None:
 
 
 def test_the_reference_names_every_column() -> None:
-    told = (Path(__file__).parents[2] / "docs" / "reference" / "spark-jobs.md").read_text()
+    reference = (Path(__file__).parents[2] / "docs" / "reference" / "spark-jobs.md").read_text()
     nested = [field.name for kind in (MEMBER, OFFSET) for field in kind]
     for name in {*REBALANCES.names, *AUDIT.names, *STATE.names, *LOCALITY.names, *nested}:
-        assert f"`{name}`" in told, name
+        assert f"`{name}`" in reference, name
     for cause in Cause:
-        assert f"`{cause.value}`" in told
+        assert f"`{cause.value}`" in reference

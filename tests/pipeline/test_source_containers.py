@@ -1,4 +1,4 @@
-"""Reading a cluster of three brokers, with TLS and passwords, while groups rebalance and leaders move."""
+"""Read a cluster of three brokers with TLS and SASL, while groups rebalance and leaders change."""
 
 import json
 import time
@@ -21,13 +21,14 @@ pytestmark = pytest.mark.containers
 
 
 def kafka_options(config: dict[str, Any]) -> dict[str, str]:
-    """What the cluster says of its clients, under Kafka's names."""
+    """Return the cluster's client config under Kafka's names."""
     user, password = config["sasl_plain_username"], config["sasl_plain_password"]
     return {
         "kafka.bootstrap.servers": config["bootstrap_servers"],
         "kafka.security.protocol": config["security_protocol"],
         "kafka.sasl.mechanism": config["sasl_mechanism"],
-        "kafka.sasl.jaas.config": f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{user}" password="{password}";',
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{user}" password="{password}";',
         "kafka.ssl.truststore.location": str(config["ssl_cafile"]),
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.endpoint.identification.algorithm": "https" if config.get("ssl_check_hostname", True) else "",
@@ -35,7 +36,7 @@ def kafka_options(config: dict[str, Any]) -> dict[str, str]:
 
 
 def rebalances(config: dict[str, Any]) -> AbstractContextManager[None]:
-    """A group whose second member comes and goes while the block runs."""
+    """Run a group during the block whose second member joins and leaves."""
     from kafka import KafkaConsumer
     from kafka.errors import KafkaError
 
@@ -51,12 +52,12 @@ def rebalances(config: dict[str, Any]) -> AbstractContextManager[None]:
                         consumer.poll(300)
                     consumer.commit()
             except KafkaError:
-                time.sleep(0.2)  # its broker is the one that restarts
+                time.sleep(0.2)  # its broker may be the one that restarts
 
     return in_threads(come_and_go, come_and_go)
 
 
-def test_a_stream_has_each_record_once_while_groups_rebalance_and_a_leader_restarts(
+def test_a_stream_reads_each_record_once_while_groups_rebalance_and_a_leader_restarts(
     kafka_cluster_factory: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark", minversion="4.2")
@@ -69,10 +70,7 @@ def test_a_stream_has_each_record_once_while_groups_rebalance_and_a_leader_resta
         start: dict[str, Any] | None = None
 
         def micro_batch() -> bool:
-            """Another one, by a reader that knows nothing of those before.
-
-            Whether there was anything.
-            """
+            """Run a micro-batch by a new reader. Returns whether it had rows."""
             nonlocal start
             source = ConsumerOffsets({**options, "isolation.level": "read_uncommitted", "maxOffsetsPerTrigger": "25"})
             reader = source.streamReader(source.schema())

@@ -1,4 +1,4 @@
-"""Executors get the package with `--py-files`: pure Python, found in a ZIP file by processes that have only its dependencies."""
+"""Executors get the package as a ZIP file with `--py-files`; they only have its dependencies."""
 
 import os
 import subprocess
@@ -22,28 +22,26 @@ from quorate.pipeline import source
 assert ".zip" in source.__file__, source.__file__
 spark = SparkSession.builder.getOrCreate()
 register(spark)
-rows = spark.read.format("consumer-offsets").option("types", "OffsetCommit").option("includeRaw", "true").load(sys.argv[1])
+reader = spark.read.format("consumer-offsets").option("types", "OffsetCommit").option("includeRaw", "true")
+rows = reader.load(sys.argv[1])
 print("rows", rows.count(), decode(rows.select("key", "value"), types="OffsetCommit").where("type is not null").count())
 """
 
 
 def zipped(path: Path) -> Path:
-    """The package as `pip install --target` lays it down, put into a ZIP file by `zip -r`."""
+    """Write the package to a ZIP file, as `pip install --target` and `zip -r` do."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
     with zipfile.ZipFile(path, "w") as archive:
-        archive.mkdir(
-            "quorate"
-        )  # zipimport finds a package without __init__.py only by such an entry, which wheels do not have
+        archive.mkdir("quorate")  # zipimport needs this entry for a package without __init__.py; wheels lack it
         for package, folder in settings["package-dir"].items():
             for file in (ROOT / folder).rglob("*.py"):
                 archive.write(file, Path(*package.split(".")) / file.relative_to(ROOT / folder))
     return path
 
 
-def test_a_zip_of_the_package_is_enough_where_the_dependencies_are(tmp_path: Path) -> None:
+def test_executors_with_the_dependencies_need_only_a_zip_of_the_package(tmp_path: Path) -> None:
     package = zipped(tmp_path / "quorate.zip")
-    # Without `site`, Python does not see that quorate is installed here; the libraries are put on
-    # the path.
+    # Without `site`, Python does not find the installed quorate; the libraries are on the path.
     python = tmp_path / "python"
     libraries = sysconfig.get_path("purelib")
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{libraries}:$PYTHONPATH" exec "{sys.executable}" -S "$@"\n')
@@ -62,8 +60,11 @@ def test_a_zip_of_the_package_is_enough_where_the_dependencies_are(tmp_path: Pat
     assert "rows 107 107" in done.stdout, done.stderr[-3000:]
 
 
-def test_a_process_of_the_source_imports_no_jobs() -> None:
-    """Spark plans and reads in processes of its own; each imports the source anew, which is part of what every query costs."""
-    asked = "import sys, quorate.pipeline.source; print([one for one in sys.modules if 'jobs' in one or one.startswith(('quorate.coordinator', 'quorate.assignors'))])"
-    done = subprocess.run([sys.executable, "-P", "-c", asked], capture_output=True, text=True, timeout=300, check=True)
+def test_importing_the_source_imports_no_jobs() -> None:
+    """Each process of Spark imports the source, which is part of the cost of each query."""
+    code = (
+        "import sys, quorate.pipeline.source; others = ('quorate.coordinator', 'quorate.assignors'); "
+        "print([one for one in sys.modules if 'jobs' in one or one.startswith(others)])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""The source reads from files what `read_log` reads, whatever the tasks are."""
+"""Rows that the source reads from files equal `read_log`, for tasks of any size."""
 
 from pathlib import Path
 from random import Random
@@ -23,7 +23,7 @@ SEEDS = st.integers(0, 1 << 32)
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
-def test_rows_of_real_brokers_are_the_entries_of_read_log_field_for_field(log: Path, isolation_level: str) -> None:
+def test_rows_of_real_brokers_equal_the_entries_of_read_log(log: Path, isolation_level: str) -> None:
     wanted = expected(log, topics=["__consumer_offsets"], isolation_level=isolation_level)
     assert wanted
     assert by_place(rows_of(log, isolation_level=isolation_level)) == by_place(wanted)
@@ -31,7 +31,7 @@ def test_rows_of_real_brokers_are_the_entries_of_read_log_field_for_field(log: P
 
 @settings(max_examples=portion(30))
 @given(SEEDS, LEVELS, st.integers(1, 6000), st.booleans())
-def test_tasks_of_any_size_have_the_rows_of_the_whole_log(
+def test_tasks_of_any_size_read_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, seed: int, level: str, size: int, damaged: bool
 ) -> None:
     random = Random(seed)
@@ -47,8 +47,8 @@ def test_tasks_of_any_size_have_the_rows_of_the_whole_log(
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("size", [1, 1 << 20])
-def test_the_last_offset_there_is_is_read(tmp_path: Path, magic: int, isolation_level: str, size: int) -> None:
-    """Issue 14: it was in no task."""
+def test_the_largest_offset_is_read(tmp_path: Path, magic: int, isolation_level: str, size: int) -> None:
+    """Regression (issue 14): it was in no task."""
     last = (1 << 63) - 1
     key, value = group_epoch(7)
     found = [BatchRecord(offset=offset, timestamp_ms=-1, key=key, value=value) for offset in (0, last - 1, last)]
@@ -60,8 +60,8 @@ def test_the_last_offset_there_is_is_read(tmp_path: Path, magic: int, isolation_
     assert by_place(rows) == by_place(expected(log, isolation_level=isolation_level))
 
 
-def test_damage_that_kafka_ignores_is_an_error_beside_the_value(tmp_path: Path) -> None:
-    """Issue 14: the tag says 77 bytes, 8 are there."""
+def test_damage_that_kafka_ignores_is_an_error_in_a_row_with_a_value(tmp_path: Path) -> None:
+    """Regression (issue 14): the tagged field has size 77, and only 8 bytes follow."""
     log = tmp_path / "__consumer_offsets-5"
     log.mkdir()
     key, value = bytes.fromhex("0003000167"), bytes.fromhex("00000000000401004df4c0d617a910f4f9")
@@ -75,7 +75,7 @@ def test_damage_that_kafka_ignores_is_an_error_beside_the_value(tmp_path: Path) 
     assert by_place(rows) == by_place(expected(log))
 
 
-def test_one_hot_segment_is_cut_into_tasks_of_like_size_and_small_partitions_share_one(tmp_path: Path) -> None:
+def test_a_large_segment_is_cut_into_equal_tasks_and_small_partitions_share_one(tmp_path: Path) -> None:
     def tasks(path: Path, size: int) -> list[int]:
         source = ConsumerOffsets({"path": str(path), "maxSplitBytes": str(size)})
         splits: Any = source.reader(source.schema()).partitions()
@@ -100,7 +100,7 @@ def test_one_hot_segment_is_cut_into_tasks_of_like_size_and_small_partitions_sha
 
 @settings(max_examples=portion(20))
 @given(SEEDS, LEVELS, st.lists(st.integers(0, 300), min_size=1, max_size=4))
-def test_ranges_of_offsets_one_after_the_other_have_the_rows_of_the_whole_log(
+def test_consecutive_ranges_of_offsets_have_the_rows_of_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, seed: int, level: str, borders: list[int]
 ) -> None:
     log = write_log(tmp_path_factory.mktemp("log") / "__consumer_offsets-5", Random(seed))

@@ -1,4 +1,4 @@
-"""Filters that are pushed down leave out nothing that Spark would keep, and much of what it would not."""
+"""Filter push-down leaves out no row that Spark would keep, and many that it would not."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -85,7 +85,7 @@ def filters(draw: st.DrawFn) -> Filter:
 
 
 def holds(found: Filter, row: dict[str, Any]) -> bool | None:
-    """Whether a filter holds for a row, as SQL has it: nothing holds for null, and neither does its opposite."""
+    """Return whether a filter matches a row, in SQL's logic: `None` for null, also negated."""
     match found:
         case Not(child=child):
             inside = holds(child, row)
@@ -102,7 +102,7 @@ def holds(found: Filter, row: dict[str, Any]) -> bool | None:
 
 @pytest.fixture(scope="module")
 def all_rows(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple[Path, list[dict[str, Any]]]]:
-    """Logs by their seed, each with all of its rows."""
+    """Return a function of a seed that returns a log and its rows."""
 
     @cache
     def made(seed: int) -> tuple[Path, list[dict[str, Any]]]:
@@ -114,7 +114,7 @@ def all_rows(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple[
 
 @settings(max_examples=portion(100))
 @given(st.integers(0, 5), st.lists(filters(), min_size=1, max_size=3), st.sampled_from([2000, 1 << 20]))
-def test_rows_for_which_all_filters_hold_are_read(
+def test_rows_that_match_all_filters_are_read(
     all_rows: Callable[[int], tuple[Path, list[dict[str, Any]]]], seed: int, pushed: list[Filter], size: int
 ) -> None:
     log, rows = all_rows(seed)
@@ -135,22 +135,22 @@ def test_rows_for_which_all_filters_hold_are_read(
     ],
     ids=repr,
 )
-def test_what_a_filter_leaves_out_is_not_decoded(tmp_path: Path, pushed: Filter) -> None:
+def test_records_excluded_by_a_filter_are_not_decoded(tmp_path: Path, pushed: Filter) -> None:
     log = write_log(tmp_path / "__consumer_offsets-5", Random(13))
     found = rows_of(log, [pushed], isolation_level="read_uncommitted")
     assert found
-    # What cannot be decoded comes anyway: Spark leaves it out.
+    # Rows with an error are read anyway; Spark filters them.
     assert all(holds(pushed, row) for row in found if row["error"] is None)
 
 
-def test_filters_are_noted_and_left_to_spark_to_apply_again() -> None:
+def test_spark_applies_all_filters_again() -> None:
     reader = _FilteringReader(ConsumerOffsets({"path": "x"}).parsed)
     pushed = [EqualTo(("type",), "OffsetCommit"), IsNull(("offset_commit", "metadata"))]
     assert list(reader.pushFilters(pushed)) == pushed
     assert reader.wanted.types == {"OffsetCommit"}
 
 
-def test_a_naive_time_narrows_nothing() -> None:
+def test_a_time_without_a_zone_is_not_used_as_a_filter() -> None:
     reader = _FilteringReader(ConsumerOffsets({"path": "x"}).parsed)
     reader.pushFilters([EqualTo(("timestamp",), datetime(2026, 1, 1))])  # noqa: DTZ001  # that is the point
     assert reader.wanted.times == (None, None)
@@ -158,13 +158,13 @@ def test_a_naive_time_narrows_nothing() -> None:
 
 @pytest.fixture
 def pushing(spark: SparkSession) -> Iterator[SparkSession]:
-    """A Spark that pushes filters down."""
+    """Return a session that pushes filters down."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     yield spark
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
-def test_spark_pushes_its_filters_down_where_both_are_set_to(pushing: SparkSession, tmp_path: Path) -> None:
+def test_spark_pushes_filters_down_if_its_config_and_our_option_are_set(pushing: SparkSession, tmp_path: Path) -> None:
     log = str(write_log_of_commits(tmp_path / "__consumer_offsets-0"))
 
     def offsets(**options: str) -> list[Any]:
@@ -176,22 +176,20 @@ def test_spark_pushes_its_filters_down_where_both_are_set_to(pushing: SparkSessi
     assert offsets(pushFilters="true") == []
     with pytest.raises(PythonException, match=r"__consumer_offsets-0, offset 1: .*truncated.* of the value"):
         offsets()
-    # Spark refuses readers that take filters where it does not push them.
+    # Spark rejects readers with `pushFilters` if it does not push filters.
     pushing.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     with pytest.raises(PythonException, match="truncated"):
         offsets(pushFilters="true")
 
 
-def test_a_dataframe_that_is_used_again_has_all_rows_also_where_spark_pushes_filters(
-    pushing: SparkSession, tmp_path: Path
-) -> None:
+def test_a_reused_dataframe_has_all_rows_although_spark_pushes_filters(pushing: SparkSession, tmp_path: Path) -> None:
     log = write_log_of_commits(tmp_path / "__consumer_offsets-0")
     rows = pushing.read.format("consumer-offsets").option("types", "OffsetCommit").load(str(log))
     assert [rows.where("offset = 0").count(), rows.count()] == [1, 2]
 
 
 def write_log_of_commits(folder: Path) -> Path:
-    """Two commits, the second of which is damaged."""
+    """Write two commits, the second of which is damaged."""
     folder.mkdir(parents=True)
     key, value = encode_record(
         CoordinatorRecord(

@@ -1,4 +1,4 @@
-"""The source reads from a running broker what is in its log files, with real groups and transactions."""
+"""Rows from a running broker equal those of its log files, with real groups and transactions."""
 
 import json
 import threading
@@ -28,7 +28,7 @@ from tests.pipeline.test_push_down import lasts, rows_read, state_of
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker with commits in and out of transactions: committed, aborted, and one that is open."""
+    """Start a broker with commits, also in transactions: committed, aborted and open."""
     need_broker()
     with Broker() as running:
         client = Client(running)
@@ -49,7 +49,7 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
-def test_rows_from_a_broker_are_those_of_its_log_files(broker: Broker, isolation_level: str) -> None:
+def test_rows_from_a_broker_equal_those_of_its_log_files(broker: Broker, isolation_level: str) -> None:
     found = rows_of(**{"kafka.bootstrap.servers": broker.bootstrap_servers}, isolation_level=isolation_level)
     wanted = expected(broker.log_dir, topics=["__consumer_offsets"], isolation_level=isolation_level)
     assert len(wanted) > 50
@@ -57,7 +57,7 @@ def test_rows_from_a_broker_are_those_of_its_log_files(broker: Broker, isolation
     assert by_place(rows_of(broker.log_dir, isolation_level=isolation_level)) == by_place(wanted)
 
 
-def test_small_tasks_and_small_fetches_give_the_same_rows(broker: Broker) -> None:
+def test_small_tasks_and_fetches_return_the_same_rows(broker: Broker) -> None:
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.max.partition.fetch.bytes": "500"}
     tasks = splits_of(**options, maxSplitBytes=1_000)
     assert len(tasks) > 5
@@ -65,7 +65,7 @@ def test_small_tasks_and_small_fetches_give_the_same_rows(broker: Broker) -> Non
     assert by_place(row for task in tasks for row in task) == by_place(wanted)
 
 
-def test_offsets_and_times_bound_what_is_read(broker: Broker) -> None:
+def test_offsets_and_times_limit_the_rows(broker: Broker) -> None:
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "isolation_level": "read_uncommitted"}
     rows = sorted(rows_of(**options), key=lambda row: (row["partition"], row["offset"]))
     number = max(rows, key=lambda row: row["offset"])["partition"]
@@ -84,9 +84,7 @@ def test_offsets_and_times_bound_what_is_read(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(("level", "fetch_bytes"), [("read_committed", 500), ("read_uncommitted", 1 << 20)])
-def test_rows_that_a_job_does_not_need_are_left_out_and_its_result_is_the_same(
-    broker: Broker, level: str, fetch_bytes: int
-) -> None:
+def test_push_down_leaves_out_rows_without_changing_the_result(broker: Broker, level: str, fetch_bytes: int) -> None:
     options = {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "kafka.max.partition.fetch.bytes": str(fetch_bytes),
@@ -123,7 +121,7 @@ def test_rows_that_a_job_does_not_need_are_left_out_and_its_result_is_the_same(
                 )
                 assert comparable(found) == comparable(wanted), (push_down, number)
     assert {row["type"] for row in rows_read(None, PushDown(what="groups"), **options)} <= {"Control"}
-    if level == "read_committed":  # else all that is in transactions is needed
+    if level == "read_committed":  # otherwise all records of transactions are needed
         left = rows_read(None, PushDown(what="commits", times_ms=(time_ms,)), **options)
         spans = [
             [row for row in whole if (milliseconds(row["timestamp"]) <= time_ms) == before] for before in (True, False)
@@ -135,7 +133,7 @@ def test_rows_that_a_job_does_not_need_are_left_out_and_its_result_is_the_same(
 
 
 def lasts_of_logs(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    """Of each partition the places of the last rows of each key."""
+    """Return the places of the last rows of each key and partition."""
     return [
         (number, offset)
         for number in range(3)
@@ -143,7 +141,7 @@ def lasts_of_logs(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
     ]
 
 
-def test_jobs_about_a_cluster_tell_it_what_they_need(broker: Broker, spark: SparkSession) -> None:
+def test_jobs_on_a_cluster_use_push_down(broker: Broker, spark: SparkSession) -> None:
     logs = {
         number: [
             one
@@ -159,16 +157,16 @@ def test_jobs_about_a_cluster_tell_it_what_they_need(broker: Broker, spark: Spar
         .options(**{"kafka.bootstrap.servers": broker.bootstrap_servers, "isolation.level": "read_uncommitted"})
         .load()
     )
-    told = loaded(df, "state", time_ms)
-    assert told is not None
-    assert told.rows.count() < sum(map(len, logs.values()))
+    fewer = loaded(df, "state", time_ms)
+    assert fewer is not None
+    assert fewer.rows.count() < sum(map(len, logs.values()))
     rows = group_state(df, time_ms, isolation_level="read_uncommitted").rows.toArrow().cast(STATE).to_pylist()
     for number, log in logs.items():
         cut = [one for one in Moment(timestamp_ms=time_ms).cut(log) if isinstance(one, LogEntry)]
         assert comparable(row for row in rows if row["log_partition"] == number) == comparable(replay(cut))
 
 
-def test_what_is_not_there_is_said(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_topics_and_offsets_are_errors(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers}
     with pytest.raises(LiveError, match="__consumer_offsets has partitions 0 to 2, not 7"):
         rows_of(**options, partitions=7)
@@ -190,7 +188,7 @@ def test_what_is_not_there_is_said(broker: Broker, monkeypatch: pytest.MonkeyPat
         assert list(cluster.fetch(gone)) == []
 
 
-def test_a_stream_from_a_broker_goes_on_where_it_was_killed(broker: Broker) -> None:
+def test_a_killed_stream_from_a_broker_resumes(broker: Broker) -> None:
     pytest.importorskip("pyspark", minversion="4.2")
     from quorate.pipeline.stream_limited import LimitedReader
 
@@ -220,8 +218,8 @@ def test_a_stream_from_a_broker_goes_on_where_it_was_killed(broker: Broker) -> N
     assert by_place(found) == by_place(wanted)
 
 
-def test_an_outage_in_the_middle_of_a_task_is_outlived(broker: Broker) -> None:
-    """The last test: what is open is aborted when the broker comes back."""
+def test_a_task_survives_an_outage(broker: Broker) -> None:
+    """Run last: the open transaction is aborted when the broker restarts."""
     options = parse_options(
         {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.max.partition.fetch.bytes": "200"}
     )

@@ -1,4 +1,4 @@
-"""Options: what they may be, and what is said if they are something else."""
+"""Options of the source: valid values, and errors."""
 
 from pathlib import Path
 from random import Random
@@ -44,13 +44,13 @@ from tests.pipeline.reading import by_place, expected, rows_of, splits_of
         ({"maxOffsetsPerTrigger": "-1"}, "option maxOffsetsPerTrigger: '-1' is not a number; use 1 or more"),
     ],
 )
-def test_an_option_that_cannot_be_is_named_with_what_it_can_be(given: dict[str, str], said: str) -> None:
+def test_an_invalid_option_is_an_error_with_the_valid_values(given: dict[str, str], said: str) -> None:
     given = given if not given or {"path", "paths"} & given.keys() else {"path": "x", **given}
     with pytest.raises(OptionError, match=said.replace("{", r"\{")):
         parse_options(given)
 
 
-def test_options_are_found_in_any_case_and_have_the_defaults_that_the_table_shows() -> None:
+def test_options_are_case_insensitive_and_have_the_defaults_of_the_table() -> None:
     assert parse_options({"PATH": "a", "ISOLATION.Level": "READ_UNCOMMITTED", "maxsplitbytes": "2K"}) == Options(
         paths=("a",), read_committed=False, max_split_bytes=2048
     )
@@ -80,12 +80,12 @@ def test_options_are_found_in_any_case_and_have_the_defaults_that_the_table_show
         ),
     ],
 )
-def test_an_option_of_kafka_that_cannot_be_is_named(given: dict[str, str], said: str) -> None:
+def test_an_invalid_option_of_kafka_is_an_error(given: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         client_config({"bootstrap.servers": "b:9092", **given})
 
 
-def test_options_of_kafka_become_those_of_the_client(tmp_path: Path) -> None:
+def test_options_of_kafka_are_converted_to_those_of_the_client(tmp_path: Path) -> None:
     pem = tmp_path / "store.pem"
     pem.touch()
     found = client_config(
@@ -115,14 +115,14 @@ def test_options_of_kafka_become_those_of_the_client(tmp_path: Path) -> None:
     }
 
 
-# ---- what options do to what is read
+# ---- effects of options
 
 
 def uncommitted(path: Path | str, **options: Any) -> list[dict[str, Any]]:
     return rows_of(path, isolation_level="read_uncommitted", **options)
 
 
-def test_paths_are_files_folders_log_directories_and_patterns(tmp_path: Path) -> None:
+def test_paths_are_files_folders_log_directories_and_globs(tmp_path: Path) -> None:
     logs = [write_log(tmp_path / f"__consumer_offsets-{number}", Random(number)) for number in (1, 2)]
     (logs[0] / "00000000000000000000.index").touch()
     write_log(tmp_path / "__transaction_state-0", Random(3))
@@ -138,7 +138,7 @@ def test_paths_are_files_folders_log_directories_and_patterns(tmp_path: Path) ->
     )
     segment = max(logs[1].glob("*.log"))
     assert by_place(uncommitted(segment)) == by_place(expected(segment))
-    # Segments that are named one by one are still one log, in which transactions end.
+    # Segments given one by one are one log, with the ends of transactions.
     assert by_place(rows_of(f"{logs[0]}/*.log")) == by_place(expected(logs[0], isolation_level="read_committed"))
 
 
@@ -155,31 +155,32 @@ def test_paths_are_files_folders_log_directories_and_patterns(tmp_path: Path) ->
         ),
     ],
 )
-def test_a_path_that_cannot_be_read_is_named(tmp_path: Path, path: str, error: type[Exception], said: str) -> None:
+def test_an_unreadable_path_is_an_error(tmp_path: Path, path: str, error: type[Exception], said: str) -> None:
     (tmp_path / "0.index").touch()
     with pytest.raises(error, match=said):
         uncommitted(path if "://" in path else tmp_path / path)
 
 
-def test_times_bound_records_by_their_own_timestamps(tmp_path: Path) -> None:
+def test_times_limit_records_by_their_timestamps(tmp_path: Path) -> None:
     log = write_log(tmp_path / "__consumer_offsets-5", Random(8))
     since, until = START_MS + 300, START_MS + 900
     rows = uncommitted(log, startingTimestamp=since, endingTimestamp=until)
     assert by_place(rows) == by_place(expected(log, since_ms=since, until_ms=until))
     assert 0 < len(rows) < len(uncommitted(log))
-    # What is older as a whole is not even read.
+    # Segments that are older are not read.
     tasks = splits_of(log, isolation_level="read_uncommitted", maxSplitBytes=400)
     fewer = splits_of(log, isolation_level="read_uncommitted", maxSplitBytes=400, startingTimestamp=since)
     assert len(fewer) < len(tasks)
     assert by_place(row for task in fewer for row in task) == by_place(expected(log, since_ms=since))
 
 
-def test_offsets_that_a_log_does_not_have_end_the_job_unless_that_is_said_to_be_all_right(tmp_path: Path) -> None:
+def test_missing_offsets_fail_the_job_unless_fail_on_data_loss_is_false(tmp_path: Path) -> None:
     log = write_log(tmp_path / "__consumer_offsets-5", Random(8))
     beyond = '{"__consumer_offsets":{"5":5000}}'
     with pytest.raises(
         DataLoss,
-        match=r"__consumer_offsets-5: offset 5,000 of startingOffsets is not in the log, which has 0 to 181; failOnDataLoss=false",
+        match=r"__consumer_offsets-5: offset 5,000 of startingOffsets is not in the log, "
+        r"which has 0 to 181; failOnDataLoss=false",
     ):
         uncommitted(log, startingOffsets=beyond)
     assert uncommitted(log, startingOffsets=beyond, failOnDataLoss=False) == []
@@ -187,7 +188,7 @@ def test_offsets_that_a_log_does_not_have_end_the_job_unless_that_is_said_to_be_
     assert by_place(uncommitted(log, endingOffsets=beyond, failOnDataLoss=False)) == by_place(expected(log))
 
 
-def test_modes_give_rows_with_an_error_leave_them_out_or_end_the_job(tmp_path: Path) -> None:
+def test_modes_return_rows_with_an_error_drop_them_or_fail_the_job(tmp_path: Path) -> None:
     log = write_log(tmp_path / "__consumer_offsets-5", Random(8))
     segment = min(log.glob("*.log"))
     data = bytearray(segment.read_bytes())
@@ -201,7 +202,7 @@ def test_modes_give_rows_with_an_error_leave_them_out_or_end_the_job(tmp_path: P
         uncommitted(log, mode="FAILFAST")
 
 
-def test_raw_bytes_come_with_every_record_when_asked_for(tmp_path: Path) -> None:
+def test_include_raw_adds_the_bytes_to_every_row(tmp_path: Path) -> None:
     log = write_log(tmp_path / "__consumer_offsets-5", Random(8))
     plain = {row["offset"]: row for row in uncommitted(log, types="OffsetCommit,GroupMetadata")}
     raw = {row["offset"]: row for row in uncommitted(log, types="OffsetCommit,GroupMetadata", includeRaw=True)}
@@ -212,15 +213,15 @@ def test_raw_bytes_come_with_every_record_when_asked_for(tmp_path: Path) -> None
         assert row | {"key": None, "value": None} == plain[offset] | {"key": None, "value": None}
 
 
-def test_spark_says_what_is_wrong_with_an_option(spark: SparkSession) -> None:
+def test_spark_shows_the_error_of_an_option(spark: SparkSession) -> None:
     with pytest.raises(
         AnalysisException, match=r"(?i)option 'startingOffset' is not known; did you mean startingOffsets"
     ):
         spark.read.format("consumer-offsets").option("startingOffset", "5").load("x")
 
 
-def test_spark_leaves_tracebacks_out_where_it_is_told_to(spark: SparkSession, tmp_path: Path) -> None:
-    """As docs/how-to/spark.md says."""
+def test_spark_can_omit_tracebacks(spark: SparkSession, tmp_path: Path) -> None:
+    """As in docs/how-to/spark.md."""
     setting = "spark.sql.execution.pyspark.udf.hideTraceback.enabled"
     spark.conf.set(setting, "true")
     try:
@@ -228,5 +229,5 @@ def test_spark_leaves_tracebacks_out_where_it_is_told_to(spark: SparkSession, tm
             spark.read.format("consumer-offsets").load(f"{tmp_path}/nowhere").count()
     finally:
         spark.conf.unset(setting)
-    (told,) = [line for line in str(error.value).splitlines() if "SQLSTATE" not in line]
-    assert told.endswith(f"LogError: {tmp_path}/nowhere: no such file or folder")
+    (reported,) = [line for line in str(error.value).splitlines() if "SQLSTATE" not in line]
+    assert reported.endswith(f"LogError: {tmp_path}/nowhere: no such file or folder")

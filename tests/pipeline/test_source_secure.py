@@ -1,4 +1,4 @@
-"""The source on a cluster with logins and TLS, with the options as Kafka names them."""
+"""The source on a cluster with SASL and TLS, with Kafka's client configs as options."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ PASSWORD = 'very "secret"; \\ indeed'
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedCluster, Path]]:
-    """A cluster on which alice's group has committed an offset, and the authority for its certificate."""
+    """Start a cluster with an offset of alice's group; return it with its CA certificate."""
     context, authority = make_certificate(tmp_path_factory.mktemp("certificates"))
     with EmbeddedCluster(security=Security(users={"alice": PASSWORD}, tls=context)) as made:
         made.call(lambda: made.core.create_topic("t", partitions=1, replicas=1))
@@ -42,14 +42,15 @@ def options(cluster: tuple[EmbeddedCluster, Path], mechanism: str) -> dict[str, 
         "kafka.bootstrap.servers": made.bootstrap_servers,
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": mechanism,
-        "kafka.sasl.jaas.config": f'org.apache.kafka.common.security.{module} required username="alice" password="{quoted}";',
+        "kafka.sasl.jaas.config": f"org.apache.kafka.common.security.{module} required "
+        f'username="alice" password="{quoted}";',
         "kafka.ssl.truststore.location": str(authority),
         "kafka.ssl.truststore.type": "PEM",
     }
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_rows_are_read_with_a_login_over_tls(cluster: tuple[EmbeddedCluster, Path], mechanism: str) -> None:
+def test_rows_are_read_with_sasl_over_tls(cluster: tuple[EmbeddedCluster, Path], mechanism: str) -> None:
     rows = rows_of(**options(cluster, mechanism), types="OffsetCommit")
     assert [(row["group"], row["offset_commit"]["topic"], row["offset_commit"]["offset"]) for row in rows] == [
         ("alices", "t", 5)

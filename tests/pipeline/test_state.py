@@ -1,4 +1,4 @@
-"""`group_state` against the coordinator's replay of the same log, at any moment, and against what the brokers said."""
+"""`group_state` compared with the coordinator's replay, and with the brokers' responses."""
 
 from collections.abc import Iterator
 from random import Random
@@ -8,7 +8,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 
 from quorate.codecs import LogEntry, read_log
 from quorate.coordinator.group_shard import GroupCoordinatorShard
@@ -36,7 +36,7 @@ from tests.pipeline.jobs import (
     stored_rows,
     table_of,
 )
-from tests.pipeline.made_up import Stored, random_commits, random_groups
+from tests.pipeline.random_logs import Stored, random_commits, random_groups
 
 
 def by_log(rows: DataFrame) -> dict[tuple[str, int], list[Rowlike]]:
@@ -46,7 +46,7 @@ def by_log(rows: DataFrame) -> dict[tuple[str, int], list[Rowlike]]:
     return found
 
 
-def test_every_capture_has_the_state_that_the_coordinator_replays_whatever_the_order_of_rows(
+def test_the_state_of_every_capture_equals_a_replay_in_any_order_of_rows(
     spark: SparkSession,
 ) -> None:
     found = by_log(group_state(in_any_order(everything(spark), seed=7)).rows)
@@ -61,12 +61,12 @@ def test_every_capture_has_the_state_that_the_coordinator_replays_whatever_the_o
 
 
 def at_all_checkpoints() -> dict[str, Checkpoint]:
-    """By a name for the log as it was then."""
+    """Return all checkpoints by a name for the log at that time."""
     return {str(at): at for capture in NAMES for at in checkpoints(capture)}
 
 
 def cut_at_checkpoints(spark: SparkSession) -> DataFrame:
-    """What is left of each capture at each of its checkpoints, all of it by one `as_of`."""
+    """Return the surviving records of each capture at each of its checkpoints, by one `as_of`."""
     last: dict[tuple[str, int], int] = {}
     tables = []
     for name, at in at_all_checkpoints().items():
@@ -78,13 +78,13 @@ def cut_at_checkpoints(spark: SparkSession) -> DataFrame:
 
 
 def unordered(value: Any) -> Any:
-    """Without orders: that of members follows from all who were in Kafka's map before, of whom little is left."""
+    """Sort lists: the order of members depends on earlier members in Kafka's hash map."""
     if isinstance(value, dict):
         return {name: unordered(one) for name, one in value.items()}
     return sorted(map(unordered, value), key=repr) if isinstance(value, list) else value
 
 
-def test_at_every_checkpoint_of_every_capture_the_state_is_what_the_brokers_told(spark: SparkSession) -> None:
+def test_the_state_at_every_checkpoint_equals_the_responses_of_brokers(spark: SparkSession) -> None:
     table = cut_at_checkpoints(spark).toArrow()
     topics = table.column("topic").to_pylist()
     places: dict[tuple[str, int], list[int]] = {}
@@ -100,28 +100,30 @@ def test_at_every_checkpoint_of_every_capture_the_state_is_what_the_brokers_told
             assert not state.skipped
             shard.state = state
             shards.append(shard)
-        for told in at.groups:
-            if "raw" in told:
-                (shard,) = [shard for shard in shards if told["groupId"] in shard.state.groups]
-                group = shard.state.groups[told["groupId"]]
-                (raw,) = told["raw"]["data"]["groups"]
-                assert unordered(described(shard, group, told["raw"]["apiVersion"])) == unordered(raw), f"{at}: {group}"
+        for reported in at.groups:
+            if "raw" in reported:
+                (shard,) = [shard for shard in shards if reported["groupId"] in shard.state.groups]
+                group = shard.state.groups[reported["groupId"]]
+                (raw,) = reported["raw"]["data"]["groups"]
+                assert unordered(described(shard, group, reported["raw"]["apiVersion"])) == unordered(raw), (
+                    f"{at}: {group}"
+                )
                 compared += 1
-            if told.get("type") != "Share" and "offsets" in told:
-                wanted = {where: one["offset"] for where, one in told["offsets"].items() if one}
+            if reported.get("type") != "Share" and "offsets" in reported:
+                wanted = {where: one["offset"] for where, one in reported["offsets"].items() if one}
                 committed = {
                     f"{topic}-{number}": offset.value.offset
                     for shard in shards
-                    for topic, number, offset in shard.state.offsets.of_group(told["groupId"])
+                    for topic, number, offset in shard.state.offsets.of_group(reported["groupId"])
                 }
-                assert committed == wanted, f"{at}: {told['groupId']}"
+                assert committed == wanted, f"{at}: {reported['groupId']}"
                 offsets += len(wanted)
     assert compared > 100
     assert offsets > 100
 
 
 @pytest.mark.parametrize("place", [0.3, 0.8])
-def test_a_time_ends_each_log_before_its_first_later_record(spark: SparkSession, place: float) -> None:
+def test_as_of_a_time_ends_each_log_before_its_first_later_record(spark: SparkSession, place: float) -> None:
     captures = ["consumer-4.3", "transactions-4.3"]
     logs = {(capture, int(folder.name[-1])): entries(folder) for capture in captures for folder in folders(capture)}
     times = sorted(entry.timestamp_ms for log in logs.values() for entry in log)
@@ -132,7 +134,7 @@ def test_a_time_ends_each_log_before_its_first_later_record(spark: SparkSession,
         assert comparable(found.get(log, [])) == comparable(replay(cut)), log
 
 
-def test_without_markers_everything_is_committed(spark: SparkSession) -> None:
+def test_rows_without_markers_count_as_committed(spark: SparkSession) -> None:
     of = [folder for folder in folders("transactions-4.3") if any(folder.glob("*.log"))]
     df = rows_of(spark, [table_of(folder, isolation_level="read_committed") for folder in of])
     found = by_log(group_state(df).rows)
@@ -145,10 +147,10 @@ def test_without_markers_everything_is_committed(spark: SparkSession) -> None:
         assert comparable(found.get(("__consumer_offsets", int(folder.name[-1])), [])) == comparable(state)
 
 
-# ---- logs that are made up
+# ---- random logs
 
 
-def made_up() -> Iterator[tuple[str, list[Stored]]]:
+def random_logs() -> Iterator[tuple[str, list[Stored]]]:
     first = Random().randrange(1 << 30)
     for seed in range(first, first + 60):
         yield f"commits of seed {seed}", random_commits(seed)
@@ -157,19 +159,19 @@ def made_up() -> Iterator[tuple[str, list[Stored]]]:
 
 
 def end_of_write(stored: list[Stored], offset: int) -> int:
-    """The last offset of the write that has this one.
+    """Return the last offset of the write that contains this one.
 
-    In the midst of one there may be a group that nothing but a member's record, deleted since, has
-    made (seed 145996929).
+    Within a write, a group may exist only because of a member's record that was deleted later
+    (seed 145996929).
     """
     at = max(one.timestamp_ms for one in stored if one.offset <= offset)
     return max(one.offset for one in stored if one.timestamp_ms <= at)
 
 
-def test_logs_that_are_made_up_have_the_state_that_the_coordinator_replays(spark: SparkSession) -> None:
+def test_the_state_of_random_logs_equals_a_replay(spark: SparkSession) -> None:
     logs: dict[str, list[Stored]] = {}
     last: dict[tuple[str, int], int] = {}
-    for name, stored in made_up():
+    for name, stored in random_logs():
         for part, share in (("all", 1.0), ("half", 0.5)):
             log = f"{part} of {name}"
             logs[log] = stored
@@ -184,10 +186,10 @@ def test_logs_that_are_made_up_have_the_state_that_the_coordinator_replays(spark
     assert groups > 100
 
 
-# ---- tables, and what cannot be
+# ---- tables and errors
 
 
-def test_tables_have_what_the_rows_have(spark: SparkSession) -> None:
+def test_tables_equal_the_nested_rows(spark: SparkSession) -> None:
     state = GroupState(group_state(everything(spark).where("topic = 'upgrade-4.0-to-4.3-and-back'")).rows).cache()
     rows = {row.group: row for row in state.rows.collect() if row.group}
     groups = {row.group: row.asDict() for row in state.groups.collect()}
@@ -209,7 +211,7 @@ def test_tables_have_what_the_rows_have(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda df: group_state(df.drop("offset")), "no column offset"),
         (lambda df: group_state(df.select(*df.columns[:15])), "no columns of any record type"),
@@ -219,13 +221,13 @@ def test_tables_have_what_the_rows_have(spark: SparkSession) -> None:
         (lambda df: group_state(df.drop("control"), isolation_level="read_uncommitted"), "transaction markers"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(spark: SparkSession, change: Any, told: str) -> None:
-    with pytest.raises(OptionError, match=told) as error:
+def test_invalid_input_is_an_error_of_one_line(spark: SparkSession, change: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message) as error:
         change(everything(spark))
     assert "\n" not in str(error.value)
 
 
-def test_rows_of_which_spark_would_lose_some_are_refused(spark: SparkSession) -> None:
+def test_rows_that_spark_would_filter_are_refused(spark: SparkSession) -> None:
     pytest.importorskip("pyspark", minversion="4.1")  # 4.0 pushes no filters
     loaded = spark.read.format("consumer-offsets").load(str(CAPTURES / "upgrade-4.0-to-4.3-and-back"))
     try:

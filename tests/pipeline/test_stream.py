@@ -1,4 +1,4 @@
-"""Streams: every row exactly once, however small the micro-batches are and wherever a query is killed."""
+"""Streams read every row exactly once, with micro-batches of any size and killed queries."""
 
 import json
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def reader_of(path: Path, **options: Any) -> LimitedReader:
 def micro_batch(
     reader: LimitedReader, start: dict[str, Any], limit: int | None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What one trigger does: by way of JSON, as the checkpoint does."""
+    """Run one trigger, with offsets converted to JSON as in the checkpoint."""
     end = json.loads(
         json.dumps(reader.latestOffset(start, ReadAllAvailable() if limit is None else ReadMaxRows(limit)))
     )
@@ -47,7 +47,7 @@ def micro_batch(
 
 
 def growing(whole: Path, copy: Path, random: Random) -> Iterator[None]:
-    """Write a log anew, some bytes at a time, as a broker does: batches may be cut off at any moment."""
+    """Write a log again, some bytes at a time, so that batches are cut off at times."""
     copy.mkdir()
     for path in sorted(whole.glob("*.log")):
         data = path.read_bytes()
@@ -63,7 +63,7 @@ def growing(whole: Path, copy: Path, random: Random) -> Iterator[None]:
 
 @settings(max_examples=8)
 @given(st.integers(0, 1 << 32), LEVELS, st.integers(1, 60))
-def test_a_log_that_grows_gives_each_row_once_also_to_readers_that_begin_anew(
+def test_a_growing_log_returns_each_row_once_also_to_restarted_readers(
     tmp_path_factory: pytest.TempPathFactory, seed: int, level: str, limit: int
 ) -> None:
     random = Random(seed)
@@ -76,7 +76,7 @@ def test_a_log_that_grows_gives_each_row_once_also_to_readers_that_begin_anew(
         end, rows = micro_batch(reader, start, limit)
         taken = sum(end["__consumer_offsets"].values()) - sum(start["__consumer_offsets"].values())
         assert 0 <= taken <= limit
-        if random.randrange(4):  # otherwise the query is killed before it notes that it is done
+        if random.randrange(4):  # otherwise the query is killed before it commits the batch
             start = end
             found += rows
     while end != (end := micro_batch(reader, start, limit)[0]) or end != start:
@@ -85,14 +85,14 @@ def test_a_log_that_grows_gives_each_row_once_also_to_readers_that_begin_anew(
     assert by_place(found) == by_place(expected(copy, isolation_level=level))
 
 
-def test_what_was_planned_is_found_again_after_the_broker_cleaned_the_segment(tmp_path: Path) -> None:
+def test_planned_offsets_are_found_after_the_cleaner_merged_segments(tmp_path: Path) -> None:
     log = write_log(tmp_path / "__consumer_offsets-5", Random(11))
     wanted = expected(log, isolation_level="read_committed")
     reader = reader_of(tmp_path, maxSplitBytes=500)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
     tasks = reader.partitions(start, end)
-    # The cleaner joins small segments: one file has what two had, and places are others.
+    # The cleaner merges small segments, so positions in files change.
     first, second, *_ = sorted(log.glob("*.log"))
     first.write_bytes(first.read_bytes() + second.read_bytes())
     second.unlink()
@@ -100,7 +100,7 @@ def test_what_was_planned_is_found_again_after_the_broker_cleaned_the_segment(tm
     assert by_place(pa.Table.from_batches(batches, arrow_schema()).to_pylist()) == by_place(wanted)
 
 
-def test_a_partition_that_is_added_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_a_new_partition_is_read_from_its_beginning(tmp_path: Path) -> None:
     write_log(tmp_path / "__consumer_offsets-1", Random(1))
     reader = reader_of(tmp_path, isolation_level="read_uncommitted", failOnDataLoss=False)
     start, _ = micro_batch(reader, reader.initialOffset(), None)
@@ -110,7 +110,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(tmp_path: Path) ->
     assert by_place(rows) == by_place(expected(added, isolation_level="read_uncommitted"))
 
 
-def test_offsets_that_are_gone_end_the_query_unless_that_is_said_to_be_all_right(tmp_path: Path) -> None:
+def test_missing_offsets_fail_the_query_unless_fail_on_data_loss_is_false(tmp_path: Path) -> None:
     log = write_log(tmp_path / "__consumer_offsets-5", Random(3))
     segments = sorted(log.glob("*.log"))
     assert len(segments) > 1
@@ -128,7 +128,7 @@ def test_offsets_that_are_gone_end_the_query_unless_that_is_said_to_be_all_right
         reader.latestOffset({"__consumer_offsets": {"5": 7}}, ReadAllAvailable())
 
 
-def test_available_now_ends_where_the_log_ended_when_it_began(tmp_path: Path) -> None:
+def test_available_now_ends_at_the_end_offsets_of_its_start(tmp_path: Path) -> None:
     log = write_log(tmp_path / "__consumer_offsets-5", Random(4))
     last = max(log.glob("*.log"))
     data = last.read_bytes()
@@ -140,13 +140,12 @@ def test_available_now_ends_where_the_log_ended_when_it_began(tmp_path: Path) ->
     last.write_bytes(data)
     write_log(tmp_path / "__consumer_offsets-6", Random(5))
     end, rows = micro_batch(reader, start, None)
-    assert by_place(rows) == by_place(
-        row for row in then if row["offset"] is not None
-    )  # the rest of a batch is not there yet
+    # The rest of a batch is not written yet.
+    assert by_place(rows) == by_place(row for row in then if row["offset"] is not None)
     assert micro_batch(reader, end, None) == (end, [])
 
 
-def test_what_streams_do_not_have_is_said(tmp_path: Path) -> None:
+def test_options_that_streams_do_not_have_are_errors(tmp_path: Path) -> None:
     write_log(tmp_path / "__consumer_offsets-5", Random(4))
     with pytest.raises(OptionError, match="a stream has no end"):
         reader_of(tmp_path, endingTimestamp=5)
@@ -156,7 +155,7 @@ def test_what_streams_do_not_have_is_said(tmp_path: Path) -> None:
     assert older.latestOffset() == reader_of(tmp_path).latestOffset(older.initialOffset(), ReadAllAvailable())
 
 
-def test_a_query_of_spark_that_is_killed_and_goes_on_has_every_row_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_killed_and_resumed_query_returns_every_row_once(spark: SparkSession, tmp_path: Path) -> None:
     random = Random(6)
     whole, copy = write_log(tmp_path / "whole" / "__consumer_offsets-5", random), tmp_path / "__consumer_offsets-5"
     steps = growing(whole, copy, random)
@@ -166,7 +165,7 @@ def test_a_query_of_spark_that_is_killed_and_goes_on_has_every_row_once(spark: S
         rows = [tuple(row) for row in batch.select("offset", "type").orderBy("offset").collect()]
         seen.append((number, rows))
         if len(seen) == 2:
-            raise RuntimeError("killed")  # the rows of this one have been seen, but Spark does not know
+            raise RuntimeError("killed")  # after the rows are written, before Spark commits the batch
 
     def run() -> None:
         stream = spark.readStream.format("consumer-offsets").option("maxOffsetsPerTrigger", 60)
@@ -181,7 +180,7 @@ def test_a_query_of_spark_that_is_killed_and_goes_on_has_every_row_once(spark: S
     for _ in steps:
         pass
     run()
-    once = dict(seen)  # what is done again has the same number
+    once = dict(seen)  # a repeated batch has the same number
     assert len(once) < len(seen)
     assert seen[1] == seen[2]
     wanted = expected(copy, isolation_level="read_uncommitted")

@@ -1,4 +1,4 @@
-"""Streams as every release of Spark has them: a micro-batch takes all there is, and releases before 4.2 do not even say where it begins."""
+"""Streams without limits, for all releases of Spark: before 4.2, there is no start of a batch."""
 
 import json
 from pathlib import Path
@@ -16,12 +16,12 @@ from tests.pipeline.generated import write_log
 from tests.pipeline.reading import by_place, expected
 
 
-def test_micro_batches_without_a_beginning_have_each_row_once(tmp_path: Path) -> None:
+def test_micro_batches_without_a_start_have_each_row_once(tmp_path: Path) -> None:
     options = parse_options({"path": str(tmp_path), "isolation.level": "read_uncommitted", "failOnDataLoss": "false"})
     found: list[dict[str, Any]] = []
     start: dict[str, Any] | None = None
     logs = []
-    for number in (1, 2):  # a partition is added in between
+    for number in (1, 2):  # a partition is added
         logs.append(write_log(tmp_path / f"__consumer_offsets-{number}", Random(number)))
         reader = UnlimitedReader(options, lambda: reading_of(options, wanted_by(options)))
         start = start or reader.initialOffset()
@@ -33,7 +33,7 @@ def test_micro_batches_without_a_beginning_have_each_row_once(tmp_path: Path) ->
     assert by_place(found) == by_place(wanted)
 
 
-def test_a_query_goes_on_from_its_checkpoint_with_what_has_come_since(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_resumes_from_its_checkpoint_with_new_rows(spark: SparkSession, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log" / "__consumer_offsets-5", Random(6))
     segments = sorted(log.glob("*.log"))
     later = {path: path.read_bytes() for path in segments[1:]}

@@ -1,4 +1,4 @@
-"""Streams against the batch jobs: the same records, cut into micro-batches anywhere, in queries that are killed at random."""
+"""Streams compared with batch jobs, with random micro-batches and killed queries."""
 
 from pathlib import Path
 from random import Random
@@ -30,7 +30,7 @@ UPGRADE = "upgrade-4.0-to-4.3-and-back"
 
 
 def committed() -> pa.Table:
-    """The committed rows of all captures."""
+    """Return the committed rows of all captures."""
     return pa.concat_tables(
         table_of(folder, capture, "read_committed") for capture in NAMES for folder in folders(capture)
     )
@@ -43,18 +43,22 @@ def by_log(table: pa.Table) -> dict[tuple[str, int], dict[str, dict[str, object]
     return {log: comparable(rows) for log, rows in found.items() if comparable(rows)}
 
 
-def test_groups_from_a_stream_that_is_killed_are_those_of_the_batch_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_groups_of_a_killed_stream_equal_those_of_the_batch_job(spark: SparkSession, tmp_path: Path) -> None:
     table = committed()
     write_parts(tmp_path / "rows", cut(table, 2, Random(1)))
     found = run_killed(stream_group_state(stream_of(spark, tmp_path / "rows")), tmp_path, Random(2), partitions=2)
     wanted = group_state(rows_of(spark, [table]), isolation_level="read_committed")
-    told = by_log(latest_state(found).rows.select(*STATE.names).toArrow().cast(STATE))
-    asked = by_log(wanted.rows.where("group is not null").drop("skipped").toArrow())
-    assert told == {log: {name: row | {"skipped": None} for name, row in rows.items()} for log, rows in asked.items()}
-    assert sum(map(len, told.values())) > 60
+    actual = by_log(latest_state(found).rows.select(*STATE.names).toArrow().cast(STATE))
+    expected = by_log(wanted.rows.where("group is not null").drop("skipped").toArrow())
+    assert actual == {
+        log: {name: row | {"skipped": None} for name, row in rows.items()} for log, rows in expected.items()
+    }
+    assert sum(map(len, actual.values())) > 60
 
 
-def test_rebalances_lags_and_alerts_of_streams_are_those_of_the_batch_jobs(spark: SparkSession, tmp_path: Path) -> None:
+def test_rebalances_lags_and_alerts_of_streams_equal_those_of_the_batch_jobs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     table = pa.concat_tables(table_of(folder, UPGRADE, "read_committed") for folder in folders(UPGRADE))
     write_parts(tmp_path / "rows", cut(table, 2, Random(4)))
     times = table.column("timestamp").drop_null().sort().to_pylist()
@@ -73,12 +77,12 @@ def test_rebalances_lags_and_alerts_of_streams_are_those_of_the_batch_jobs(spark
     rows, snapshots = stream_of(spark, tmp_path / "rows"), stream_of(spark, tmp_path / "ends", schema=schema)
 
     def both(found: DataFrame, wanted: DataFrame) -> None:
-        got, asked = (
+        got, expected = (
             sorted(str([round(one, 6) if isinstance(one, float) else one for one in row]) for row in df.collect())
             for df in (found.select(*wanted.columns), wanted)
         )
-        assert got == asked
-        assert asked
+        assert got == expected
+        assert expected
 
     seen = run_killed(stream_rebalances(rows), tmp_path / "rebalances")
     both(latest_rebalances(seen), rebalances(rows_of(spark, [table])))
@@ -94,7 +98,7 @@ def test_rebalances_lags_and_alerts_of_streams_are_those_of_the_batch_jobs(spark
     assert {row[0] for row in once} >= {"storm", "lag", "no-commits"}
 
 
-def test_what_streams_need_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_requirements_of_streams_are_errors(spark: SparkSession, tmp_path: Path) -> None:
     write_parts(tmp_path / "rows", [])
     rows = stream_of(spark, tmp_path / "rows")
     with pytest.raises(OptionError, match="needs a stream"):

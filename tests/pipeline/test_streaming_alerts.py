@@ -1,4 +1,4 @@
-"""Alerts come once, whatever the micro-batches; lags against a look at all commits and snapshots."""
+"""Alerts are raised once, with any micro-batches; lags are compared with all commits."""
 
 import json
 from random import Random
@@ -24,15 +24,15 @@ GROUPED = ("group", *Packed._fields)
 
 
 class Log:
-    """Records of groups, one after the other; `at`: minutes."""
+    """Consecutive records of groups; `at`: minutes."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, Packed]] = []
 
     def add(self, at: float, group: str, kind: str, text: str = "", number: int = -1, **struct: Any) -> None:
         offset, ms = len(self.rows), int(at * MINUTE_MS)
-        told = json.dumps(struct)
-        self.rows.append((group, Packed(kind, text, number, offset, ms, 0, not struct, told)))
+        packed = json.dumps(struct)
+        self.rows.append((group, Packed(kind, text, number, offset, ms, 0, not struct, packed)))
 
     def commit(self, at: float, group: str) -> None:
         self.add(at, group, "OffsetCommit", "t", 0, offset=1)
@@ -50,8 +50,10 @@ class Log:
         self.add(at, group, "ConsumerGroupCurrentMemberAssignment", member, member_epoch=epoch, state=state)
 
 
-def told(rows: list[tuple[str, Packed]], limits: Limits | None = None, seed: int | None = None) -> list[dict[str, Any]]:
-    """The alerts of one partition, in one micro-batch or in many."""
+def alerts_of(
+    rows: list[tuple[str, Packed]], limits: Limits | None = None, seed: int | None = None
+) -> list[dict[str, Any]]:
+    """Return the alerts of one partition, in one micro-batch or in many."""
     driver = Driver(lambda: AlertsProcessor(limits or Limits()))
     random = Random(seed)
     at = 0
@@ -61,28 +63,28 @@ def told(rows: list[tuple[str, Packed]], limits: Limits | None = None, seed: int
         driver.batch(("log", 0), part, GROUPED)
         assert driver.batch(("log", 0), part, GROUPED) == []
         at += size
-    return driver.told
+    return driver.output
 
 
 def short(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(one["alert"], one["group"], one.get("member_id"), one["log_offset"], one["value"]) for one in found]
 
 
-def test_a_group_that_stops_committing_is_told_once_and_again_after_it_went_on() -> None:
+def test_a_group_that_stops_committing_raises_one_alert_until_it_commits_again() -> None:
     log = Log()
     log.commit(0, "slow")
     for minute in range(1, 30):
         log.commit(minute, "busy")
         if minute == 15:
             log.commit(minute, "slow")
-    assert short(told(log.rows)) == [
+    assert short(alerts_of(log.rows)) == [
         ("no-commits", "slow", None, 11, 11 * MINUTE_MS),
         ("no-commits", "slow", None, 27, 11 * MINUTE_MS),
     ]
-    assert told(log.rows, Limits(silence_ms=None)) == []
+    assert alerts_of(log.rows, Limits(silence_ms=None)) == []
 
 
-def test_a_group_that_everybody_left_or_that_was_deleted_may_be_silent() -> None:
+def test_a_group_without_members_raises_no_alert_for_missing_commits() -> None:
     log = Log()
     for group in ("left", "deleted", "there"):
         log.member(0, group, "m")
@@ -90,10 +92,10 @@ def test_a_group_that_everybody_left_or_that_was_deleted_may_be_silent() -> None
     log.add(1, "left", "ConsumerGroupMemberMetadata", "m")
     log.add(1, "deleted", "ConsumerGroupMetadata")
     log.commit(60, "busy")
-    assert [one["group"] for one in told(log.rows)] == ["there"]
+    assert [one["group"] for one in alerts_of(log.rows)] == ["there"]
 
 
-def test_a_member_that_does_not_follow_in_its_rebalance_timeout_is_told_once_per_target() -> None:
+def test_a_member_that_exceeds_its_rebalance_timeout_raises_one_alert_per_target() -> None:
     log = Log()
     for member in ("a", "b"):
         log.member(0, "g", member)
@@ -108,38 +110,38 @@ def test_a_member_that_does_not_follow_in_its_rebalance_timeout_is_told_once_per
     log.current(21, "g", "a", 3)
     log.current(24, "g", "b", 3)
     log.epoch(40, "other", 1)
-    found = told(log.rows)
+    found = alerts_of(log.rows)
     assert [(one["alert"], one["member_id"], one["since"]) for one in found] == [
         ("not-reconciled", "b", "1970-01-01T00:10:00+00:00")
     ]
-    assert [one["member_id"] for one in told(log.rows, Limits(reconcile_ms=3 * MINUTE_MS))] == ["b", "b"]
+    assert [one["member_id"] for one in alerts_of(log.rows, Limits(reconcile_ms=3 * MINUTE_MS))] == ["b", "b"]
 
 
-def test_a_storm_is_told_when_it_begins_and_the_next_one_after_a_pause() -> None:
+def test_a_storm_raises_one_alert_and_the_next_one_another() -> None:
     log = Log()
     for epoch in range(1, 9):
         log.epoch(epoch, "g", epoch)
     for epoch in range(9, 14):
         log.epoch(100 + epoch, "g", epoch)
     log.epoch(130, "g", 13)  # again, with another hash
-    found = told(log.rows)
+    found = alerts_of(log.rows)
     assert short(found) == [("storm", "g", None, 4, 5), ("storm", "g", None, 12, 5)]
-    assert told(log.rows, Limits(storm_rebalances=None)) == []
+    assert alerts_of(log.rows, Limits(storm_rebalances=None)) == []
 
 
 def partitions_of_captures() -> list[dict[tuple[str, int, str], list[Packed]]]:
     return [grouped(table_of(one, name, "read_committed")) for name in NAMES for one in folders(name)]
 
 
-def test_alerts_are_the_same_whatever_the_micro_batches_and_storms_are_those_of_the_batch_job() -> None:
+def test_alerts_do_not_depend_on_micro_batches_and_storms_equal_the_batch_job() -> None:
     limits = Limits(storm_rebalances=3, storm_window_ms=5000, silence_ms=3000, reconcile_ms=800)
     kinds: dict[str, int] = {}
     for groups in partitions_of_captures():
         rows = sorted(
             ((group, row) for (_, _, group), of in groups.items() for row in of), key=lambda one: one[1].offset
         )
-        found = told(rows, limits)
-        assert found == told(rows, limits, seed=len(rows))
+        found = alerts_of(rows, limits)
+        assert found == alerts_of(rows, limits, seed=len(rows))
         for one in found:
             kinds[one["alert"]] = kinds.get(one["alert"], 0) + 1
         for (_, partition, group), of in groups.items():
@@ -152,7 +154,7 @@ def test_alerts_are_the_same_whatever_the_micro_batches_and_storms_are_those_of_
 
 
 def brute(rows: list[tuple[Any, ...]]) -> dict[tuple[str, int], tuple[int, int, int]]:
-    """By group and snapshot: what was committed then, the end, and the lag."""
+    """Return group and snapshot → committed offset, end offset and lag."""
     found = {}
     for _, at, _, _, end in (row for row in rows if row[0] is None):
         for group in {row[0] for row in rows if row[0] is not None}:
@@ -165,7 +167,7 @@ def brute(rows: list[tuple[Any, ...]]) -> dict[tuple[str, int], tuple[int, int, 
 
 @settings(max_examples=portion(60))
 @given(st.integers(0, 1 << 32))
-def test_lags_are_those_of_all_commits_and_snapshots_whatever_comes_first(seed: int) -> None:
+def test_lags_do_not_depend_on_the_order_of_commits_and_snapshots(seed: int) -> None:
     random = Random(seed)
     snapshots = [(None, ms * 10, -1, -1, 100 + ms) for ms in range(0, 40, 4)]
     commits = [
@@ -180,7 +182,7 @@ def test_lags_are_those_of_all_commits_and_snapshots_whatever_comes_first(seed: 
     ]
     random.shuffle(snapshots)
     rows: list[tuple[Any, ...]] = []
-    while snapshots or commits:  # commits of a log come in its order
+    while snapshots or commits:  # commits of a log arrive in its order
         rows.append(snapshots.pop() if snapshots and (not commits or random.random() < 0.2) else commits.pop(0))
     driver = Driver(lambda: LagProcessor(keep_ms=10_000))
     latest: dict[tuple[str, str], dict[str, Any]] = {}
@@ -195,7 +197,7 @@ def test_lags_are_those_of_all_commits_and_snapshots_whatever_comes_first(seed: 
         assert got == sorted((group, *of) for (group, _), of in brute(rows[:at]).items())
 
 
-def test_what_is_kept_for_lags_stays_small_and_rates_go_on() -> None:
+def test_the_state_of_lags_stays_small_and_rates_continue() -> None:
     driver = Driver(lambda: LagProcessor(keep_ms=1000))
     rows = []
     for second in range(200):
@@ -211,17 +213,17 @@ def test_what_is_kept_for_lags_stays_small_and_rates_go_on() -> None:
     assert {row["consumption_rate"] for row in rows[1:]} == {10.0}
 
 
-def test_a_lag_above_its_limit_is_told_once_until_it_was_below() -> None:
+def test_a_lag_above_its_limit_raises_one_alert_until_it_was_below() -> None:
     driver = Driver(lambda: LagAlertsProcessor(limit=50, keep_ms=100_000))
     for second, end in enumerate([40, 60, 80, 90, 30, 40, 95, 96]):
         driver.batch(("t", 0), [("g", second * 1000, second, 10, -1), (None, second * 1000, -1, -1, end)], COLUMNS)
-    assert [(one["alert"], one["group"], one["value"], one["at"][17:19]) for one in driver.told] == [
+    assert [(one["alert"], one["group"], one["value"], one["at"][17:19]) for one in driver.output] == [
         ("lag", "g", 70, "02"),
         ("lag", "g", 85, "06"),
     ]
 
 
-def test_limits_that_cannot_be_are_refused() -> None:
+def test_invalid_limits_are_errors() -> None:
     with pytest.raises(OptionError, match="storm_rebalances=1: give 2 or more"):
         Limits(storm_rebalances=1)
     with pytest.raises(OptionError, match="silence_ms=0"):

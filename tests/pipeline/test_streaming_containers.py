@@ -1,4 +1,4 @@
-"""The streams on a live cluster while its groups rebalance, in queries that are killed and begun anew, against the batch jobs at the end."""
+"""Streams on a live cluster with rebalances and killed queries, compared with batch jobs."""
 
 import time
 from collections.abc import Callable
@@ -35,7 +35,7 @@ ENDS = "topic string, partition int, timestamp timestamp, end_offset long"
 
 
 def restless(servers: str) -> AbstractContextManager[None]:
-    """A group of each protocol, of which one member stays, and another comes and goes while the block runs."""
+    """Run a group of each protocol during the block; the second member joins and leaves."""
     from confluent_kafka import Consumer, Producer
 
     def member(done: Event, *, protocol: str, stays: bool) -> None:
@@ -65,7 +65,7 @@ def restless(servers: str) -> AbstractContextManager[None]:
 
 
 def snapshot(cluster: Cluster) -> pa.Table:
-    """The end offsets as they are now."""
+    """Return the current end offsets."""
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(**cluster.client_config)
@@ -84,7 +84,7 @@ def snapshot(cluster: Cluster) -> pa.Table:
     )
 
 
-def test_streams_of_a_live_cluster_are_what_the_batch_jobs_tell_at_the_end(
+def test_streams_of_a_live_cluster_equal_the_batch_jobs_at_the_end(
     spark: SparkSession, kafka_cluster_factory: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     seed = time.time_ns()
@@ -108,7 +108,7 @@ def test_streams_of_a_live_cluster_are_what_the_batch_jobs_tell_at_the_end(
                 write_parts(tmp_path / "ends", [snapshot(cluster)])
         found = {name: stream.to_the_end() for name, stream in streams.items()}
         log = spark.read.format("consumer-offsets").options(**source).load()
-        assert loaded(log, "groups", None) is not None  # so that the jobs tell the source what they need
+        assert loaded(log, "groups", None) is not None  # the jobs use push-down
         _check(spark, found, log, tmp_path / "ends", f"seed {seed}")
 
 
@@ -118,14 +118,16 @@ def _check(spark: SparkSession, found: dict[str, DataFrame], log: DataFrame, end
         return {name: row | {"skipped": None} for name, row in rows.items()}
 
     wanted = group_state(log, isolation_level="read_committed").rows
-    told = by_group(latest_state(found["state"]).rows.select(*STATE.names).toArrow().cast(STATE))
-    assert told == by_group(wanted.toArrow()), seed
-    assert {"classic-group", "consumer-group"} <= told.keys()
+    actual = by_group(latest_state(found["state"]).rows.select(*STATE.names).toArrow().cast(STATE))
+    assert actual == by_group(wanted.toArrow()), seed
+    assert {"classic-group", "consumer-group"} <= actual.keys()
     tables = {
         "rebalances": (latest_rebalances(found["rebalances"]), rebalances(log)),
         "lag": (latest_lag(found["lag"]), lag(log, spark.read.parquet(str(ends)), isolation_level="read_committed")),
     }
     for name, (stream, batch) in tables.items():
-        got, asked = (sorted(str(list(row)) for row in df.collect()) for df in (stream.select(*batch.columns), batch))
-        assert got == asked, (name, seed)
-        assert len(asked) >= 4, name
+        got, expected = (
+            sorted(str(list(row)) for row in df.collect()) for df in (stream.select(*batch.columns), batch)
+        )
+        assert got == expected, (name, seed)
+        assert len(expected) >= 4, name

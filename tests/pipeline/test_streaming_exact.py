@@ -1,4 +1,4 @@
-"""What processors tell after any micro-batch, against a replay of everything: captures and logs that are made up, cut anywhere."""
+"""Rows of processors after any micro-batch, compared with a replay of captures and random logs."""
 
 from random import Random
 from typing import Any
@@ -16,14 +16,14 @@ from quorate.pipeline.streaming.state import StateProcessor
 from tests.coordinator.captures import folders
 from tests.extent import portion
 from tests.pipeline.jobs import NAMES, replay, stored_rows, table_of
-from tests.pipeline.made_up import random_commits, random_groups
 from tests.pipeline.processors import Driver, grouped
+from tests.pipeline.random_logs import random_commits, random_groups
 
 Groups = dict[tuple[str, int, str], list[Packed]]
 
 
 def captures() -> Groups:
-    """All groups of all captures."""
+    """Return all groups of all captures."""
     found: Groups = {}
     for capture in NAMES:
         for folder in folders(capture):
@@ -31,17 +31,17 @@ def captures() -> Groups:
     return found
 
 
-def made_up(seed: int) -> Groups:
-    """Groups of our coordinator, or offsets of few keys; what is in transactions counts at once, as if it came committed."""
+def random_logs(seed: int) -> Groups:
+    """Return groups of our coordinator, or commits of few keys; all count as committed."""
     stored = random_commits(seed) if seed % 2 else random_groups(seed)
     return grouped(stored_rows(stored, f"seed-{seed}"))
 
 
 def pieces(rows: list[Packed], random: Random, *, writes: bool = False) -> list[list[Packed]]:
-    """Micro-batches, cut anywhere, or with `writes` between what was written at two times.
+    """Return random micro-batches, with `writes` cut only between writes.
 
-    In the midst of a write a replay may have a group that nothing but a record has made which the
-    write deletes again (seed 474).
+    Within a write, a group may exist only because of a record that the write deletes again
+    (seed 474).
     """
     parts: list[list[Packed]] = []
     at = 0
@@ -59,7 +59,7 @@ def json_rows(rows: Any, schema: pa.Schema) -> list[dict[str, Any]]:
 
 
 def without_names(row: dict[str, Any]) -> dict[str, Any]:
-    """Names of topics that have an id are told in passing, by records that are replaced later."""
+    """Remove names of topics with an id: only some records contain them."""
     for member in row.get("members", ()):
         for name in ("assigned", "pending_revocation", "target"):
             for at in member[name]:
@@ -70,25 +70,27 @@ def without_names(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_state(groups: Groups, random: Random, *, writes: bool = False) -> int:
-    """Compare after each micro-batch. Returns how many groups were gone at some time."""
+    """Compare after each micro-batch. Returns the number of groups that were deleted."""
     gone = 0
     for key, rows in groups.items():
         driver = Driver(StateProcessor)
         seen: list[Packed] = []
         for part in pieces(rows, random, writes=writes):
             seen += part
-            (told,) = driver.batch(key, random.sample(part, len(part)))
+            (change,) = driver.batch(key, random.sample(part, len(part)))
             state = replay(entry(row, key[1], key[2]) for row in seen)
             wanted = [row for row in state_rows(state, {}) if row.get("group") == key[2]]
-            assert told.pop("version") == seen[-1].offset
-            told.pop("changed_at", None)
-            assert told.pop("deleted") == (not wanted)
-            assert (told.pop("log_topic"), told.pop("log_partition")) == key[:2]
+            assert change.pop("version") == seen[-1].offset
+            change.pop("changed_at", None)
+            assert change.pop("deleted") == (not wanted)
+            assert (change.pop("log_topic"), change.pop("log_partition")) == key[:2]
             if len(seen) < len(rows) and rows[len(seen)].ms == seen[-1].ms:
-                continue  # half a write: a group that changes its kind is gone for the moment, or, where its offsets are compacted, a classic one
+                # Within a write, a group that changes its kind is deleted, or classic if its
+                # offsets are compacted.
+                continue
             if wanted:
-                assert without_names(told) == without_names(json_rows(wanted, STATE)[0]), key
-                assert driver.batch(key, part) == []  # what was taken in already is passed over
+                assert without_names(change) == without_names(json_rows(wanted, STATE)[0]), key
+                assert driver.batch(key, part) == []  # repeated rows are skipped
             else:
                 gone += 1
                 assert driver.handles[key].is_empty
@@ -104,8 +106,8 @@ def check_rebalances(groups: Groups, random: Random) -> int:
         seen: list[Packed] = []
         for part in pieces(rows, random):
             seen += part
-            for told in driver.batch(key, random.sample(part, len(part))):
-                latest[told["log_offset"]] = told
+            for change in driver.batch(key, random.sample(part, len(part))):
+                latest[change["log_offset"]] = change
             wanted = json_rows(rows_of_group((entry(row, key[1], key[2]) for row in seen), key[2]), REBALANCES)
             got = [row for _, row in sorted(latest.items()) if not row["deleted"]]
             same = [
@@ -121,26 +123,25 @@ def check_rebalances(groups: Groups, random: Random) -> int:
     return found
 
 
-def test_the_state_of_all_captures_is_that_of_a_replay_after_any_micro_batch() -> None:
+def test_the_state_of_captures_equals_a_replay_after_any_micro_batch() -> None:
     groups = captures()
     assert len(groups) > 60
     assert check_state(groups, Random(3)) > 5
 
 
-def test_the_rebalances_of_all_captures_are_those_of_the_whole_log_after_any_micro_batch() -> None:
+def test_the_rebalances_of_captures_equal_those_of_the_whole_log_after_any_micro_batch() -> None:
     assert check_rebalances(captures(), Random(4)) > 100
 
 
 @settings(max_examples=portion(10))
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
-def test_made_up_logs_have_the_state_of_a_replay_after_any_micro_batch(seed: int, random: Random) -> None:
-    check_state(made_up(seed), random, writes=True)
+def test_the_state_of_random_logs_equals_a_replay_after_any_micro_batch(seed: int, random: Random) -> None:
+    check_state(random_logs(seed), random, writes=True)
 
 
 @settings(max_examples=6)
-@example(
-    seed=358, random=Random(6)
-)  # share state is written behind the epoch, in one write, and is the reason of the next
+# Share state is written after the epoch, in the same write, and is the cause of the next epoch.
+@example(seed=358, random=Random(6))
 @given(seed=st.integers(0, 10_000), random=st.randoms(use_true_random=False))
-def test_made_up_logs_have_the_rebalances_of_the_whole_log(seed: int, random: Random) -> None:
-    check_rebalances(made_up(2 * seed), random)
+def test_the_rebalances_of_random_logs_equal_those_of_the_whole_log(seed: int, random: Random) -> None:
+    check_rebalances(random_logs(2 * seed), random)

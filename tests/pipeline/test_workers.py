@@ -1,4 +1,4 @@
-"""Processes that Spark keeps for further tasks: what they have imported is out of the way of collections of garbage."""
+"""Worker processes that Spark reuses exclude imported modules from garbage collection."""
 
 import gc
 import sys
@@ -42,7 +42,7 @@ def replay_rows() -> None:
 
 
 class Nothing(Processor):
-    """Returns no rows."""
+    """A processor that returns no rows."""
 
     schema = pa.schema([])
 
@@ -58,7 +58,7 @@ def keep_state() -> None:
 
 @pytest.fixture
 def frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How often objects were kept out of collections of garbage; nothing is done to this process."""
+    """Count calls of `gc.freeze`, without effect on this process."""
     calls: list[int] = []
     monkeypatch.setattr(gc, "freeze", lambda: calls.append(1))
     settle.cache_clear()
@@ -67,7 +67,7 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("task", [read_batch, read_stream, decode_rows, replay_rows, keep_state])
-def test_a_process_of_pysparks_daemon_is_settled_after_its_first_task_and_no_other_process_ever(
+def test_only_processes_of_pysparks_daemon_exclude_imports_from_garbage_collection(
     task: Callable[[], None], frozen: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task()

@@ -1,4 +1,4 @@
-"""The generated year of the benchmarks is real: what is in its files is what a coordinator would write, what Kafka's tool reads, and what ours replay alike."""
+"""The generated year of the benchmarks is valid: Kafka's tool reads it, and replays are equal."""
 
 import sys
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ from tests.broker.fixtures import need_broker
 from tests.cluster.test_file_log_tools import dumped, ours
 from tests.pipeline.jobs import comparable
 
-sys.path.append(str(Path(__file__).parents[2] / "bench"))  # behind everything: `codecs` stays the standard library's
+sys.path.append(str(Path(__file__).parents[2] / "bench"))  # last: `codecs` stays the standard library's
 
 from _year import Year, write_year
 
@@ -33,7 +33,7 @@ def year_of(folder: Path, records: int, damage: int = 0) -> Year:
 
 @pytest.fixture(scope="module")
 def year(tmp_path_factory: pytest.TempPathFactory) -> Year:
-    """20,000 records without damage."""
+    """Write 20,000 records without damage."""
     return year_of(tmp_path_factory.mktemp("year"), 20_000)
 
 
@@ -42,7 +42,7 @@ def folders(year: Year) -> list[Path]:
 
 
 def entries(year: Year) -> Iterator[LogEntry]:
-    """Every record, read strictly: the first damage would end it."""
+    """Yield all records, read strictly: damage is an error."""
     for entry in read_log(year.folder, isolation_level="read_uncommitted"):
         assert isinstance(entry, LogEntry), entry
         yield entry
@@ -58,7 +58,7 @@ def test_every_record_is_decoded_and_offsets_have_no_gaps(year: Year) -> None:
     assert 0.9 < year.records / 20_000 < 1.1
 
 
-def test_groups_of_all_kinds_live_change_the_protocol_and_go(year: Year) -> None:
+def test_groups_of_all_kinds_change_their_protocol_and_are_deleted(year: Year) -> None:
     written: Counter[str] = Counter()
     deleted: Counter[str] = Counter()
     protocols = defaultdict(list)
@@ -79,7 +79,7 @@ def test_groups_of_all_kinds_live_change_the_protocol_and_go(year: Year) -> None
     assert any("ol" in kinds for kinds in changes.values())
 
 
-def test_repeated_commits_go_on_and_are_in_the_order_of_time(year: Year) -> None:
+def test_repeated_commits_have_increasing_offsets_and_times(year: Year) -> None:
     last: dict[object, tuple[int, int]] = {}
     rising = falling = 0
     for entry in entries(year):
@@ -97,7 +97,7 @@ def test_repeated_commits_go_on_and_are_in_the_order_of_time(year: Year) -> None
     assert rising > 0.9 * year.records
 
 
-def test_damage_is_what_was_ordered_and_harms_nothing_else(year: Year, tmp_path: Path) -> None:
+def test_only_the_requested_batches_are_damaged(year: Year, tmp_path: Path) -> None:
     damaged = year_of(tmp_path / "year", 20_000, damage=8)
     assert damaged.damaged == 3 * 2 * PARTITIONS
     found: Counter[str] = Counter()
@@ -112,7 +112,7 @@ def test_damage_is_what_was_ordered_and_harms_nothing_else(year: Year, tmp_path:
         assert groups[0] == groups[1]
 
 
-def test_group_state_is_what_the_coordinator_replays(year: Year, spark: SparkSession) -> None:
+def test_group_state_equals_a_replay(year: Year, spark: SparkSession) -> None:
     df = spark.read.format("consumer-offsets").option("isolation.level", "read_uncommitted").load(str(year.folder))
     rows = group_state(df, isolation_level="read_uncommitted").rows.toArrow().cast(STATE).to_pylist()
     assert {row["log_partition"] for row in rows} == set(range(PARTITIONS))

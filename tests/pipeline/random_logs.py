@@ -1,4 +1,4 @@
-"""Logs from a seed: offsets of few keys, and what our own coordinator writes while members come and go."""
+"""Random logs: commits of few keys, and records of quorate's coordinator."""
 
 from random import Random
 from typing import Any
@@ -20,11 +20,14 @@ from tests.differential.shard_side import ShardSide
 __all__ = ["Stored", "random_commits", "random_groups"]
 
 Stored = StoredRecord | StoredMarker
-Answer = dict[str, Any]
+Response = dict[str, Any]
 
 
 def random_commits(seed: int, groups: tuple[str, ...] = ("g", "h")) -> list[Stored]:
-    """Offsets of few keys, so that everything meets: several producers with transactions that end in either way or not at all, deletions, groups that go."""
+    """Return commits of few keys, transactions of several producers, and deletions of groups.
+
+    Transactions are committed, aborted, or left open. With few keys, records of a key often meet.
+    """
     rng = Random(seed)
     found: list[Stored] = []
     for offset in range(rng.choice([20, 60, 120])):
@@ -77,23 +80,23 @@ def random_commits(seed: int, groups: tuple[str, ...] = ("g", "h")) -> list[Stor
     return found
 
 
-class Alone:
-    """Our coordinator, asked by a script."""
+class CoordinatorSide:
+    """Our coordinator, for scripts that send requests to one or two coordinators."""
 
     def __init__(self) -> None:
         self.side = ShardSide()
 
-    def op(self, op: str, **fields: Any) -> Answer:
+    def op(self, op: str, **fields: Any) -> Response:
         return {"id": 0, **self.side.run({"op": op, "id": 0, **fields})}
 
-    def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Answer:
+    def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Response:
         of_version = {} if version is None else {"version": version}
         return self.op("request", api=api, clientId=client_id, body=body, **of_version)
 
 
 def random_groups(seed: int) -> list[Stored]:
-    """What our coordinator writes while members of consumer or share groups come, go and change."""
-    asker = Alone()
+    """Return records of our coordinator for members that join, leave and change."""
+    coordinator = CoordinatorSide()
     make: Any = ShareHistory if seed % 4 == 0 else History
-    make(Random(seed), asker).run(80)
-    return list(asker.side.log.stored)
+    make(Random(seed), coordinator).run(80)
+    return list(coordinator.side.log.stored)
