@@ -56,7 +56,7 @@ def java(*families: str, warm_percent: int) -> list[dict[str, Any]]:
     return lines
 
 
-def held(make: Callable[[], Any]) -> tuple[Any, int]:
+def size_of(make: Callable[[], Any]) -> tuple[Any, int]:
     """Return the result of `make`, and its size in bytes."""
     make()  # fill caches
     gc.collect()

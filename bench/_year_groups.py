@@ -158,7 +158,7 @@ class Group:
             subscribed_topic_names=client.topics if first else None,
             topic_partitions=() if first else owned,
         )
-        self._send(request, 1, lambda response: self._beaten(client, response))
+        self._send(request, 1, lambda response: self._on_heartbeat(client, response))
 
     def _share_heartbeat(self, client: Client) -> None:
         request = ShareGroupHeartbeatRequest(
@@ -168,9 +168,9 @@ class Group:
             rack_id=client.rack if client.joining else None,
             subscribed_topic_names=client.topics if client.joining else None,
         )
-        self._send(request, 1, lambda response: self._beaten(client, response))
+        self._send(request, 1, lambda response: self._on_heartbeat(client, response))
 
-    def _beaten(self, client: Client, response: Any) -> None:
+    def _on_heartbeat(self, client: Client, response: Any) -> None:
         self._handle_error(client, response.error_code)
         if response.error_code:
             return
@@ -201,9 +201,9 @@ class Group:
             protocols=(JoinGroupRequestProtocol(name="range", metadata=encode_protocol(subscription, 3)),),
         )
         client.waiting = True
-        self._send(request, 9, lambda response: self._joined(client, response))
+        self._send(request, 9, lambda response: self._on_join(client, response))
 
-    def _joined(self, client: Client, response: Any) -> None:
+    def _on_join(self, client: Client, response: Any) -> None:
         if response.error_code == MEMBER_ID_REQUIRED:
             client.member_id = response.member_id
             return self._join_classic(client)
@@ -229,9 +229,9 @@ class Group:
             assignments=assignments,
         )
         client.waiting = True
-        return self._send(request, 5, lambda synced: self._synced(client, synced))
+        return self._send(request, 5, lambda synced: self._on_sync(client, synced))
 
-    def _synced(self, client: Client, response: Any) -> None:
+    def _on_sync(self, client: Client, response: Any) -> None:
         self._handle_error(client, response.error_code)
         if not response.error_code and response.assignment:
             found: Any = decode_assignment(response.assignment).message

@@ -18,7 +18,7 @@ from uuid import UUID
 
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
-from _measure import JAVA, ORACLE, Action, Measured, held, java
+from _measure import JAVA, ORACLE, Action, Measured, java, size_of
 from _report import Report
 
 from quorate.codecs import CoordinatorRecord, Uuid, decode_record, encode_record
@@ -371,7 +371,7 @@ def memory(report: Report) -> None:
     sizes = {}
     for members in (1, 11):
         records, _ = log_of(members, image)
-        _, size = held(lambda records=records: loaded(records, groups, image))  # type: ignore[misc]
+        _, size = size_of(lambda records=records: loaded(records, groups, image))  # type: ignore[misc]
         sizes[members] = size / groups
     each = (sizes[11] - sizes[1]) / 10
     report.cost("memory of a member, 2 partitions each", each, None, "", "bytes")
@@ -405,7 +405,7 @@ def racks_or_hash(report: Report) -> None:
     members = report.pick(500, quick=500, smoke=10)
     image = image_of(10, members * 2 // 5)
     key, value = old_form(image)
-    _, racks = held(lambda: decode_record(key, value))
+    _, racks = size_of(lambda: decode_record(key, value))
 
     def hashed() -> tuple[dict[str, int], int]:
         known = {
@@ -413,12 +413,12 @@ def racks_or_hash(report: Report) -> None:
         }
         return known, group_hash(known)
 
-    _, hash_form = held(hashed)
+    _, hash_form = size_of(hashed)
     case = f"KIP-1101, {members:,} members, {4 * members:,} partitions"
     old = "racks by partition"
     report.cost(f"{case}: metadata", hash_form, racks, old, "bytes", "ratio ≥ 4", in_log=8.0)
     records, _ = log_of(members, image)
-    _, whole = held(lambda: loaded(records, 1, image))
+    _, whole = size_of(lambda: loaded(records, 1, image))
     report.cost(f"{case}: whole group", whole + hash_form, whole + racks, old, "bytes")
 
 

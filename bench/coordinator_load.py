@@ -22,7 +22,7 @@ import pyarrow as pa
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _data import START_MS
-from _measure import JAVA, ORACLE, held, java
+from _measure import JAVA, ORACLE, java, size_of
 from _report import Report
 
 from quorate.codecs import CoordinatorRecord, LogEntry, Uuid, encode_record, read_log
@@ -183,7 +183,7 @@ def main() -> None:
         )
     kept = distinct[:100_000]
     kept_blocks = blocks_of(kept, 1)
-    _, size = held(lambda: from_columns(kept_blocks))
+    _, size = size_of(lambda: from_columns(kept_blocks))
     report.cost("memory of a committed offset", size / len(kept), None, "", "bytes")
     report.finish()
 

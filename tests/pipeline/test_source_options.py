@@ -18,7 +18,7 @@ from tests.pipeline.reading import by_place, expected, rows_of, splits_of
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({}, "nothing to read: give a path .* or a cluster with the option kafka.bootstrap.servers"),
         ({"path": "a", "kafka.bootstrap.servers": "b:1"}, "either a path or kafka.bootstrap.servers, not both"),
@@ -44,9 +44,9 @@ from tests.pipeline.reading import by_place, expected, rows_of, splits_of
         ({"maxOffsetsPerTrigger": "-1"}, "option maxOffsetsPerTrigger: '-1' is not a number; use 1 or more"),
     ],
 )
-def test_an_invalid_option_is_an_error_with_the_valid_values(given: dict[str, str], said: str) -> None:
+def test_an_invalid_option_is_an_error_with_the_valid_values(given: dict[str, str], message: str) -> None:
     given = given if not given or {"path", "paths"} & given.keys() else {"path": "x", **given}
-    with pytest.raises(OptionError, match=said.replace("{", r"\{")):
+    with pytest.raises(OptionError, match=message.replace("{", r"\{")):
         parse_options(given)
 
 
@@ -66,7 +66,7 @@ def test_options_are_case_insensitive_and_have_the_defaults_of_the_table() -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"group.id": "g"}, "option kafka.group.id cannot be set: reading joins no group"),
         ({"linger.ms": "5"}, "option kafka.linger.ms is not known; after kafka., use one of bootstrap.servers"),
@@ -80,8 +80,8 @@ def test_options_are_case_insensitive_and_have_the_defaults_of_the_table() -> No
         ),
     ],
 )
-def test_an_invalid_option_of_kafka_is_an_error(given: dict[str, str], said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_an_invalid_option_of_kafka_is_an_error(given: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         client_config({"bootstrap.servers": "b:9092", **given})
 
 
@@ -143,7 +143,7 @@ def test_paths_are_files_folders_log_directories_and_globs(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("path", "error", "said"),
+    ("path", "error", "message"),
     [
         ("nowhere", LogError, "nowhere: no such file or folder"),
         ("no*", LogError, "no file or folder matches"),
@@ -155,9 +155,9 @@ def test_paths_are_files_folders_log_directories_and_globs(tmp_path: Path) -> No
         ),
     ],
 )
-def test_an_unreadable_path_is_an_error(tmp_path: Path, path: str, error: type[Exception], said: str) -> None:
+def test_an_unreadable_path_is_an_error(tmp_path: Path, path: str, error: type[Exception], message: str) -> None:
     (tmp_path / "0.index").touch()
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         uncommitted(path if "://" in path else tmp_path / path)
 
 
