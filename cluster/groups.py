@@ -28,6 +28,7 @@ from quorate.codecs.api import (
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     StreamsGroupDescribeRequest,
+    TxnOffsetCommitRequest,
     api_of,
 )
 from quorate.codecs.api.error_codes import ErrorCode
@@ -150,7 +151,9 @@ class GroupCoordinators:
             yield None
         return tuple(found)
 
-    def prepare_commit(self, request: OffsetCommitRequest, context: RequestContext) -> Work[PreparedCommit]:
+    def prepare_commit(
+        self, request: OffsetCommitRequest | TxnOffsetCommitRequest, context: RequestContext
+    ) -> Work[PreparedCommit]:
         """Compute what a large commit writes, before its coordinator decides on it at once."""
         return prepare_commit(self._broker_configs.coordinator, self._state.image, request, context)
 

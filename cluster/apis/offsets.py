@@ -92,14 +92,20 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
     if not known:
         return OffsetCommitResponse(topics=types.topics(refused))
     existing = replace(request, topics=known)
-    if sum(len(one.partitions) for one in known) > _PARTITIONS_AT_ONCE:
-        for _ in range(_TRIES):  # the metadata may change between turns
-            image = broker.cluster.image
-            context.prepared = yield from broker.cluster.groups.prepare_commit(existing, context)
-            if broker.cluster.image is image:
-                break
+    yield from _prepare(broker, existing, context)
     response = broker.cluster.groups.request(broker.id, request.group_id, existing, context)
     return _merged(response, refused, types) if refused else response
+
+
+def _prepare(broker: "Broker", request: OffsetCommitRequest | TxnOffsetCommitRequest, context: Context) -> Work[None]:
+    """Build what a large commit writes, in turns."""
+    if sum(len(one.partitions) for one in request.topics) <= _PARTITIONS_AT_ONCE:
+        return
+    for _ in range(_TRIES):  # the metadata may change between turns
+        image = broker.cluster.image
+        context.prepared = yield from broker.cluster.groups.prepare_commit(request, context)
+        if broker.cluster.image is image:
+            break
 
 
 def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Work[Response]:
@@ -109,9 +115,11 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
     types = _ResponseTypes(TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
     if not known:
         return TxnOffsetCommitResponse(topics=types.topics(refused))
+    existing = replace(request, topics=known)
     if not request.group_id:
-        invalid = cluster.groups.failed(replace(request, topics=known), context, ErrorCode.INVALID_GROUP_ID)
+        invalid = cluster.groups.failed(existing, context, ErrorCode.INVALID_GROUP_ID)
         return _merged(invalid, refused, types)
+    yield from _prepare(broker, existing, context)
     partition = cluster.groups.partition_for(request.group_id)
     where = (CONSUMER_OFFSETS, -1 if partition is None else partition.index)
     response: Response
@@ -124,7 +132,7 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
             cluster.transactions.check_open(
                 request.transactional_id, request.producer_id, request.producer_epoch, where
             )
-        response = cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
+        response = cluster.groups.request(broker.id, request.group_id, existing, context)
     except ApiError as refusal:
         if not cluster.broker_configs.behaviour.transaction_first and where[1] in cluster.groups.runtimes():
             # The coordinator of that release creates the group before it checks the transaction.

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import (
@@ -56,9 +56,7 @@ def commit_offsets(
 
     Each partition has its own error, unless the commit is rejected as a whole.
     """
-    prepared = context.prepared
-    if not isinstance(prepared, PreparedCommit) or not prepared.fits(shard):
-        prepared = None
+    prepared = _prepared(shard, context)
     topics: Sequence[OffsetCommitRequestTopic]
     unknown: Mapping[Uuid, OffsetCommitResponseTopic]
     if prepared is not None:
@@ -92,29 +90,45 @@ def commit_offsets(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCommit:
-    """What `commit_offsets` needs of a large request, computed before the group is checked.
+    """Records and response of a large commit, computed before the group is checked.
 
-    Valid for one image and one config: see `fits`.
+    `topics` and `unknown` are those of `_resolved`; a transaction's commit needs neither. Valid for
+    one image and one config: see `fits`.
     """
 
     config: CoordinatorConfig
     image: MetadataImage
-    topics: Sequence[OffsetCommitRequestTopic]
+    topics: Sequence[Any]
     unknown: Mapping[Uuid, OffsetCommitResponseTopic]
     records: EncodedRecords
-    committed: Sequence[OffsetCommitResponseTopic]
+    committed: Sequence[Any]
 
     def fits(self, shard: CoordinatorShard) -> bool:
         """Return whether the shard has the same metadata and configs."""
         return self.image is shard.image and self.config is shard.config
 
 
+def _prepared(shard: CoordinatorShard, context: RequestContext) -> PreparedCommit | None:
+    """Return what was computed before, if it is still valid."""
+    prepared = context.prepared
+    return prepared if isinstance(prepared, PreparedCommit) and prepared.fits(shard) else None
+
+
 def prepare_commit(
-    config: CoordinatorConfig, image: MetadataImage, request: OffsetCommitRequest, context: RequestContext
+    config: CoordinatorConfig,
+    image: MetadataImage,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    context: RequestContext,
 ) -> Generator[None, None, PreparedCommit]:
     """Compute the records and the response of a request in short steps."""
-    topics, unknown = _resolved(image, request, context)
-    records, committed = yield from _committed(config, topics, request, context)
+    topics: Sequence[Any]
+    unknown: Mapping[Uuid, OffsetCommitResponseTopic]
+    if isinstance(request, OffsetCommitRequest):
+        topics, unknown = _resolved(image, request, context)
+        records, committed = yield from _committed(config, topics, request, context)
+    else:
+        topics, unknown = request.topics, {}
+        records, committed = yield from _committed_in_transaction(config, request, context)
     encoded = EncodedRecords()
     for record in records:
         encoded.append(record)
@@ -310,22 +324,43 @@ def commit_offsets_of_transaction(
         )
     elif request.generation_id >= 0:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"unknown group {request.group_id}")
+    if member is not None:
+        for topic in request.topics:
+            image = shard.image.topics.get(topic.name)
+            if image is None:
+                # Kafka does not check the partitions then, not even whether there are any.
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"unknown topic {topic.name}")
+            for part in topic.partitions:
+                _error_of(shard, member, request.generation_id, image.id, part, transactional=True)
+    records: Sequence[CoordinatorRecord]
+    if (prepared := _prepared(shard, context)) is not None:
+        records, topics = prepared.records, prepared.committed
+    else:
+        records, topics = _at_once(_committed_in_transaction(shard.config, request, context))
+    return Result(
+        records=records,
+        response=TxnOffsetCommitResponse(topics=tuple(topics)),
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        on_appended=partial(shard.state.need_unwritten_group, request.group_id),
+    )
+
+
+def _committed_in_transaction(
+    config: CoordinatorConfig, request: TxnOffsetCommitRequest, context: RequestContext
+) -> Generator[None, None, tuple[list[CoordinatorRecord], Sequence[TxnOffsetCommitResponseTopic]]]:
+    """Return the records of a commit and the response for each topic, in short steps."""
     records: list[CoordinatorRecord] = []
-    topics = []
+    committed = []
     for topic in request.topics:
-        image = shard.image.topics.get(topic.name)
-        topic_id = Uuid.ZERO if image is None else image.id
-        if member is not None and image is None:
-            # Kafka does not check the partitions then, not even whether there are any.
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"unknown topic {topic.name}")
         partitions = []
         for part in topic.partitions:
-            code = _error_of(shard, member, request.generation_id, topic_id, part, transactional=True)
+            code = _metadata_error(config, part)
             partitions.append(TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code))
             if code == ErrorCode.NONE:
                 records.append(
                     offset_commit(
-                        shard.config,
+                        config,
                         group=request.group_id,
                         topic=topic.name,
                         partition=part.partition_index,
@@ -335,14 +370,9 @@ def commit_offsets_of_transaction(
                         commit_timestamp_ms=context.now_ms,  # no topic id, as in Kafka for transactions
                     )
                 )
-        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=tuple(partitions)))
-    return Result(
-        records=records,
-        response=TxnOffsetCommitResponse(topics=tuple(topics)),
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
-        on_appended=partial(shard.state.need_unwritten_group, request.group_id),
-    )
+            yield
+        committed.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=tuple(partitions)))
+    return records, committed
 
 
 def transaction_commit_failed(

@@ -39,6 +39,7 @@ from quorate.codecs.api import (
     OffsetCommitRequest,
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
+    TxnOffsetCommitRequest,
     api_of,
 )
 from quorate.codecs.api.broker import (
@@ -68,6 +69,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.api.leave_group import MemberIdentity
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.compression import compress
 from quorate.codecs.configs import ConfigResourceType
@@ -1085,12 +1087,20 @@ def written_commits(core: ClusterCore) -> list[Any]:
     return found
 
 
+@pytest.mark.parametrize("transactional", [False, True])
 def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster,
+    seen: Callable[[Callable[[], Any]], list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    transactional: bool,
 ) -> None:
     """20,000 partitions held up everything for 0.5 s."""
     core = made_for_transactions(cluster, 900)
     cluster.call(lambda: core.internal_topic(CONSUMER_OFFSETS))
+    partition = core.groups.partition_for("g")
+    assert partition is not None
+    producer_id, epoch = cluster.call(lambda: core.transactions.begin("x", 60_000, -1, -1))
+    cluster.call(lambda: core.transactions.add("x", producer_id, epoch, [(CONSUMER_OFFSETS, partition.index)]))
     built: list[int] = []
     encoded: list[int] = []
     build, encode = commit.offset_commit, coordinator_log.encode_record
@@ -1108,7 +1118,10 @@ def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
     looked = seen(lambda: (len(built), len(encoded), sum(one.log.next_offset for one in offsets)))
     offsets = core.topics[CONSUMER_OFFSETS].partitions
     with Wire(core.brokers[1].port) as wire:
-        response = wire.ask(commit_of(900), 8)
+        if transactional:
+            response = wire.ask(transactional_commit_of(900, producer_id, epoch), 3)
+        else:
+            response = wire.ask(commit_of(900), 8)
     assert {one.error_code for topic in response.topics for one in topic.partitions} == {ErrorCode.NONE}
     assert [one.partition_index for one in response.topics[0].partitions] == list(range(900))
     looked.append((len(built), len(encoded), sum(one.log.next_offset for one in offsets)))
@@ -1117,7 +1130,10 @@ def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
         assert later[0] - earlier[0] <= 1
         assert later[1] - earlier[1] <= 1
     assert {one[2] for one in looked} == {0, 900}  # written at once
-    shard = core.groups.runtimes()[core.groups.partition_for("g").index].shard  # type: ignore[union-attr]
+    if transactional:
+        cluster.call(lambda: core.transactions.end("x", producer_id, epoch, commit=True, raise_epoch=False))
+        eventually(lambda: status(core) is Status.COMPLETE_COMMIT)
+    shard = core.groups.runtimes()[partition.index].shard
     assert {index: shard.state.offsets.get("g", "t", index).value.offset for index in range(900)} == {
         index: index for index in range(900)
     }
@@ -1152,6 +1168,20 @@ def test_a_commit_that_is_built_in_turns_is_what_one_in_one_turn_is(
             written.append((written_commits(core), getattr(response, "response", response)))
     assert written[0] == written[1]
     assert len(written[0][0]) == 300
+
+
+def transactional_commit_of(count: int, producer_id: int, epoch: int) -> TxnOffsetCommitRequest:
+    parts = tuple(
+        TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=index, committed_metadata="")
+        for index in range(count)
+    )
+    return TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        topics=(TxnOffsetCommitRequestTopic(name="t", partitions=parts),),
+    )
 
 
 def test_a_member_that_leaves_while_its_commit_is_built_has_it_refused() -> None:
