@@ -123,6 +123,7 @@ def prepare_commit(
     """Compute the records and the response of a request in short steps."""
     topics: Sequence[Any]
     unknown: Mapping[Uuid, OffsetCommitResponseTopic]
+    committed: Sequence[Any]
     if isinstance(request, OffsetCommitRequest):
         topics, unknown = _resolved(image, request, context)
         records, committed = yield from _committed(config, topics, request, context)
