@@ -14,13 +14,17 @@ from quorate.cluster.handlers import HANDLERS
 from quorate.codecs import EncodeError, Uuid
 from quorate.codecs.api import (
     ConsumerGroupHeartbeatRequest,
+    DeleteGroupsRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
+    OffsetDeleteRequest,
     ShareGroupHeartbeatRequest,
+    TxnOffsetCommitRequest,
     encode_api,
 )
 from quorate.codecs.api.broker import (
     APIS,
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     CreateTopicsRequest,
     EndTxnRequest,
@@ -36,6 +40,8 @@ from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduce
 from quorate.codecs.api.declare import Api
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from quorate.codecs.api.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
@@ -107,6 +113,8 @@ def attacks(random: Random, count: int) -> Iterator[Attack]:
         (_offsets_by_time, 3),
         (_transaction, 4),
         (_commit, 4),
+        (_transactional_commit, 2),
+        (_deletion, 4),
     ]
     makers, weights = zip(*kinds, strict=True)
     for _ in range(count):
@@ -367,13 +375,7 @@ def _transaction(random: Random) -> Attack:
     committed = random.random() < 0.5
     chain = (
         frame(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7),
-        # Repeated with the epoch before its own, it leaves the epoch at 1 (KIP-360).
-        frame(
-            InitProducerIdRequest(
-                transactional_id=TRANSACTION, transaction_timeout_ms=60_000, producer_id=0, producer_epoch=0
-            ),
-            4,
-        ),
+        _begun(),
         frame(
             AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=TRANSACTION,
@@ -416,3 +418,57 @@ def _commit(random: Random) -> Attack:
         ),
     )
     return Attack("OffsetCommit", f"{count:,} partitions of a member", b"".join(chain))
+
+
+def _begun() -> bytes:
+    """Return the frame that begins a transaction.
+
+    Repeated with the epoch before its own, it leaves the epoch at 1 (KIP-360).
+    """
+    request = InitProducerIdRequest(
+        transactional_id=TRANSACTION, transaction_timeout_ms=60_000, producer_id=0, producer_epoch=0
+    )
+    return frame(request, 4)
+
+
+def _transactional_commit(random: Random) -> Attack:
+    count = int(10 ** random.uniform(2, 4))
+    group_id = f"wide{random.randrange(1_000_000)}"
+    producer = {"transactional_id": TRANSACTION, "producer_id": 0, "producer_epoch": 1}
+    parts = tuple(
+        TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=index, committed_metadata="")
+        for index in range(count)
+    )
+    topics = (TxnOffsetCommitRequestTopic(name=_WIDE.name, partitions=parts),)
+    chain = (
+        frame(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7),
+        _begun(),
+        frame(AddOffsetsToTxnRequest(group_id=group_id, **producer), 3),
+        frame(TxnOffsetCommitRequest(group_id=group_id, topics=topics, **producer), 3),
+        frame(EndTxnRequest(committed=True, **producer), 4),
+    )
+    return Attack("TxnOffsetCommit", f"{count:,} partitions", b"".join(chain))
+
+
+def _deletion(random: Random) -> Attack:
+    """Commit offsets of a group without members, and delete them one by one or with the group."""
+    count = int(10 ** random.uniform(2, 4))
+    group_id = f"wide{random.randrange(1_000_000)}"
+    parts = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=index) for index in range(count))
+    committed = OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=-1,
+        topics=(OffsetCommitRequestTopic(name=_WIDE.name, partitions=parts),),
+    )
+    indexes = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in range(count))
+    of_offsets = OffsetDeleteRequest(
+        group_id=group_id, topics=(OffsetDeleteRequestTopic(name=_WIDE.name, partitions=indexes),)
+    )
+    last, api = random.choice(
+        (
+            (frame(of_offsets, 0), "OffsetDelete"),
+            (frame(DeleteGroupsRequest(groups_names=(group_id,)), 2), "DeleteGroups"),
+        )
+    )
+    chain = (frame(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7), frame(committed, 9), last)
+    return Attack(api, f"{count:,} partitions of a group", b"".join(chain))
