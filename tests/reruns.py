@@ -1,4 +1,4 @@
-"""Second attempts for tests with real clients on brokers in containers.
+"""Second attempts for tests with groups of real clients, and for tests in containers.
 
 Clients have faults of their own that a busy machine brings out: kafka-python 3.0 may stop sending
 heartbeats, `close()` of librdkafka 2.16 may never return. Such a test runs a second time. If it
@@ -10,6 +10,16 @@ import pytest
 
 MOST = 3
 
+CLIENTS = (
+    "tests/assignors/adapters/",
+    "tests/cluster/test_client_matrix.py",
+    "tests/cluster/test_clients.py",
+    "tests/cluster/test_load.py",
+    "tests/integration/",
+    "tests/test_docs.py",
+)
+"""Tests whose outcome depends on how a client behaves."""
+
 FIRST: dict[str, str] = {}
 """Test → failure of its first attempt."""
 
@@ -17,7 +27,7 @@ FIRST: dict[str, str] = {}
 @pytest.hookimpl(trylast=True)  # after the folders have marked their tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("containers"):
+        if item.get_closest_marker("containers") or item.nodeid.startswith(CLIENTS):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
