@@ -1,7 +1,7 @@
 """Records as short text for tables.
 
-Topic names are collected from the records, because many records have only topic ids. Text is not
-shortened here, and terminals are not known.
+Topic names are collected from the records, because many records have only topic ids. Texts are not
+cut to the width of a terminal here.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -47,18 +47,20 @@ from quorate.codecs.wire import Uuid
 
 __all__ = ["METADATA", "RecordText", "learn_names"]
 
-MEMBER_STATES = {0: "stable", 1: "unrevoked", 2: "unreleased"}
-"""States of a member's current assignment, in consumer and streams groups."""
+CONSUMER_MEMBER_STATES = {0: "stable", 1: "unrevoked partitions", 2: "unreleased partitions"}
+STREAMS_MEMBER_STATES = {1: "stable", 2: "unrevoked tasks", 3: "unreleased tasks"}
+"""Kafka numbers the states of streams members from 1, those of consumer group members from 0."""
 TRANSACTION_STATES = (
-    "empty",
-    "ongoing",
-    "prepares to commit",
-    "prepares to abort",
-    "committed",
-    "aborted",
-    "dead",
-    "prepares to fence",
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
 )
+"""Kafka's names, by the status in the record."""
 
 METADATA = ', metadata "'
 """Separates a committed offset and the client's metadata."""
@@ -87,8 +89,8 @@ def learn_names(names: dict[Uuid, str], record: object) -> None:
 class RecordText:
     """Describes records one after the other, and remembers the topic names in them.
 
-    `brief` is for narrow columns: random ids are shortened to their first characters, and obvious
-    words are left out.
+    `brief` is for narrow columns: it shortens random ids to their first characters, and "metadata
+    hash" to "hash".
     """
 
     def __init__(self, *, brief: bool = False) -> None:
@@ -97,7 +99,10 @@ class RecordText:
         self._topics: dict[Uuid, str] = {}
 
     def what(self, record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord) -> str:
-        """Return the content of a record as text, without its group. It may not be `printable`."""
+        """Return the content of a record as text, without its group.
+
+        The text may contain characters that are not printable; see `printable`.
+        """
         if isinstance(record, ControlRecord):
             epoch = "" if record.coordinator_epoch is None else f" (coordinator epoch {record.coordinator_epoch})"
             return f"{record.name}{epoch}"
@@ -136,7 +141,7 @@ class RecordText:
                 return self._member(text) if name == "member_id" else text
         return f"{key.topic}-{key.partition}" if hasattr(key, "topic") else ""
 
-    # ---- one function per value
+    # ---- texts of values
 
     def _legacy_offset(self, value: LegacyOffsetCommitValue) -> str:
         return f"→ {value.offset:,}{_metadata(value.metadata)}"
@@ -154,14 +159,13 @@ class RecordText:
 
     def _classic_member(self, member: MemberMetadata) -> str:
         assignment = member.assignment
-        if isinstance(assignment, OpenedBytes) and isinstance(assignment.opened.message, ConsumerProtocolAssignment):
-            has = (
-                _list(f"{t.topic} {spans(t.partitions)}" for t in assignment.opened.message.assigned_partitions)
-                or "nothing"
-            )
-        else:
-            has = f"{len(assignment)} bytes"
-        return f"{self._member(member.member_id)} has {has}"
+        member_id = self._member(member.member_id)
+        if not isinstance(assignment, OpenedBytes) or not isinstance(
+            assignment.opened.message, ConsumerProtocolAssignment
+        ):
+            return f"{member_id} assignment of {len(assignment)} bytes"
+        partitions = _list(f"{t.topic} {spans(t.partitions)}" for t in assignment.opened.message.assigned_partitions)
+        return f"{member_id} {_assigned(partitions, 'partitions')}"
 
     def _consumer_group(self, value: ConsumerGroupMetadataValue) -> str:
         return _list([f"epoch {value.epoch}", self._hash(value) if value.metadata_hash else None])
@@ -183,15 +187,15 @@ class RecordText:
 
     def _partition_metadata(self, value: ConsumerGroupPartitionMetadataValue) -> str:
         racks = sum(len(partition.racks) for topic in value.topics for partition in topic.partition_metadata)
-        topics = _list(f"{topic.topic_name} of {topic.num_partitions}" for topic in value.topics)
-        return f"partitions: {topics or 'none'}" + (f", {racks} racks" if racks else "")
+        topics = _list(f"{topic.topic_name} {topic.num_partitions}" for topic in value.topics)
+        return f"number of partitions: {topics or 'no topics'}" + (f", {racks} rack ids" if racks else "")
 
     def _consumer_member(self, value: ConsumerGroupMemberMetadataValue) -> str:
         classic = value.classic_member_metadata
         protocols = [protocol.name for protocol in classic.supported_protocols] if classic else []
         return _list(
             [
-                *self._who(value),
+                *self._client(value),
                 _subscription(value.subscribed_topic_names, value.subscribed_topic_regex),
                 f"assignor {value.server_assignor}" if value.server_assignor else None,
                 f"classic protocol {' '.join(protocols)}" if protocols else None,
@@ -199,14 +203,14 @@ class RecordText:
         )
 
     def _share_member(self, value: ShareGroupMemberMetadataValue) -> str:
-        return _list([*self._who(value), _subscription(value.subscribed_topic_names, None)])
+        return _list([*self._client(value), _subscription(value.subscribed_topic_names, None)])
 
     def _streams_member(self, value: StreamsGroupMemberMetadataValue) -> str:
         endpoint = f"endpoint {value.user_endpoint.host}:{value.user_endpoint.port}" if value.user_endpoint else None
         tags = [f"{tag.key}={tag.value}" for tag in value.client_tags]
         return _list(
             [
-                *self._who(value),
+                *self._client(value),
                 f"topology epoch {value.topology_epoch}",
                 f"process {value.process_id}",
                 endpoint,
@@ -214,7 +218,7 @@ class RecordText:
             ]
         )
 
-    def _who(self, value: Any) -> list[str | None]:
+    def _client(self, value: Any) -> list[str | None]:
         instance = getattr(value, "instance_id", None)
         return [
             f"instance {instance}" if instance is not None else None,
@@ -228,24 +232,24 @@ class RecordText:
         return _list([f"assignment epoch {value.assignment_epoch}", computed])
 
     def _target_member(self, value: ConsumerGroupTargetAssignmentMemberValue) -> str:
-        return "shall have " + self._partitions(value.topic_partitions)
+        return f"target assignment {self._partitions(value.topic_partitions) or 'empty'}"
 
     def _target_tasks(self, value: StreamsGroupTargetAssignmentMemberValue) -> str:
-        return "shall have " + _tasks(value.active_tasks, value.standby_tasks, value.warmup_tasks)
+        return f"target assignment {_tasks(value.active_tasks, value.standby_tasks, value.warmup_tasks) or 'empty'}"
 
     def _current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> str:
-        given_up = value.partitions_pending_revocation
+        pending = value.partitions_pending_revocation
         return _list(
             [
                 _epochs(value),
-                MEMBER_STATES.get(value.state, f"state {value.state}"),
-                "has " + self._partitions(value.assigned_partitions),
-                "must give up " + self._partitions(given_up) if given_up else None,
+                CONSUMER_MEMBER_STATES.get(value.state, f"state {value.state}"),
+                _assigned(self._partitions(value.assigned_partitions), "partitions"),
+                f"pending revocation {self._partitions(pending)}" if pending else None,
             ]
         )
 
     def _share_current(self, value: ShareGroupCurrentMemberAssignmentValue) -> str:
-        return f"{_epochs(value)}, has {self._partitions(value.assigned_partitions)}"
+        return f"{_epochs(value)}, {_assigned(self._partitions(value.assigned_partitions), 'partitions')}"
 
     def _streams_current(self, value: StreamsGroupCurrentMemberAssignmentValue) -> str:
         pending = (
@@ -256,19 +260,19 @@ class RecordText:
         return _list(
             [
                 _epochs(value),
-                MEMBER_STATES.get(value.state, f"state {value.state}"),
-                "has " + _tasks(value.active_tasks, value.standby_tasks, value.warmup_tasks),
-                "must give up " + _tasks(*pending) if any(pending) else None,
+                STREAMS_MEMBER_STATES.get(value.state, f"state {value.state}"),
+                _assigned(_tasks(value.active_tasks, value.standby_tasks, value.warmup_tasks), "tasks"),
+                f"pending revocation {_tasks(*pending)}" if any(pending) else None,
             ]
         )
 
     def _partitions(self, topics: Sequence[Any]) -> str:
         """List partitions by topic, with the epochs at which they were assigned if known."""
-        return _list(f"{self.topic(t.topic_id)} {_with_epochs(t)}" for t in topics) or "nothing"
+        return _list(f"{self.topic(t.topic_id)} {_with_epochs(t)}" for t in topics)
 
     def _regex(self, value: ConsumerGroupRegularExpressionValue) -> str:
         resolved = f"metadata version {value.version}, {time_text(value.timestamp)}"
-        return f"matches {_list(value.topics) or 'nothing'} ({resolved})"
+        return f"matches {_list(value.topics) or 'no topics'} ({resolved})"
 
     def _share_state_topics(self, value: ShareGroupStatePartitionMetadataValue) -> str:
         def topics(infos: Sequence[Any]) -> str:
@@ -287,11 +291,12 @@ class RecordText:
         )
 
     def _topology(self, value: StreamsGroupTopologyValue) -> str:
-        parts = (
-            f"{s.subtopology_id} reads {_list([*s.source_topics, *s.source_topic_regex]) or 'nothing'}"
-            for s in value.subtopologies
-        )
-        return f"topology epoch {value.epoch}: " + "; ".join(parts)
+        texts = []
+        for subtopology in value.subtopologies:
+            repartition = [topic.name for topic in subtopology.repartition_source_topics]
+            topics = _list([*subtopology.source_topics, *subtopology.source_topic_regex, *repartition])
+            texts.append(f"subtopology {subtopology.subtopology_id} reads {topics or 'no topics'}")
+        return f"topology epoch {value.epoch}: " + "; ".join(texts)
 
     def _share_snapshot(self, value: ShareSnapshotValue) -> str:
         return _list([f"snapshot {value.snapshot_epoch}", f"state epoch {value.state_epoch}", *_share_progress(value)])
@@ -301,9 +306,9 @@ class RecordText:
 
     def _transaction(self, value: TransactionLogValue) -> str:
         status = value.transaction_status
-        named = TRANSACTION_STATES[status] if 0 <= status < len(TRANSACTION_STATES) else f"status {status}"
+        state = TRANSACTION_STATES[status] if 0 <= status < len(TRANSACTION_STATES) else f"status {status}"
         partitions = _list(f"{p.topic} {spans(p.partition_ids)}" for p in value.transaction_partitions or ())
-        return _list([named, f"producer {value.producer_id} epoch {value.producer_epoch}", partitions])
+        return _list([state, f"producer {value.producer_id} epoch {value.producer_epoch}", partitions])
 
 
 def _metadata(text: str) -> str:
@@ -311,12 +316,16 @@ def _metadata(text: str) -> str:
 
 
 def _subscription(names: Sequence[str], regex: str | None) -> str | None:
-    return _list([f"subscribes {' '.join(names)}" if names else None, f"subscribes /{regex}/" if regex else None])
+    return _list([f"subscribed to {' '.join(names)}" if names else None, f"regex /{regex}/" if regex else None])
 
 
 def _epochs(value: Any) -> str:
-    before = "" if value.previous_member_epoch == value.member_epoch else f" (was {value.previous_member_epoch})"
-    return f"epoch {value.member_epoch}{before}"
+    previous = value.previous_member_epoch
+    return f"epoch {value.member_epoch}" + ("" if previous == value.member_epoch else f" (previous {previous})")
+
+
+def _assigned(text: str, kind: str) -> str:
+    return f"assigned {text}" if text else f"no assigned {kind}"
 
 
 def _with_epochs(topic: Any) -> str:
@@ -334,7 +343,7 @@ def _tasks(active: Sequence[Any], standby: Sequence[Any], warmup: Sequence[Any])
     def tasks(kind: str, items: Sequence[Any]) -> str:
         return _list(f"{kind}{item.subtopology_id}: {_with_epochs(item)}" for item in items)
 
-    return _list([tasks("", active), tasks("standby ", standby), tasks("warm-up ", warmup)]) or "nothing"
+    return _list([tasks("", active), tasks("standby ", standby), tasks("warm-up ", warmup)])
 
 
 def _share_progress(value: ShareSnapshotValue | ShareUpdateValue) -> list[str | None]:

@@ -317,13 +317,16 @@ def test_the_table_fits_the_terminal(upgrade, columns):
 
 
 def test_the_last_column_wraps(upgrade):
-    said = "xfgFzHx6…: epoch 1, unrevoked, has orders 3-5, clicks.eu 2, must give up orders 0-2, clicks.eu 0-1"
+    text = (
+        "xfgFzHx6…: epoch 1, unrevoked partitions, assigned orders 3-5, clicks.eu 2, "
+        "pending revocation orders 0-2, clicks.eu 0-1"
+    )
     _, shown, _, _ = screen("decode", upgrade, "--group", "bill-orders", columns=80)
     lines = plain(shown).splitlines()
     first = next(number for number, line in enumerate(lines) if "unrevoked" in line)
-    assert " ".join(line[43:].strip() for line in lines[first : first + 3]) == said
+    assert " ".join(line[43:].strip() for line in lines[first : first + 4]) == text
     _, wide, _, _ = screen("decode", upgrade, "--group", "bill-orders", "--wide", columns=80)
-    assert said.partition("…: ")[2] + "\n" in plain(wide)
+    assert text.partition("…: ")[2] + "\n" in plain(wide)
 
 
 def test_text_that_is_cut_has_a_mark(upgrade):

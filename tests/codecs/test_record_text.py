@@ -16,11 +16,35 @@ def test_every_record_type_has_a_text():
 
 @pytest.mark.parametrize("captured", PARTITIONS, ids=str)
 def test_every_captured_record_has_a_text(captured):
-    words = RecordText()
+    texts = RecordText()
     for entry in read_log(captured.folder):
-        text = words.what(entry.record)
+        text = texts.what(entry.record)
         assert text
         assert "object at 0x" not in text
+
+
+def test_states_of_streams_members_are_numbered_from_1():
+    texts = texts_of_capture("streams-4.3", "StreamsGroupCurrentMemberAssignment")
+    assert any(text.endswith("epoch 2 (previous 0), stable, no assigned tasks") for text in texts)
+    assert any(", unreleased tasks, no assigned tasks" in text for text in texts)
+    assert any(", unrevoked tasks, assigned 0: 0-1 @3, 1: 0 @3, pending revocation 0: 2 @3," in text for text in texts)
+
+
+def test_subtopologies_read_source_topics_and_repartition_topics():
+    texts = texts_of_capture("streams-4.3", "StreamsGroupTopology")
+    assert any("subtopology 0 reads words; subtopology 1 reads " in text for text in texts)
+    assert not any("no topics" in text for text in texts)
+
+
+def texts_of_capture(capture, name):
+    texts = RecordText()
+    entries = [
+        entry
+        for partition in PARTITIONS
+        if partition.folder.parent.name == capture
+        for entry in read_log(partition.folder)
+    ]
+    return [texts.what(entry.record) for entry in entries if entry.record.name == name and entry.record.value]
 
 
 def text_of(key, value):
@@ -52,7 +76,7 @@ def text_of(key, value):
         ("0003000167", "00000000000700beef", "epoch 7 · trailing bytes at byte 7 of the value: beef"),
         ("0003000167", "0000", "truncated in epoch at byte 2 of the value"),
         ("0063", None, "unknown record type at byte 0 of the key: 99"),
-        ("0007000167" + "00016d", "0000" + "01" + "00", "m: shall have nothing"),
+        ("0007000167" + "00016d", "0000" + "01" + "00", "m: target assignment empty"),
         (
             "0008000167" + "00016d",
             "0000"
@@ -62,13 +86,13 @@ def text_of(key, value):
             + "02"
             + "00" * 16
             + "04"
-            + "00000000" * 1
+            + "00000000"
             + "00000001"
             + "00000005"
             + "00"
             + "01"
             + "00",
-            "m: epoch 5 (was 4), unrevoked, has AAAAAAAAAAAAAAAAAAAAAA 0-1 5",
+            "m: epoch 5 (previous 4), unrevoked partitions, assigned AAAAAAAAAAAAAAAAAAAAAA 0-1 5",
         ),
     ],
 )

@@ -125,7 +125,8 @@ def test_records_are_not_cut_at_the_width_of_a_terminal(quorate, width):
     for part in (
         "KGdYfLNn…: instance inst-1, rack rack-b, client r1 at",
         "epoch 3, hash 0x4f3990f6b9f05e74",
-        "xfgFzHx6…: epoch 1, unrevoked, has orders 3-5, clicks.eu 2, must give up orders 0-2, clicks.eu 0-1",
+        "xfgFzHx6…: epoch 1, unrevoked partitions, assigned orders 3-5, clicks.eu 2, "
+        "pending revocation orders 0-2, clicks.eu 0-1",
     ):
         assert part in text
     assert "__consumer_offsets, 2026-11-21" in text
