@@ -12,7 +12,7 @@ import pytest
 
 from quorate.cluster.waiting import wait_for
 from quorate.integration import Cluster, ClusterError, KafkaCluster
-from tests.integration.clients import SESSION_MS, Crowd, Crowds, check
+from tests.integration.clients import SESSION_MS, Crowd, Crowds, check, check_overlaps
 from tests.integration.detour import Detour
 from tests.integration.groups import Load, all_of
 from tests.integration.history import history
@@ -52,7 +52,7 @@ def test_a_coordinator_that_is_killed_during_a_rebalance(kafka_cluster: Cluster,
         for crowd in crowds.each:
             # Members came back within their session timeouts, so it is true of what they believed,
             # too.
-            assert crowd.deliveries.overlaps == [], crowd.client
+            check_overlaps(crowd)
 
 
 def rebalancing(crowd: Crowd) -> bool:
@@ -143,7 +143,7 @@ def test_a_coordinator_whose_disk_is_full(secure_cluster: KafkaCluster, group_id
         crowds.settle()
         crowds.end_well()
         for crowd in crowds.each:
-            assert crowd.deliveries.overlaps == [], crowd.client
+            check_overlaps(crowd)
     secure_cluster.delete_topic(topic)
 
 
