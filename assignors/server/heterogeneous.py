@@ -4,7 +4,7 @@
 2. Partitions without an owner are assigned topic by topic to the least loaded subscribers
    (`filling`), topics with the most partitions per subscriber first.
 3. Topic by topic, in the same order, partitions move from the most to the least loaded subscribers
-   (`draining`), until no partition moved in a round of all topics, for 16 rounds at most.
+   (`topic_balance`), until no partition moved in a round of all topics, for 16 rounds at most.
 
 Members are numbered in the order of the broker's HashMap here ("places").
 """
@@ -17,12 +17,12 @@ import numpy.typing as npt
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.server.assignor import TargetAssignment
-from quorate.assignors.server.draining import transfers
 from quorate.assignors.server.filling import fillers
 from quorate.assignors.server.ids import need_ids
 from quorate.assignors.server.layout import Step, lay_out, replayed
 from quorate.assignors.server.old_targets import OldTargets, old_targets
 from quorate.assignors.server.target import target_of_changed
+from quorate.assignors.server.topic_balance import balancing_moves
 from quorate.assignors.subscribers import SubscriberSets, subscriber_sets
 from quorate.assignors.topology import Ints, runs
 
@@ -45,12 +45,12 @@ def assign_heterogeneous(group: GroupSpec, jdk: int) -> TargetAssignment:
     partitions = topology.sizes[topics]
     sorted_topics = topics[_topic_order(group, topics, partitions, counts)]
     usable, owners, loads = _kept(group)
-    handed, takers = _filled(group, sorted_topics, sets, owners, loads)
-    owners[handed] = takers
+    assigned, new_owners = _filled(group, sorted_topics, sets, owners, loads)
+    owners[assigned] = new_owners
     moves = _balanced(group, sorted_topics, sets, owners, loads)
     capacities = np.zeros(len(topology), np.int64)
     capacities[topics] = java_order.table_sizes(-(-partitions // counts) * 4 // 3 + 1)
-    return _target(group, usable, _Changes(handed, takers, moves), capacities, jdk)
+    return _target(group, usable, _Changes(assigned, new_owners, moves), capacities, jdk)
 
 
 def _topic_order(group: GroupSpec, topics: Ints, partitions: Ints, subscribers: Ints) -> Ints:
@@ -116,24 +116,25 @@ def _filled(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints, 
         return free[:0], free[:0]
     counts = free_counts[free_counts > 0]
     numbers = free[runs(bounds[topics], counts)]
-    made = fillers(sets.places, loads)
-    takers = [
-        made[number].fill(count) for number, count in zip(sets.set_of[topics].tolist(), counts.tolist(), strict=True)
+    topic_fillers = fillers(sets.places, loads)
+    new_owners = [
+        topic_fillers[number].fill(count)
+        for number, count in zip(sets.set_of[topics].tolist(), counts.tolist(), strict=True)
     ]
-    for filler in made:
+    for filler in topic_fillers:
         filler.settle()
-    return numbers, np.concatenate(takers)
+    return numbers, np.concatenate(new_owners)
 
 
 # ---- 3. moves
 
 
 class _Moves(NamedTuple):
-    """Partition numbers that moved, in time order, and the places that gave and took them."""
+    """Partition numbers that moved, in time order, and the places of their old and new owners."""
 
     numbers: list[int]
-    givers: list[int]
-    takers: list[int]
+    old_owners: list[int]
+    new_owners: list[int]
 
 
 def _balanced(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints, loads: Ints) -> _Moves:
@@ -159,16 +160,16 @@ def _balanced(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints
                 if not _uneven(sets.places[number], loads):
                     even_at[number] = now
                 else:
-                    found = transfers(sets.places[number], loads, owners[start:end])
-                    if not found:
+                    topic_moves = balancing_moves(sets.places[number], loads, owners[start:end])
+                    if not topic_moves:
                         quiet_at[index] = now
-                    for partition, giver, taker in found:
-                        owners[start + partition] = taker
-                        loads[giver] -= 1
-                        loads[taker] += 1
+                    for partition, old_owner, new_owner in topic_moves:
+                        owners[start + partition] = new_owner
+                        loads[old_owner] -= 1
+                        loads[new_owner] += 1
                         moves.numbers.append(start + partition)
-                        moves.givers.append(giver)
-                        moves.takers.append(taker)
+                        moves.old_owners.append(old_owner)
+                        moves.new_owners.append(new_owner)
             if len(moves.numbers) > now or last_moved == -1:
                 last_moved = index
     return moves
@@ -185,8 +186,8 @@ def _uneven(places: Ints, loads: Ints) -> bool:
 class _Changes(NamedTuple):
     """Changes after step 1 in time order: partitions assigned to places, then moves."""
 
-    handed: Ints
-    takers: Ints
+    assigned: Ints
+    new_owners: Ints
     moves: _Moves
 
 
@@ -195,11 +196,11 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
     lost = np.zeros(len(group), np.bool_)
     lost[group.owning[~usable]] = True
     lost = lost[order]
-    gave, got = np.zeros(len(group), np.bool_), np.zeros(len(group), np.bool_)
-    gave[changes.moves.givers] = True
-    got[changes.takers] = True
-    got[changes.moves.takers] = True
-    changing = np.flatnonzero(lost | gave | got)
+    giving, receiving = np.zeros(len(group), np.bool_), np.zeros(len(group), np.bool_)
+    giving[changes.moves.old_owners] = True
+    receiving[changes.new_owners] = True
+    receiving[changes.moves.new_owners] = True
+    changing = np.flatnonzero(lost | giving | receiving)
     slot_of = np.full(len(group), -1, np.int64)
     slot_of[changing] = np.arange(len(changing))
     old = old_targets(group, order[changing], jdk)
@@ -207,14 +208,14 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
     if changes.moves.numbers:
         moved = np.zeros(group.topology.first[-1], np.bool_)
         moved[changes.moves.numbers] = True
-        kept &= ~(moved[old.numbers] & gave[changing][old.slots])
-    # For some members that gave and got partitions the order of changes matters; for the others,
-    # only the result does.
-    new_slots = slot_of[np.concatenate([changes.takers, np.array(changes.moves.takers, np.int64)])]
-    new_numbers = np.concatenate([changes.handed, np.array(changes.moves.numbers, np.int64)])
+        kept &= ~(moved[old.numbers] & giving[changing][old.slots])
+    # For some members that give and receive partitions the order of changes matters. For the
+    # others only the result does.
+    new_slots = slot_of[np.concatenate([changes.new_owners, np.array(changes.moves.new_owners, np.int64)])]
+    new_numbers = np.concatenate([changes.assigned, np.array(changes.moves.numbers, np.int64)])
     followed = np.zeros(len(group), np.bool_)
     if changes.moves.numbers:
-        followed[_order_matters(group, gave & got, changes)] = True
+        followed[_order_matters(group, giving & receiving, changes)] = True
         followed[_owning_with_others(group, usable, changes.moves)] = True
     followed = followed[changing]
     if followed.any():
@@ -263,29 +264,31 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
 
 
 def _order_matters(group: GroupSpec, both: Bools, changes: _Changes) -> list[int]:
-    """Return which of the places that gave and got must be replayed step by step.
+    """Return which of the places that give and receive partitions must be replayed step by step.
 
-    A set or map keeps the number of buckets that it needed at its fullest. So order does not matter
-    if a member gives no partition of a topic of which it got one, and its map of topics does not
-    grow for all new topics together.
+    Java's sets and maps grow but never shrink. So the order does not matter if two things are true:
+    a member does not both give and receive partitions of the same topic, and its map of topics does
+    not grow for all new topics together.
     """
     topic_of, offsets, order = group.topology.topic_of, group.owned_offsets, group.hash_order
-    got: dict[int, set[int]] = {place: set() for place in np.flatnonzero(both).tolist()}
-    mine = np.flatnonzero(both[changes.takers])
-    takers = zip(changes.takers[mine].tolist(), topic_of[changes.handed[mine]].tolist(), strict=True)
+    receiving: dict[int, set[int]] = {place: set() for place in np.flatnonzero(both).tolist()}
+    mine = np.flatnonzero(both[changes.new_owners])
+    new_owners = zip(changes.new_owners[mine].tolist(), topic_of[changes.assigned[mine]].tolist(), strict=True)
     moved = topic_of[changes.moves.numbers].tolist()
-    for place, topic in (*takers, *zip(changes.moves.takers, moved, strict=True)):
-        if place in got:
-            got[place].add(topic)
+    for place, topic in (*new_owners, *zip(changes.moves.new_owners, moved, strict=True)):
+        if place in receiving:
+            receiving[place].add(topic)
     followed = {
-        place for place, topic in zip(changes.moves.givers, moved, strict=True) if place in got and topic in got[place]
+        place
+        for place, topic in zip(changes.moves.old_owners, moved, strict=True)
+        if place in receiving and topic in receiving[place]
     }
-    for place in got.keys() - followed:
+    for place in receiving.keys() - followed:
         member = int(order[place])
         owned = group.owned[offsets[member] : offsets[member + 1]]
         before = set(topic_of[owned].tolist())
         capacity = java_order.hash_map_capacity(len(before), java_order.table_size(len(before)))
-        if (owned < 0).any() or len(before | got[place]) > capacity * 3 // 4:
+        if (owned < 0).any() or len(before | receiving[place]) > capacity * 3 // 4:
             followed.add(place)
     return sorted(followed)
 
@@ -293,8 +296,8 @@ def _order_matters(group: GroupSpec, both: Bools, changes: _Changes) -> list[int
 def _owning_with_others(group: GroupSpec, usable: Bools, moves: _Moves) -> Ints:
     """Return the places of members that shared the ownership of a partition that moved.
 
-    A static member that replaces another can leave a partition with two owners. The taker may own
-    the partition already, and the owner that did not give it keeps it.
+    A static member that replaces another can leave a partition with two owners. The new owner may
+    own the partition already, and the owner from which it did not move keeps it.
     """
     numbers = group.owned[usable]
     owners = np.bincount(numbers, minlength=group.topology.first[-1])
@@ -313,12 +316,12 @@ def _steps(
     for place, slot in zip(places, slots, strict=True):
         topics = old.topics[(old.slots == slot) & dropped]
         steps[place] += [(Step.DROP, topic) for topic in dict.fromkeys(topics.tolist())]
-    mine = np.flatnonzero(np.isin(changes.takers, places))
-    for place, number in zip(changes.takers[mine].tolist(), changes.handed[mine].tolist(), strict=True):
+    mine = np.flatnonzero(np.isin(changes.new_owners, places))
+    for place, number in zip(changes.new_owners[mine].tolist(), changes.assigned[mine].tolist(), strict=True):
         steps[place].append((Step.ADD, number))
-    for number, giver, taker in zip(*changes.moves, strict=True):
-        if giver in steps:
-            steps[giver].append((Step.REMOVE, number))
-        if taker in steps:
-            steps[taker].append((Step.ADD, number))
+    for number, old_owner, new_owner in zip(*changes.moves, strict=True):
+        if old_owner in steps:
+            steps[old_owner].append((Step.REMOVE, number))
+        if new_owner in steps:
+            steps[new_owner].append((Step.ADD, number))
     return steps
