@@ -12,7 +12,7 @@ RANGE = [{"name": "range", "metadata": subscription("t0")}]
 
 
 class Scene:
-    """A group "g". `responses`: of requests that were pending, by line."""
+    """A group "g". `responses`: those of requests that were pending, by the request's number."""
 
     def __init__(self, oracle: Oracle, **config: Any) -> None:
         self.duel = Duel(oracle)
@@ -22,7 +22,7 @@ class Scene:
     def op(self, op: str, **fields: Any) -> Json:
         """Run an op on both sides."""
         reply = self.duel.op(op, **fields)
-        self.responses |= {one["id"]: one["response"] for one in reply.get("completed", ())}
+        self.responses |= {completed["id"]: completed["response"] for completed in reply.get("completed", ())}
         return reply
 
     def request(self, api: str, version: int, **body: Any) -> Json:
@@ -30,7 +30,13 @@ class Scene:
         return self.op("request", api=api, version=version, clientId="c", body={"groupId": "g", **body})
 
     def join(
-        self, member_id: str = "", *, version: int = 9, instance: str | None = None, protocols: Any = RANGE, **more: Any
+        self,
+        member_id: str = "",
+        *,
+        version: int = 9,
+        instance: str | None = None,
+        protocols: Any = RANGE,
+        **fields: Any,
     ) -> Json:
         """Send JoinGroup."""
         body: dict[str, Any] = {
@@ -41,31 +47,31 @@ class Scene:
             **({"rebalanceTimeoutMs": 20_000} if version >= 1 else {}),
             **({"groupInstanceId": instance} if version >= 5 else {}),
         }
-        return self.request("JoinGroup", version, **{**body, **more})
+        return self.request("JoinGroup", version, **{**body, **fields})
 
-    def member(self, **more: Any) -> str:
+    def member(self, **fields: Any) -> str:
         """Join as a dynamic member, in two requests, and return the member id."""
-        member_id: str = self.join(**more)["response"]["memberId"]
-        self.join(member_id, **more)
+        member_id: str = self.join(**fields)["response"]["memberId"]
+        self.join(member_id, **fields)
         return member_id
 
-    def joined(self, line: Json) -> Json:
+    def joined(self, request: Json) -> Json:
         """Return the response of a completed request."""
-        response = line["response"] or self.responses[line["id"]]
+        response = request["response"] or self.responses[request["id"]]
         assert isinstance(response, dict)
         return response
 
-    def wait_for(self, line: Json) -> Json:
+    def wait_for(self, request: Json) -> Json:
         """Advance the clock by seconds until a request completes, and return its response."""
         for _ in range(60):
-            if line["response"] or line["id"] in self.responses:
+            if request["response"] or request["id"] in self.responses:
                 break
             self.advance(1000)
-        return self.joined(line)
+        return self.joined(request)
 
-    def sync(self, member_id: str, generation: int, *, version: int = 4, **given: str) -> Json:
-        """Send SyncGroup. `given`: a leader's assignments in base64, by member id."""
-        assignments = [{"memberId": one, "assignment": data} for one, data in given.items()]
+    def sync(self, member_id: str, generation: int, *, version: int = 4, **by_member: str) -> Json:
+        """Send SyncGroup. `by_member`: a leader's assignments in base64, by member id."""
+        assignments = [{"memberId": member, "assignment": data} for member, data in by_member.items()]
         return self.request("SyncGroup", version, memberId=member_id, generationId=generation, assignments=assignments)
 
     def heartbeat(self, member_id: str, generation: int) -> int:
@@ -91,7 +97,7 @@ class Scene:
 
     def members(self) -> list[str]:
         """Return the member ids."""
-        return [one["memberId"] for one in self.described()["members"]]
+        return [member["memberId"] for member in self.described()["members"]]
 
     def timers(self) -> dict[str, int]:
         """Return the pending timers: key → ms from now."""

@@ -36,21 +36,21 @@ class TestTogetherWithKafka:
         assert scene.state() == "Stable"
         assert scene.heartbeat(member, 1) == NONE
         assert scene.heartbeat(member, 0) == ILLEGAL_GENERATION
-        left = scene.request("LeaveGroup", 5, members=[{"memberId": member}])
-        assert len(left["records"]) == 1
+        leaving = scene.request("LeaveGroup", 5, members=[{"memberId": member}])
+        assert len(leaving["records"]) == 1
         assert scene.state() == "Empty"
         assert scene.heartbeat(member, 1) == UNKNOWN
 
     @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"])
     def test_empty_group_id_is_rejected(self, oracle: Oracle, api: str) -> None:
         scene = Scene(oracle)
-        more: dict[str, Any] = {"protocolType": "consumer", "protocolName": "range"} if api == "SyncGroup" else {}
+        protocol: dict[str, Any] = {"protocolType": "consumer", "protocolName": "range"} if api == "SyncGroup" else {}
         for version in (0, 2, 3, 4, 5):
-            reply = scene.request(api, min(version, 4) if api == "Heartbeat" else version, groupId="", **more)
+            reply = scene.request(api, min(version, 4) if api == "Heartbeat" else version, groupId="", **protocol)
             assert reply["response"]["errorCode"] == INVALID_GROUP
 
     @pytest.mark.parametrize("session_ms", [5999, 6000, 1_800_000, 1_800_001])
-    def test_session_timeouts_have_bounds(self, oracle: Oracle, session_ms: int) -> None:
+    def test_session_timeout_out_of_bounds_is_rejected(self, oracle: Oracle, session_ms: int) -> None:
         code = Scene(oracle).join("x", sessionTimeoutMs=session_ms)["response"]["errorCode"]
         assert code == (UNKNOWN if 6000 <= session_ms <= 1_800_000 else 26)
 
@@ -72,8 +72,8 @@ class TestTogetherWithKafka:
     @pytest.mark.parametrize("count", [14, 30])
     def test_members_are_listed_in_the_order_of_kafkas_map(self, oracle: Oracle, count: int) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
-        lines = [scene.join(version=3) for _ in range(count)]
-        members = [scene.wait_for(line)["memberId"] for line in lines]
+        requests = [scene.join(version=3) for _ in range(count)]
+        members = [scene.wait_for(request)["memberId"] for request in requests]
         leader = scene.described()["members"][0]["memberId"]
         assert set(scene.members()) == set(members)
         scene.request(
@@ -82,8 +82,8 @@ class TestTogetherWithKafka:
         for member in scene.members():
             scene.join(member)
         assert scene.state() == "CompletingRebalance"
-        received = next(reply for reply in reversed(scene.responses.values()) if reply["members"])
-        scene.sync(received["leader"], received["generationId"], **dict.fromkeys(scene.members(), "AAAA"))
+        response = next(reply for reply in reversed(scene.responses.values()) if reply["members"])
+        scene.sync(response["leader"], response["generationId"], **dict.fromkeys(scene.members(), "AAAA"))
         assert scene.state() == "Stable"
         scene.op("reload")
         assert len(scene.members()) == len(set(members) - {leader, *members[:2]})
@@ -127,7 +127,7 @@ class TestTogetherWithKafka:
         assert dynamic not in scene.members()
         assert any(member.startswith("i-") for member in scene.members())
 
-    def test_absent_static_members_alone_keep_a_rebalance_waiting(self, oracle: Oracle) -> None:
+    def test_rebalance_waits_for_absent_static_members_until_their_sessions_expire(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.joined(scene.join(instance="i", sessionTimeoutMs=100_000))["memberId"]
         scene.sync(member, 1, **{member: "AAAA"})
@@ -153,30 +153,29 @@ class TestTogetherWithKafka:
         assert scene.responses[waiting["id"]]["errorCode"] == UNKNOWN
 
     @pytest.mark.parametrize("version", [5, 8, 9])
-    @pytest.mark.parametrize("leads", [True, False])
-    def test_restarted_static_member_keeps_its_assignment(self, oracle: Oracle, version: int, leads: bool) -> None:
+    @pytest.mark.parametrize("is_leader", [True, False])
+    def test_restarted_static_member_keeps_its_assignment(self, oracle: Oracle, version: int, is_leader: bool) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 1000})
-        lines = [scene.join(instance="i"), scene.join(instance="j")]
-        received = [scene.wait_for(line) for line in lines]
-        leader = received[0]["leader"]
-        instance = leader.partition("-")[0] if leads else ({"i", "j"} - {leader.partition("-")[0]}).pop()
-        for one in received:
-            scene.sync(
-                one["memberId"], 1, **{each["memberId"]: "AAAA" for each in received if one["memberId"] == leader}
-            )
+        requests = [scene.join(instance="i"), scene.join(instance="j")]
+        responses = [scene.wait_for(request) for request in requests]
+        leader = responses[0]["leader"]
+        instance = leader.partition("-")[0] if is_leader else ({"i", "j"} - {leader.partition("-")[0]}).pop()
+        members = [response["memberId"] for response in responses]
+        for member in members:
+            scene.sync(member, 1, **(dict.fromkeys(members, "AAAA") if member == leader else {}))
         assert scene.state() == "Stable"
-        back = scene.join(instance=instance, version=version)
-        assert len(back["records"]) == 1
+        joined = scene.join(instance=instance, version=version)
+        assert len(joined["records"]) == 1
         assert scene.state() == "Stable"  # no rebalance
-        response = back["response"]
+        response = joined["response"]
         assert response["generationId"] == 1
         if version == 9:
-            assert response["skipAssignment"] is leads
-            assert bool(response["members"]) is leads
+            assert response["skipAssignment"] is is_leader
+            assert bool(response["members"]) is is_leader
         else:
             assert response["leader"] == leader  # its previous id, if it was the leader
         assert scene.sync(response["memberId"], 1)["response"]["assignment"] == "AAAA"
-        old = next(one["memberId"] for one in received if one["memberId"].startswith(f"{instance}-"))
+        old = next(member for member in members if member.startswith(f"{instance}-"))
         fenced = scene.request("Heartbeat", 4, memberId=old, groupInstanceId=instance, generationId=1)
         assert fenced["response"]["errorCode"] == FENCED
 
@@ -198,10 +197,10 @@ class TestTogetherWithKafka:
     def test_static_members_leave_by_instance_id(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         scene.joined(scene.join(instance="i"))
-        gone = scene.request(
+        leaving = scene.request(
             "LeaveGroup", 3, members=[{"memberId": "", "groupInstanceId": name} for name in ("i", "i", "j")]
         )
-        assert [one["errorCode"] for one in gone["response"]["members"]] == [NONE, UNKNOWN, UNKNOWN]
+        assert [member["errorCode"] for member in leaving["response"]["members"]] == [NONE, UNKNOWN, UNKNOWN]
         assert scene.state() == "Empty"
 
     def test_full_group_rejects_new_members(self, oracle: Oracle) -> None:
@@ -212,15 +211,15 @@ class TestTogetherWithKafka:
 
     def test_loaded_group_larger_than_the_limit_rebalances(self, oracle: Oracle) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 1000})
-        lines = [scene.join(version=3) for _ in range(3)]
-        leader = scene.wait_for(lines[0])["leader"]
+        requests = [scene.join(version=3) for _ in range(3)]
+        leader = scene.wait_for(requests[0])["leader"]
         records = scene.sync(leader, 1, **{leader: "AAAA"})["records"]
         scene.op("config", **{"group.max.size": 2})
         scene.op("load", records=records)
         assert scene.state() == "PreparingRebalance"
-        codes = [scene.join(member)["response"] for member in scene.members()]
-        assert codes[2] is not None
-        assert codes[2]["errorCode"] == MAX_SIZE
+        *_, last = [scene.join(member)["response"] for member in scene.members()]
+        assert last is not None
+        assert last["errorCode"] == MAX_SIZE
 
     def test_sessions_restart_when_the_log_is_loaded(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
@@ -259,16 +258,16 @@ class TestTogetherWithKafka:
         member = scene.member(protocols=[{"name": "range", "metadata": "AA=="}])
         scene.sync(member, 1, **{member: "AAAA"})
         scene.op("timers")
-        gone = scene.request("OffsetDelete", 0, topics=[{"name": "other", "partitions": [{"partitionIndex": 0}]}])
-        assert gone["response"]["topics"][0]["partitions"][0]["errorCode"] == SUBSCRIBED
+        reply = scene.request("OffsetDelete", 0, topics=[{"name": "other", "partitions": [{"partitionIndex": 0}]}])
+        assert reply["response"]["topics"][0]["partitions"][0]["errorCode"] == SUBSCRIBED
 
     @pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER", "MESSAGE_TOO_LARGE"])
     def test_failed_write_of_an_assignment_triggers_a_rebalance(self, oracle: Oracle, error: str) -> None:
         scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 1000})
-        lines = [scene.join(version=3) for _ in range(2)]
-        received = [scene.wait_for(line) for line in lines]
-        leader = received[0]["leader"]
-        follower = next(one["memberId"] for one in received if one["memberId"] != leader)
+        requests = [scene.join(version=3) for _ in range(2)]
+        responses = [scene.wait_for(request) for request in requests]
+        leader = responses[0]["leader"]
+        follower = next(response["memberId"] for response in responses if response["memberId"] != leader)
         waiting = scene.sync(follower, 1)
         scene.op("failNextAppend", error=error)
         failed = scene.sync(leader, 1, **{leader: "AAAA", follower: "AAAA"})
@@ -289,13 +288,13 @@ class TestTogetherWithKafka:
         scene.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
         assert scene.join(version=1)["response"]["errorCode"] == COORDINATOR_NOT_AVAILABLE
         assert scene.described()["groupState"] == "Dead"
-        # The timer of its rebalance remains. It finds a new group of the same name, which cannot
-        # begin a generation without members.
+        # The timer of its rebalance remains. When it fires, a new group has the same id, but no
+        # members: it begins no generation.
         assert scene.join()["response"]["errorCode"] == MEMBER_ID_REQUIRED
         scene.advance(3000)
         assert scene.state() == "Empty"
 
-    def test_group_can_be_deleted_when_its_last_member_left(self, oracle: Oracle) -> None:
+    def test_group_can_be_deleted_after_its_last_member_left(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         member = scene.member()
         deleting = {"api": "DeleteGroups", "version": 2, "body": {"groupsNames": ["g"]}}
@@ -304,24 +303,24 @@ class TestTogetherWithKafka:
         assert scene.op("request", **deleting)["response"]["results"][0]["errorCode"] == NONE
         assert scene.state() == "Dead"
 
-    @pytest.mark.parametrize("how", [{"version": 3}, {"version": 9}, {"instance": "i"}])
-    def test_classic_group_replaces_an_empty_consumer_group(self, oracle: Oracle, how: dict[str, Any]) -> None:
+    @pytest.mark.parametrize("join", [{"version": 3}, {"version": 9}, {"instance": "i"}])
+    def test_classic_group_replaces_an_empty_consumer_group(self, oracle: Oracle, join: dict[str, Any]) -> None:
         scene = Scene(oracle)
         self.empty_consumer_group(scene)
-        joined = scene.join(**how)
+        joined = scene.join(**join)
         assert len(joined["records"]) == 4  # tombstones, then the new group
         assert scene.state() in ("CompletingRebalance", "Empty")
         scene.op("reload")
         assert scene.state() == "Empty"
 
-    def test_empty_consumer_group_stays_if_the_write_of_its_successor_fails(self, oracle: Oracle) -> None:
+    def test_empty_consumer_group_remains_if_the_new_classic_group_cannot_be_written(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
         self.empty_consumer_group(scene)
         scene.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
         assert scene.join(version=3)["response"]["errorCode"] == COORDINATOR_NOT_AVAILABLE
-        scene.op("reload")  # before, Kafka lists the group twice
+        scene.op("reload")  # before this reload, Kafka lists the group twice
         listed = scene.op("request", api="ListGroups", version=5, body={})["response"]["groups"]
-        assert [one["groupType"] for one in listed] == ["consumer"]
+        assert [group["groupType"] for group in listed] == ["consumer"]
 
     def test_unknown_member_removes_an_empty_consumer_group_from_memory(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
@@ -329,8 +328,8 @@ class TestTogetherWithKafka:
         assert scene.join("me")["response"]["errorCode"] == UNKNOWN
         assert len(scene.join()["records"]) == 1  # no tombstones, as there is no group
 
-    @pytest.mark.parametrize("end", ["join", "delete", "cleanup"])
-    def test_empty_streams_group_can_be_replaced_and_deleted(self, oracle: Oracle, end: str) -> None:
+    @pytest.mark.parametrize("removal", ["join", "delete", "cleanup"])
+    def test_empty_streams_group_can_be_replaced_and_deleted(self, oracle: Oracle, removal: str) -> None:
         scene = Scene(oracle)
         image = {"topics": [{"name": "t", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": 2}]}
         oracle.call("image", **image)
@@ -343,21 +342,21 @@ class TestTogetherWithKafka:
         records = oracle.call("log")["records"]
         scene.op("config")
         scene.op("load", records=[{"key": record["key"], "value": record["value"]} for record in records])
-        if end == "join":
+        if removal == "join":
             reply = scene.join()
-        elif end == "delete":
+        elif removal == "delete":
             reply = scene.op("request", api="DeleteGroups", version=2, body={"groupsNames": ["g"]})
         else:
             reply = scene.op("cleanup")
         types = [int(record["key"][:4], 16) for record in reply["records"]]
-        assert types == [20, 17, 23, *([2] if end == "join" else [])]
+        assert types == [20, 17, 23, *([2] if removal == "join" else [])]
         scene.op("reload")
-        assert scene.state() == ("Empty" if end == "join" else "Dead")
+        assert scene.state() == ("Empty" if removal == "join" else "Dead")
 
-    @pytest.mark.parametrize("left", [False, True])
-    def test_empty_share_group_is_not_replaced_by_a_classic_group(self, oracle: Oracle, left: bool) -> None:
+    @pytest.mark.parametrize("member_left", [False, True])
+    def test_empty_share_group_is_not_replaced_by_a_classic_group(self, oracle: Oracle, member_left: bool) -> None:
         scene = Scene(oracle)
-        for epoch in (0, -1)[: 1 + left]:
+        for epoch in (0, -1)[: 1 + member_left]:
             body = {"groupId": "g", "memberId": "m", "memberEpoch": epoch, "subscribedTopicNames": ["t"]}
             oracle.call("request", api="ShareGroupHeartbeat", version=1, body=body)
         records = oracle.call("log")["records"]
@@ -367,8 +366,8 @@ class TestTogetherWithKafka:
         assert scene.sync("m", 1)["response"]["errorCode"] == UNKNOWN
         assert scene.heartbeat("m", 1) == UNKNOWN
         assert scene.request("LeaveGroup", 1, memberId="m")["response"]["errorCode"] == UNKNOWN
-        gone = scene.request("LeaveGroup", 5, members=[{"memberId": "m"}])["response"]
-        assert gone["members"][0]["errorCode"] == UNKNOWN
+        response = scene.request("LeaveGroup", 5, members=[{"memberId": "m"}])["response"]
+        assert response["members"][0]["errorCode"] == UNKNOWN
 
     def test_member_that_lists_a_protocol_twice_gets_no_response(self, oracle: Oracle) -> None:
         scene = Scene(oracle)
@@ -381,6 +380,7 @@ class TestTogetherWithKafka:
         assert scene.state() == "Empty"
 
     def empty_consumer_group(self, scene: Scene) -> None:
+        """Create a consumer group with a member, which leaves."""
         body = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
         scene.request("ConsumerGroupHeartbeat", 1, memberId="m", memberEpoch=0, **body)
         scene.request("ConsumerGroupHeartbeat", 1, memberId="m", memberEpoch=-1)
