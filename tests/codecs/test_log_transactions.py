@@ -13,8 +13,6 @@ from quorate.codecs.log.files import find_partitions
 from quorate.codecs.log.transactions import scan
 from tests.codecs.segments import batch, damaged, marker, offsets, transactional
 
-# ---- transactions
-
 LOG = b"".join(
     [
         batch(0),
@@ -50,10 +48,10 @@ def test_read_committed_skips_aborted_transactions(write):
 
 
 def test_read_committed_ends_at_the_last_stable_offset(write):
-    """Like a consumer, it does not return committed records after an open transaction's start."""
+    """As for a consumer, records after the start of an open transaction are not returned."""
     assert offsets(read_log(write(LOG + OPEN), isolation_level="read_committed")) == [0, 3, 5, 8]
-    done = OPEN + marker(3, 13, commit=True)
-    assert offsets(read_log(write(LOG + done), isolation_level="read_committed")) == [0, 3, 5, 8, 9, 10, 11]
+    ended = OPEN + marker(3, 13, commit=True)
+    assert offsets(read_log(write(LOG + ended), isolation_level="read_committed")) == [0, 3, 5, 8, 9, 10, 11]
 
 
 def test_transactions_can_span_segments(write):
@@ -71,8 +69,8 @@ def test_transactions_are_tracked_by_partition(write, tmp_path):
     assert [(entry.partition, entry.offset) for entry in entries] == [(1, 0)]
 
 
-def test_batch_emptied_by_compaction_opens_no_transaction(write):
-    """The cleaner keeps it for the producer's sequence number, and may have removed its marker."""
+def test_batch_emptied_by_compaction_begins_no_transaction(write):
+    """The log cleaner keeps the empty batch for its sequence number, and may remove its marker."""
     emptied = encode_batch([], base_offset=0, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     assert offsets(read_log(write(emptied + batch(1)), isolation_level="read_committed")) == [1]
 
@@ -83,7 +81,7 @@ def test_damaged_marker_ends_no_transaction(write):
     assert problem.reason is ProblemReason.CRC_MISMATCH
 
 
-def test_compressed_transactions(write):
+def test_aborted_batches_may_be_compressed(write):
     log = transactional(1, 0, compression="zstd") + marker(1, 1, commit=False) + transactional(1, 2, compression="lz4")
     assert offsets(read_log(write(log + marker(1, 3, commit=True)), isolation_level="read_committed")) == [2]
 
@@ -94,25 +92,28 @@ def test_problem_after_the_last_stable_offset_is_reported(write):
     assert (entry.offset, problem.reason) == (0, ProblemReason.TORN_TAIL)
 
 
-# ---- the index, batch by batch and in blocks
+# ---- the index of transactions, read by batch and by block
 
 
 def any_batch(random: Random, offset: int) -> tuple[bytes, int]:
-    """Return a random batch (data of four producers, markers, others) and its number of offsets."""
+    """Return a random batch and its number of offsets.
+
+    It has data or a marker of one of four producers, or is another control batch, or is damaged.
+    """
     producer = {"producer_id": random.randrange(4), "producer_epoch": 0}
-    kind = random.choice(("marker", "packed", "leader change", "emptied", "damaged", "data", "data", "data"))
+    kind = random.choice(("marker", "compressed marker", "leader change", "emptied", "damaged", "data", "data", "data"))
     if kind in ("marker", "damaged"):
         data = encode_marker(commit=random.random() < 0.5, offset=offset, timestamp_ms=0, **producer)
         return (data[:-1] + bytes([data[-1] ^ 1]) if kind == "damaged" else data), 1
     if kind == "emptied":
         return encode_batch([], base_offset=offset, last_offset_delta=0, transactional=True, **producer), 1
-    if kind in ("packed", "leader change"):
+    if kind in ("compressed marker", "leader change"):
         key = bytes((0, 0, 0, 2 if kind == "leader change" else random.randrange(2)))
         records = [BatchRecord(offset=offset, timestamp_ms=0, key=key, value=bytes(6))]
-        compression = "gzip" if kind == "packed" else "none"
+        compression = "gzip" if kind == "compressed marker" else "none"
         return encode_batch(records, compression=compression, transactional=True, control=True, **producer), 1
     count = random.randrange(1, 4)
-    records = [BatchRecord(offset=offset + at, timestamp_ms=0, key=b"k", value=b"v") for at in range(count)]
+    records = [BatchRecord(offset=offset + delta, timestamp_ms=0, key=b"k", value=b"v") for delta in range(count)]
     return encode_batch(records, base_sequence=0, transactional=random.random() < 0.8, **producer), count
 
 
@@ -123,6 +124,6 @@ def test_transaction_index_is_equal_by_batch_and_by_block(write, seed):
         data, count = any_batch(random, offset)
         log, offset = log + data, offset + count
     expected = scan(frames(BytesIO(log), len(log)))
-    (files,) = find_partitions(write(log))
+    (partition,) = find_partitions(write(log))
     for block_bytes in (300, 1 << 20):
-        assert transactions_in(files, skip_corrupt=False, block_bytes=block_bytes) == expected
+        assert transactions_in(partition, skip_corrupt=False, block_bytes=block_bytes) == expected
