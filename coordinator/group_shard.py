@@ -184,7 +184,7 @@ class GroupCoordinatorShard(CoordinatorShard):
                 restart_sessions(self, group, now_ms)
             elif isinstance(group, ShareGroup):
                 share_leaving.restart_sessions(self, group, now_ms)
-        regexes.see_first_image(self)
+        regexes.set_first_topics_version(self)
         self._schedule_clean_up(now_ms)
         return Result()
 
@@ -209,7 +209,7 @@ class GroupCoordinatorShard(CoordinatorShard):
         self.image = image
         self.forget_topic_hashes([*delta.changed, *(topic.name for topic in delta.deleted)])
         return delta, [
-            regexes.topics_changed(self, delta, now_ms),
+            regexes.update_topics(self, delta, now_ms),
             offsets_delete.forget_topics(self, delta, now_ms),
             initialisation.forget_topics(self, delta, now_ms),
         ]

@@ -1,4 +1,4 @@
-"""Classic groups with members, including the state that is in no record."""
+"""Classic groups with members, including the state that records do not contain."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -41,7 +41,7 @@ class LiveMember:
     syncing: Pending[SyncGroupResponse] | None = None
 
     def protocol_metadata(self, protocol: str | None) -> bytes:
-        """Return the metadata that it sent for a protocol."""
+        """Return the metadata that the member sent for a protocol."""
         return next(offered.metadata for offered in self.protocols if offered.name == protocol)
 
     @property
@@ -54,22 +54,22 @@ class LiveMember:
 
 
 class LiveGroup(ClassicGroup):
-    """A classic group with the state that is in no record.
+    """A classic group, including the state that records do not contain.
 
-    `phase`: its state (other fields: see `ClassicGroup`); `previous_phase`: `ClassicState.DEAD` at
-    first. `leader`: id of the member that computes assignments. `pending`: generated member ids
-    that have not rejoined (KIP-394). `unsynced`: members that have not sent SyncGroup in this
-    generation. `joining`: number of members with a pending JoinGroup. `offered`: protocol → number
-    of members that support it. `new_member_added`: whether a member joined during the initial
-    rebalance delay.
+    `phase`: its state, since `since_ms`; `previous_phase`: `ClassicState.DEAD` at first. `leader`:
+    id of the member that computes assignments. `order`: member ids in the order of Kafka's map.
+    `static_members`: instance id → member id. `pending`: generated member ids that have not
+    rejoined (KIP-394). `unsynced`: members that have not sent SyncGroup in this generation.
+    `joining_count`: number of members with a pending JoinGroup. `supporters`: protocol → number of
+    members that support it. `new_member_added`: whether a member joined during the initial
+    rebalance delay. For the other fields see `ClassicGroup`.
     """
 
     __slots__ = (
         "generation",
-        "joining",
+        "joining_count",
         "leader",
         "new_member_added",
-        "offered",
         "order",
         "pending",
         "phase",
@@ -79,6 +79,7 @@ class LiveGroup(ClassicGroup):
         "since_ms",
         "static_members",
         "subscribed_topics",
+        "supporters",
         "unsynced",
     )
 
@@ -104,13 +105,13 @@ class LiveGroup(ClassicGroup):
         self.static_members: dict[str, str] = {}
         self.pending: set[str] = set()
         self.unsynced: set[str] = set()
-        self.joining = 0
-        self.offered: dict[str, int] = {}
+        self.joining_count = 0
+        self.supporters: dict[str, int] = {}
         self.new_member_added = False
 
     @classmethod
     def of(cls, group: ClassicGroup, now_ms: int) -> "LiveGroup":
-        """Create it from the log's state.
+        """Create a group from the replayed records.
 
         A group that was created by an offset commit is Empty since `now_ms`.
         """
@@ -125,7 +126,7 @@ class LiveGroup(ClassicGroup):
         live.leader = record.leader
         live.phase = ClassicState.STABLE if record.members else ClassicState.EMPTY
         for member in record.members:
-            offered = JoinGroupRequestProtocol(name=record.protocol or "", metadata=member.subscription)
+            selected = JoinGroupRequestProtocol(name=record.protocol or "", metadata=member.subscription)
             unknown = member.rebalance_timeout == -1
             live.add(
                 LiveMember(
@@ -135,7 +136,7 @@ class LiveGroup(ClassicGroup):
                     client_host=member.client_host,
                     rebalance_timeout_ms=member.session_timeout if unknown else member.rebalance_timeout,
                     session_timeout_ms=member.session_timeout,
-                    protocols=(offered,),
+                    protocols=(selected,),
                     assignment=member.assignment,
                 ),
                 record.protocol_type,
@@ -150,12 +151,12 @@ class LiveGroup(ClassicGroup):
 
     @property
     def is_empty(self) -> bool:
-        """Whether its state is Empty, which it is only after a rebalance without members."""
+        """Whether its state is Empty: at first, and after a rebalance without members."""
         return self.phase is ClassicState.EMPTY
 
     @property
     def is_simple(self) -> bool:
-        """Whether it only has offsets."""
+        """Whether the group only has offsets."""
         return not self.protocol_type and not self.members and not self.pending
 
     @property
@@ -176,14 +177,14 @@ class LiveGroup(ClassicGroup):
         return self.static_members.get(instance_id)
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
-        """Change the state. Raises `IllegalTransition`."""
+        """Change the state. Raises `IllegalTransition` if the change is not allowed."""
         check_transition(self.group_id, self.phase, state)
         self.previous_phase, self.phase, self.since_ms = self.phase, state, now_ms
 
     # Members
 
     def add(self, member: LiveMember, protocol_type: str, joining: Pending[JoinGroupResponse] | None = None) -> None:
-        """Add a member. The first one becomes leader and sets the protocol type."""
+        """Add a member. The first member becomes leader and sets the protocol type."""
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
         if not self.members:
@@ -192,8 +193,8 @@ class LiveGroup(ClassicGroup):
             self.leader = member.member_id
         self.members[member.member_id] = member
         self.order.add(member.member_id)
-        self._count(member.protocols, 1)
-        self._wait(member, joining)
+        self._count_protocols(member.protocols, 1)
+        self._set_pending_join(member, joining)
         self.pending.discard(member.member_id)
 
     def update(
@@ -206,12 +207,12 @@ class LiveGroup(ClassicGroup):
         joining: Pending[JoinGroupResponse] | None,
     ) -> None:
         """Update a member's protocols and timeouts, and replace its pending JoinGroup."""
-        self._count(member.protocols, -1)
-        self._count(protocols, 1)
+        self._count_protocols(member.protocols, -1)
+        self._count_protocols(protocols, 1)
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
-        self._wait(member, joining)
+        self._set_pending_join(member, joining)
 
     def remove(self, member_id: str) -> None:
         """Remove a member or a pending member id.
@@ -221,8 +222,8 @@ class LiveGroup(ClassicGroup):
         member = self.members.pop(member_id, None)
         if member is not None:
             self.order.discard(member_id)
-            self._count(member.protocols, -1)
-            self.joining -= member.joining is not None
+            self._count_protocols(member.protocols, -1)
+            self.joining_count -= member.joining is not None
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
         if self.leader == member_id:
@@ -247,25 +248,25 @@ class LiveGroup(ClassicGroup):
         self.static_members[member.group_instance_id] = new_id
         return renamed
 
-    def _wait(self, member: LiveMember, joining: Pending[JoinGroupResponse] | None) -> None:
-        self.joining += (joining is not None) - (member.joining is not None)
+    def _set_pending_join(self, member: LiveMember, joining: Pending[JoinGroupResponse] | None) -> None:
+        self.joining_count += (joining is not None) - (member.joining is not None)
         member.joining = joining
 
     # Responses
 
     def complete_join(self, member: LiveMember, response: JoinGroupResponse) -> None:
         """Complete a member's pending JoinGroup, if any."""
-        waiting = member.joining
-        if waiting is not None:
-            self._wait(member, None)
-            waiting.complete(response)
+        pending = member.joining
+        if pending is not None:
+            self._set_pending_join(member, None)
+            pending.complete(response)
 
     def complete_sync(self, member: LiveMember, response: SyncGroupResponse) -> bool:
-        """Complete a member's pending SyncGroup; returns whether it had one."""
-        waiting, member.syncing = member.syncing, None
-        if waiting is None:
+        """Complete a member's pending SyncGroup, if any. Return whether there was one."""
+        pending, member.syncing = member.syncing, None
+        if pending is None:
             return False
-        waiting.complete(response)
+        pending.complete(response)
         return True
 
     def fail_pending_responses(self, code: int) -> None:
@@ -292,7 +293,7 @@ class LiveGroup(ClassicGroup):
     @property
     def all_joined(self) -> bool:
         """Whether all members have a pending JoinGroup and no member id is pending."""
-        return self.joining == len(self.members) and not self.pending
+        return self.joining_count == len(self.members) and not self.pending
 
     def elect_leader(self) -> bool:
         """Select the first joined member in Kafka's order as leader, unless the leader has joined.
@@ -313,60 +314,60 @@ class LiveGroup(ClassicGroup):
     def init_next_generation(self, now_ms: int) -> None:
         """Select the protocol of the next generation; without members the group becomes Empty."""
         self.generation += 1
-        self.choose()
+        self.set_protocol()
         state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY
         self.transition_to(state, now_ms)
         self.unsynced.clear()
 
-    def choose(self) -> None:
-        """Select the protocol and the subscribed topics; without members, no protocol.
+    def set_protocol(self) -> None:
+        """Set the selected protocol and the subscribed topics; without members, no protocol.
 
-        Raises `ApiError`, see `choose_protocol`.
+        Raises `ApiError`, see `select_protocol`.
         """
-        self.protocol = self.choose_protocol() if self.members else None
+        self.protocol = self.select_protocol() if self.members else None
         self.subscribed_topics = self._subscribed_topics()
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Return whether a member with these protocols can join.
 
-        It needs a protocol that all members support; for an empty group, any.
+        One of them must be supported by all members. An empty group accepts any protocol.
         """
         if self.phase is ClassicState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(
-            self.offered.get(name, 0) == len(self.members) for name in names
+            self.supporters.get(name, 0) == len(self.members) for name in names
         )
 
-    def choose_protocol(self) -> str:
-        """Return the protocol that most members prefer, of those that all support.
+    def select_protocol(self) -> str:
+        """Return the protocol with the most votes.
 
-        Of several, the first in the order of Kafka's map (java.util.HashMap of names). Raises
-        `ApiError` if no protocol is supported by all. `supports` prevents that, unless a member
-        lists a protocol twice.
+        Each member votes for its first protocol that all members support. A tie is decided by the
+        order of Kafka's map (java.util.HashMap of names). Raises `ApiError` if no protocol is
+        supported by all. `supports` prevents that, unless a member lists a protocol twice.
         """
         votes: JavaHashMap[str, int] = JavaHashMap()
         for member in self.members.values():
-            names = (one.name for one in member.protocols if self.offered[one.name] == len(self.members))
-            choice = next(names, None)
-            if choice is None:
+            names = (protocol.name for protocol in member.protocols)
+            vote = next((name for name in names if self.supporters[name] == len(self.members)), None)
+            if vote is None:
                 raise ApiError(
                     ErrorCode.UNKNOWN_SERVER_ERROR,
                     f"member {member.member_id} supports no protocol that all members support",
                 )
-            votes.put(choice, (votes.get(choice) or 0) + 1)
-        return max(votes.items(), key=lambda vote: vote[1])[0]
+            votes.put(vote, (votes.get(vote) or 0) + 1)
+        return max(votes.items(), key=lambda item: item[1])[0]
 
     def _subscribed_topics(self) -> AbstractSet[str] | None:
         if self.protocol_type != CONSUMER_PROTOCOL:
             return None
         return topics_of(member.protocol_metadata(self.protocol) for member in self.members.values())
 
-    def _count(self, protocols: Protocols, change: int) -> None:
-        for offered in protocols:
-            self.offered[offered.name] = self.offered.get(offered.name, 0) + change
+    def _count_protocols(self, protocols: Protocols, change: int) -> None:
+        for protocol in protocols:
+            self.supporters[protocol.name] = self.supporters.get(protocol.name, 0) + change
 
     def recorded_members(self, assignments: Mapping[str, bytes]) -> tuple[MemberMetadata, ...]:
-        """Return the members as in a record, with these assignments by member id."""
+        """Return the members for a record. `assignments`: by member id."""
         return tuple(
             MemberMetadata(
                 member_id=member.member_id,

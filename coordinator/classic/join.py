@@ -97,7 +97,7 @@ def _may_join(shard: CoordinatorShard, group: LiveGroup, member_id: str) -> bool
             return True
         case ClassicState.PREPARING_REBALANCE:
             waits = member is not None and member.joining is not None
-            return waits or group.joining < shard.config.group_max_size
+            return waits or group.joining_count < shard.config.group_max_size
         case _:
             return member is not None or len(group.members) < shard.config.group_max_size
 

@@ -40,7 +40,7 @@ def rejoin_static(
         return prepare_rebalance(shard, group, context.now_ms)
     if group.phase is not ClassicState.STABLE:
         return complete_join_if_all_joined(shard, group, context.now_ms)
-    if group.choose_protocol() != group.protocol:
+    if group.select_protocol() != group.protocol:
         return rebalance_if_possible(shard, group, context.now_ms)
 
     def persisted() -> None:

@@ -1,6 +1,6 @@
-"""Regex subscriptions: when a group's regexes are resolved, and what follows (KIP-848).
+"""Resolution of regex subscriptions (KIP-848).
 
-Regexes are resolved asynchronously, as a `Task`, since it may take long. All regexes of a group are
+A `Task` resolves regexes asynchronously, since resolution may take long. All regexes of a group are
 resolved together, so that a change of topics causes one rebalance.
 """
 
@@ -24,11 +24,11 @@ from quorate.coordinator.state.modern import ModernGroup
 __all__ = [
     "MIN_REFRESH_INTERVAL_MS",
     "RegexChange",
-    "matching",
-    "resolved",
-    "see_first_image",
-    "topics_changed",
+    "matching_topics",
+    "resolution_records",
+    "set_first_topics_version",
     "update_regex",
+    "update_topics",
 ]
 
 MIN_REFRESH_INTERVAL_MS = 10_000
@@ -38,7 +38,7 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 class RegexChange(Enum):
     """How a heartbeat changes its member's regex.
 
-    `RESOLVED`: the topics of the new regex are known already, or it was removed.
+    `RESOLVED`: the new regex is already resolved, or the member removed its regex.
     """
 
     NONE = "none"
@@ -56,25 +56,27 @@ def update_regex(
 ) -> RegexChange:
     """Apply the member's regex, and schedule a resolution if it is due.
 
-    Raises `ApiError` INVALID_REGULAR_EXPRESSION for an invalid regex that no member has yet.
+    Raises `ApiError` INVALID_REGULAR_EXPRESSION for an invalid regex that is new to the group.
     """
-    before, after = old.subscribed_topic_regex, new.subscribed_topic_regex
+    old_regex, new_regex = old.subscribed_topic_regex, new.subscribed_topic_regex
     change, is_new = RegexChange.NONE, False
-    if before != after:
+    if old_regex != new_regex:
         change = RegexChange.CHANGED
-        if before and group.regex_subscribers.get(before, 0) == 1:
-            records.append(write.regex_tombstone(group.group_id, before))
-        if after and group.regex_subscribers.get(after, 0) == 0:
-            _check(after)
+        if old_regex and group.regex_subscribers.get(old_regex, 0) == 1:
+            records.append(write.regex_tombstone(group.group_id, old_regex))
+        if new_regex and group.regex_subscribers.get(new_regex, 0) == 0:
+            _check_regex(new_regex)
             is_new = True
-        elif (after and after in group.regexes) or (not after and before and shard.behaviour.regex_removal_bumps):
+        elif (new_regex and new_regex in group.regexes) or (
+            not new_regex and old_regex and shard.behaviour.regex_removal_bumps
+        ):
             change = RegexChange.RESOLVED
     if is_new or group.regex_subscribers:
-        _resolve_if_due(shard, group, before, after, is_new=is_new, context=context)
+        _resolve_if_due(shard, group, old_regex, new_regex, is_new=is_new, context=context)
     return change
 
 
-def _check(regex: str) -> None:
+def _check_regex(regex: str) -> None:
     try:
         compiled(regex)
     except PatternError as error:
@@ -87,8 +89,8 @@ def _check(regex: str) -> None:
 def _resolve_if_due(
     shard: CoordinatorShard,
     group: ConsumerGroup,
-    before: str | None,
-    after: str | None,
+    old_regex: str | None,
+    new_regex: str | None,
     *,
     is_new: bool,
     context: RequestContext,
@@ -97,11 +99,11 @@ def _resolve_if_due(
     name = f"{group.group_id}-regex"
     if any(task.name == name for task in shard.tasks):
         return
-    # They are resolved together, so the first one has the time of all.
+    # All regexes are resolved together, so any of them has the time of the last resolution.
     last = next((value for _, value in group.regexes.ordered()), None)
     if last is not None and now_ms <= last.timestamp + MIN_REFRESH_INTERVAL_MS:
         return
-    subscribed = _subscribed(group, before, after, shard.config.jdk)
+    subscribed = _subscribed_regexes(group, old_regex, new_regex, shard.config.jdk)
     due = (
         is_new
         or len(subscribed) != len(group.regexes)
@@ -120,72 +122,72 @@ def _resolve_if_due(
         def match() -> Generator[None, None, None]:
             nonlocal image
             image = shard.image
-            matched.update((yield from matching(subscribed, image)))
+            matched.update((yield from matching_topics(subscribed, image)))
 
         def resolve(at_ms: int) -> Result[None]:
-            found = _visible(shard, context, matched)
+            authorized = _authorized(shard, context, matched)
             version = image.version or shard.behaviour.first_version
-            return Result(records=resolved(shard, group_id, found, version, at_ms))
+            return Result(records=resolution_records(shard, group_id, authorized, version, at_ms))
 
         shard.tasks.append(Task(name=name, operation=resolve, work=match))
 
 
-def _subscribed(group: ConsumerGroup, before: str | None, after: str | None, jdk: int) -> list[str]:
+def _subscribed_regexes(group: ConsumerGroup, old_regex: str | None, new_regex: str | None, jdk: int) -> list[str]:
     """Return the group's regexes with this heartbeat's change, in the order of Kafka's map."""
     size = len(group.regex_subscribers)
     counts: JavaHashMap[str, int] = JavaHashMap(copied_map_capacity(size, jdk) if size else None)
     for regex, count in group.regex_subscribers.ordered():
         counts.put(regex, count)
-    if before and before in counts:
-        if counts[before] > 1:
-            counts.put(before, counts[before] - 1)
+    if old_regex and old_regex in counts:
+        if counts[old_regex] > 1:
+            counts.put(old_regex, counts[old_regex] - 1)
         else:
-            counts.remove(before)
-    if after:
-        counts.put(after, counts.compute_if_absent(after, int) + 1)
+            counts.remove(old_regex)
+    if new_regex:
+        counts.put(new_regex, counts.compute_if_absent(new_regex, int) + 1)
     return list(counts)
 
 
-def matching(regexes: Sequence[str], image: MetadataImage) -> Generator[None, None, dict[str, list[str]]]:
-    """Return regex → sorted topics that it matches as a whole, in Kafka's order of writing.
+def matching_topics(regexes: Sequence[str], image: MetadataImage) -> Generator[None, None, dict[str, list[str]]]:
+    """Return regex → sorted topics whose whole name it matches, in the order of Kafka's records.
 
-    An invalid regex matches nothing. Yields after each name, as a regex can take 10 ms for one.
+    An invalid regex matches nothing. Yields after each topic, as matching one can take 10 ms.
     """
-    found: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
+    matched: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
     for regex in regexes:
         try:
             pattern = compiled(regex)
         except PatternError:
-            found.put(regex, [])
+            matched.put(regex, [])
         else:
             names = []
             for name in image.topics:
                 if pattern.matches(name):
                     names.append(name)
                 yield
-            found.put(regex, in_java_order(names))
-    again: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
-    for regex, topics in found.items():
-        again.put(regex, topics)
-    return dict(again.items())
+            matched.put(regex, in_java_order(names))
+    copied: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
+    for regex, topics in matched.items():
+        copied.put(regex, topics)
+    return dict(copied.items())
 
 
-def _visible(
-    shard: CoordinatorShard, context: RequestContext, found: Mapping[str, Sequence[str]]
+def _authorized(
+    shard: CoordinatorShard, context: RequestContext, matched: Mapping[str, Sequence[str]]
 ) -> Mapping[str, Sequence[str]]:
-    """Return the topics that the client of the heartbeat may describe.
+    """Return the matched topics that the client of the heartbeat may describe.
 
     As in Kafka, its permissions apply to the regexes of all members.
     """
-    names = frozenset(name for topics in found.values() for name in topics)
+    names = frozenset(name for topics in matched.values() for name in topics)
     if shard.may_describe is None or not names:
-        return found
+        return matched
     allowed = set(shard.may_describe(context, names))
-    return {regex: [name for name in topics if name in allowed] for regex, topics in found.items()}
+    return {regex: [name for name in topics if name in allowed] for regex, topics in matched.items()}
 
 
-def resolved(
-    shard: CoordinatorShard, group_id: str, found: Mapping[str, Sequence[str]], version: int, now_ms: int
+def resolution_records(
+    shard: CoordinatorShard, group_id: str, topics_of: Mapping[str, Sequence[str]], version: int, now_ms: int
 ) -> list[CoordinatorRecord]:
     """Return the records of resolved regexes, and of a new group epoch if the topics changed."""
     group = shard.state.groups.get(group_id)
@@ -195,9 +197,9 @@ def resolved(
     counts: Counts = dict(group.topic_subscribers)
     subscriptions = None if shard.behaviour.metadata_hash else Subscriptions(shard, group)
     changed = False
-    for regex, topics in found.items():
+    for regex, topics in topics_of.items():
         if not group.regex_subscribers.get(regex):
-            continue  # no subscriber is left
+            continue  # its last subscriber has left or changed its regex
         old = group.regexes.get(regex)
         before = () if old is None else old.topics
         if set(before) != set(topics):
@@ -222,8 +224,8 @@ def resolved(
     return records
 
 
-def topics_changed(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
-    """Mark the metadata hash of subscribed groups as outdated; note new topics for regexes."""
+def update_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
+    """Mark the metadata hash of subscribed groups as outdated; store the version of new topics."""
     if shard.new_topics_version == -1 or delta.created:
         shard.new_topics_version = shard.image.version
     for group_id in shard.state.topics.groups((*delta.changed, *(topic.name for topic in delta.deleted))):
@@ -233,7 +235,7 @@ def topics_changed(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -
     return Result()
 
 
-def see_first_image(shard: CoordinatorShard) -> None:
-    """Set the version from which regexes are resolved, after the log was replayed."""
+def set_first_topics_version(shard: CoordinatorShard) -> None:
+    """Set the image version from which regexes must be resolved again, after a load."""
     if shard.new_topics_version == -1:
         shard.new_topics_version = shard.image.version

@@ -60,9 +60,9 @@ def downgrade(
     allowed = config.group_consumer_migration_policy.downgrades and staying <= config.group_max_size
     if not allowed or classic != staying or staying <= 0:
         return None
-    made = converted(shard, group, now_ms, leaving=leaving)
-    prepare_rebalance(shard, made.group, now_ms)
-    return Result(records=made.records, replay=False, on_failed=lambda code: made.undo())
+    downgraded = converted(shard, group, now_ms, leaving=leaving)
+    prepare_rebalance(shard, downgraded.group, now_ms)
+    return Result(records=downgraded.records, replay=False, on_failed=lambda code: downgraded.undo())
 
 
 def may_replace(shard: CoordinatorShard, group: ConsumerGroup, old: ConsumerMember) -> bool:
@@ -85,19 +85,19 @@ def converted(
     Raises `ApiError`.
     """
     records = group_tombstones(group, None if replacement is None else _ids(replacement))
-    made = LiveGroup(group.group_id, since_ms=now_ms)
-    made.phase = ClassicState.STABLE
-    made.generation = group.epoch
+    classic = LiveGroup(group.group_id, since_ms=now_ms)
+    classic.phase = ClassicState.STABLE
+    classic.generation = group.epoch
     gone = {member.member_id for member in leaving}
     for _, member in group.members.ordered():
         replaced = replacement is not None and member.metadata.instance_id == replacement.new.metadata.instance_id
         if member.member_id not in gone and not replaced:
-            made.add(_live(member), CONSUMER_PROTOCOL)
+            classic.add(_live(member), CONSUMER_PROTOCOL)
     if replacement is not None:
-        made.add(_live(replacement.new), CONSUMER_PROTOCOL)
-    made.choose()
+        classic.add(_live(replacement.new), CONSUMER_PROTOCOL)
+    classic.set_protocol()
     try:
-        for live in made.ordered_members():
+        for live in classic.ordered_members():
             targets_of = live.member_id
             if replacement is not None and targets_of == replacement.new.member_id:
                 targets_of = replacement.old.member_id
@@ -105,22 +105,22 @@ def converted(
                 # Kafka before 4.3 fails for a member without a target assignment.
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"member {targets_of} has no target assignment")
             target = as_target(group.targets.get(targets_of, ()), shard.config.jdk)
-            live.assignment = assignment_for(live.protocol_metadata(made.protocol), target, shard.image)
+            live.assignment = assignment_for(live.protocol_metadata(classic.protocol), target, shard.image)
     except DecodeError as error:
         raise ApiError(
             ErrorCode.GROUP_ID_NOT_FOUND, f"cannot downgrade group {group.group_id} to a classic group: {error}"
         ) from None
-    records.append(group_record(made, {live.member_id: live.assignment for live in made.members.values()}))
+    records.append(group_record(classic, {live.member_id: live.assignment for live in classic.members.values()}))
     del shard.state.groups[group.group_id]
-    shard.state.groups[group.group_id] = made
-    restart_sessions(shard, made, now_ms)
+    shard.state.groups[group.group_id] = classic
+    restart_sessions(shard, classic, now_ms)
 
     def undo() -> None:
-        if shard.state.groups.get(group.group_id) is made:
+        if shard.state.groups.get(group.group_id) is classic:
             del shard.state.groups[group.group_id]
             shard.state.groups[group.group_id] = group
 
-    return Converted(made, records, undo)
+    return Converted(classic, records, undo)
 
 
 def _ids(replacement: Replacement) -> tuple[str, str]:

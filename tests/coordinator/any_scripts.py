@@ -1,10 +1,10 @@
 """Random histories of arbitrary requests to groups of all types.
 
-any_requests.py generates the requests:
+any_requests.py generates the requests. To run 60 steps of the history of seed 7:
 
     AnyHistory(Random(7), NamedDuel(oracle)).run(60)
 
-Writes do not fail here, for the reason in consumer_scripts.py.
+Writes do not fail here; consumer_scripts.py explains why.
 """
 
 from random import Random
@@ -38,12 +38,12 @@ CONFIGS: dict[str, list[Any]] = {
     "group.max.session.timeout.ms": [10_000, 30_000],
     "executor": ["manual"],
 }
-DEFAULT_OFTEN = 0.75
-TIMES = [0, 1, 999, 1000, 3000, 5000, 5001, 10_000, 30_000, 44_999, 45_000, 60_000, 300_001, 600_000, 2_000_000]
+DEFAULT_PROBABILITY = 0.75
+ADVANCES_MS = [0, 1, 999, 1000, 3000, 5000, 5001, 10_000, 30_000, 44_999, 45_000, 60_000, 300_001, 600_000, 2_000_000]
 
 
 class AnyHistory:
-    """A random history. It ends when neither side can load its log (`failed`)."""
+    """A random history. It ends when the log cannot be loaded (`failed`)."""
 
     def __init__(self, rng: Random, duel: NamedDuel) -> None:
         self.rng = rng
@@ -54,15 +54,15 @@ class AnyHistory:
         self.failed = False
 
     def run(self, steps: int) -> None:
-        """Take so many steps. Raises `Differs`."""
+        """Take random steps. Raises `Differs` if the two sides differ."""
         rng = self.rng
-        config = {name: rng.choice(of) for name, of in CONFIGS.items() if rng.random() > DEFAULT_OFTEN}
+        config = {name: rng.choice(values) for name, values in CONFIGS.items() if rng.random() > DEFAULT_PROBABILITY}
         self.duel.op("config", **config)
-        self.change_image(most=1.0)
+        self.change_image(probability=1.0)
         weights = [
             (self.requests.send, 60),
             (self.join, 3),
-            (self.forget, 2),
+            (self.drop_group, 2),
             (self.end_transaction, 3),
             (self.advance, 8),
             (self.change_image, 4),
@@ -71,28 +71,28 @@ class AnyHistory:
             (self.duel_op("runTasks"), 2 if config.get("executor") else 0),
             (self.configure_group, 1),
             (self.reload, 1),
-            (self.look, 2),
+            (self.describe_groups, 2),
         ]
         for _ in range(steps):
             step, *_ = rng.choices(*zip(*weights, strict=True))
             step()
             if self.failed:
                 return
-        self.look()
+        self.describe_groups()
         self.duel.op("timers")
 
     def duel_op(self, op: str) -> Any:
         return lambda: self.duel.op(op)
 
     def join(self) -> None:
-        """Join with one classic member or more, sometimes with time to complete the rebalance."""
+        """Join with classic members, and sometimes let the rebalance complete."""
         for _ in range(self.rng.choice([1, 2, 4])):
             self.requests.send("JoinGroup")
         self.duel.op("advance", ms=self.rng.choice([0, 3000]))
         for _ in range(self.rng.choice([0, 2])):
             self.requests.send("SyncGroup")
 
-    def forget(self) -> None:
+    def drop_group(self) -> None:
         """Join an empty consumer group as an unknown classic member.
 
         Kafka then drops the group from memory, without a record.
@@ -114,42 +114,44 @@ class AnyHistory:
         self.duel.op("endTxn", producerId=producer, producerEpoch=epoch, result=result)
 
     def advance(self) -> None:
-        self.duel.op("advance", ms=self.rng.choice(TIMES))
+        self.duel.op("advance", ms=self.rng.choice(ADVANCES_MS))
 
-    def change_image(self, most: float = 0.25) -> None:
-        """Create, delete, grow and recreate topics; change the racks of brokers."""
-        rng, known = self.rng, self.requests.topics
+    def change_image(self, probability: float = 0.25) -> None:
+        """Create, delete, grow and recreate topics, each with this probability; change racks."""
+        rng, topic_ids = self.rng, self.requests.topics
         if rng.random() < 0.1:
-            self.requests.gone_topics += known.values()
-            known.clear()
+            self.requests.deleted_topic_ids += topic_ids.values()
+            topic_ids.clear()
         for name in TOPICS:
-            if rng.random() > most:
+            if rng.random() > probability:
                 continue
-            kind = rng.random()
-            if name in known and kind < 0.35:
-                self.requests.gone_topics.append(known.pop(name))
-            elif name not in known or kind < 0.55:
-                if name in known:
-                    self.requests.gone_topics.append(known[name])
-                known[name] = self.new_id()
+            draw = rng.random()
+            if name in topic_ids and draw < 0.35:
+                self.requests.deleted_topic_ids.append(topic_ids.pop(name))
+            elif name not in topic_ids or draw < 0.55:
+                if name in topic_ids:
+                    self.requests.deleted_topic_ids.append(topic_ids[name])
+                topic_ids[name] = self.new_topic_id()
                 self.partitions[name] = self.replicas(rng.choice([0, 1, 2, 4, 7]))
             else:
                 self.partitions[name] = self.partitions[name] + self.replicas(rng.choice([0, 1, 3]))
-        topics = [{"name": name, "id": known[name], "partitions": self.partitions[name]} for name in known]
+        topics = [{"name": name, "id": topic_ids[name], "partitions": self.partitions[name]} for name in topic_ids]
         brokers = [
-            {"id": one, **({"rack": rack} if rack else {})}
-            for one in range(3)
+            {"id": broker, **({"rack": rack} if rack else {})}
+            for broker in range(3)
             if (rack := rng.choice(["a", "b", None])) or True
         ]
-        self.duel.op("image", topics=topics, **({"brokers": brokers} if most == 1.0 or rng.random() < 0.3 else {}))
+        self.duel.op(
+            "image", topics=topics, **({"brokers": brokers} if probability == 1.0 or rng.random() < 0.3 else {})
+        )
 
-    def new_id(self) -> str:
+    def new_topic_id(self) -> str:
         """Return an id in its own hash bucket.
 
         A HashSet of deleted ids iterates a bucket in an order that depends on the oracle's
         generated metadata log.
         """
-        taken = {_bucket(Uuid.parse(one)) for one in self.requests.topics.values()}
+        taken = {_bucket(Uuid.parse(topic_id)) for topic_id in self.requests.topics.values()}
         while _bucket(drawn := Uuid(self.rng.randbytes(16))) in taken:
             pass
         return str(drawn)
@@ -165,11 +167,11 @@ class AnyHistory:
         self.duel.op("groupConfig", group=self.rng.choice(GROUPS), configs=configs)
 
     def reload(self) -> None:
-        """Load this log or an earlier one, whose topics may have been deleted since then."""
-        kind = self.rng.random()
-        if kind < 0.3:
+        """Reload the log, or save it, or load a saved one, whose topics may be deleted by now."""
+        draw = self.rng.random()
+        if draw < 0.3:
             self.older_log = self.duel.op("log")["records"]
-        elif kind < 0.6 and self.older_log:
+        elif draw < 0.6 and self.older_log:
             response = self.duel.op("load", records=self.older_log)
             self.requests.producers.clear()
             self.failed = response["state"] == "FAILED"
@@ -178,11 +180,11 @@ class AnyHistory:
             # tombstones of the consumer group.
             self.failed = self.duel.op("reload")["state"] == "FAILED"
 
-    def look(self) -> None:
+    def describe_groups(self) -> None:
         for api in ("ListGroups", "DescribeGroups", "ConsumerGroupDescribe", "ShareGroupDescribe"):
             self.requests.send(api)
 
 
 def _bucket(topic_id: Uuid) -> int:
-    hashed = java_hash(topic_id)
-    return (hashed ^ hashed >> 16) & 15
+    topic_hash = java_hash(topic_id)
+    return (topic_hash ^ topic_hash >> 16) & 15

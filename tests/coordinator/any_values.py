@@ -37,7 +37,7 @@ TEXTS = ["", " ", "a", "ünï-ß", "🚀", "x" * 300]
 class AnyValues:
     """Generates values.
 
-    `topics`: name → id, as in the latest image; `gone_topics`: ids of deleted topics;
+    `topics`: name → id, as in the latest image; `deleted_topic_ids`: ids of deleted topics;
     `seen_members`: ids that were sent.
     """
 
@@ -46,7 +46,7 @@ class AnyValues:
         self.duel = duel
         self.groups = groups
         self.topics: dict[str, str] = {}
-        self.gone_topics: list[str] = [GONE_ID]
+        self.deleted_topic_ids: list[str] = [GONE_ID]
         self.seen_members: list[str] = []
 
     @property
@@ -73,7 +73,7 @@ class AnyValues:
                 fields = [one for one in kind.spec.fields if version in one.versions]
                 return {one.json_name: self.value(one, version) for one in fields if rng.random() < 0.8}
             case UuidType():
-                ids = [*self.topics.values(), *self.gone_topics, str(Uuid.ZERO)]
+                ids = [*self.topics.values(), *self.deleted_topic_ids, str(Uuid.ZERO)]
                 return rng.choice(ids)
             case BytesType() if name == "metadata":
                 return rng.choice(self._subscriptions())

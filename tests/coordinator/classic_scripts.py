@@ -88,9 +88,9 @@ def check_counts(group: LiveGroup) -> None:
     """Check a group's counters against its members."""
     members = group.members
     assert set(group.order) == set(members)
-    assert group.joining == sum(member.joining is not None for member in members.values())
+    assert group.joining_count == sum(member.joining is not None for member in members.values())
     offered = Counter(one.name for member in members.values() for one in member.protocols)
-    assert {name: count for name, count in group.offered.items() if count} == offered
+    assert {name: count for name, count in group.supporters.items() if count} == offered
     assert group.static_members == {
         member.group_instance_id: member.member_id
         for member in members.values()

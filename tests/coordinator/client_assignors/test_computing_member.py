@@ -373,7 +373,7 @@ def test_invalid_assignors_of_members_are_rejected() -> None:
 
 
 def test_documentation_has_the_table_of_phases() -> None:
-    page = (Path(__file__).parents[3] / "docs/explanation/members-that-assign.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/explanation/client-side-assignors.md").read_text(encoding="utf-8")
     assert "<!-- states: client_assignors.computation -->" in page
     rows = re.findall(r"^\| (\w+) \| ([\w, ]+) \| .+ \|$", page, re.MULTILINE)
     reported = {phase: {one.strip() for one in after.split(",")} for phase, after in rows if phase in set(Phase)}
