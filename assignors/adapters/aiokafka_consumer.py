@@ -138,7 +138,7 @@ class Companion(ConsumerCompanion):
         assert isinstance(strategy, Strategy)  # other strategies were left to aiokafka above
         if needs_lags(strategy):
             self.membership.lags = await self._lags.read(topology)
-        assigned = await asyncio.to_thread(self.membership.lead, strategy, members, topology)
+        assigned = await asyncio.to_thread(self.membership.assign, strategy, members, topology)
         return {member: assignment_bytes(assigned[member]) for member in assigned}
 
     # Cooperative rebalances (KIP-429).

@@ -1,6 +1,6 @@
-"""The leader's part of a rebalance: assigns partitions to members, whatever their input.
+"""The leader's assignment in a rebalance, with a fallback if the assignor fails.
 
-Knows no client.
+Independent of any client library.
 """
 
 import logging
@@ -21,9 +21,9 @@ __all__ = ["assign", "hold_back", "keep_and_spread"]
 
 log = logging.getLogger(__name__)
 
-_NAMED_TOPICS = 3
-"""How many unknown topics the log names; members may subscribe to any number of them."""
-_MOST_REASON = 1_000
+_MAX_NAMED_TOPICS = 3
+"""Maximum number of unknown topics that are logged by name."""
+_MAX_REASON_CHARS = 1_000
 
 
 def assign(
@@ -37,41 +37,40 @@ def assign(
 ) -> Assignment:
     """Return the assignment of `assignor` if it is valid, otherwise that of `keep_and_spread`.
 
-    The latter is logged as an error. Never raises.
+    Using the fallback is logged as an error. Never raises.
 
     `cooperative`: assign a partition only after its previous owner has revoked it (KIP-429), with
     any `assignor`. `assign_group`: the function to call; by default the assignor's method.
     """
     unknown = unknown_topics(members, topology.index)
-    for topic, subscribers in islice(unknown.items(), _NAMED_TOPICS):
+    for topic, subscribers in islice(unknown.items(), _MAX_NAMED_TOPICS):
         log.warning(
             "group %s: topic %s is not in the leader's metadata, so its partitions are not assigned: "
-            "%s subscribed to it. "
-            "Create it, check its name, or grant DESCRIBE on it",
+            "%s subscribed to it. Create it, check its name, or grant DESCRIBE on it",
             group,
             brief(topic),
             some_of(subscribers),
         )
-    if len(unknown) > _NAMED_TOPICS:
+    if len(unknown) > _MAX_NAMED_TOPICS:
         log.warning(
             "group %s: %s other subscribed topics are not in the leader's metadata either",
             group,
-            f"{len(unknown) - _NAMED_TOPICS:,}",
+            f"{len(unknown) - _MAX_NAMED_TOPICS:,}",
         )
-    prepared = GroupSpec(members, topology)
+    spec = GroupSpec(members, topology)
     finish = hold_back if cooperative else _unchanged
     try:
-        assigned = (assign_group or assignor.assign_group)(prepared)
-        problem = _problem(assigned, prepared)
+        assigned = (assign_group or assignor.assign_group)(spec)
+        problem = _problem(assigned, spec)
         if problem is None:
-            return finish(assigned, prepared)
+            return finish(assigned, spec)
         log.error(
             "group %s: the assignment of %s (%s) is not valid: %s. "
             "Members keep their partitions, others are spread evenly; use another assignor and report this one",
             group,
             assignor.name,
             type(assignor).__qualname__,
-            brief(problem, _MOST_REASON),
+            brief(problem, _MAX_REASON_CHARS),
         )
     except AssignorError as error:
         log.error(
@@ -79,7 +78,7 @@ def assign(
             group,
             assignor.name,
             type(assignor).__qualname__,
-            brief(str(error), _MOST_REASON),
+            brief(str(error), _MAX_REASON_CHARS),
         )
     except Exception:
         log.exception(
@@ -91,7 +90,7 @@ def assign(
             len(members),
             topology,
         )
-    return finish(keep_and_spread(prepared), prepared)
+    return finish(keep_and_spread(spec), spec)
 
 
 def _unchanged(assigned: Assignment, _group: GroupSpec) -> Assignment:
@@ -99,10 +98,10 @@ def _unchanged(assigned: Assignment, _group: GroupSpec) -> Assignment:
 
 
 def keep_and_spread(group: GroupSpec) -> Assignment:
-    """Return the simplest valid assignment.
+    """Return a valid assignment without moving partitions, for both rebalance protocols.
 
-    A member that is the only one to claim a partition keeps it; the subscriber with the fewest gets
-    each other partition. No partition moves, so this is valid under both rebalance protocols.
+    A member keeps the partitions that only it claims. Each other partition is assigned to the
+    subscriber with the fewest partitions.
     """
     owner_of = _owners(group)
     topic_of = group.topology.topic_of.tolist()
@@ -113,7 +112,7 @@ def keep_and_spread(group: GroupSpec) -> Assignment:
             free.append(partition)
         elif owner != CONTESTED and group.subscribes[group.subscription_of[owner], topic_of[partition]]:
             lists[owner].append(partition)
-    # One heap of (partitions, member) per topic; the count is that when the entry was added.
+    # One heap of (number of partitions, member) per topic. Outdated numbers are updated at the top.
     waiting: dict[int, list[tuple[int, int]]] = {}
     for partition in free:
         topic = topic_of[partition]
@@ -133,19 +132,19 @@ def hold_back(assigned: Assignment, group: GroupSpec) -> Assignment:
     """Remove partitions that another member owns; the next rebalance assigns them (KIP-429)."""
     owner_of = _owners(group)[assigned.partitions]
     members = np.repeat(np.arange(len(group)), assigned.counts)
-    may = (owner_of == FREE) | (owner_of == members)
-    if may.all():
+    allowed = (owner_of == FREE) | (owner_of == members)
+    if allowed.all():
         return assigned
-    return Assignment.from_owners(group.topology, group.member_ids, assigned.partitions[may], members[may])
+    return Assignment.from_owners(group.topology, group.member_ids, assigned.partitions[allowed], members[allowed])
 
 
 FREE, CONTESTED = -1, -2
 
 
 def _owners(group: GroupSpec) -> Ints:
-    """Return the owner of each partition: the member with the claim of the highest generation.
+    """Return the owner of each partition: the member that claims it with the highest generation.
 
-    `FREE` without a claim, `CONTESTED` with two claims of that generation.
+    `FREE` without a claim, `CONTESTED` if several members claim it with that generation.
     """
     owner: Ints = np.full(group.topology.first[-1], FREE, np.int64)
     known = group.owned >= 0
@@ -155,29 +154,29 @@ def _owners(group: GroupSpec) -> Ints:
     current = group.generations[members] == newest[claimed]
     claimed, members = claimed[current], members[current]
     owner[claimed] = members
-    contested = owner[claimed] != members  # with two members, the last one was written
+    contested = owner[claimed] != members  # of several members, numpy wrote the last one
     owner[claimed[contested]] = CONTESTED
     return owner
 
 
 def _problem(assigned: Assignment, group: GroupSpec) -> str | None:
-    """Return why the assignment is not valid; `None` if it is.
+    """Return why the assignment is not valid; `None` if it is valid.
 
-    It is not if a partition is assigned twice, or to a member that does not subscribe to its topic.
+    A partition must not be assigned twice, or to a member that does not subscribe to its topic.
     """
     if tuple(assigned.member_ids) != tuple(group.member_ids) or assigned.topology is not group.topology:
         return "it is for other members or another topology"
-    given = assigned.partitions
-    if len(given) and (given.min() < 0 or given.max() >= group.topology.first[-1]):
+    partitions = assigned.partitions
+    if len(partitions) and (partitions.min() < 0 or partitions.max() >= group.topology.first[-1]):
         return "it has a partition that does not exist"
-    twice = np.flatnonzero(np.bincount(given) > 1)
+    twice = np.flatnonzero(np.bincount(partitions) > 1)
     if len(twice):
         topic, partition = group.topology.topic_partitions(twice[:1])[0]
         return f"{topic}-{partition} is assigned to more than one member"
     members = np.repeat(np.arange(len(group)), assigned.counts)
-    wrong = np.flatnonzero(~group.subscribes[group.subscription_of[members], group.topology.topic_of[given]])
+    wrong = np.flatnonzero(~group.subscribes[group.subscription_of[members], group.topology.topic_of[partitions]])
     if len(wrong):
-        topic, partition = group.topology.topic_partitions(given[wrong[:1]])[0]
+        topic, partition = group.topology.topic_partitions(partitions[wrong[:1]])[0]
         return (
             f"{topic}-{partition} is assigned to {group.member_ids[members[wrong[0]]]}, which does not subscribe to it"
         )

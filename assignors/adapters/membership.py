@@ -1,6 +1,6 @@
 """A consumer's membership in its group: its assignor, and state between rebalances.
 
-Knows no client.
+Independent of any client library.
 """
 
 import logging
@@ -26,7 +26,7 @@ __all__ = ["Membership", "Strategy", "check_names", "common_rack", "subscribed_t
 
 log = logging.getLogger(__name__)
 
-JAVA_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+JAVA_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class Strategy:
                 f"{type(assignor).__qualname__} is for brokers and needs topic ids, which clients do not have; "
                 f"use a client-side assignor, or RackAwareUniformAssignor"
             )
-        native = assignor.name == "cooperative-sticky"
-        if cooperative not in (None, native) and assignor.name in JAVA_NAMES:
-            kind = "cooperative" if native else "eager"
+        cooperative_sticky = assignor.name == "cooperative-sticky"
+        if cooperative not in (None, cooperative_sticky) and assignor.name in JAVA_ASSIGNORS:
+            kind = "cooperative" if cooperative_sticky else "eager"
             raise ValueError(
                 f"{assignor.name} is {kind} in every client, and members of a group must agree; "
                 f"leave `cooperative` out, or use an assignor with another name"
             )
-        return cls(assignor, native if cooperative is None else cooperative)
+        return cls(assignor, cooperative_sticky if cooperative is None else cooperative)
 
     @property
     def name(self) -> str:
@@ -67,19 +67,19 @@ class Strategy:
 
         Cooperative and eager members must not use the same name, so cooperative ones are prefixed.
         """
-        if self.cooperative and self.assignor.name not in JAVA_NAMES:
+        if self.cooperative and self.assignor.name not in JAVA_ASSIGNORS:
             return f"cooperative-{self.assignor.name}"
         return self.assignor.name
 
     @property
-    def is_javas(self) -> bool:
+    def is_java_assignor(self) -> bool:
         """Whether members send the same bytes as members of the Java client."""
-        return self.name in JAVA_NAMES
+        return self.name in JAVA_ASSIGNORS
 
     def user_data(self, assigned: Sequence[tuple[str, int]] | None, generation: int) -> bytes | None:
-        """Return the assignor's `subscription_user_data`, if it has that method."""
-        make = getattr(self.assignor, "subscription_user_data", None)
-        return None if make is None else cast(bytes | None, make(assigned, generation))
+        """Return the assignor's user data; `None` if it has no method `subscription_user_data`."""
+        user_data_of = getattr(self.assignor, "subscription_user_data", None)
+        return None if user_data_of is None else cast(bytes | None, user_data_of(assigned, generation))
 
 
 @dataclass(slots=True)
@@ -100,8 +100,8 @@ class Membership:
 
     `None` if no consumer reads them.
     """
-    _newest: int = -1
-    """The highest generation seen as the leader, which Kafka's sticky assignors store."""
+    _max_generation: int = -1
+    """The highest generation of members seen as the leader; Kafka's sticky assignors store it."""
 
     def subscription(
         self, strategy: Strategy, topics: Iterable[str], *, owned: Iterable[tuple[str, int]] | None, generation: int
@@ -111,11 +111,11 @@ class Membership:
         `owned`: the partitions that the consumer keeps while it joins; `None` if it revoked all.
 
         An eager Java member sends its partitions only in the user data of `sticky`. Eager assignors
-        that Java does not have read them from the subscription.
+        that only quorate has read them from the subscription.
         """
         if owned is None:
-            # For a cooperative leader, owned partitions are not free.
-            owned = () if strategy.is_javas or strategy.cooperative else self.assigned or ()
+            # A cooperative leader would not assign reported partitions to other members.
+            owned = () if strategy.is_java_assignor or strategy.cooperative else self.assigned or ()
         return subscription_bytes(
             topics,
             user_data=strategy.user_data(self.assigned, self.generation),
@@ -132,17 +132,17 @@ class Membership:
         return read_members(joined, group=self.group)
 
     def topology(self, members: Mapping[str, Member], view: ClusterView) -> Topology:
-        """Return the members' topics from the leader's metadata, and start to watch their racks."""
+        """Return the members' topics from the leader's metadata, and start watching their racks."""
         topics = subscribed_topics(members)
         if self.rack:
             self.watch.start(view, topics)
         return self.watch.topology(view, topics)
 
-    def lead(self, strategy: Strategy, members: Mapping[str, Member], topology: Topology) -> Assignment:
-        """Return the leader's assignment. Never raises."""
-        # Kafka's own cooperative assignor withholds partitions itself, by its own rules.
-        hold_back = strategy.cooperative and not strategy.is_javas
-        assign: Callable[[GroupSpec], Assignment] = strategy.assignor.assign_group
+    def assign(self, strategy: Strategy, members: Mapping[str, Member], topology: Topology) -> Assignment:
+        """Compute the assignment, as the group's leader. Never raises."""
+        # Kafka's `cooperative-sticky` withholds partitions itself, by its own rules.
+        hold_back = strategy.cooperative and not strategy.is_java_assignor
+        assign_group: Callable[[GroupSpec], Assignment] = strategy.assignor.assign_group
         if isinstance(strategy.assignor, LagAwareAssignor) and strategy.assignor.source is None:
             if self.lags is None:
                 log.warning(
@@ -151,12 +151,12 @@ class Membership:
                     self.group,
                     strategy.name,
                 )
-            assign = partial(strategy.assignor.assign_group, lags=self.lags or {})
+            assign_group = partial(strategy.assignor.assign_group, lags=self.lags or {})
         if isinstance(strategy.assignor, StickyAssignor | CooperativeStickyAssignor):
-            self._newest = max([self._newest, *(member.generation for member in members.values())])
-            assign = partial(strategy.assignor.assign_group, max_generation=self._newest)
+            self._max_generation = max([self._max_generation, *(member.generation for member in members.values())])
+            assign_group = partial(strategy.assignor.assign_group, max_generation=self._max_generation)
         return leader.assign(
-            strategy.assignor, members, topology, group=self.group, cooperative=hold_back, assign_group=assign
+            strategy.assignor, members, topology, group=self.group, cooperative=hold_back, assign_group=assign_group
         )
 
     def complete(self, assigned: Iterable[tuple[str, int]], generation: int) -> None:
@@ -165,7 +165,7 @@ class Membership:
         self.generation = generation
 
     def racks_changed(self, view: ClusterView) -> bool:
-        """Return whether racks changed since the leader's assignment (KIP-881): it must rejoin."""
+        """Return whether the leader must rejoin because racks changed (KIP-881)."""
         change = self.watch.change(view)
         if change is None:
             return False
@@ -191,7 +191,7 @@ def subscribed_topics(members: Mapping[str, Member]) -> set[str]:
 
 
 def common_rack(consumer: str | None, *assignors: str | None) -> str | None:
-    """Return the rack that was given to a consumer or its assignors.
+    """Return the rack that was configured for a consumer or its assignors.
 
     Raises `ValueError` if there is more than one.
     """

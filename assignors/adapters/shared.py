@@ -89,7 +89,7 @@ class ConsumerAssignor:
 
     def _lead(self, joined: Sequence[Joined], view: ClusterView) -> Assignment:
         members = self.membership.read(joined)
-        return self.membership.lead(self.strategy, members, self.membership.topology(members, view))
+        return self.membership.assign(self.strategy, members, self.membership.topology(members, view))
 
     def _complete(self, assignment: Any, generation: int) -> None:
         self.membership.complete(assignment.partitions(), generation)

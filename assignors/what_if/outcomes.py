@@ -21,7 +21,7 @@ Side: TypeAlias = Literal["client", "server"]
 CURRENT = "current"
 """The label of the current assignment."""
 
-JAVA_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+JAVA_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 """Assignors of Kafka's Java client, whose names determine the rebalance protocol."""
 
 COOPERATIVE = "cooperative-sticky"
@@ -101,7 +101,7 @@ def _of_group(name: str, side: Side) -> list[tuple[str, Side]]:
     if name in known:
         return [(name, side)]
     name = name.removeprefix("cooperative-")
-    if side == "client" and name in CLIENT_ASSIGNORS.keys() - JAVA_NAMES:
+    if side == "client" and name in CLIENT_ASSIGNORS.keys() - JAVA_ASSIGNORS:
         return [(name, "client")]
     if side == "client" and name == "rack-aware-uniform":
         return [(name, "server")]

@@ -168,7 +168,7 @@ def test_without_a_running_consumer_the_assignor_warns_of_unknown_lags(caplog: p
     members = {"a": GroupMember(topics=["t"])}
     membership = Membership(group="g")
     with caplog.at_level(logging.WARNING):
-        membership.lead(Strategy.of(LagAwareAssignor()), members, Topology.of({"t": 2}))
+        membership.assign(Strategy.of(LagAwareAssignor()), members, Topology.of({"t": 2}))
     assert [one for one in warnings(caplog) if "not called by a running consumer" in one]
 
 
