@@ -1,7 +1,8 @@
 """Compare our assignors with Kafka's own classes on 100,000 generated groups each.
 
-`make bench-diff` runs it. Assignments must be equal lists in the same order. Prints the seeds, the
-number of cases in which Kafka fails, with reasons, and each difference as a small case for
+`make bench-diff` runs it. Assignments must be equal lists in the same order.
+
+It prints the seeds, how often and why Kafka fails, and the first differences as small cases for
 `python -m tests.differential`. The exit status is 1 if there are differences. The same seeds give
 the same cases: `--seed` repeats a run.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Last: `codecs` stays the standard library's.
+# Appended last, so that `codecs` remains the module of the standard library.
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -29,12 +30,12 @@ from quorate.assignors.registry import client_assignor
 from tests.assignors import client_differential, server_differential
 from tests.assignors.cases import Case
 from tests.assignors.client_differential import Outcome, kafka, ours, verdict
-from tests.oracle.client import Oracle, missing
+from tests.oracle.client import Oracle, missing_reason
 
-CLIENT = ("range", "roundrobin", "sticky", "cooperative-sticky")
+CLIENT_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 CHUNK = 2000
 ROUNDS = 4
-SHOWN = 5
+MAX_REPORTS = 5
 """The number of differences per assignor that are minimized and printed."""
 
 
@@ -44,21 +45,21 @@ class Tally:
     def __init__(self, name: str) -> None:
         self.name = name
         self.cases = 0
-        self.unanswered: Counter[str] = Counter()
+        self.kafka_failures: Counter[str] = Counter()
         self.reports: list[str] = []
         self.differences = 0
 
     def add(self, outcome: Outcome, oracle: Oracle) -> None:
         self.cases += outcome.cases
-        self.unanswered += outcome.unanswered
+        self.kafka_failures += outcome.kafka_failures
         self.differences += len(outcome.differences)
-        for difference in outcome.differences[: max(0, SHOWN - len(self.reports))]:
+        for difference in outcome.differences[: max(0, MAX_REPORTS - len(self.reports))]:
             self.reports.append(difference.report(oracle))
             print(self.reports[-1], file=sys.stderr, flush=True)
 
 
-def sweep(name: str, module: Any, cases: int, seed: int, oracle: Oracle) -> Tally:
-    """Run single cases, and in every fifth chunk histories.
+def compare_generated(name: str, module: Any, cases: int, seed: int, oracle: Oracle) -> Tally:
+    """Compare single cases; in every fifth chunk compare histories of groups.
 
     `module.run` and `module.histories` generate the cases from seeds and compare them.
     """
@@ -83,31 +84,31 @@ def sweep(name: str, module: Any, cases: int, seed: int, oracle: Oracle) -> Tall
     return tally
 
 
-# ---- large groups: the cells of the benchmark, which use other code paths and larger hash tables
+# ---- large groups: the benchmark's cells, which exercise other code paths and larger hash tables
 
 
-def large(name: str, oracle: Oracle, members: int) -> Tally:
+def compare_large(name: str, oracle: Oracle, most_members: int) -> Tally:
     """Compare assignments in cells of Kafka's benchmark, with at most 10 partitions per member."""
     assignor = name.partition(" ")[2]
     tally = Tally(f"{name}, large")
-    for cell in _cells(assignor, members):
-        given = members_of(cell, client_assignor(assignor), user_data=assignor == "sticky")
-        case = _case(assignor, given, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
-        wrong = verdict(case, ours(case), kafka(oracle, case))
+    for cell in _cells(assignor, most_members):
+        group = members_of(cell, client_assignor(assignor), user_data=assignor == "sticky")
+        case = _case(assignor, group, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
+        difference = verdict(case, ours(case), kafka(oracle, case))
         tally.cases += 1
-        if wrong is not None:
+        if difference is not None:
             tally.differences += 1
-            print(f"{name}, {cell}: {wrong}", file=sys.stderr, flush=True)
+            print(f"{name}, {cell}: {difference}", file=sys.stderr, flush=True)
     return tally
 
 
-def _cells(assignor: str, members: int) -> Iterator[Cell]:
+def _cells(assignor: str, most_members: int) -> Iterator[Cell]:
     for homogeneous in (True, False):
         for incremental in (False, True) if "sticky" in assignor else (False,):
             for racks in ("none", "rf1"):
-                # Kafka's general sticky algorithm takes seconds here, with racks minutes.
+                # Kafka's general sticky algorithm takes seconds here, and minutes with racks.
                 small = "sticky" in assignor and not homogeneous and racks != "none"
-                yield Cell(min(100, members) if small else members, 10, 100, homogeneous, incremental, racks)
+                yield Cell(min(100, most_members) if small else most_members, 10, 100, homogeneous, incremental, racks)
 
 
 def _case(assignor: str, members: dict[str, Member], topology: Topology) -> Case:
@@ -132,26 +133,26 @@ def _case(assignor: str, members: dict[str, Member], topology: Topology) -> Case
     }
 
 
-def plans(large_members: int = 1000) -> dict[str, Callable[[int, int, Oracle], list[Tally]]]:
-    """Return name of an assignor → function of cases, first seed and oracle, returning tallies."""
+def comparisons(large_members: int = 1000) -> dict[str, Callable[[int, int, Oracle], list[Tally]]]:
+    """Return assignor name → function that compares it: (cases, first seed, oracle) → tallies."""
 
     def client(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
         return lambda cases, seed, oracle: [
-            sweep(name, client_differential, cases, seed, oracle),
-            large(name, oracle, large_members),
+            compare_generated(name, client_differential, cases, seed, oracle),
+            compare_large(name, oracle, large_members),
         ]
 
     def server(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
-        return lambda cases, seed, oracle: [sweep(name, server_differential, cases, seed, oracle)]
+        return lambda cases, seed, oracle: [compare_generated(name, server_differential, cases, seed, oracle)]
 
-    found = {f"client {assignor}": client(f"client {assignor}") for assignor in CLIENT}
-    return found | {f"server {assignor}": server(f"server {assignor}") for assignor in server_differential.ASSIGNORS}
+    by_name = {f"client {assignor}": client(f"client {assignor}") for assignor in CLIENT_ASSIGNORS}
+    return by_name | {f"server {assignor}": server(f"server {assignor}") for assignor in server_differential.ASSIGNORS}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--assignor", action="append", choices=plans(), help="only this one; may be given more than once"
+        "--assignor", action="append", choices=comparisons(), help="only this one; may be given more than once"
     )
     parser.add_argument("--cases", type=int, default=100_000, help="per assignor")
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
@@ -161,22 +162,22 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per assignor")
     options = parser.parse_args()
-    reason = missing()
+    reason = missing_reason()
     if reason is not None:
         sys.exit(f"error: {reason}")
     seed = first_seed(options, 4)
     cases = 5 if options.smoke else min(options.cases, 2000) if options.quick else options.cases
     print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
-    known = plans(10) if options.smoke else plans()
+    available = comparisons(10) if options.smoke else comparisons()
     tallies: list[Tally] = []
     with Oracle() as oracle:
-        for name in options.assignor or known:
-            tallies += known[name](cases, seed, oracle)
-    _show(tallies, seed, as_json=options.json or options.smoke, as_table=not options.json)
+        for name in options.assignor or available:
+            tallies += available[name](cases, seed, oracle)
+    _print_results(tallies, seed, as_json=options.json or options.smoke, as_table=not options.json)
     sys.exit(1 if any(tally.differences for tally in tallies) else 0)
 
 
-def _show(tallies: list[Tally], seed: int, *, as_json: bool, as_table: bool) -> None:
+def _print_results(tallies: list[Tally], seed: int, *, as_json: bool, as_table: bool) -> None:
     table = Table(title=f"Differences from Kafka 4.3.1, seeds from {seed}")
     for name in ("assignor", "cases", "differences", "Kafka fails"):
         table.add_column(name, justify="right" if name in ("cases", "differences") else "left")
@@ -184,8 +185,8 @@ def _show(tallies: list[Tally], seed: int, *, as_json: bool, as_table: bool) -> 
         if as_json:
             line = {"assignor": tally.name, "seed": seed, "cases": tally.cases, "differences": tally.differences}
             print(json.dumps(line | {"unanswered": tally.unanswered, "reports": tally.reports}), flush=True)
-        why = ", ".join(f"{reason}: {count:,}" for reason, count in tally.unanswered.most_common())
-        table.add_row(tally.name, f"{tally.cases:,}", f"{tally.differences:,}", why)
+        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in tally.kafka_failures.most_common())
+        table.add_row(tally.name, f"{tally.cases:,}", f"{tally.differences:,}", reasons)
     if as_table:
         Console(width=150).print(table)
 

@@ -33,7 +33,7 @@ from tests.coordinator.mixed_scripts import MixedHistory
 from tests.coordinator.scripts import Differs, Duel, KnownFailure
 from tests.coordinator.share_scripts import ShareHistory
 from tests.coordinator.test_offsets import simple_history
-from tests.oracle.client import Oracle, missing
+from tests.oracle.client import Oracle, missing_reason
 
 STEPS = 50
 SHOWN = 5
@@ -119,7 +119,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.progress is not None and options.seed is None:
         parser.error("--progress resumes the scripts of a seed: give it with --seed")
-    reason = missing()
+    reason = missing_reason()
     if reason is not None:
         sys.exit(f"error: {reason}")
     seed = first_seed(options, 3)

@@ -54,7 +54,7 @@ class Outcome:
     """Counts of compared cases and of invalid results of Kafka by cause, and the differences."""
 
     cases: int = 0
-    unanswered: Counter[str] = field(default_factory=Counter)
+    kafka_failures: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
 
 
@@ -71,8 +71,8 @@ def kafka(oracle: Oracle, case: Case) -> Result:
     return {key: value for key, value in oracle.exchange([json.dumps(case)])[0].items() if key not in ("id", "op")}
 
 
-def unanswered(case: Case, theirs: Result) -> str | None:
-    """Return why Kafka's result is not valid, so ours must differ; `None` if it is."""
+def kafka_failure(case: Case, theirs: Result) -> str | None:
+    """Return why Kafka's result is not valid, so that ours must differ; `None` if it is valid."""
     if "error" in theirs:
         return f"Kafka throws {theirs['error']['class']}"
     wrong = invalid(case, theirs["assignment"])
@@ -91,10 +91,10 @@ def unanswered(case: Case, theirs: Result) -> str | None:
 
 
 def verdict(case: Case, mine: Result, theirs: Result) -> str | None:
-    """Return what is wrong with our result; `None` if nothing is."""
+    """Return why our result is wrong; `None` if it is right."""
     if "error" in mine:
         return f"ours fails: {mine['error']['class']}: {mine['error']['message']}"
-    why = unanswered(case, theirs)
+    why = kafka_failure(case, theirs)
     if why is not None:
         return invalid(case, mine["assignment"]) if causes(case) else f"without a declared cause: {why}"
     if mine != {key: value for key, value in theirs.items() if key not in ("id", "op")}:
@@ -196,9 +196,9 @@ def _compare(oracle: Oracle, assignor: str, cases: Sequence[tuple[str, Case]], o
     results: list[Result] = list(oracle.exchange(json.dumps(case) for _, case in cases))
     for (seed, case), theirs in zip(cases, results, strict=True):
         outcome.cases += 1
-        why = unanswered(case, theirs)
+        why = kafka_failure(case, theirs)
         if why is not None:
-            outcome.unanswered[why] += 1
+            outcome.kafka_failures[why] += 1
         wrong = verdict(case, ours(case), theirs)
         if wrong is not None:
             outcome.differences.append(Difference(assignor, seed, case, wrong))

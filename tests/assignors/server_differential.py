@@ -121,7 +121,7 @@ def _compare(oracle: Oracle, assignor: str, cases: Sequence[tuple[str, Case]], o
     for (seed, case), theirs in zip(cases, results, strict=True):
         outcome.cases += 1
         if "error" in theirs:
-            outcome.unanswered[f"Kafka throws {theirs['error']['class']}"] += 1
+            outcome.kafka_failures[f"Kafka throws {theirs['error']['class']}"] += 1
         if differ(ours(case), theirs):
             outcome.differences.append(ServerDifference(assignor, seed, case))
     return results

@@ -41,7 +41,7 @@ def settle(compare: Callable[[Oracle, str, list[int]], Outcome], oracle: Oracle,
             f"{len(outcome.differences)} of {outcome.cases} differ; the first:\n{outcome.differences[0].report(oracle)}"
         )
         # Otherwise the test would compare too little.
-        assert outcome.unanswered.total() <= unanswered * outcome.cases + 5, outcome.unanswered
+        assert outcome.kafka_failures.total() <= unanswered * outcome.cases + 5, outcome.kafka_failures
 
 
 @pytest.mark.oracle

@@ -33,7 +33,7 @@ def settle(outcome: Outcome, oracle: Oracle) -> None:
     )
     # Kafka throws in few cases, otherwise the test would compare too little: `simple`, if members
     # own partitions that cannot be assigned.
-    assert outcome.unanswered.total() <= 0.05 * outcome.cases, outcome.unanswered
+    assert outcome.kafka_failures.total() <= 0.05 * outcome.cases, outcome.kafka_failures
 
 
 @pytest.mark.oracle

@@ -1,4 +1,4 @@
-"""The op `clientAssign`: client-side assignors of quorate."""
+"""The op `clientAssign`: run a client-side assignor of quorate."""
 
 from dataclasses import replace
 
@@ -18,12 +18,16 @@ def client_assign(request: Json) -> Json:
         need(request, field)
     members, topology = read_case(request)
     if name == "sticky":
-        # Kafka's sticky assignor reads owned partitions from the user data only; ours also from the
-        # subscription.
-        members = {key: one if one.user_data else replace(one, owned=()) for key, one in members.items()}
+        # Kafka's sticky assignor reads owned partitions only from the user data. Ours reads
+        # them from the subscription too.
+        members = {
+            member_id: member if member.user_data else replace(member, owned=())
+            for member_id, member in members.items()
+        }
     assignment = client_assignor(name).assign(members, topology)
     return {
         "assignment": {
-            member: [f"{topic}-{partition}" for topic, partition in given] for member, given in assignment.items()
+            member_id: [f"{topic}-{partition}" for topic, partition in partitions]
+            for member_id, partitions in assignment.items()
         }
     }

@@ -1,9 +1,9 @@
-"""Starts the Java program of this folder, which runs Kafka's own classes, and exchanges JSON lines.
+"""Client of the oracle: a Java program that runs Kafka's own classes, and exchanges JSON lines.
 
     with Oracle() as oracle:
         oracle.call("encode", type="ConsumerGroupMetadata", key={"groupId": "g"}, value=None)
 
-This module knows the protocol, not the ops, which README.md describes. Standard library only.
+README.md describes the ops. This module uses only the standard library.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-__all__ = ["HERE", "LIB", "OLDER", "Json", "Oracle", "OracleError", "OracleMissingError", "jar", "missing"]
+__all__ = ["HERE", "LIB", "OLDER", "Json", "Oracle", "OracleError", "OracleMissingError", "jar", "missing_reason"]
 
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
@@ -30,8 +30,8 @@ REMEDY = (
     "or run {folder}/build with a JDK (17 or newer) and Maven on the PATH"
 )
 
-LIMIT_S = 600
-"""Timeout of an exchange. Kafka has endless loops, which would block all other tests."""
+TIMEOUT_S = 600
+"""Timeout of an exchange. Endless loops in Kafka would block all other tests."""
 
 Json = dict[str, Any]
 
@@ -47,10 +47,10 @@ class OracleMissingError(OracleError):
     """Java or the jars are missing."""
 
 
-def missing(release: str | None = None) -> str | None:
+def missing_reason(release: str | None = None) -> str | None:
     """Return why an oracle cannot run and what to do, or `None` if it can.
 
-    `release`: that of an older oracle (see `OLDER`), by default the newest.
+    `release`: an older release of Kafka (see `OLDER`); by default the newest.
     """
     folder = _folder(release)
     name = f"tests/{folder.name}"
@@ -79,7 +79,7 @@ def jar(artifact: str) -> Path:
 
 
 class Oracle:
-    """A running program with a coordinator shard. Not thread-safe.
+    """A running oracle with a coordinator shard. Not thread-safe.
 
     `command`: another program with the same protocol, started in `cwd`; `release`: an older
     release of Kafka, such as "4.0" (see `OLDER`).
@@ -89,7 +89,7 @@ class Oracle:
         self, command: Sequence[str | Path] | None = None, *, cwd: Path | None = None, release: str | None = None
     ) -> None:
         if command is None:
-            reason = missing(release)
+            reason = missing_reason(release)
             if reason is not None:
                 raise OracleMissingError(reason)
             command = [_folder(release) / "run"]
@@ -108,7 +108,7 @@ class Oracle:
         return self.call_many([{"op": op, **fields}])[0]
 
     def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Json]:
-        """Run ops in order and return their responses. Later ops do not wait for responses.
+        """Run ops in order and return their responses. The ops are pipelined.
 
         Raises `OracleError` for the first line that is rejected.
         """
@@ -123,7 +123,7 @@ class Oracle:
     def exchange(self, lines: Iterable[str]) -> list[Json]:
         """Send raw lines and return one response for each, including errors of the driver.
 
-        Raises `OracleError` if the program ends before the last response or exceeds `LIMIT_S`.
+        Raises `OracleError` if the program ends before the last response or exceeds `TIMEOUT_S`.
         """
         sent = list(lines)
         if len(sent) == 1:  # the usual case: starting two threads takes longer than most ops
@@ -132,12 +132,12 @@ class Oracle:
             assert stdout is not None
             readable = select.poll()  # not select(), which supports no file descriptors above 1,023
             readable.register(stdout, select.POLLIN)
-            if not readable.poll(LIMIT_S * 1000):
+            if not readable.poll(TIMEOUT_S * 1000):
                 self._process.kill()
             return self._read(sent)
         # A thread writes, as writing everything first would block when both pipes are full.
         writer = threading.Thread(target=self._write, args=(sent,), daemon=True)
-        watchdog = threading.Timer(LIMIT_S, self._process.kill)
+        watchdog = threading.Timer(TIMEOUT_S, self._process.kill)
         watchdog.daemon = True
         writer.start()
         watchdog.start()
@@ -162,7 +162,7 @@ class Oracle:
         for line in sent:
             text = stdout.readline()
             if not text:
-                killed = f", or was killed after {LIMIT_S} s," if self._process.wait() < 0 else ""
+                killed = f", or was killed after {TIMEOUT_S} s," if self._process.wait() < 0 else ""
                 raise OracleError(
                     f"the program ended{killed} at line {len(responses) + 1}: {line[:2000]}\n{self.stderr()}"
                 )
@@ -176,7 +176,7 @@ class Oracle:
         return self._stderr.read().decode("utf-8", "replace")[-8000:]
 
     def close(self) -> None:
-        """End the program. It is killed if it does not end within 10 s."""
+        """End the program; kill it after 10 s."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             with contextlib.suppress(BrokenPipeError):  # the program has ended already
                 self._process.stdin.close()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.oracle.client import Oracle, missing
+from tests.oracle.client import Oracle, missing_reason
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +29,6 @@ def oracle_4_0() -> Iterator[Oracle]:
 
 def need_oracle(release: str | None = None) -> None:
     """Skip the test if the oracle or its jars are missing."""
-    reason = missing(release)
+    reason = missing_reason(release)
     if reason is not None:
         pytest.skip(reason)
