@@ -1,6 +1,6 @@
-"""Large requests: others are served meanwhile, and see all of their changes or none (issue 14).
+"""Large requests: they do not block other requests, and their changes are atomic (issue 14).
 
-Each step is a turn of its own here, so that counts do not depend on the machine.
+With `short_turns` each step takes a turn, so that counts do not depend on the machine.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from struct import pack
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import google_crc32c
@@ -95,77 +95,78 @@ MANY = 30
 
 @pytest.fixture(params=[False, True], ids=["in memory", "on disk"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path, short_turns: None) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(properties=QUICK, data=tmp_path if request.param else None) as made:
-        yield made
+    with EmbeddedCluster(properties=QUICK, data=tmp_path if request.param else None) as cluster:
+        yield cluster
+
+
+SampleTurns: TypeAlias = Callable[[Callable[[], Any]], list[Any]]
 
 
 @pytest.fixture
-def seen(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], list[Any]]:
+def sample_turns(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> SampleTurns:
     """Call a function before each turn of large requests; return its results."""
 
-    def watch(look: Callable[[], Any]) -> list[Any]:
-        found: list[Any] = []
-        unwatched = turns.Turns._next
+    def start(sample: Callable[[], Any]) -> list[Any]:
+        samples: list[Any] = []
+        original = turns.Turns._next
 
-        def watched(self: turns.Turns) -> None:
-            found.append(look())
-            unwatched(self)
+        def next_turn(self: turns.Turns) -> None:
+            samples.append(sample())
+            original(self)
 
-        monkeypatch.setattr(turns.Turns, "_next", watched)
-        return found
+        monkeypatch.setattr(turns.Turns, "_next", next_turn)
+        return samples
 
-    return watch
+    return start
 
 
-def assert_written(core: ClusterCore) -> None:
+def assert_metadata_log_is_complete(core: ClusterCore) -> None:
     """Check that replaying the metadata log results in the cluster's state."""
     assert core.data is not None
-    read = ClusterState()
+    replayed = ClusterState()
     for stored in core.data.metadata.log:
         for record in next(read_batches(stored.data)).records():  # type: ignore[union-attr]
-            read.replay(decode_metadata(record.value or b""))  # type: ignore[union-attr]
-    assert list(snapshot(read)) == list(snapshot(core.state))
+            replayed.replay(decode_metadata(record.value or b""))  # type: ignore[union-attr]
+    assert list(snapshot(replayed)) == list(snapshot(core.state))
 
 
-def new(name: str, partitions: int = 1) -> CreatableTopic:
+def new_topic(name: str, partitions: int = 1) -> CreatableTopic:
     return CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
 
 
-def test_topics_of_a_request_are_created_atomically_and_others_are_served_meanwhile(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
+def test_topics_of_a_request_are_created_atomically_while_other_requests_are_served(
+    cluster: EmbeddedCluster, sample_turns: SampleTurns
 ) -> None:
     core = cluster.core
-    looked = seen(lambda: (len(core.topics), len(core.image.topics)))
+    samples = sample_turns(lambda: (len(core.topics), len(core.image.topics)))
     with Wire(core.brokers[1].port) as wire:
-        many = tuple(new(f"t{number}") for number in range(MANY))
-        created = wire.ask(CreateTopicsRequest(topics=many, timeout_ms=1000), 7)
+        topics = tuple(new_topic(f"t{number}") for number in range(MANY))
+        created = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
         assert [one.error_code for one in created.topics] == [0] * MANY
-        assert len(looked) > 3 * MANY
-        assert set(looked) == {(0, 0), (MANY, MANY)}
-        looked.clear()
-        gone = tuple(DeleteTopicState(name=f"t{number}") for number in range(MANY))
-        deleted = wire.ask(DeleteTopicsRequest(topics=gone, timeout_ms=1000), 6)
+        assert len(samples) > 3 * MANY
+        assert set(samples) == {(0, 0), (MANY, MANY)}
+        samples.clear()
+        deletions = tuple(DeleteTopicState(name=f"t{number}") for number in range(MANY))
+        deleted = wire.ask(DeleteTopicsRequest(topics=deletions, timeout_ms=1000), 6)
         assert [one.error_code for one in deleted.responses] == [0] * MANY
-        assert len(looked) > 2 * MANY
-        assert set(looked) == {(0, 0), (MANY, MANY)}
+        assert len(samples) > 2 * MANY
+        assert set(samples) == {(0, 0), (MANY, MANY)}
 
 
-def test_partitions_of_a_request_are_created_atomically(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
-) -> None:
+def test_partitions_of_a_request_are_created_atomically(cluster: EmbeddedCluster, sample_turns: SampleTurns) -> None:
     core = cluster.core
     cluster.call(lambda: core.create_topic("t", partitions=1))
-    looked = seen(lambda: (len(core.topics["t"].partitions), core.image.topics["t"].partitions))
+    samples = sample_turns(lambda: (len(core.topics["t"].partitions), core.image.topics["t"].partitions))
     with Wire(core.brokers[1].port) as wire:
-        more = CreatePartitionsTopic(name="t", count=900, assignments=None)
-        grown = wire.ask(CreatePartitionsRequest(topics=(more,), timeout_ms=1000), 3)
+        growth = CreatePartitionsTopic(name="t", count=900, assignments=None)
+        grown = wire.ask(CreatePartitionsRequest(topics=(growth,), timeout_ms=1000), 3)
         assert grown.results[0].error_code == ErrorCode.NONE
-    assert len(looked) > 4
-    assert set(looked) == {(1, 1), (900, 900)}
+    assert len(samples) > 4
+    assert set(samples) == {(1, 1), (900, 900)}
 
 
 def test_topic_records_are_encoded_in_turns(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster, sample_turns: SampleTurns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Encoding 10,000 topics took 0.4 s in one turn."""
     core = cluster.core
@@ -177,18 +178,18 @@ def test_topic_records_are_encoded_in_turns(
         return encode(record, version)
 
     monkeypatch.setattr(metadata, "encode_metadata", encoding)
-    looked = seen(lambda: len(encoded))
+    samples = sample_turns(lambda: len(encoded))
     with Wire(core.brokers[1].port) as wire:
-        many = (new("large", 900), *(new(f"t{number}") for number in range(MANY)))
-        wire.ask(CreateTopicsRequest(topics=many, timeout_ms=1000), 7)
-        more = CreatePartitionsTopic(name="t0", count=900, assignments=None)
-        wire.ask(CreatePartitionsRequest(topics=(more,), timeout_ms=1000), 3)
-        gone = tuple(DeleteTopicState(name=one.name) for one in many)
-        wire.ask(DeleteTopicsRequest(topics=gone, timeout_ms=1000), 6)
+        topics = (new_topic("large", 900), *(new_topic(f"t{number}") for number in range(MANY)))
+        wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
+        growth = CreatePartitionsTopic(name="t0", count=900, assignments=None)
+        wire.ask(CreatePartitionsRequest(topics=(growth,), timeout_ms=1000), 3)
+        deletions = tuple(DeleteTopicState(name=topic.name) for topic in topics)
+        wire.ask(DeleteTopicsRequest(topics=deletions, timeout_ms=1000), 6)
     assert not core.topics
-    records = 900 + MANY + 899 + 2 * len(many)
+    records = 900 + MANY + 899 + 2 * len(topics)
     assert len(encoded) == (0 if core.data is None else records)
-    assert max(later - earlier for earlier, later in itertools.pairwise([*looked, len(encoded)])) <= 200
+    assert max(later - earlier for earlier, later in itertools.pairwise([*samples, len(encoded)])) <= 200
 
 
 @pytest.mark.parametrize("times", [1, 10_000], ids=["once", "in each turn"])
@@ -197,42 +198,42 @@ def test_leader_changes_while_topics_are_encoded_are_written(
 ) -> None:
     with EmbeddedCluster(brokers=2, properties=QUICK, data=tmp_path) as cluster:
         core = cluster.core
-        unwatched = metadata.MetadataBatch.add
-        unwatched_turn = turns.Turns._next
+        original = metadata.MetadataBatch.add
+        original_next = turns.Turns._next
         changes: list[int] = []
         encoded = [0]
 
         def add(self: metadata.MetadataBatch, record: Message) -> None:
-            unwatched(self, record)
+            original(self, record)
             encoded[0] += bool(core.controller.changes.pending)
 
-        def watched(self: turns.Turns) -> None:
+        def next_turn(self: turns.Turns) -> None:
             before = encoded[0]
-            unwatched_turn(self)
+            original_next(self)
             if encoded[0] > before and core.controller.changes.pending and len(changes) < times:
                 changes.append(encoded[0])
                 change = core.broker_control.fence if core.brokers[2].alive else core.broker_control.unfence
                 change(2)
 
         monkeypatch.setattr(metadata.MetadataBatch, "add", add)
-        monkeypatch.setattr(turns.Turns, "_next", watched)
+        monkeypatch.setattr(turns.Turns, "_next", next_turn)
 
         def check(why: str) -> None:
-            assert_written(core)
+            assert_metadata_log_is_complete(core)
             assert changes, why
             changes.clear()
 
         with Wire(core.brokers[1].port) as wire:
-            many = tuple(CreatableTopic(name=f"t{n}", num_partitions=2, replication_factor=2) for n in range(10))
-            created = wire.ask(CreateTopicsRequest(topics=many, timeout_ms=1000), 7)
+            topics = tuple(CreatableTopic(name=f"t{n}", num_partitions=2, replication_factor=2) for n in range(10))
+            created = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
             assert {one.error_code for one in created.topics} == {ErrorCode.NONE}
             cluster.call(lambda: check("created"))
-            more = CreatePartitionsTopic(
+            growth = CreatePartitionsTopic(
                 name="t0",
                 count=250,
                 assignments=tuple(CreatePartitionsAssignment(broker_ids=(2, 1)) for _ in range(248)),
             )
-            grown = wire.ask(CreatePartitionsRequest(topics=(more,), timeout_ms=1000), 3)
+            grown = wire.ask(CreatePartitionsRequest(topics=(growth,), timeout_ms=1000), 3)
             assert grown.results[0].error_code == ErrorCode.NONE
             cluster.call(lambda: check("grown"))
             wire.ask(DeleteTopicsRequest(topics=(DeleteTopicState(name="t0"),), timeout_ms=1000), 6)
@@ -245,12 +246,14 @@ def test_leader_changes_while_topics_are_encoded_are_written(
 
 
 def test_a_broker_paused_during_a_request_sends_the_response_after_it_resumes(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
+    cluster: EmbeddedCluster, sample_turns: SampleTurns
 ) -> None:
     core = cluster.core
-    frozen = seen(lambda: core.topics or core.brokers[1].freeze(True))
+    frozen = sample_turns(lambda: core.topics or core.brokers[1].freeze(True))
     with Wire(core.brokers[1].port) as wire:
-        wire.send(CreateTopicsRequest(topics=tuple(new(f"t{number}") for number in range(MANY)), timeout_ms=1000), 7)
+        wire.send(
+            CreateTopicsRequest(topics=tuple(new_topic(f"t{number}") for number in range(MANY)), timeout_ms=1000), 7
+        )
         eventually(lambda: any(connection._held for connection in core.brokers[1].connections))
         assert frozen
         wire.socket.setblocking(False)
@@ -261,27 +264,27 @@ def test_a_broker_paused_during_a_request_sends_the_response_after_it_resumes(
         wire.receive(CreateTopicsRequest, 7)
 
 
-def test_topics_follow_broker_configs_that_change_while_they_are_created(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
+def test_topics_use_broker_configs_that_change_during_their_creation(
+    cluster: EmbeddedCluster, sample_turns: SampleTurns
 ) -> None:
     core = cluster.core
     changes = iter([lambda: core.change_configs(ConfigResourceType.BROKER, "", {"message.max.bytes": "1234"})])
-    seen(lambda: core.logs._configured and not core.topics and next(changes, lambda: None)())
+    sample_turns(lambda: core.logs._configured and not core.topics and next(changes, lambda: None)())
     with Wire(core.brokers[1].port) as wire:
-        many = tuple(new(f"t{number}") for number in range(MANY))
-        wire.ask(CreateTopicsRequest(topics=many, timeout_ms=1000), 7)
+        topics = tuple(new_topic(f"t{number}") for number in range(MANY))
+        wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
     assert not list(changes)
     assert {topic.partitions[0].log.config.max_message_bytes for topic in core.topics.values()} == {1234}
 
 
 def test_a_name_is_reserved_as_soon_as_a_request_creates_it(cluster: EmbeddedCluster) -> None:
     """Two concurrent requests, as in Kafka's controller, which handles one after another."""
-    with Wire(cluster.core.brokers[1].port) as one, Wire(cluster.core.brokers[1].port) as two:
-        request = CreateTopicsRequest(topics=tuple(new(f"a.{number}") for number in range(MANY)), timeout_ms=1000)
-        one.send(request, 7)
-        two.send(replace_names(request), 7)
-        first = [topic.error_code for topic in one.receive(CreateTopicsRequest, 7).topics]
-        second = [topic.error_code for topic in two.receive(CreateTopicsRequest, 7).topics]
+    with Wire(cluster.core.brokers[1].port) as first_wire, Wire(cluster.core.brokers[1].port) as second_wire:
+        request = CreateTopicsRequest(topics=tuple(new_topic(f"a.{number}") for number in range(MANY)), timeout_ms=1000)
+        first_wire.send(request, 7)
+        second_wire.send(replace_names(request), 7)
+        first = [topic.error_code for topic in first_wire.receive(CreateTopicsRequest, 7).topics]
+        second = [topic.error_code for topic in second_wire.receive(CreateTopicsRequest, 7).topics]
     # Names that differ only in "." and "_" collide in metrics: one topic of each pair is created.
     assert sorted([first, second]) == [[0] * MANY, [ErrorCode.INVALID_TOPIC_EXCEPTION] * MANY]
     assert len(cluster.core.topics) == MANY
@@ -289,30 +292,28 @@ def test_a_name_is_reserved_as_soon_as_a_request_creates_it(cluster: EmbeddedClu
 
 def replace_names(request: CreateTopicsRequest) -> CreateTopicsRequest:
     return CreateTopicsRequest(
-        topics=tuple(new(one.name.replace(".", "_")) for one in request.topics), timeout_ms=request.timeout_ms
+        topics=tuple(new_topic(one.name.replace(".", "_")) for one in request.topics), timeout_ms=request.timeout_ms
     )
 
 
-def test_topics_created_by_metadata_are_created_atomically(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
-) -> None:
-    """One by one, 18,000 names had no response within half a minute."""
+def test_topics_created_by_metadata_are_created_atomically(cluster: EmbeddedCluster, sample_turns: SampleTurns) -> None:
+    """Creating 18,000 topics one by one took more than half a minute."""
     core = cluster.core
-    looked = seen(lambda: len(core.topics))
+    samples = sample_turns(lambda: len(core.topics))
     requested = (*(MetadataRequestTopic(name=f"t{number}") for number in range(MANY)), MetadataRequestTopic(name="t.1"))
     with Wire(core.brokers[1].port) as wire:
         reported = wire.ask(MetadataRequest(topics=requested), 9)
     assert {one.error_code for one in reported.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    assert len(looked) > 2 * MANY
-    assert set(looked) == {0, MANY + 1}
+    assert len(samples) > 2 * MANY
+    assert set(samples) == {0, MANY + 1}
 
 
 def test_requests_that_arrive_together_are_served_in_turns(
-    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, seen: Callable[[Callable[[], Any]], list[Any]]
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, sample_turns: SampleTurns
 ) -> None:
     """10,000 AlterConfigs requests in one TCP segment took more than half a minute in one turn."""
     monkeypatch.setattr(connection, "_SERVED_S", -1)
-    looked = seen(lambda: None)
+    samples = sample_turns(lambda: None)
     with Wire(cluster.core.brokers[1].port) as wire:
         together, real = bytearray(), wire.socket
         wire.socket = SimpleNamespace(sendall=together.extend)  # type: ignore[assignment]
@@ -323,7 +324,7 @@ def test_requests_that_arrive_together_are_served_in_turns(
         last = wire.correlation_id
         for wire.correlation_id in range(1, last + 1):
             wire.receive(MetadataRequest, 12)
-    assert len(looked) >= MANY - 2
+    assert len(samples) >= MANY - 2
 
 
 def test_a_batch_of_a_million_records_is_validated_in_a_thread(
@@ -339,13 +340,13 @@ def test_a_batch_of_a_million_records_is_validated_in_a_thread(
 
     monkeypatch.setattr(record_checks, "record_facts", checking)
     cluster.call(lambda: cluster.core.create_topic("t", partitions=1, config={"compression.type": "gzip"}))
-    batch = alike(1_000_000)
+    batch = identical_records(1_000_000)
     assert len(batch) < 1_000
     data = TopicProduceData(name="t", partition_data=(PartitionProduceData(index=0, records=batch),))
     with Wire(cluster.core.brokers[1].port, timeout_s=60) as wire:
-        found = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
+        response = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
     # With distinct offsets, as brokers write them, the compressed records exceed a megabyte.
-    assert found.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert threads
     assert cluster.call(threading.get_ident) not in threads
 
@@ -355,11 +356,11 @@ def test_a_batch_that_takes_long_to_decompress_is_validated_in_a_thread(
 ) -> None:
     """A megabyte of empty gzip members took 5 s in the loop (issue 14)."""
     threads: list[int] = []
-    unwatched = produce.validated
+    original = produce.validated
 
     def checking(*arguments: Any) -> Any:
         threads.append(threading.get_ident())
-        return unwatched(*arguments)
+        return original(*arguments)
 
     monkeypatch.setattr(produce, "validated", checking)
     cluster.call(lambda: cluster.core.create_topic("t", partitions=1))
@@ -368,8 +369,8 @@ def test_a_batch_that_takes_long_to_decompress_is_validated_in_a_thread(
     batch = pack(">qiibI", 0, 9 + len(after_crc), -1, 2, google_crc32c.value(after_crc)) + after_crc
     data = TopicProduceData(name="t", partition_data=(PartitionProduceData(index=0, records=batch),))
     with Wire(cluster.core.brokers[1].port) as wire:
-        found = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
-    assert found.responses[0].partition_responses[0].error_code == 0
+        response = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
+    assert response.responses[0].partition_responses[0].error_code == 0
     assert threads
     assert cluster.call(threading.get_ident) not in threads
 
@@ -382,14 +383,14 @@ def test_recompressing_a_small_batch_takes_memory_only_for_the_result() -> None:
     count = 100_000
     tracemalloc.start()
     try:
-        record_checks.validated(alike(count), policy, 0)
+        record_checks.validated(identical_records(count), policy, 0)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 100 * count
 
 
-def alike(count: int) -> bytes:
+def identical_records(count: int) -> bytes:
     """Return a batch of identical records, with the same offset delta."""
     record = b"\x0c\0\0\0\x01\x01\0"
     body = compress("zstd", record * count)
@@ -409,29 +410,29 @@ def test_an_error_message_with_a_long_regex_fits_in_the_response(cluster: Embedd
     )
     with Wire(cluster.core.brokers[1].port) as wire:
         wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
-        found = wire.ask(request, 1)
-    assert found.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert len(found.error_message) <= 1_000
+        response = wire.ask(request, 1)
+    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert len(response.error_message) <= 1_000
     assert not cluster.core.failures
 
 
 def calls_in(cluster: EmbeddedCluster, function: Callable[[], Any]) -> tuple[int, Any]:
-    """Return the number of Python calls of a function in the cluster's loop, and its result."""
+    """Return a function's number of Python calls in the cluster's loop, and its result."""
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:
         nonlocal calls
         calls += event == "call"
 
-    def watched() -> Any:
+    def profiled() -> Any:
         sys.setprofile(count)
         try:
             return function()
         finally:
             sys.setprofile(None)
 
-    found = cluster.call(watched)
-    return calls, found
+    result = cluster.call(profiled)
+    return calls, result
 
 
 def test_coordinators_share_the_computed_changes_of_metadata(
@@ -447,20 +448,20 @@ def test_coordinators_share_the_computed_changes_of_metadata(
             lambda request=request, context=context: core.groups.request(1, request.group_id, request, context)
         )
     assert len(core.groups.runtimes()) > 1
-    found = []
+    deltas = []
     between = MetadataDelta.between
 
     def counted(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
-        found.append(between(old, new))
-        return found[-1]
+        deltas.append(between(old, new))
+        return deltas[-1]
 
     monkeypatch.setattr(MetadataDelta, "between", counted)
     cluster.call(lambda: core.create_topic("t0", partitions=1))
-    assert [delta.created for delta in found] == [{"t0"}]
+    assert [delta.created for delta in deltas] == [{"t0"}]
 
 
 def calls_of(cluster: EmbeddedCluster, request: Message) -> int:
-    """Return the number of calls of a coordinator for a request and its records."""
+    """Return the number of Python calls that a coordinator makes for a request and its records."""
     now_ms = cluster.call(cluster.core.clock.now_ms)
     context = RequestContext(api_version=api_of(type(request)).versions[-1], now_ms=now_ms)
     calls, response = calls_in(cluster, lambda: cluster.core.groups.request(1, "g", request, context))
@@ -469,18 +470,18 @@ def calls_of(cluster: EmbeddedCluster, request: Message) -> int:
 
 
 def test_fencing_a_broker_takes_at_most_one_call_for_each_partition_that_it_led() -> None:
-    """It runs in one turn, which took 282 ms after many created topics."""
-    with EmbeddedCluster(brokers=2, properties=QUICK) as made:
-        core = made.core
-        made.call(lambda: core.create_topic("t", partitions=2_000))
+    """The last step, in one turn, took 282 ms after many topics had been created."""
+    with EmbeddedCluster(brokers=2, properties=QUICK) as cluster:
+        core = cluster.core
+        cluster.call(lambda: core.create_topic("t", partitions=2_000))
         fencing = core.broker_control.fencing(2, lambda: True)
         calls = []
         while core.brokers[2].alive:
-            calls.append(calls_in(made, lambda: next(fencing))[0])
+            calls.append(calls_in(cluster, lambda: next(fencing))[0])
         assert {one.leader for one in core.topics["t"].partitions} == {1, -1}
         assert len(calls) > 10
         assert calls[-1] < 1_200
-        made.call(lambda: at_once(fencing))
+        cluster.call(lambda: at_once(fencing))
 
 
 @pytest.mark.parametrize("how", ["unregistered", "fenced", "reconnected meanwhile"])
@@ -491,39 +492,39 @@ def test_a_broker_is_fenced_and_new_leaders_elected_atomically(
     """90,000 partitions took 0.6 s in one turn (issue 14)."""
     monkeypatch.setattr(turns, "_CHUNK_SIZE", 10)
     data = tmp_path if on_disk else None
-    with EmbeddedCluster(brokers=2, properties=QUICK | {"broker.session.timeout.ms": 10}, data=data) as made:
-        core = made.core
+    with EmbeddedCluster(brokers=2, properties=QUICK | {"broker.session.timeout.ms": 10}, data=data) as cluster:
+        core = cluster.core
         for number in range(MANY):
-            made.call(lambda number=number: core.create_topic(f"t{number}", partitions=3, replicas=2))
-        made.call(lambda: core.create_topic("t", partitions=400, replicas=2))
-        looked = []
-        unwatched = turns.Turns._next
+            cluster.call(lambda number=number: core.create_topic(f"t{number}", partitions=3, replicas=2))
+        cluster.call(lambda: core.create_topic("t", partitions=400, replicas=2))
+        samples = []
+        original = turns.Turns._next
 
         def led() -> set[int]:
             return {one.leader for topic in core.topics.values() for one in topic.partitions}
 
-        def watched(self: turns.Turns) -> None:
-            looked.append((core.brokers[2].alive, led(), core.image.topics["t"].leadership))
-            if how == "reconnected meanwhile" and len(looked) == 10:
+        def next_turn(self: turns.Turns) -> None:
+            samples.append((core.brokers[2].alive, led(), core.image.topics["t"].leadership))
+            if how == "reconnected meanwhile" and len(samples) == 10:
                 core.brokers[2].cut_from_controller(False)
-            unwatched(self)
+            original(self)
 
-        monkeypatch.setattr(turns.Turns, "_next", watched)
+        monkeypatch.setattr(turns.Turns, "_next", next_turn)
         if how == "unregistered":
             with Wire(core.brokers[1].port) as wire:
                 assert wire.ask(UnregisterBrokerRequest(broker_id=2), 0).error_code == 0
         else:
-            made.call(lambda: core.brokers[2].cut_from_controller(True))
-            eventually(lambda: looked and not core.controller.changes.pending)
+            cluster.call(lambda: core.brokers[2].cut_from_controller(True))
+            eventually(lambda: samples and not core.controller.changes.pending)
         before, after = (True, {1, 2}, 0), (False, {1}, 1)
-        assert len(looked) > MANY
-        assert [one for one in (before, after) if one in looked] == [
-            one for at, one in enumerate(looked) if one not in looked[:at]
+        assert len(samples) > MANY
+        assert [one for one in (before, after) if one in samples] == [
+            one for at, one in enumerate(samples) if one not in samples[:at]
         ]
         assert core.brokers[2].alive is (how == "reconnected meanwhile")
         assert led() == ({1, 2} if how == "reconnected meanwhile" else {1})
         if core.data is not None:
-            assert_written(core)
+            assert_metadata_log_is_complete(core)
             assert core.state.brokers.keys() == ({1} if how == "unregistered" else {1, 2})
         assert not core.failures
 
@@ -532,18 +533,15 @@ def test_a_broker_is_fenced_and_new_leaders_elected_atomically(
 def test_a_broker_is_removed_on_a_full_disk(
     requested: bool, tmp_path: Path, short_turns: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client's request to unregister it is rejected.
-
-    A broker whose session expires is fenced nevertheless, and that is written later.
-    """
-    before = 0
-    while remove_on_full_disk(requested, tmp_path / f"{before}", before, monkeypatch):
-        before += 1
-    assert before > 5
+    """UnregisterBroker is rejected. A broker without heartbeats is fenced, and written later."""
+    turns_before = 0
+    while remove_on_full_disk(requested, tmp_path / f"{turns_before}", turns_before, monkeypatch):
+        turns_before += 1
+    assert turns_before > 5
 
 
-def remove_on_full_disk(requested: bool, data: Path, before: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Fill the disk after `before` turns; return whether there were as many."""
+def remove_on_full_disk(requested: bool, data: Path, turns_before: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Fill the disk after `turns_before` turns; return whether the removal took more turns."""
     core = quiet_core(data, ManualClock())
     for number in range(3):
         core.create_topic(f"t{number}", partitions=3, replicas=2)
@@ -555,8 +553,8 @@ def remove_on_full_disk(requested: bool, data: Path, before: int, monkeypatch: p
         if requested
         else core.broker_control.fencing(2, lambda: True)
     )
-    is_over = any(next(work, work) is work for _ in range(before))
-    if not is_over:
+    completed = any(next(work, work) is work for _ in range(turns_before))
+    if not completed:
         with monkeypatch.context() as patched:
             patched.setattr(PartitionLog, "append_own", fail_disk_full)
             response = at_once(work)
@@ -569,9 +567,9 @@ def remove_on_full_disk(requested: bool, data: Path, before: int, monkeypatch: p
             return True
     assert led_by(core) == {1}
     core.controller.write_pending()
-    assert_written(core)
+    assert_metadata_log_is_complete(core)
     core.close()
-    return not is_over
+    return not completed
 
 
 def led_by(core: ClusterCore) -> set[int]:
@@ -579,7 +577,7 @@ def led_by(core: ClusterCore) -> set[int]:
 
 
 def test_configs_of_many_topics_are_written_in_turns(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster, sample_turns: SampleTurns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Comparing configs of 10,000 topics took 0.2 s in one turn."""
     core = cluster.core
@@ -593,19 +591,19 @@ def test_configs_of_many_topics_are_written_in_turns(
     for number in range(MANY):
         cluster.call(lambda number=number: core.create_topic(f"t{number}", partitions=1))
     monkeypatch.setattr(metadata, "encode_metadata", encoding)
-    looked = seen(lambda: len(encoded))
+    samples = sample_turns(lambda: len(encoded))
     config = alter_configs.AlterableConfig(name="retention.ms", value="1234")
     with Wire(core.brokers[1].port) as wire:
-        many = tuple(
+        resources = tuple(
             alter_configs.AlterConfigsResource(resource_type=2, resource_name=f"t{number}", configs=(config,))
             for number in range(MANY)
         )
-        found = wire.ask(AlterConfigsRequest(resources=many), 1)
-    assert {one.error_code for one in found.responses} == {0}
+        response = wire.ask(AlterConfigsRequest(resources=resources), 1)
+    assert {one.error_code for one in response.responses} == {0}
     assert len(encoded) == (0 if core.data is None else MANY)
-    assert max(later - earlier for earlier, later in itertools.pairwise([*looked, len(encoded)])) <= 1
+    assert max(later - earlier for earlier, later in itertools.pairwise([*samples, len(encoded)])) <= 1
     if core.data is not None:
-        assert_written(core)
+        assert_metadata_log_is_complete(core)
 
 
 def heartbeats(kind: type[Message], count: int) -> Iterator[Message]:
@@ -627,14 +625,16 @@ def heartbeats(kind: type[Message], count: int) -> Iterator[Message]:
 
 @pytest.mark.parametrize("kind", [ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest])
 def test_a_coordinator_makes_no_calls_per_topic_of_a_subscription(kind: type[Message]) -> None:
-    """98,000 names took 286 to 460 ms, and four seconds in a share group: 5 and 40 µs for each."""
+    """98,000 names took up to 460 ms (5 µs each), and 4 s in a share group (40 µs each)."""
     counted = []
-    for count in (10, 300, 3_000):  # the first one creates encoders
-        properties = QUICK | dict.fromkeys((f"group.{one}.assignment.interval.ms" for one in ("consumer", "share")), 0)
-        with EmbeddedCluster(properties=properties) as made:
-            made.call(lambda: made.core.internal_topic("__consumer_offsets"))
-            made.call(lambda: made.core.create_topic("t7", partitions=3))
-            counted.append([calls_of(made, request) for request in heartbeats(kind, count)])
+    for count in (10, 300, 3_000):  # the first call creates the encoders
+        properties = QUICK | dict.fromkeys(
+            (f"group.{group_type}.assignment.interval.ms" for group_type in ("consumer", "share")), 0
+        )
+        with EmbeddedCluster(properties=properties) as cluster:
+            cluster.call(lambda: cluster.core.internal_topic("__consumer_offsets"))
+            cluster.call(lambda: cluster.core.create_topic("t7", partitions=3))
+            counted.append([calls_of(cluster, request) for request in heartbeats(kind, count)])
     for few, many in zip(*counted[1:], strict=True):
         assert many < few + 100
 
@@ -645,7 +645,7 @@ def test_sessions_that_expire_together_take_a_turn_each(short_turns: None) -> No
     core = quiet_core(None, clock)
     core.internal_topic("__consumer_offsets")
 
-    def beat(group: str) -> Any:
+    def heartbeat(group: str) -> Any:
         context = RequestContext(api_version=1, now_ms=clock.now_ms())
         joining = {"rebalance_timeout_ms": 1_000, "topic_partitions": ()}
         request = ConsumerGroupHeartbeatRequest(
@@ -654,29 +654,29 @@ def test_sessions_that_expire_together_take_a_turn_each(short_turns: None) -> No
         return core.groups.request(core.groups.partition_for(group).leader, group, request, context)
 
     for _ in range(3):
-        beat("g")
+        heartbeat("g")
     running = core.groups.runtime.at(core.groups.partition_for("g"))
-    others = next(
+    other_group = next(
         name
         for name in map(str, itertools.count())
         if core.groups.partition_for(name) is core.groups.partition_for("g")
     )
-    left = []
+    member_counts = []
 
-    def look() -> None:
-        assert not beat(others).error_code  # served without waiting for all
-        left.append(len(running.runtime.shard.state.groups["g"].members))
-        if left[-1]:
-            clock.call_at(clock.now_ms(), look)
+    def check() -> None:
+        assert not heartbeat(other_group).error_code  # served without waiting for all
+        member_counts.append(len(running.runtime.shard.state.groups["g"].members))
+        if member_counts[-1]:
+            clock.call_at(clock.now_ms(), check)
 
     ends_ms = running.runtime.shard.timers.next_at_ms()
-    clock.call_at(ends_ms, look)
+    clock.call_at(ends_ms, check)
     clock.advance(ends_ms - clock.now_ms())
-    assert left[-3:] == [2, 1, 0]
+    assert member_counts[-3:] == [2, 1, 0]
 
 
-def test_unknown_leaving_members_raise_no_exceptions(cluster: EmbeddedCluster) -> None:
-    """60,000 of them took 200 ms in the loop."""
+def test_leaving_of_unknown_members_raises_no_exceptions(cluster: EmbeddedCluster) -> None:
+    """A LeaveGroup with 60,000 unknown members took 200 ms in the loop."""
     cluster.call(lambda: cluster.core.internal_topic("__consumer_offsets"))
     protocols = (JoinGroupRequestProtocol(name="range", metadata=b""),)
     join = JoinGroupRequest(
@@ -699,27 +699,27 @@ def test_a_subscription_is_cut_off_above_the_size_of_a_record(
 ) -> None:
     monkeypatch.setattr(groups_api, "_MAX_NAMES", 10)
     monkeypatch.setattr(groups, "_NAMES_PER_TURN", 5)
-    made = EmbeddedCluster(
+    cluster = EmbeddedCluster(
         properties=QUICK | {"message.max.bytes": 1_000, "share.coordinator.state.topic.num.partitions": 1}
     )
     first = next(heartbeats(kind, 1))
-    with made, Wire(made.core.brokers[1].port) as wire:
-        made.call(lambda: made.core.change_features(made.core.features | {"share.version": 1}))
-        made.call(lambda: made.core.internal_topic("__consumer_offsets"))
+    with cluster, Wire(cluster.core.brokers[1].port) as wire:
+        cluster.call(lambda: cluster.core.change_features(cluster.core.features | {"share.version": 1}))
+        cluster.call(lambda: cluster.core.internal_topic("__consumer_offsets"))
         seen = []
-        unwatched = made.core.groups.request
+        original = cluster.core.groups.request
 
-        def watched(broker: int, group_id: str, request: Any, context: Any) -> Any:
+        def request(broker: int, group_id: str, request: Any, context: Any) -> Any:
             seen.append(request.subscribed_topic_names)
-            return unwatched(broker, group_id, request, context)
+            return original(broker, group_id, request, context)
 
-        monkeypatch.setattr(made.core.groups, "request", watched)
+        monkeypatch.setattr(cluster.core.groups, "request", request)
         names = tuple(f"topic{number}" for number in range(10_000))
-        found = wire.ask(replace(first, subscribed_topic_names=names), 1)
-        assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka's, which checks all names
+        response = wire.ask(replace(first, subscribed_topic_names=names), 1)
+        assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka's, which checks all names
         assert len(seen[0]) < 200
-        found = wire.ask(replace(first, subscribed_topic_names=names[:3] * 5_000), 1)
-        assert found.error_code == ErrorCode.NONE
+        response = wire.ask(replace(first, subscribed_topic_names=names[:3] * 5_000), 1)
+        assert response.error_code == ErrorCode.NONE
         assert seen[1] == names[:3]
 
 
@@ -775,22 +775,24 @@ NAMES = tuple(f"n{number}" for number in range(300))
     ids=["topics", "partitions", "directories", "elections"],
 )
 def test_work_that_grows_with_a_request_runs_in_turns(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], request_: Message, version: int
+    cluster: EmbeddedCluster, sample_turns: SampleTurns, request_: Message, version: int
 ) -> None:
     """60,000 elements took 0.17 to 0.34 s in one turn."""
-    looked = seen(lambda: None)
+    samples = sample_turns(lambda: None)
     with Wire(cluster.core.brokers[1].port) as wire:
-        found = wire.ask(request_, version)
-    assert len(looked) >= 300
-    assert len(re.findall(r"error_code=[1-9]", repr(found))) >= 300
+        response = wire.ask(request_, version)
+    assert len(samples) >= 300
+    assert len(re.findall(r"error_code=[1-9]", repr(response))) >= 300
 
 
 @pytest.mark.usefixtures("short_turns")
 def test_a_stopping_cluster_creates_all_topics_of_a_request_or_none() -> None:
-    made = EmbeddedCluster(properties=QUICK)
-    core = made.core
-    with made, Wire(core.brokers[1].port) as wire:
-        wire.send(CreateTopicsRequest(topics=tuple(new(f"t{number}") for number in range(500)), timeout_ms=1000), 7)
+    cluster = EmbeddedCluster(properties=QUICK)
+    core = cluster.core
+    with cluster, Wire(core.brokers[1].port) as wire:
+        wire.send(
+            CreateTopicsRequest(topics=tuple(new_topic(f"t{number}") for number in range(500)), timeout_ms=1000), 7
+        )
         eventually(lambda: core.turns._waiting or core.topics)
     assert len(core.topics) in (0, 500)
     assert not core.controller.changes.pending
@@ -802,11 +804,11 @@ def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(
     """181,665 records took 1.0 s in the loop (issue 14)."""
     core = cluster.core
     threads: list[tuple[int, int]] = []
-    unwatched = compaction._records
+    original = compaction._records
 
     def reading(segment: Any, batch: Any) -> Any:
         threads.append((batch.header.count, threading.get_ident()))
-        return unwatched(segment, batch)
+        return original(segment, batch)
 
     monkeypatch.setattr(compaction, "_records", reading)
     loop = cluster.call(threading.get_ident)
@@ -815,8 +817,8 @@ def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(
     def compact(*batches: bytes) -> PartitionLog:
         core.create_topic(f"t{len(core.topics)}", partitions=1, config=config)
         log = core.topics[f"t{len(core.topics) - 1}"].partitions[0].log
-        for one in batches:
-            log.append(one, leader_epoch=0, now_ms=core.clock.now_ms())
+        for batch in batches:
+            log.append(batch, leader_epoch=0, now_ms=core.clock.now_ms())
         log.roll(core.clock.now_ms())
         core.maintenance.compact()
         return log
@@ -828,8 +830,8 @@ def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(
 
     log = cluster.call(lambda: compact(same(2), same(5_000), same(3, "gzip")))
     eventually(lambda: core.maintenance._cleaning is None)
-    left = [record.offset for stored in log for record in next(read_batches(stored.data)).records()]  # type: ignore[union-attr]
-    assert left == [5_004]
+    offsets = [record.offset for stored in log for record in next(read_batches(stored.data)).records()]  # type: ignore[union-attr]
+    assert offsets == [5_004]
     assert {(count, thread == loop) for count, thread in threads} == {(2, True), (5_000, False), (3, False)}
 
     def damaged(segment: Any, batch: Any) -> Any:
@@ -844,17 +846,17 @@ def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(
 
 def test_a_stopping_cluster_does_not_wait_for_a_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = threading.Event(), threading.Event()
-    unwatched = compaction._records
+    original = compaction._records
 
     def reading(segment: Any, batch: Any) -> Any:
         begun.set()
         may_end.wait(10)
-        return unwatched(segment, batch)
+        return original(segment, batch)
 
     monkeypatch.setattr(compaction, "_records", reading)
-    made = EmbeddedCluster(properties=QUICK)
-    core = made.core
-    with made:
+    cluster = EmbeddedCluster(properties=QUICK)
+    core = cluster.core
+    with cluster:
 
         def compact() -> None:
             config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
@@ -865,7 +867,7 @@ def test_a_stopping_cluster_does_not_wait_for_a_compaction(monkeypatch: pytest.M
             log.roll(core.clock.now_ms())
             core.maintenance.compact()
 
-        made.call(compact)
+        cluster.call(compact)
         assert begun.wait(10)
         core.maintenance.stop()
         may_end.set()
@@ -891,11 +893,17 @@ def markers(core: ClusterCore) -> list[int]:
 
 
 def status(core: ClusterCore, name: str = "x") -> Status | None:
-    found = core.transactions.find(name)
-    return None if found is None else found.status
+    """Return the status of a transaction; `None` if it is missing, or its coordinator loads."""
+    try:
+        transaction = core.transactions.find(name)
+    except ApiError as error:
+        if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return None
+        raise
+    return None if transaction is None else transaction.status
 
 
-def made_for_transactions(cluster: EmbeddedCluster, partitions: int = PARTITIONS) -> ClusterCore:
+def core_with_topics(cluster: EmbeddedCluster, partitions: int = PARTITIONS) -> ClusterCore:
     core = cluster.core
     cluster.call(lambda: core.internal_topic(TRANSACTION_STATE))
     cluster.call(lambda: core.create_topic("t", partitions=partitions))
@@ -903,16 +911,16 @@ def made_for_transactions(cluster: EmbeddedCluster, partitions: int = PARTITIONS
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_markers_of_a_transaction_are_written_in_turns_and_the_transaction_is_complete_after_the_last(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], commit: bool
+def test_a_transaction_completes_after_its_markers_were_written_in_turns(
+    cluster: EmbeddedCluster, sample_turns: SampleTurns, commit: bool
 ) -> None:
-    """20,000 partitions held up everything for 0.6 s, and for 5 s on a disk."""
-    core = made_for_transactions(cluster)
+    """20,000 partitions blocked all requests for 0.6 s, and for 5 s on a disk."""
+    core = core_with_topics(cluster)
     producer_id, epoch = cluster.call(lambda: open_transaction(core))
     partition = core.transactions.partition_for("x")
     other = next(name for name in map(str, itertools.count()) if core.transactions.partition_for(name) is partition)
     small = Status.COMPLETE_COMMIT
-    looked = seen(lambda: (sum(markers(core)), status(core), concurrent(core), small_transaction(core, other)))
+    samples = sample_turns(lambda: (sum(markers(core)), status(core), concurrent(core), small_transaction(core, other)))
 
     def concurrent(core: ClusterCore) -> ErrorCode:
         with pytest.raises(ApiError) as refused:
@@ -927,7 +935,7 @@ def test_markers_of_a_transaction_are_written_in_turns_and_the_transaction_is_co
     assert status(core) is (Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT)
     assert markers(core) == [1] * PARTITIONS
     prepared = Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT
-    during = [one for one in looked if one[1] is prepared]
+    during = [one for one in samples if one[1] is prepared]
     assert {one[2:] for one in during} == {(ErrorCode.CONCURRENT_TRANSACTIONS, small)}
     written = [0, *(one[0] for one in during), PARTITIONS]
     assert max(later - earlier for earlier, later in itertools.pairwise(written)) <= 20
@@ -935,18 +943,20 @@ def test_markers_of_a_transaction_are_written_in_turns_and_the_transaction_is_co
 
 
 def small_transaction(core: ClusterCore, name: str) -> Status | None:
-    """A transaction with one partition begins and ends in this turn; its status then."""
+    """Begin and end a transaction with one partition; return its status."""
     producer = core.transactions.begin(name, 60_000, -1, -1)
     core.transactions.add(name, *producer, [(CONSUMER_OFFSETS, 0)])
     core.transactions.end(name, *producer, commit=True, raise_epoch=False)
     return status(core, name)
 
 
-def test_a_cluster_that_stops_while_markers_are_written_writes_the_rest(tmp_path: Path, short_turns: None) -> None:
-    with EmbeddedCluster(properties=QUICK, data=tmp_path) as made:
-        core = made_for_transactions(made)
-        producer = made.call(lambda: open_transaction(core))
-        before = made.call(
+def test_a_cluster_stopped_while_markers_are_written_writes_the_remaining_markers(
+    tmp_path: Path, short_turns: None
+) -> None:
+    with EmbeddedCluster(properties=QUICK, data=tmp_path) as cluster:
+        core = core_with_topics(cluster)
+        producer = cluster.call(lambda: open_transaction(core))
+        before = cluster.call(
             lambda: (core.transactions.end("x", *producer, commit=True, raise_epoch=False), sum(markers(core)))
         )
         assert before[1] < PARTITIONS
@@ -988,35 +998,35 @@ def test_a_transaction_is_completed_after_a_crash_between_two_turns(
 def test_another_leader_completes_a_transaction_whose_markers_are_being_written(
     short_turns: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with EmbeddedCluster(brokers=2, properties=QUICK) as made:
-        core = made_for_transactions(made)
+    with EmbeddedCluster(brokers=2, properties=QUICK) as cluster:
+        core = core_with_topics(cluster)
         partition = core.transactions.partition_for("x")
         assert partition is not None
-        made.call(lambda: core.reassign(partition, [1]))
-        producer = made.call(lambda: open_transaction(core))
-        unwatched = turns.Turns._next
+        cluster.call(lambda: core.reassign(partition, [1]))
+        producer = cluster.call(lambda: open_transaction(core))
+        original = turns.Turns._next
         moved: list[int] = []
 
-        def watched(self: turns.Turns) -> None:
+        def next_turn(self: turns.Turns) -> None:
             if not moved and sum(markers(core)) >= 100:
                 moved.append(sum(markers(core)))
                 core.reassign(partition, [2])
-            unwatched(self)
+            original(self)
 
-        monkeypatch.setattr(turns.Turns, "_next", watched)
-        made.call(lambda: core.transactions.end("x", *producer, commit=True, raise_epoch=False))
+        monkeypatch.setattr(turns.Turns, "_next", next_turn)
+        cluster.call(lambda: core.transactions.end("x", *producer, commit=True, raise_epoch=False))
         eventually(lambda: status(core) is Status.COMPLETE_COMMIT)
-        found = made.call(lambda: markers(core))
+        counts = cluster.call(lambda: markers(core))
         assert partition.leader == 2
         assert moved[0] < PARTITIONS
-        assert sorted(found) == [1] * (PARTITIONS - moved[0]) + [2] * moved[0]
+        assert sorted(counts) == [1] * (PARTITIONS - moved[0]) + [2] * moved[0]
         assert not core.failures
 
 
 def test_markers_that_cannot_be_written_are_written_later_in_turns(
-    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
+    cluster: EmbeddedCluster, sample_turns: SampleTurns
 ) -> None:
-    core = made_for_transactions(cluster)
+    core = core_with_topics(cluster)
     producer = cluster.call(lambda: open_transaction(core))
     log = core.topics["t"].partitions[200].log
     refused: list[int] = []
@@ -1025,7 +1035,7 @@ def test_markers_that_cannot_be_written_are_written_later_in_turns(
         refused.append(0)
         raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR)
 
-    looked = seen(lambda: sum(markers(core)))
+    samples = sample_turns(lambda: sum(markers(core)))
     patched = pytest.MonkeyPatch()
     patched.setattr(log, "append_marker", refuse)
     try:
@@ -1036,17 +1046,17 @@ def test_markers_that_cannot_be_written_are_written_later_in_turns(
         cluster.call(patched.undo)
     eventually(lambda: status(core) is Status.COMPLETE_COMMIT)
     assert min(markers(core)) == 1
-    assert max(later - earlier for earlier, later in itertools.pairwise(looked)) <= 20
+    assert max(later - earlier for earlier, later in itertools.pairwise(samples)) <= 20
     assert not core.failures
 
 
-def test_a_transaction_coordinator_calls_nothing_for_each_partition(short_turns: None) -> None:
+def test_a_transaction_coordinator_makes_no_calls_per_partition(short_turns: None) -> None:
     """AddPartitionsToTxn with 20,000 partitions, and the decision of EndTxn, took 0.3 s each."""
     counted = []
-    for count in (100, 300, 3_000):  # the first makes encoders
-        with EmbeddedCluster(properties=QUICK) as made:
-            core = made_for_transactions(made, count)
-            producer = made.call(lambda core=core: core.transactions.begin("x", 60_000, -1, -1))
+    for count in (100, 300, 3_000):  # the first call creates the encoders
+        with EmbeddedCluster(properties=QUICK) as cluster:
+            core = core_with_topics(cluster, count)
+            producer = cluster.call(lambda core=core: core.transactions.begin("x", 60_000, -1, -1))
             where = [("t", index) for index in range(count)]
             steps: tuple[Callable[[], Any], ...] = (
                 lambda core=core, producer=producer, where=where: core.transactions.add("x", *producer, where),  # type: ignore[misc]
@@ -1054,7 +1064,7 @@ def test_a_transaction_coordinator_calls_nothing_for_each_partition(short_turns:
                     "x", *producer, commit=True, raise_epoch=False
                 ),
             )
-            counted.append([calls_in(made, step)[0] for step in steps])
+            counted.append([calls_in(cluster, step)[0] for step in steps])
     for few, many in zip(*counted[1:], strict=True):
         assert many < few + 100
 
@@ -1079,23 +1089,23 @@ def commit_of(count: int, group_id: str = "g", member_id: str = "", epoch: int =
 
 def written_commits(core: ClusterCore) -> list[Any]:
     """Return offset, key and value of each record of `__consumer_offsets`."""
-    found = []
+    commits = []
     for partition in core.topics[CONSUMER_OFFSETS].partitions:
         for stored in partition.log:
             batch = next(read_batches(stored.data))
-            found += [(one.offset, one.key, one.value) for one in batch.records()]  # type: ignore[union-attr]
-    return found
+            commits += [(record.offset, record.key, record.value) for record in batch.records()]  # type: ignore[union-attr]
+    return commits
 
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
     cluster: EmbeddedCluster,
-    seen: Callable[[Callable[[], Any]], list[Any]],
+    sample_turns: SampleTurns,
     monkeypatch: pytest.MonkeyPatch,
     transactional: bool,
 ) -> None:
-    """20,000 partitions held up everything for 0.5 s."""
-    core = made_for_transactions(cluster, 900)
+    """20,000 partitions blocked all requests for 0.5 s."""
+    core = core_with_topics(cluster, 900)
     cluster.call(lambda: core.internal_topic(CONSUMER_OFFSETS))
     partition = core.groups.partition_for("g")
     assert partition is not None
@@ -1115,7 +1125,7 @@ def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
 
     monkeypatch.setattr(commit, "offset_commit", building)
     monkeypatch.setattr(coordinator_log, "encode_record", encoding)
-    looked = seen(lambda: (len(built), len(encoded), sum(one.log.next_offset for one in offsets)))
+    samples = sample_turns(lambda: (len(built), len(encoded), sum(one.log.next_offset for one in offsets)))
     offsets = core.topics[CONSUMER_OFFSETS].partitions
     with Wire(core.brokers[1].port) as wire:
         if transactional:
@@ -1124,12 +1134,12 @@ def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
             response = wire.ask(commit_of(900), 8)
     assert {one.error_code for topic in response.topics for one in topic.partitions} == {ErrorCode.NONE}
     assert [one.partition_index for one in response.topics[0].partitions] == list(range(900))
-    looked.append((len(built), len(encoded), sum(one.log.next_offset for one in offsets)))
-    assert looked[-1] == (900, 900, 900)
-    for earlier, later in itertools.pairwise(looked):
+    samples.append((len(built), len(encoded), sum(one.log.next_offset for one in offsets)))
+    assert samples[-1] == (900, 900, 900)
+    for earlier, later in itertools.pairwise(samples):
         assert later[0] - earlier[0] <= 1
         assert later[1] - earlier[1] <= 1
-    assert {one[2] for one in looked} == {0, 900}  # written at once
+    assert {one[2] for one in samples} == {0, 900}  # written at once
     if transactional:
         cluster.call(lambda: core.transactions.end("x", producer_id, epoch, commit=True, raise_epoch=False))
         eventually(lambda: status(core) is Status.COMPLETE_COMMIT)
@@ -1141,7 +1151,7 @@ def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
 
 
 @pytest.mark.parametrize("changes", ["not", "once", "always"])
-def test_a_commit_that_is_built_in_turns_is_what_one_in_one_turn_is(
+def test_a_commit_built_in_many_turns_equals_one_built_in_one_turn(
     changes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while topics are created between the turns."""
@@ -1184,21 +1194,21 @@ def transactional_commit_of(count: int, producer_id: int, epoch: int) -> TxnOffs
     )
 
 
-def test_a_member_that_leaves_while_its_commit_is_built_has_it_refused() -> None:
+def test_the_commit_of_a_member_that_leaves_while_it_is_built_is_rejected() -> None:
     core = quiet_core(None, ManualClock())
     core.create_topic("t", partitions=300)
     core.internal_topic(CONSUMER_OFFSETS)
     leader = core.groups.partition_for("g").leader  # type: ignore[union-attr]
     member = "AAAAAAAAAAAAAAAAAAAAAA"
 
-    def beat(epoch: int) -> Any:
+    def heartbeat(epoch: int) -> Any:
         joining = {"rebalance_timeout_ms": 1_000, "topic_partitions": (), "subscribed_topic_names": ("t",)}
         request = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id=member, member_epoch=epoch, **(joining if epoch == 0 else {})
         )
         return core.groups.request(leader, "g", request, RequestContext(api_version=1, now_ms=core.clock.now_ms()))
 
-    joined = beat(0)
+    joined = heartbeat(0)
     context = Context(
         api_version=9, now_ms=core.clock.now_ms(), client_id="", client_host="/127.0.0.1", connection=None
     )  # type: ignore[arg-type]
@@ -1206,7 +1216,7 @@ def test_a_member_that_leaves_while_its_commit_is_built_has_it_refused() -> None
     work: Any = HANDLERS[OffsetCommitRequest].handler(core.brokers[leader], request, context)
     for _ in range(500):
         next(work)
-    assert not beat(-1).error_code
+    assert not heartbeat(-1).error_code
     response = at_once(work)
-    found = getattr(response, "response", response)
-    assert {one.error_code for topic in found.topics for one in topic.partitions} == {ErrorCode.UNKNOWN_MEMBER_ID}
+    response = getattr(response, "response", response)
+    assert {one.error_code for topic in response.topics for one in topic.partitions} == {ErrorCode.UNKNOWN_MEMBER_ID}

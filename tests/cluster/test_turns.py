@@ -1,4 +1,4 @@
-"""Large requests in small turns: others are served between them, and a stop loses none."""
+"""Work in turns: other tasks run between them, and `close` completes pending work."""
 
 import asyncio
 import threading
@@ -12,9 +12,9 @@ from quorate.cluster import turns
 from quorate.cluster.turns import ThreadCall, Turns, Work
 
 
-def steps(name: str, count: int, seen: list[Any]) -> Work[str]:
+def steps(name: str, count: int, events: list[Any]) -> Work[str]:
     for number in range(count):
-        seen.append((name, number))
+        events.append((name, number))
         yield None
     return name
 
@@ -30,28 +30,28 @@ def test_work_of_one_turn_completes_at_once() -> None:
 
 
 @pytest.mark.usefixtures("short_turns")
-def test_two_large_requests_alternate_and_others_run_between_them() -> None:
+def test_two_large_requests_alternate_and_other_tasks_run_between_them() -> None:
     async def run() -> list[Any]:
-        seen: list[Any] = []
-        both = Turns(fail)
+        events: list[Any] = []
+        scheduler = Turns(fail)
         for name in "ab":
-            both.run(steps(name, 3, seen), seen.append, fail)
+            scheduler.run(steps(name, 3, events), events.append, fail)
 
         async def other() -> None:
-            while "b" not in seen:
-                seen.append("other")
+            while "b" not in events:
+                events.append("other")
                 await asyncio.sleep(0)
 
         await other()
-        return seen
+        return events
 
-    seen = asyncio.run(run())
-    work = [one for one in seen if one != "other"]
+    events = asyncio.run(run())
+    work = [event for event in events if event != "other"]
     assert work == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2), "a", "b"]
-    assert all("other" in seen[at : at + 2] for at in range(2, len(seen) - 1))
+    assert all("other" in events[at : at + 2] for at in range(2, len(events) - 1))
 
 
-def test_a_turn_ends_after_some_hundredths_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_ends_after_at_most_30_ms(monkeypatch: pytest.MonkeyPatch) -> None:
     now_ms = 0
 
     def clock() -> float:
@@ -62,25 +62,25 @@ def test_a_turn_ends_after_some_hundredths_of_a_second(monkeypatch: pytest.Monke
     monkeypatch.setattr(turns, "perf_counter", clock)
 
     async def run() -> list[Any]:
-        seen: list[Any] = []
-        own = Turns(fail)
-        own.run(steps("a", 500, seen), seen.append, fail)
-        while "a" not in seen:
-            seen.append("other")
+        events: list[Any] = []
+        scheduler = Turns(fail)
+        scheduler.run(steps("a", 500, events), events.append, fail)
+        while "a" not in events:
+            events.append("other")
             await asyncio.sleep(0)
-        return seen
+        return events
 
-    seen = asyncio.run(run())
-    others = [at for at, one in enumerate(seen) if one == "other"]
+    events = asyncio.run(run())
+    others = [at for at, event in enumerate(events) if event == "other"]
     assert max(after - before for before, after in pairwise([-1, *others])) <= 30
 
 
 def test_a_thread_call_returns_its_result_or_exception() -> None:
-    def which() -> int:
+    def thread_id() -> int:
         return threading.get_ident()
 
     def work() -> Work[tuple[bool, str]]:
-        elsewhere = (yield ThreadCall(which)) != which()
+        elsewhere = (yield ThreadCall(thread_id)) != thread_id()
         try:
             yield ThreadCall(lambda: 1 // 0)
         except ZeroDivisionError as error:
@@ -89,12 +89,12 @@ def test_a_thread_call_returns_its_result_or_exception() -> None:
 
     async def run() -> tuple[bool, str]:
         result: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
-        own = Turns(fail)
-        own.run(work(), result.set_result, fail)
+        scheduler = Turns(fail)
+        scheduler.run(work(), result.set_result, fail)
         try:
             return await result
         finally:
-            own.close()
+            scheduler.close()
 
     assert asyncio.run(run()) == (True, "integer division or modulo by zero")
 
@@ -119,10 +119,10 @@ def test_close_completes_pending_work(in_thread: bool) -> None:
 
     async def run() -> list[str]:
         done: list[str] = []
-        own = Turns(fail)
-        own.run(work(), done.append, fail)
+        scheduler = Turns(fail)
+        scheduler.run(work(), done.append, fail)
         assert not done
-        own.close()
+        scheduler.close()
         return done
 
     assert asyncio.run(run()) == ["finished"]
@@ -130,20 +130,20 @@ def test_close_completes_pending_work(in_thread: bool) -> None:
 
 @pytest.mark.usefixtures("short_turns")
 def test_failing_callbacks_do_not_stop_other_work() -> None:
-    """Issue 14: large requests after one whose callback raised waited forever."""
+    """A callback that raised blocked all later large requests forever (issue 14)."""
     reported: list[BaseException] = []
 
-    def refuse(name: str) -> None:
+    def raise_value_error(name: str) -> None:
         raise ValueError(name)
 
     async def run() -> list[str]:
         done: list[str] = []
-        over = asyncio.Event()
-        own = Turns(reported.append)
-        own.run(steps("a", 3, []), refuse, fail)
-        own.run(steps("b", 3, []), done.append, fail)
-        own.run(steps("c", 3, []), lambda name: (done.append(name), over.set()), fail)
-        await asyncio.wait_for(over.wait(), 300)
+        completed = asyncio.Event()
+        scheduler = Turns(reported.append)
+        scheduler.run(steps("a", 3, []), raise_value_error, fail)
+        scheduler.run(steps("b", 3, []), done.append, fail)
+        scheduler.run(steps("c", 3, []), lambda name: (done.append(name), completed.set()), fail)
+        await asyncio.wait_for(completed.wait(), 300)
         return done
 
     assert asyncio.run(run()) == ["b", "c"]
@@ -162,10 +162,10 @@ def test_close_completes_all_work_although_one_fails() -> None:
 
     async def run() -> list[str]:
         done: list[str] = []
-        own = Turns(reported.append)
-        own.run(steps("a", 3, []), lambda name: fail(KeyError(name)), fail)
-        own.run(steps("b", 3, []), done.append, fail)
-        own.close()
+        scheduler = Turns(reported.append)
+        scheduler.run(steps("a", 3, []), lambda name: fail(KeyError(name)), fail)
+        scheduler.run(steps("b", 3, []), done.append, fail)
+        scheduler.close()
         return done
 
     assert asyncio.run(run()) == ["b"]
