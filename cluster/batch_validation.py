@@ -1,7 +1,7 @@
-"""Validation of produced batches, and what the broker writes into them.
+"""Validation of produced batches, and the header fields that the broker overwrites.
 
-It knows neither logs nor producers. The broker overwrites only base offset, leader epoch and, with
-log-append time, timestamp and CRC.
+These are base offset and leader epoch, with log-append time also timestamp and CRC. Sequence
+numbers are checked elsewhere.
 """
 
 from struct import Struct
@@ -38,10 +38,10 @@ _CRC = Struct(">I")
 _CRC_AT = 17
 
 
-def check_batch(data: bytes, most_bytes: int) -> BatchFacts:
-    """Return the facts in a batch's header.
+def check_batch(data: bytes, max_bytes: int) -> BatchFacts:
+    """Validate a produced batch. Return the facts of its header.
 
-    Raises `AppendError` if the batch is damaged, larger than `most_bytes`, or not allowed from a
+    Raises `AppendError` if the batch is damaged, larger than `max_bytes`, or not allowed from a
     producer.
     """
     if len(data) < HEADER_BYTES:
@@ -55,10 +55,8 @@ def check_batch(data: bytes, most_bytes: int) -> BatchFacts:
         raise AppendError(ErrorCode.INVALID_RECORD, "a produce request must have exactly one batch for each partition")
     if base_offset:
         raise AppendError(ErrorCode.INVALID_RECORD, f"a produced batch must have base offset 0, not {base_offset}")
-    if len(data) > most_bytes:
-        raise AppendError(
-            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes exceeds the limit of {most_bytes}"
-        )
+    if len(data) > max_bytes:
+        raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes exceeds the limit of {max_bytes}")
     if google_crc32c.value(data[CRC_START:]) != crc:
         raise AppendError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
     if attributes & COMPRESSION_MASK > LAST_COMPRESSION:  # Kafka's brokers respond with UNKNOWN_SERVER_ERROR
@@ -85,13 +83,13 @@ def assign_offset(
     _OFFSET.pack_into(buffer, 0, base_offset)
     _EPOCH.pack_into(buffer, _EPOCH_AT, leader_epoch)
     (attributes,) = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
-    (found_ms,) = _TIME.unpack_from(data, _MAX_TIMESTAMP_AT)
-    stamped = 0 if append_time_ms is None else LOG_APPEND_TIME
+    (batch_max_ms,) = _TIME.unpack_from(data, _MAX_TIMESTAMP_AT)
+    timestamp_type = 0 if append_time_ms is None else LOG_APPEND_TIME
     latest_ms = append_time_ms
     if latest_ms is None:
-        latest_ms = found_ms if max_timestamp_ms is None else max_timestamp_ms
-    if attributes & LOG_APPEND_TIME != stamped or latest_ms != found_ms:
-        _ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_AT, attributes & _KNOWN_ATTRIBUTES | stamped)
+        latest_ms = batch_max_ms if max_timestamp_ms is None else max_timestamp_ms
+    if attributes & LOG_APPEND_TIME != timestamp_type or latest_ms != batch_max_ms:
+        _ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_AT, attributes & _KNOWN_ATTRIBUTES | timestamp_type)
         _TIME.pack_into(buffer, _MAX_TIMESTAMP_AT, latest_ms)
         _CRC.pack_into(buffer, _CRC_AT, google_crc32c.value(bytes(buffer[CRC_START:])))
     return bytes(buffer)

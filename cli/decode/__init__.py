@@ -67,7 +67,7 @@ class Show:
     limit: int | None
     strict: bool
     skip_corrupt: bool
-    promptly: bool
+    unbuffered: bool
     width: int | None
     summary: bool
 
@@ -165,7 +165,7 @@ def decode(
         limit=limit,
         strict=strict,
         skip_corrupt=skip_corrupt,
-        promptly=follow or ("-" in sources and _is_interactive()),
+        unbuffered=follow or ("-" in sources and _is_interactive()),
         width=None if wide else terminal_width(),
         summary=sys.stderr.isatty() if summary is None else summary,
     )
@@ -244,7 +244,7 @@ def _check_sources(
 
 def _show(entries: Iterator[Entry], show: Show) -> bool:
     """Print the entries that pass the filters. Return whether records were lost to damage."""
-    writer = Writer(show.form, promptly=show.promptly, width=show.width)
+    writer = Writer(show.form, unbuffered=show.unbuffered, width=show.width)
     counts = Counts()
     damaged = cut_off = finished = False
     try:
@@ -309,8 +309,8 @@ def _delayed_interrupt() -> Iterator[None]:
 
 def _finish(writer: Writer, counts: Counts, show: Show, cut_off: bool) -> None:
     writer.finish()
-    if writer.left_out:
-        reasons = ", ".join(f"{reason} ({number:,})" for reason, number in writer.left_out.most_common())
+    if writer.omitted:
+        reasons = ", ".join(f"{reason} ({number:,})" for reason, number in writer.omitted.most_common())
         note(f"omitted, because Kafka's formatters print nothing for them: {reasons}; --format jsonl shows them")
     if show.summary:
         show_summary(counts, cut_off=cut_off)

@@ -1,7 +1,7 @@
 """Write entries to stdout in one of the formats, count them, and print the summary.
 
-Data goes to stdout, everything else to stderr. Lines are written in bundles, except with --follow
-and with interactive input.
+Data goes to stdout, everything else to stderr. Lines are buffered, except with --follow and with
+interactive input.
 """
 
 import sys
@@ -23,79 +23,81 @@ __all__ = ["Counts", "Format", "Writer", "show_summary"]
 
 Format: TypeAlias = Literal["table", "jsonl", "kafka"]
 
-BUNDLE = 512
+BUFFERED_LINES = 512
 
 
 class Writer:
-    """Writes entries to stdout; `promptly` writes each line at once.
+    """Writes entries to stdout; `unbuffered` writes each line at once.
 
-    `left_out` counts entries that the format has no line for, by reason. Call `learn` with entries
-    that the filters omit: they may hold topic names that later entries lack.
+    `omitted`: number of entries that the format cannot represent, by reason. Call `learn` with
+    entries that the filters omit: they may contain topic names that later entries lack.
     """
 
-    def __init__(self, form: Format, *, promptly: bool, width: int | None) -> None:
-        self.left_out: Counter[str] = Counter()
-        self._bundle = 1 if promptly else BUNDLE
-        self._waiting: list[str] = []
-        # JSON is UTF-8; bytes of a path that are not become JSON escapes.
+    def __init__(self, output_format: Format, *, unbuffered: bool, width: int | None) -> None:
+        self.omitted: Counter[str] = Counter()
+        self._buffered_lines = 1 if unbuffered else BUFFERED_LINES
+        self._buffer: list[str] = []
+        # JSON is UTF-8. Bytes of a path that are not valid UTF-8 are written as JSON escapes.
         self._encoding, self._errors = "utf-8", "backslashreplace"
-        self._rest: Callable[[], Iterable[str]] = tuple
+        self._remaining_lines: Callable[[], Iterable[str]] = tuple
         self.learn: Callable[[Entry], None] = lambda _: None
-        self._lines = self._make_lines(form, promptly, width)
+        self._lines = self._make_lines(output_format, unbuffered, width)
 
     def write(self, entry: Entry) -> None:
         """Write the lines of an entry, or buffer them."""
-        self._waiting += self._lines(entry)
-        if len(self._waiting) >= self._bundle:
+        self._buffer += self._lines(entry)
+        if len(self._buffer) >= self._buffered_lines:
             self._flush()
 
     def finish(self) -> None:
         """Write the buffered lines."""
-        self._waiting += self._rest()
+        self._buffer += self._remaining_lines()
         self._flush()
 
     def _flush(self) -> None:
-        if self._waiting:
-            text = "\n".join(self._waiting) + "\n"
-            self._waiting.clear()
+        if self._buffer:
+            text = "\n".join(self._buffer) + "\n"
+            self._buffer.clear()
             sys.stdout.buffer.write(text.encode(self._encoding, self._errors))
         sys.stdout.buffer.flush()
 
-    def _make_lines(self, form: Format, promptly: bool, width: int | None) -> Callable[[Entry], Iterable[str]]:
-        if form == "table":
+    def _make_lines(
+        self, output_format: Format, unbuffered: bool, width: int | None
+    ) -> Callable[[Entry], Iterable[str]]:
+        if output_format == "table":
             from quorate.cli.decode.table import TableLines
 
             self._encoding, self._errors = sys.stdout.encoding or "utf-8", "replace"
-            table = TableLines(width=width, colour=stdout_has_colour(), hold=not promptly)
-            self._rest, self.learn = table.rest, table.learn
+            table = TableLines(width=width, colour=stdout_has_colour(), hold=not unbuffered)
+            self._remaining_lines, self.learn = table.rest, table.learn
             return table.lines
-        if form == "jsonl":
+        if output_format == "jsonl":
             from quorate.codecs.json_lines import JsonLines
 
             line = JsonLines().line
             return lambda entry: (line(entry),)
         from quorate.codecs.json_lines import KafkaLines
 
-        return self._kafka(KafkaLines().line)
+        return self._kafka_lines(KafkaLines().line)
 
-    def _kafka(self, line: Callable[[Entry], str | None]) -> Callable[[Entry], Iterable[str]]:
+    def _kafka_lines(self, line: Callable[[Entry], str | None]) -> Callable[[Entry], Iterable[str]]:
         def lines(entry: Entry) -> Iterable[str]:
             text = line(entry)
             if text is not None:
                 return (text,)
             if not isinstance(entry, LogProblem):  # reported separately
-                self.left_out[_why(entry.record)] += 1
+                self.omitted[_reason(entry.record)] += 1
             return ()
 
         return lines
 
 
-def _why(record: object) -> str:
+def _reason(record: object) -> str:
     return "transaction marker" if isinstance(record, ControlRecord) else str(getattr(record, "reason", ""))
 
 
 class Counts:
-    """Numbers of entries shown, by kind, and of entries that the filters omitted."""
+    """Number of entries shown, by type, and of entries that the filters omitted."""
 
     def __init__(self) -> None:
         self.shown = 0
@@ -147,9 +149,9 @@ def show_summary(counts: Counts, *, cut_off: bool) -> None:
         click.secho(header, bold=True, err=True)
         for line, row in zip(lines, rows, strict=True):
             click.secho(line, fg="red" if row[3] else None, bold=row[3], err=True)
-    said = [f"{counts.shown:,} shown"]
+    parts = [f"{counts.shown:,} shown"]
     if counts.filtered:
-        said.append(f"{counts.filtered:,} omitted by filters")
+        parts.append(f"{counts.filtered:,} omitted by filters")
     if cut_off:
-        said.append("more may follow: --limit was reached")
-    click.echo("; ".join(said), err=True)
+        parts.append("more may follow: --limit was reached")
+    click.echo("; ".join(parts), err=True)

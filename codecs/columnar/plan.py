@@ -1,7 +1,7 @@
 """The steps of a column decoder for a message version, derived from the declaration.
 
-Adjacent fields of fixed width, and the length of the variable field after them, form one run. A run
-is fetched for all rows at once.
+A step is a run of adjacent fields of fixed width, and the length of the variable field after them.
+It reads a run of all rows at once.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Sized:
 
 @dataclass(frozen=True, slots=True)
 class StructPlan:
-    """A struct; `nullable` ones begin with a marker."""
+    """A struct. A nullable one begins with a presence byte."""
 
     plan: "ReadPlan"
     nullable: bool
@@ -35,7 +35,7 @@ class StructPlan:
 
 @dataclass(frozen=True, slots=True)
 class ListPlan:
-    """A count, then elements; `code` is set for elements of fixed width, which are not walked."""
+    """A count, then elements. Elements of fixed width are read at once, not one by one."""
 
     element: "Item"
     nullable: bool
@@ -55,7 +55,7 @@ Item: TypeAlias = str | Tail
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadStep:
-    """Fixed fields (name and code) fetched together, then at most one variable field."""
+    """Fixed-width fields (name and numpy code) read together, then at most one variable field."""
 
     fixed: tuple[tuple[str, str], ...]
     name: str = ""
@@ -64,7 +64,7 @@ class ReadStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadPlan:
-    """All steps of a struct or message, and the fields that this version does not have."""
+    """All steps of a struct or message, and the fields that are absent in this version."""
 
     spec: MessageSpec
     version: int
@@ -96,24 +96,24 @@ def _item(wire: WireType, version: int, flexible: bool, nullable: bool, in_tag: 
 @cache
 def plan_of(spec: MessageSpec, version: int, flexible: bool) -> ReadPlan:
     """Return the steps for one struct or message in one version."""
-    carried = [f for f in spec.fields if version in f.versions]
+    present = [field for field in spec.fields if version in field.versions]
     steps: list[ReadStep] = []
     fixed: list[tuple[str, str]] = []
-    for f in carried:
-        if f.tag is not None:
+    for field in present:
+        if field.tag is not None:
             continue
-        item = _item(f.type, version, flexible, f.nullable_in(version))
+        item = _item(field.type, version, flexible, field.nullable_in(version))
         if isinstance(item, str):
-            fixed.append((f.name, item))
+            fixed.append((field.name, item))
         else:
-            steps.append(ReadStep(tuple(fixed), f.name, item))
+            steps.append(ReadStep(tuple(fixed), field.name, item))
             fixed = []
     if fixed:
         steps.append(ReadStep(tuple(fixed)))
     known = tuple(
-        (f.tag, f, _item(f.type, version, flexible, f.nullable_in(version), in_tag=True))
-        for f in carried
-        if f.tag is not None
+        (field.tag, field, _item(field.type, version, flexible, field.nullable_in(version), in_tag=True))
+        for field in present
+        if field.tag is not None
     )
-    absent = tuple(f for f in spec.fields if version not in f.versions)
+    absent = tuple(field for field in spec.fields if version not in field.versions)
     return ReadPlan(spec, version, flexible, tuple(steps), TagPlan(known) if flexible else None, absent)

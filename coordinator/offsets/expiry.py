@@ -19,7 +19,7 @@ def expire(shard: CoordinatorShard, now_ms: int) -> Result[None]:
     records: list[CoordinatorRecord] = []
     for _, group in shard.state.groups.ordered():
         if isinstance(group, ShareGroup):
-            continue  # they never expire, and have no offsets here
+            continue  # share groups do not expire, and commit no offsets
         if _expire_offsets(shard, group, now_ms, records) and group.is_empty:
             records += group_tombstones(group)
     return Result(records=records, atomic=False)
@@ -28,7 +28,7 @@ def expire(shard: CoordinatorShard, now_ms: int) -> Result[None]:
 def _expire_offsets(
     shard: CoordinatorShard, group: CoordinatorGroup, now_ms: int, records: list[CoordinatorRecord]
 ) -> bool:
-    """Add tombstones; returns whether no offset is left."""
+    """Add tombstones of expired offsets. Return whether no offset is left."""
     topics = shard.state.offsets.committed.get(group.group_id)
     if topics is None:
         return not shard.state.offsets.has_pending(group.group_id)
@@ -41,7 +41,7 @@ def _expire_offsets(
             continue
         for partition, offset in partitions.ordered():
             pending = shard.state.offsets.is_pending(group.group_id, topic, partition)
-            if not pending and _is_over(shard, group, offset, now_ms):
+            if not pending and _is_expired(shard, group, offset, now_ms):
                 records.append(tombstone(OffsetCommitKey(group=group.group_id, topic=topic, partition=partition)))
             else:
                 nothing_left = False
@@ -49,13 +49,13 @@ def _expire_offsets(
 
 
 def _may_expire(group: ClassicGroup) -> bool:
-    """Return whether offsets may expire: with members, only if their subscriptions are known."""
+    """Return whether offsets may expire. With members, their subscriptions must be known."""
     if not group.protocol_type or group.state == ClassicState.EMPTY:
         return True
     return group.state == ClassicState.STABLE and group.subscribed_topics is not None
 
 
-def _is_over(shard: CoordinatorShard, group: CoordinatorGroup, offset: CommittedOffset, now_ms: int) -> bool:
+def _is_expired(shard: CoordinatorShard, group: CoordinatorGroup, offset: CommittedOffset, now_ms: int) -> bool:
     if offset.expire_timestamp_ms >= 0:
         return now_ms >= offset.expire_timestamp_ms
     base_ms = offset.value.commit_timestamp

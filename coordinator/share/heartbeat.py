@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat v1 (KIP-932): a member joins, lives, and leaves."""
+"""ShareGroupHeartbeat v1 (KIP-932): members join, receive assignments, and leave."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -17,12 +17,12 @@ from quorate.coordinator.share import records as write
 from quorate.coordinator.share.checks import JOIN, LEAVE, check_epoch, check_request
 from quorate.coordinator.share.initialisation import initialize, uninitialized
 from quorate.coordinator.share.leaving import leave, start_session
-from quorate.coordinator.share.states import reached
+from quorate.coordinator.share.states import advanced_to
 from quorate.coordinator.share.subscriptions import in_map_order, subscribers, subscription_type_of, updated_metadata
 from quorate.coordinator.share.target import (
     ShareTargetRequest,
+    filter_subscribed,
     next_target,
-    of_subscribed,
     waits_for_target,
 )
 from quorate.coordinator.state.share import ShareGroup, ShareMember
@@ -33,22 +33,23 @@ __all__ = ["share_group_heartbeat"]
 def share_group_heartbeat(
     shard: CoordinatorShard, request: ShareGroupHeartbeatRequest, context: RequestContext
 ) -> Result[ShareGroupHeartbeatResponse]:
-    """Handle a heartbeat. Raises `ApiError`; see the modules of this package."""
+    """Handle a heartbeat. Raises `ApiError`; see `check_request` and `_group_and_member`."""
     check_request(request)
     if request.member_epoch == LEAVE:
         return leave(shard, request)
-    return _beat(shard, request, context)
+    return _heartbeat(shard, request, context)
 
 
-def _beat(
+def _heartbeat(
     shard: CoordinatorShard, request: ShareGroupHeartbeatRequest, context: RequestContext
 ) -> Result[ShareGroupHeartbeatResponse]:
     now_ms, jdk = context.now_ms, shard.config.jdk
     records: list[CoordinatorRecord] = []
-    group, before = _found(shard, request)
+    group, before = _group_and_member(shard, request)
     group_id, member_id = group.group_id, before.member_id
 
-    # 1. The member's metadata and the resulting group epoch, also for newly assignable partitions.
+    # 1. Update the member's metadata. Increment the group epoch if subscriptions, topics or
+    # assignable partitions changed.
     metadata = updated_metadata(before.metadata, request, context)
     member = replace(before, metadata=metadata)
     old_names = before.metadata.subscribed_topic_names
@@ -72,7 +73,7 @@ def _beat(
             records.append(write.group_epoch(group_id, epoch, computed))
         group.refresh_at_ms, group.refresh_epoch = now_ms + REFRESH_INTERVAL_MS, epoch
 
-    # 2. A new target assignment, if the group epoch is ahead of the target epoch.
+    # 2. Compute a target assignment if the group epoch is newer than the target's.
     target_epoch = group.assignment_epoch
     target: Partitions
     if epoch > group.assignment_epoch and shard.may_assign(group, "group_share_assignment_interval_ms", now_ms):
@@ -84,39 +85,39 @@ def _beat(
     else:
         target = as_target(group.targets.get(member_id, ()), jdk)
 
-    # 3. The member gets its target at once.
+    # 3. Assign the target at once: members of share groups revoke nothing first.
     assigned = as_target(member.assigned, jdk)
     updated = member
     if bump or not member.is_reconciled_to(target_epoch):
-        given = of_subscribed(target, shard.image, topics, jdk=jdk)
-        moved = target_epoch != member.epoch
-        is_new = not equal(given, assigned)
-        assigned = given
-        if moved:
-            updated = reached(member, target_epoch)
-        updated = replace(updated, assigned=as_recorded(given))
-        if moved or is_new:
+        subscribed_target = filter_subscribed(target, shard.image, topics, jdk=jdk)
+        epoch_changed = target_epoch != member.epoch
+        is_new = not equal(subscribed_target, assigned)
+        assigned = subscribed_target
+        if epoch_changed:
+            updated = advanced_to(member, target_epoch)
+        updated = replace(updated, assigned=as_recorded(subscribed_target))
+        if epoch_changed or is_new:
             records.append(write.current_assignment(group_id, updated))
     start_session(shard, group_id, member_id, now_ms)
-    full = request.member_epoch == JOIN or request.subscribed_topic_names is not None
+    is_full = request.member_epoch == JOIN or request.subscribed_topic_names is not None
     response = ShareGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=updated.epoch,
         heartbeat_interval_ms=shard.config_of(group_id, "group_share_heartbeat_interval_ms"),
-        assignment=_assignment(assigned) if full or not equal(assigned, as_target(before.assigned, jdk)) else None,
+        assignment=_assignment(assigned) if is_full or not equal(assigned, as_target(before.assigned, jdk)) else None,
     )
 
-    # 4. Partitions without share state.
+    # 4. Initialize the share state of new partitions.
     on_appended: Callable[[], None] | None = None
-    missing = uninitialized(shard, group, counts, now_ms, in_order)
-    if missing:
-        on_written = initialize(shard, group_id, missing, records)
+    new_partitions = uninitialized(shard, group, counts, now_ms, in_order)
+    if new_partitions:
+        on_written = initialize(shard, group_id, new_partitions, records)
         on_appended = lambda: on_written(now_ms)  # noqa: E731
     return Result(records=records, response=response, on_appended=on_appended)
 
 
-def _found(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> tuple[ShareGroup, ShareMember]:
-    """Return the group and the member as they were before this heartbeat; new ones if it joins.
+def _group_and_member(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> tuple[ShareGroup, ShareMember]:
+    """Return the group and the member before this heartbeat; new ones if the member joins.
 
     Raises `ApiError`: GROUP_ID_NOT_FOUND (also for a group of another type),
     GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, or FENCED_MEMBER_EPOCH.

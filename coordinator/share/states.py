@@ -10,7 +10,7 @@ from types import MappingProxyType
 from quorate.coordinator.state.consumer import MemberState
 from quorate.coordinator.state.share import ShareMember
 
-__all__ = ["TRANSITIONS", "reached"]
+__all__ = ["TRANSITIONS", "advanced_to"]
 
 TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = MappingProxyType(
     {
@@ -24,7 +24,7 @@ TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = MappingProxyType(
 """State → possible next states."""
 
 
-def reached(member: ShareMember, epoch: int) -> ShareMember:
+def advanced_to(member: ShareMember, epoch: int) -> ShareMember:
     """Return the member at the target epoch."""
     (state,) = TRANSITIONS[member.state]
     return replace(member, epoch=epoch, previous_epoch=member.epoch, state=state)

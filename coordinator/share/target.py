@@ -16,7 +16,7 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
-__all__ = ["ShareTargetRequest", "assignable", "next_target", "of_subscribed", "waits_for_target"]
+__all__ = ["ShareTargetRequest", "assignable", "filter_subscribed", "next_target", "waits_for_target"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ def _owned(image: MetadataImage, target: tuple[TopicPartition, ...]) -> list[tup
     return owned
 
 
-def of_subscribed(target: Partitions, image: MetadataImage, topics: tuple[str, ...], *, jdk: int) -> Partitions:
+def filter_subscribed(target: Partitions, image: MetadataImage, topics: tuple[str, ...], *, jdk: int) -> Partitions:
     """Return the target without deleted or unsubscribed topics.
 
     The same object if there are none, else in the order of a copied map.

@@ -14,10 +14,10 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
-__all__ = ["ENDED", "STATUS_NAMES", "Status", "Transaction", "record_of", "tombstone_of", "transaction_of"]
+__all__ = ["COMPLETION_OF", "STATUS_NAMES", "Status", "Transaction", "record_of", "tombstone_of", "transaction_of"]
 
 
-_FEW = 50
+_MIN_ARRAY_SIZE = 50
 """Fewer partitions are inserted one by one, which is faster than arrays."""
 
 
@@ -34,8 +34,8 @@ class Status(IntEnum):
     PREPARE_EPOCH_FENCE = 7
 
 
-ENDED = {Status.PREPARE_COMMIT: Status.COMPLETE_COMMIT, Status.PREPARE_ABORT: Status.COMPLETE_ABORT}
-"""The state after the markers are written."""
+COMPLETION_OF = {Status.PREPARE_COMMIT: Status.COMPLETE_COMMIT, Status.PREPARE_ABORT: Status.COMPLETE_ABORT}
+"""PREPARE state → state after all markers are written."""
 
 STATUS_NAMES = {
     Status.EMPTY: "Empty",
@@ -74,28 +74,30 @@ class Transaction:
 
     @property
     def commits(self) -> bool:
-        """Whether it is being committed, or was."""
+        """Whether the transaction is being committed, or was."""
         return self.status in (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT)
 
 
-def record_of(one: Transaction, version: int) -> CoordinatorRecord:
+def record_of(transaction: Transaction, version: int) -> CoordinatorRecord:
     """Return the record of a transactional id.
 
     `version`: 1 if the feature `transaction.version` is at least 1, else 0.
     """
     value = TransactionLogValue(
-        producer_id=one.producer_id,
-        previous_producer_id=one.previous_producer_id if version else -1,
-        next_producer_id=one.next_producer_id if version else -1,
-        producer_epoch=one.epoch,
-        transaction_timeout_ms=one.timeout_ms,
-        transaction_status=int(one.status),
-        transaction_partitions=None if one.status is Status.EMPTY else _by_topic(one.partitions),
-        transaction_last_update_timestamp_ms=one.updated_ms,
-        transaction_start_timestamp_ms=one.start_ms,
-        client_transaction_version=one.version if version else 0,
+        producer_id=transaction.producer_id,
+        previous_producer_id=transaction.previous_producer_id if version else -1,
+        next_producer_id=transaction.next_producer_id if version else -1,
+        producer_epoch=transaction.epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=int(transaction.status),
+        transaction_partitions=None if transaction.status is Status.EMPTY else _by_topic(transaction.partitions),
+        transaction_last_update_timestamp_ms=transaction.updated_ms,
+        transaction_start_timestamp_ms=transaction.start_ms,
+        client_transaction_version=transaction.version if version else 0,
     )
-    return CoordinatorRecord(key=_key(one.transactional_id), value=value, version=version, topic=TRANSACTION_STATE)
+    return CoordinatorRecord(
+        key=_key(transaction.transactional_id), value=value, version=version, topic=TRANSACTION_STATE
+    )
 
 
 def _by_topic(partitions: tuple[tuple[str, int], ...]) -> tuple[PartitionsSchema, ...]:
@@ -110,20 +112,20 @@ def _by_topic(partitions: tuple[tuple[str, int], ...]) -> tuple[PartitionsSchema
 
 
 def _set_order(partitions: tuple[tuple[str, int], ...]) -> Iterable[tuple[str, int]]:
-    """Return partitions in the order of a HashSet to which they were added in turn.
+    """Return partitions in the order of a HashSet to which they were added one by one.
 
-    A transaction may have tens of thousands: many are ordered by arrays.
+    Many partitions are ordered by arrays, as a transaction may have tens of thousands.
     """
-    if len(partitions) < _FEW:
-        found: JavaHashSet[tuple[str, int]] = JavaHashSet()
-        for each in partitions:
-            found.add(each)
-        return found
+    if len(partitions) < _MIN_ARRAY_SIZE:
+        ordered: JavaHashSet[tuple[str, int]] = JavaHashSet()
+        for partition in partitions:
+            ordered.add(partition)
+        return ordered
     keys = list(dict.fromkeys(partitions))
     topics, indexes = zip(*keys, strict=True)
     names = list(dict.fromkeys(topics))
-    of_topic = dict(zip(names, string_hashes(names).tolist(), strict=True))
-    topic_hashes = np.fromiter(map(of_topic.__getitem__, topics), np.int64, len(keys))
+    hash_of = dict(zip(names, string_hashes(names).tolist(), strict=True))
+    topic_hashes = np.fromiter(map(hash_of.__getitem__, topics), np.int64, len(keys))
     hashes = partition_hashes(topic_hashes, np.array(indexes, np.int64))
     return map(keys.__getitem__, hash_map_order(hashes, keys=keys).tolist())
 

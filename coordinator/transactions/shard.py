@@ -24,7 +24,7 @@ from quorate.coordinator.results import Result, Task
 from quorate.coordinator.state.groups import ReplayError
 from quorate.coordinator.timers import Timers
 from quorate.coordinator.transactions.records import (
-    ENDED,
+    COMPLETION_OF,
     Status,
     Transaction,
     record_of,
@@ -119,7 +119,7 @@ class TransactionShard:
         if found is None:
             fresh = self.host.new_producer_id()
             found = Transaction(transactional_id=transactional_id, producer_id=fresh, epoch=-1, timeout_ms=timeout_ms)
-        elif found.status in ENDED:
+        elif found.status in COMPLETION_OF:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)  # markers are not written yet; clients retry
         if producer_id < 0 or producer_id != found.producer_id or epoch != found.last_epoch:
             found = self._raised(found)  # else a retry after a lost response
@@ -144,7 +144,7 @@ class TransactionShard:
         `version`: the client's transaction version. Raises `ApiError`.
         """
         found = self._checked(transactional_id, producer)
-        if found.status in ENDED:
+        if found.status in COMPLETION_OF:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         begins = found.status is not Status.ONGOING
         known = () if begins else found.partitions
@@ -182,7 +182,7 @@ class TransactionShard:
         again = raise_epoch and (rotated or epoch == found.epoch - 1)
         if producer_id != found.producer_id and not (again and rotated):
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        ending, has_ended = found.status in ENDED, found.status in ENDED.values()
+        ending, has_ended = found.status in COMPLETION_OF, found.status in COMPLETION_OF.values()
         # The epoch was incremented already for a retry of the current end; another end has to wait.
         expected = found.epoch - 1 if ending and raise_epoch else found.epoch
         if epoch != expected and not (has_ended and again):
@@ -266,7 +266,7 @@ class TransactionShard:
         transactional_id = prepared.transactional_id
         if self.by_id.get(transactional_id) is not prepared:
             return Result()
-        ended = replace(prepared, status=ENDED[prepared.status], partitions=(), next_producer_id=-1)
+        ended = replace(prepared, status=COMPLETION_OF[prepared.status], partitions=(), next_producer_id=-1)
         if prepared.next_producer_id >= 0:
             ended = replace(ended, producer_id=prepared.next_producer_id, epoch=0)
 
@@ -375,7 +375,7 @@ class TransactionShard:
     def loaded(self, now_ms: int) -> Result[None]:
         """Resume ending transactions, and start the timeouts of open ones."""
         for found in self.by_id.values():
-            if found.status in ENDED:
+            if found.status in COMPLETION_OF:
                 self._complete_soon(found)
             elif found.status is Status.ONGOING:
                 self._set_timer(found)
@@ -399,7 +399,7 @@ class TransactionShard:
         idle = [
             one.transactional_id
             for one in self.by_id.values()
-            if one.status not in (Status.ONGOING, *ENDED) and one.updated_ms <= before_ms
+            if one.status not in (Status.ONGOING, *COMPLETION_OF) and one.updated_ms <= before_ms
         ]
         return Result(records=[tombstone_of(one) for one in idle], atomic=False)
 

@@ -1,4 +1,4 @@
-"""Readiness of a cluster in containers: states of its nodes, and each broker's metadata."""
+"""Waiting for a cluster in containers, by the states of its nodes and each broker's metadata."""
 
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ __all__ = ["ObservedCluster"]
 
 
 class ObservedCluster(Cluster, ABC):
-    """A cluster of nodes in containers: its brokers, and waiting for them."""
+    """A cluster in containers: its brokers, and waiting until they are ready."""
 
     _plan: ContainersPlan
     _nodes: dict[int, Node]
@@ -56,14 +56,14 @@ class ObservedCluster(Cluster, ABC):
         from kafka.errors import KafkaError
 
         running = {info.id: info.rack for info in self.brokers if info.state == "running"}
-        self.close_admin()  # its metadata may be of stopped brokers and another controller
+        self.close_admin()  # its metadata may contain stopped brokers or an earlier controller
         try:
-            self._check_that_none_ended()
-            for done, broker in enumerate(running):
-                self._on_progress(f"waiting for brokers ({done} of {len(running)} ready)")
+            self._check_exit_statuses()
+            for ready, broker in enumerate(running):
+                self._on_progress(f"waiting for brokers ({ready} of {len(running)} ready)")
                 wait_for(
-                    f"broker {broker} has brokers {sorted(running)} and their racks in its metadata",
-                    partial(self._knows, broker, running),
+                    f"the metadata of broker {broker} contains brokers {sorted(running)} and their racks",
+                    partial(self._has_in_metadata, broker, running),
                     self.timeout_ms,
                     also=(KafkaError,),
                 )
@@ -75,17 +75,17 @@ class ObservedCluster(Cluster, ABC):
                 also=(KafkaError, ClusterError),
             )
         except ClusterError as error:
-            # If a node has ended, the others wait for it, and their logs do not help.
+            # If a node has exited, only its log shows why: the others just wait for it.
             nodes = [node for node in self._nodes.values() if node.should_run and node.state == "stopped"]
             tails = "".join(
                 f"\n--- {node.name} ({node.state})\n{node.log_excerpt()}" for node in nodes or self._nodes.values()
             )
             raise ClusterError(f"{error}{tails}") from None
 
-    def _knows(self, broker: int, others: Mapping[int, str | None]) -> bool:
+    def _has_in_metadata(self, broker: int, running: Mapping[int, str | None]) -> bool:
         from kafka import KafkaAdminClient
 
-        self._check_that_none_ended()
+        self._check_exit_statuses()
         if not accepts(self._plan.ports[broker]):
             return False
         with closing(
@@ -94,10 +94,10 @@ class ObservedCluster(Cluster, ABC):
                 bootstrap_timeout_ms=2000,
             )
         ) as admin:
-            known = {found["node_id"]: found["rack"] for found in metadata_from(admin, broker)["brokers"]}
-        return known.items() >= others.items()
+            racks = {known["node_id"]: known["rack"] for known in metadata_from(admin, broker)["brokers"]}
+        return racks.items() >= running.items()
 
-    def _check_that_none_ended(self) -> None:
+    def _check_exit_statuses(self) -> None:
         for node in self._nodes.values():
             # 137 and 143: killed or terminated from outside.
             if node.should_run and node.exit_code not in (None, 137, 143):
@@ -107,13 +107,13 @@ class ObservedCluster(Cluster, ABC):
         try:
             partitions = self.describe_topic(CONSUMER_OFFSETS)["partitions"]
         except ClusterError:
-            # A request for a coordinator makes the broker create the topic.
+            # FindCoordinator makes the broker create the topic.
             self.admin.list_group_offsets("quorate-readiness")
             raise
-        return all(part["leader_id"] >= 0 for part in partitions)
+        return all(partition["leader_id"] >= 0 for partition in partitions)
 
     def wait_fenced(self, broker: int) -> None:
-        """Wait until the other brokers have fenced a broker that does not respond."""
+        """Wait until a broker that does not respond is missing from the metadata of all others."""
         from kafka.errors import KafkaError
 
         self._node(broker)
@@ -122,7 +122,7 @@ class ObservedCluster(Cluster, ABC):
                 continue
 
             def fenced(other: int = other) -> bool:
-                known = metadata_from(self.admin, other)
-                return broker not in {found["node_id"] for found in known["brokers"]}
+                metadata = metadata_from(self.admin, other)
+                return broker not in {known["node_id"] for known in metadata["brokers"]}
 
             wait_for(f"broker {other} sees broker {broker} as fenced", fenced, self.timeout_ms, also=(KafkaError,))

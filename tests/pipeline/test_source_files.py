@@ -13,7 +13,7 @@ from quorate.pipeline.source import ConsumerOffsets
 from tests.codecs.segments import group_epoch
 from tests.extent import portion
 from tests.pipeline.conftest import CAPTURES
-from tests.pipeline.generated import damage, write_log
+from tests.pipeline.file_logs import damage, write_log
 from tests.pipeline.reading import by_place, expected, rows_of, splits_of
 
 LOGS = sorted(path for path in CAPTURES.iterdir())

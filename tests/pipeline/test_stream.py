@@ -21,7 +21,7 @@ from quorate.pipeline.files import DataLoss
 from quorate.pipeline.source import ConsumerOffsets
 from quorate.pipeline.stream import UnlimitedReader
 from quorate.pipeline.stream_limited import LimitedReader
-from tests.pipeline.generated import write_log
+from tests.pipeline.file_logs import write_log
 from tests.pipeline.reading import by_place, expected
 
 LEVELS = st.sampled_from(["read_committed", "read_uncommitted"])

@@ -12,7 +12,7 @@ from quorate.pipeline import arrow_schema
 from quorate.pipeline.options import parse_options
 from quorate.pipeline.source import reading_of, wanted_by
 from quorate.pipeline.stream import UnlimitedReader
-from tests.pipeline.generated import write_log
+from tests.pipeline.file_logs import write_log
 from tests.pipeline.reading import by_place, expected
 
 

@@ -1,6 +1,7 @@
 """DescribeQuorum v0–2.
 
-KIP-642. v1 times of replicas (KIP-836); v2 messages, directories and nodes (KIP-853). All flexible.
+KIP-642. v1 times of replicas (KIP-836); v2 messages, directories and nodes (KIP-853). All
+versions are flexible.
 """
 
 from quorate.codecs.api.broker import describe_quorum_request

@@ -1,7 +1,7 @@
 """UpdateFeatures v0–2.
 
-KIP-584. v1 downgrade types, and validation only (KIP-778); v2 has no result per feature
-(KIP-1022). All flexible.
+KIP-584. v1 downgrade types, `validate_only` (KIP-778); v2 no result per feature (KIP-1022). All
+versions are flexible.
 """
 
 from quorate.codecs.api.declare import request, response

@@ -1,4 +1,4 @@
-"""Generate logs with several segments, compression, gaps, transactions and damaged values."""
+"""Random logs with several segments, compression, gaps, transactions and damaged values."""
 
 from pathlib import Path
 from random import Random
@@ -11,8 +11,8 @@ from quorate.codecs.records import CoordinatorRecord
 START_MS = 1_795_000_000_000
 
 
-def a_record(random: Random, offset: int) -> BatchRecord:
-    """Return a commit, or sometimes a tombstone, an unknown type or a damaged value."""
+def random_record(random: Random, offset: int) -> BatchRecord:
+    """Return the record of an offset commit, or a tombstone, unknown type or damaged value."""
     group = f"group-{random.randrange(4)}"
     commit = OffsetCommitKey(group=group, topic="orders", partition=random.randrange(3))
     value = OffsetCommitValue(offset=offset, leader_epoch=-1, metadata="", commit_timestamp=START_MS + offset)
@@ -29,26 +29,26 @@ def a_record(random: Random, offset: int) -> BatchRecord:
             body = (body or b"")[: random.randrange(2, 12)]
         case _:
             key, body = encode_record(CoordinatorRecord(key=commit, value=value, version=3))
-    # Not in order, like times of several brokers.
+    # Timestamps are not in order, like those of several brokers.
     return BatchRecord(
         offset=offset, timestamp_ms=START_MS + offset * 10 + random.randrange(-50, 50), key=key, value=body
     )
 
 
 def write_log(folder: Path, random: Random, batches: int = 60) -> Path:
-    """Write a partition's folder with `batches` batches."""
+    """Write a partition's folder with this number of batches; return the folder."""
     folder.mkdir(parents=True)
     offset = random.choice([0, 0, 1000])
-    segment, data = offset, b""
-    opened: set[int] = set()
+    segment_offset, data = offset, b""
+    open_producers: set[int] = set()
     for _ in range(batches):
         if data and random.randrange(12) == 0:
-            (folder / f"{segment:020d}.log").write_bytes(data)
+            (folder / f"{segment_offset:020d}.log").write_bytes(data)
             offset += random.choice([0, 0, 5])
-            segment, data = offset, b""
-        if opened and random.randrange(3) == 0:
-            producer = random.choice(sorted(opened))
-            opened.discard(producer)
+            segment_offset, data = offset, b""
+        if open_producers and random.randrange(3) == 0:
+            producer = random.choice(sorted(open_producers))
+            open_producers.discard(producer)
             data += encode_marker(
                 commit=random.random() < 0.5,
                 offset=offset,
@@ -58,10 +58,10 @@ def write_log(folder: Path, random: Random, batches: int = 60) -> Path:
             )
             offset += 1
             continue
-        records = [a_record(random, offset + index) for index in range(random.randrange(1, 5))]
+        records = [random_record(random, offset + index) for index in range(random.randrange(1, 5))]
         producer = random.randrange(3) if random.randrange(3) == 0 else -1
         if producer >= 0:
-            opened.add(producer)
+            open_producers.add(producer)
         data += encode_batch(
             records,
             compression=random.choice(["none", "none", "zstd", "gzip"]),
@@ -71,12 +71,12 @@ def write_log(folder: Path, random: Random, batches: int = 60) -> Path:
             transactional=producer >= 0,
         )
         offset += len(records) + random.choice([0, 0, 0, 3])
-    (folder / f"{segment:020d}.log").write_bytes(data)
+    (folder / f"{segment_offset:020d}.log").write_bytes(data)
     return folder
 
 
 def damage(folder: Path, random: Random) -> None:
-    """Change, truncate or insert a few bytes."""
+    """Change, remove or insert a few bytes in segments of a folder."""
     for _ in range(random.randrange(1, 4)):
         path = random.choice(sorted(folder.glob("*.log")))
         data = bytearray(path.read_bytes())
