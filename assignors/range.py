@@ -4,8 +4,8 @@ Each topic is divided among its subscribers in sorted order: each gets `partitio
 consecutive partitions, and the first `partitions mod subscribers` of them get one more. If racks
 can improve locality for some topic, partitions are first assigned to subscribers for which they
 are local, up to the same counts. Topics with the same subscribers and number of partitions stay
-co-partitioned even then. In that case partition lists are in sorted order; otherwise they follow
-Java's iteration order of topics.
+co-partitioned. Members' partitions are then listed by topic name, otherwise in Java's iteration
+order of topics.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,19 +47,19 @@ class RangeAssignor(Assignor):
     name: ClassVar[str] = "range"
 
     def __init__(self, *, version: KafkaVersion = KafkaVersion.NEWEST) -> None:
-        self._racks_count = version >= KafkaVersion(3, 5)
+        self._uses_racks = version >= KafkaVersion(3, 5)
 
     def assign_group(self, group: GroupSpec) -> Assignment:
         """Assign a prepared group; see `Assignor.assign`."""
-        if not self._racks_count:
+        if not self._uses_racks:
             topics = topics_in_computed_order(group)
             return assigned_by_topic(group, topics, _plain(group.topology, topics, subscriber_sets(group)))
         topics = topics_in_hash_order(group)
         subscribers = subscriber_sets(group)
-        profiting = _profiting_topics(group, topics, subscribers)
-        if len(profiting):
+        improvable = _improvable_topics(group, topics, subscribers)
+        if len(improvable):
             topics = topics_by_name(group, topics)
-            return assigned_by_topic(group, topics, _local_first(group, topics, subscribers, frozenset(profiting)))
+            return assigned_by_topic(group, topics, _local_first(group, topics, subscribers, frozenset(improvable)))
         return assigned_by_topic(group, topics, _plain(group.topology, topics, subscribers))
 
 
@@ -71,11 +71,11 @@ def _plain(topology: Topology, topics: Ints, subscribers: SubscriberSets) -> lis
 # ---- racks
 
 
-def _profiting_topics(group: GroupSpec, topics: Ints, subscribers: SubscriberSets) -> list[int]:
-    """Return the topics that racks can improve.
+def _improvable_topics(group: GroupSpec, topics: Ints, subscribers: SubscriberSets) -> list[int]:
+    """Return the topics whose locality racks can improve.
 
-    Some subscribers have racks, some of these have replicas, and not all partitions are in the same
-    racks.
+    Some of their subscribers have racks, some of these racks have replicas, and not all partitions
+    have replicas in the same racks.
     """
     topology = group.topology
     if not group.racks or not len(topics) or len(topology.rack_sets) < 2:
@@ -92,47 +92,52 @@ def _profiting_topics(group: GroupSpec, topics: Ints, subscribers: SubscriberSet
     least = np.minimum.reduceat(padded, bounds)[::2]
     most = np.maximum.reduceat(padded, bounds)[::2]
     local: dict[int, Bools] = {}
-    found = []
+    improvable = []
     for topic in ordered[least != most].tolist():
         number = int(subscribers.set_of[topic])
         if number not in local:
             racks = np.unique(group.rack_of[subscribers.members[number]])
             local[number] = np.logical_or.reduce(group.local[racks[racks >= 0]], axis=0)
         if local[number][topology.replica_racks_of[topology.first[topic] : topology.first[topic + 1]]].any():
-            found.append(topic)
-    return found
+            improvable.append(topic)
+    return improvable
 
 
-def _local_first(group: GroupSpec, topics: Ints, subscribers: SubscriberSets, profiting: frozenset[int]) -> list[Ints]:
-    # reduceat extends each range to the start of the next. Topics in between without a subscriber
-    # must be cut off.
+def _local_first(group: GroupSpec, topics: Ints, subscribers: SubscriberSets, improvable: frozenset[int]) -> list[Ints]:
+    """Return the owners of each topic's partitions, local subscribers first.
+
+    Topics with the same subscribers and number of partitions are assigned co_partitioned.
+    """
     topology = group.topology
-    together: dict[tuple[int, int], list[int]] = {}
+    co_partitioned: dict[tuple[int, int], list[int]] = {}
     for topic in topics.tolist():
         count = int(topology.sizes[topic])
-        together.setdefault((int(subscribers.set_of[topic]), count), []).append(topic)
+        co_partitioned.setdefault((int(subscribers.set_of[topic]), count), []).append(topic)
     owners: dict[int, Ints] = {}
-    for (number, count), alike in together.items():
+    for (number, count), same in co_partitioned.items():
         members = subscribers.members[number]
-        if not (len(alike) > 1 or alike[0] in profiting) or not (group.rack_of[members] >= 0).any():
-            owners |= dict.fromkeys(alike, ranges(members, count))
+        if not (len(same) > 1 or same[0] in improvable) or not (group.rack_of[members] >= 0).any():
+            owners |= dict.fromkeys(same, ranges(members, count))
             continue
         racks = _Racks(group, members)
-        if len(alike) == 1:
-            places = _fill(_alone(racks, racks.candidates(alike), count), len(members))
-            owners[alike[0]] = members[places]
+        if len(same) == 1:
+            local_owners = _owners_of_one_topic(racks, racks.candidates(same), count)
+            owners[same[0]] = members[_fill(local_owners, len(members))]
             continue
-        found = _co_partitioned(racks, racks.candidates(alike), count)
-        whole = members[_fill(found, len(members))]
-        for topic in alike:
-            given = topology.topics[topic].numbers
-            owners[topic] = whole if given is None else members[_fill(_by_place(found, given), len(members))]
+        local_owners = _owners_of_all_topics(racks, racks.candidates(same), count)
+        all_owners = members[_fill(local_owners, len(members))]
+        for topic in same:
+            ids = topology.topics[topic].numbers
+            if ids is None:
+                owners[topic] = all_owners
+            else:
+                owners[topic] = members[_fill(_by_position(local_owners, ids), len(members))]
     return [owners[topic] for topic in topics.tolist()]
 
 
-def _by_place(owners: Ints, numbers: Sequence[int]) -> Ints:
-    """Convert owners by partition id to owners by position, for a topic that lacks partitions."""
-    return np.array([owners[number] if number < len(owners) else -1 for number in numbers], np.int64)
+def _by_position(owners: Ints, ids: Sequence[int]) -> Ints:
+    """Convert owners by partition id to owners by position, for a topic with missing partitions."""
+    return np.array([owners[number] if number < len(owners) else -1 for number in ids], np.int64)
 
 
 class _Racks:
@@ -154,20 +159,19 @@ class _Racks:
     def candidates(self, topics: Sequence[int]) -> list[list[int]]:
         """Return for each partition id the queues of the subscribers for which it is local.
 
-        With several topics, it must be local in all of them.
-
-        For subscribers without a rack all partitions are local. A single topic is looked up by
-        position instead of id, so missing partitions do not matter.
+        With several topics, it must be local in all of them. For subscribers without a rack all
+        partitions are local. The result for a single topic is by position instead of id, so missing
+        partitions do not matter.
         """
         rows: dict[bytes, Ints] = {}
-        there = np.True_ if len(topics) == 1 else self._in_all(topics)
+        exists = np.True_ if len(topics) == 1 else self._exists_in_all(topics)
         for topic in topics:
             row = self.topology.replica_racks_of[self.topology.first[topic] : self.topology.first[topic + 1]]
-            given = self.topology.topics[topic].numbers
-            if given is not None and len(topics) > 1:
-                kept = np.array(given) < len(row)
-                row, values = np.zeros_like(row), row[kept]
-                row[np.array(given)[kept]] = values
+            ids = self.topology.topics[topic].numbers
+            if ids is not None and len(topics) > 1:
+                in_range = np.array(ids) < len(row)
+                row, values = np.zeros_like(row), row[in_range]
+                row[np.array(ids)[in_range]] = values
             rows.setdefault(row.tobytes(), row)
         match: Bools | None = None
         for row in rows.values():
@@ -176,28 +180,29 @@ class _Racks:
         all_match = np.empty((match.shape[1], len(self.queues)), np.bool_)
         all_match[:, :-1] = match.T
         all_match[:, -1] = bool(self.queues[-1])
-        all_match &= np.reshape(there, (-1, 1))
-        seen: dict[bytes, list[int]] = {}
-        found = []
-        for line in all_match:
-            key = line.tobytes()
-            queues = seen.get(key)
+        all_match &= np.reshape(exists, (-1, 1))
+        queues_of: dict[bytes, list[int]] = {}
+        candidates = []
+        for matches in all_match:
+            key = matches.tobytes()
+            queues = queues_of.get(key)
             if queues is None:
-                queues = seen[key] = np.flatnonzero(line).tolist()
-            found.append(queues)
-        return found
+                queues = queues_of[key] = np.flatnonzero(matches).tolist()
+            candidates.append(queues)
+        return candidates
 
-    def _in_all(self, topics: Sequence[int]) -> Bools:
+    def _exists_in_all(self, topics: Sequence[int]) -> Bools:
+        """Mark the partition ids that exist in all topics."""
         count = int(self.topology.sizes[topics[0]])
-        there = np.ones(count, np.bool_)
+        exists = np.ones(count, np.bool_)
         for topic in topics:
-            given = self.topology.topics[topic].numbers
-            if given is not None:
-                there &= np.isin(np.arange(count), given)
-        return there
+            ids = self.topology.topics[topic].numbers
+            if ids is not None:
+                exists &= np.isin(np.arange(count), ids)
+        return exists
 
 
-def _co_partitioned(racks: _Racks, candidates: Sequence[Iterable[int]], count: int) -> Ints:
+def _owners_of_all_topics(racks: _Racks, candidates: Sequence[Iterable[int]], count: int) -> Ints:
     """Return for each partition id the first subscriber below its limit, or -1.
 
     The partition must be local to the subscriber in all topics.
@@ -208,17 +213,17 @@ def _co_partitioned(racks: _Racks, candidates: Sequence[Iterable[int]], count: i
     heads = [0] * len(queues)
     taken = [0] * members
     owners = np.full(count, -1, np.int64)
-    for number, fitting in enumerate(candidates):
+    for number, local_queues in enumerate(candidates):
         limit = share + (extra > 0)
         if limit == 0:
             break
         best = members
-        for one in fitting:
-            queue = queues[one]
-            # Only the head of a queue can be partly filled. A full one stays full: `limit` never
-            # grows.
-            while (place := queue[heads[one]]) < members and taken[place] >= limit:
-                heads[one] += 1
+        for index in local_queues:
+            queue = queues[index]
+            # Only the head of a queue can be below its limit. A full member stays full, as `limit`
+            # never grows.
+            while (place := queue[heads[index]]) < members and taken[place] >= limit:
+                heads[index] += 1
             best = min(best, place)
         if best < members:
             owners[number] = best
@@ -227,49 +232,49 @@ def _co_partitioned(racks: _Racks, candidates: Sequence[Iterable[int]], count: i
     return owners
 
 
-def _alone(racks: _Racks, candidates: Sequence[Iterable[int]], count: int) -> Ints:
-    """Return the owners of one topic's partitions: ranges of local partitions; -1 if not taken."""
+def _owners_of_one_topic(racks: _Racks, candidates: Sequence[Iterable[int]], count: int) -> Ints:
+    """Return the owners of local partitions, in ranges up to the members' limits; else -1."""
     share, extra = divmod(count, racks.members)
     local: list[list[int]] = [[] for _ in racks.queues]
-    for place, fitting in enumerate(candidates):
-        for one in fitting:
-            local[one].append(place)
+    for place, local_queues in enumerate(candidates):
+        for index in local_queues:
+            local[index].append(place)
     queue_of = [0] * racks.members
-    for one, queue in enumerate(racks.queues):
+    for index, queue in enumerate(racks.queues):
         for member in queue:
-            queue_of[member] = one
+            queue_of[member] = index
     owners = [-1] * count
-    nexts = [0] * len(local)
-    live = {one for one, places in enumerate(local) if places}
-    for member, one in enumerate(queue_of):
+    positions = [0] * len(local)
+    unfinished = {index for index, places in enumerate(local) if places}
+    for member, index in enumerate(queue_of):
         limit = left = share + (extra > 0)
-        if limit == 0 or not live:
+        if limit == 0 or not unfinished:
             break
-        if one not in live:
+        if index not in unfinished:
             continue
-        places, position = local[one], nexts[one]
+        places, position = local[index], positions[index]
         while left and position < len(places):
             if owners[places[position]] < 0:
                 owners[places[position]] = member
                 left -= 1
             position += 1
-        nexts[one] = position
+        positions[index] = position
         if position == len(places):
-            live.discard(one)
+            unfinished.discard(index)
         extra -= limit - left > share
     return np.array(owners, np.int64)
 
 
 def _fill(owners: Ints, members: int) -> Ints:
-    """Return the owners of one topic's partitions: ranges of local partitions; -1 if not taken."""
+    """Assign the partitions without an owner (-1) in ranges, up to the members' limits."""
     share, extra = divmod(len(owners), members)
     free = owners < 0
     if not free.any():
         return owners
-    taken = np.bincount(owners[~free], minlength=members)
-    more = taken > share
-    takes = np.where(more, 0, share - taken)
-    takes[np.flatnonzero(~more)[: extra - int(more.sum())]] += 1
+    counts = np.bincount(owners[~free], minlength=members)
+    above_share = counts > share
+    missing = np.where(above_share, 0, share - counts)
+    missing[np.flatnonzero(~above_share)[: extra - int(above_share.sum())]] += 1
     filled = owners.copy()
-    filled[free] = np.repeat(np.arange(members), takes)
+    filled[free] = np.repeat(np.arange(members), missing)
     return filled
