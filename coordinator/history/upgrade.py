@@ -1,9 +1,10 @@
 """How another release of the brokers would affect groups, found in their records.
 
-Reports groups that get another epoch or cannot be converted, and why. For an older release, also
-groups that are lost, or prevent loading a partition. Rules: KIP-1101 (metadata hash instead of
-records of type 4, since Kafka 4.1), KIP-848 "Migration" (conversion of non-empty classic groups),
-KIP-932 and KIP-1071 (share and streams groups, whose records Kafka 4.0 does not support).
+Findings are groups whose epoch would be bumped, and groups that cannot be converted, with reasons.
+For an older release, also groups that would be lost or prevent loading a partition. The rules are
+those of KIP-1101 (metadata hash instead of records of type 4, since Kafka 4.1), KIP-848 "Migration"
+(conversion of non-empty classic groups), KIP-932 and KIP-1071 (share and streams groups, whose
+records Kafka 4.0 does not support).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -62,12 +63,12 @@ def findings(
 ) -> Iterator[Finding]:
     """Yield the findings for a group.
 
-    `config`: of the brokers with the new release. `topics`: the existing topics by name, with ids
-    and racks; `None` if unknown. `share_groups_left` has the effect of share groups on other
-    groups.
+    `config`: that of brokers of the other release. `topics`: the existing topics by name, with ids
+    and racks; `None` if unknown. `share_groups_left` yields the effect of share groups on the other
+    groups of their partition.
     """
     if not config.behaviour.metadata_hash and isinstance(group, ConsumerGroup):
-        yield from _of_topic_record(group, config)
+        yield from _topic_record_findings(group, config)
     elif not config.behaviour.streams_groups and isinstance(group, StreamsGroup):
         yield Finding(
             kind=FindingKind.WILL_BE_LOST,
@@ -77,9 +78,9 @@ def findings(
             ),
         )
     elif config.behaviour.metadata_hash and isinstance(group, ConsumerGroup | ShareGroup):
-        yield from _of_hash(group, topics, config.hash_algorithm)
+        yield from _hash_findings(group, topics, config.hash_algorithm)
     elif isinstance(group, ClassicGroup) and group.members:
-        reasons = list(_against_conversion(group, config))
+        reasons = list(_obstacles_to_conversion(group, config))
         if reasons:
             for reason in reasons:
                 yield Finding(
@@ -89,34 +90,34 @@ def findings(
             yield Finding(
                 kind=FindingKind.CONVERTIBLE,
                 sentence="becomes a consumer group when a member of the new protocol joins; "
-                "no partition moves before that member is assigned some",
+                "partitions move only when that member is assigned some",
             )
 
 
 def share_groups_left(
     state: CoordinatorState, config: CoordinatorConfig, partition: int | None = None
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield share groups with records that the release cannot load, sorted by id.
+    """Yield share groups whose records the release cannot load, sorted by id.
 
-    They prevent loading their partition of `__consumer_offsets`, also if only tombstones are left.
-    `partition`: its number, if known. Kafka 4.0.2 fails on all record types of share groups, and on
-    tombstones, except for member metadata; every group has others.
+    They prevent loading their partition of `__consumer_offsets`, even if only tombstones remain.
+    `partition`: its number, if known. Kafka 4.0.2 can load the member metadata of share groups. It
+    fails on their other record types, including tombstones, and every share group has some of them.
     """
     if config.behaviour.share_groups:
         return
     where = (
         "this partition of __consumer_offsets" if partition is None else f"partition {partition} of __consumer_offsets"
     )
-    lost = f"prevents Kafka {config.kafka_version} from loading {where}, with all its groups and offsets"
+    effect = f"prevents Kafka {config.kafka_version} from loading {where}, with all its groups and offsets"
     for group_id in sorted(state.share_group_ids):
         if isinstance(state.groups.get(group_id), ShareGroup):
             remedy = "delete the group first, and wait until compaction has removed its tombstones"
         else:
             remedy = "it is deleted, but its tombstones are in the log: wait until compaction has removed them"
-        yield group_id, Finding(kind=FindingKind.NOT_LOADABLE, sentence=f"{lost}: {remedy}")
+        yield group_id, Finding(kind=FindingKind.NOT_LOADABLE, sentence=f"{effect}: {remedy}")
 
 
-def _of_topic_record(group: ConsumerGroup, config: CoordinatorConfig) -> Iterator[Finding]:
+def _topic_record_findings(group: ConsumerGroup, config: CoordinatorConfig) -> Iterator[Finding]:
     """Yield a finding if a broker before Kafka 4.1 would write a record of type 4."""
     if group.members and group.topic_subscribers and group.partition_metadata is None:
         yield Finding(
@@ -129,7 +130,7 @@ def _of_topic_record(group: ConsumerGroup, config: CoordinatorConfig) -> Iterato
         )
 
 
-def _of_hash(
+def _hash_findings(
     group: ConsumerGroup | ShareGroup, topics: Mapping[str, Topic] | None, algorithm: HashAlgorithm
 ) -> Iterator[Finding]:
     expected = None if topics is None else expected_hash(group.topic_subscribers, topics, algorithm)
@@ -174,8 +175,8 @@ def expected_hash(
     return group_hash(hashes, algorithm)
 
 
-def _against_conversion(group: ClassicGroup, config: CoordinatorConfig) -> Iterator[str]:
-    """Yield why a group with members cannot be converted to a consumer group."""
+def _obstacles_to_conversion(group: ClassicGroup, config: CoordinatorConfig) -> Iterator[str]:
+    """Yield the reasons why a group with members cannot be converted to a consumer group."""
     if not config.group_consumer_migration_policy.upgrades:
         yield f"group.consumer.migration.policy is {config.group_consumer_migration_policy.value}"
     if group.protocol_type != CONSUMER_PROTOCOL:
@@ -184,17 +185,18 @@ def _against_conversion(group: ClassicGroup, config: CoordinatorConfig) -> Itera
     if len(group.members) > config.group_consumer_max_size:
         max_size = config.group_consumer_max_size
         yield f"it has {len(group.members):,} members, and group.consumer.max.size is {max_size:,}"
-    unreadable, carries = [], []
+    undecodable, with_user_data = [], []
     for member in group.ordered_members():
         try:
             decode_subscription(group.subscription(member.member_id))
-            found = decode_assignment(member.assignment).message if member.assignment else None
+            assignment = decode_assignment(member.assignment).message if member.assignment else None
         except DecodeError:
-            unreadable.append(member.member_id)
+            undecodable.append(member.member_id)
             continue
-        if isinstance(found, ConsumerProtocolAssignment) and found.user_data:
-            carries.append(member.member_id)
-    if unreadable:
-        yield f"the subscription or assignment of {', '.join(unreadable)} cannot be decoded"
-    if carries:
-        yield f"{group.protocol} sends user data with the assignment of {', '.join(carries)}, which would be lost"
+        if isinstance(assignment, ConsumerProtocolAssignment) and assignment.user_data:
+            with_user_data.append(member.member_id)
+    if undecodable:
+        yield f"the subscription or assignment of {', '.join(undecodable)} cannot be decoded"
+    if with_user_data:
+        names = ", ".join(with_user_data)
+        yield f"{group.protocol} sends user data with the assignment of {names}, which would be lost"
