@@ -103,7 +103,7 @@ def serve(*, authorizer: bool) -> None:
             # The broker that gets the requests is the coordinator of all groups and transactions.
             for partition in made.call(lambda name=name: core.internal_topic(name)).partitions:
                 made.call(lambda partition=partition: core.reassign(partition, [1]))
-        made.call(lambda: core.transactions.begin(TRANSACTION, 60_000, -1, -1))
+        made.call(lambda: core.transactions.init_producer_id(TRANSACTION, 60_000, -1, -1))
         print(json.dumps({"ports": [broker.port for broker in core.brokers.values()]}), flush=True)
         collect_rarely()  # as `quorate serve` does
         for _ in sys.stdin:

@@ -175,7 +175,7 @@ class Broker:
     def connection_closed(self, connection: Connection) -> None:
         """Forget a closed connection, and serve those that waited for a free place."""
         if connection.telemetry_id is not None:
-            self.telemetry.forget(connection.telemetry_id)
+            self.telemetry.remove(connection.telemetry_id)
         if connection in self.connections:
             self.connections.discard(connection)
         elif connection in self._waiting:

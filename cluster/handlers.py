@@ -45,7 +45,13 @@ from quorate.cluster.apis import (
 from quorate.cluster.authorization import cluster as cluster_rules
 from quorate.cluster.authorization import groups as group_rules
 from quorate.cluster.authorization import topics as topic_rules
-from quorate.cluster.authorization.rules import Rule, by_handler, free, of_cluster, of_group
+from quorate.cluster.authorization.rules import (
+    Rule,
+    checked_by_handler,
+    cluster_permission,
+    group_permission,
+    no_permission,
+)
 from quorate.cluster.authorizer import Operation
 from quorate.cluster.broker import Broker
 from quorate.cluster.frames import API_VERSIONS_KEY
@@ -184,7 +190,7 @@ def api_versions(broker: Broker, request: ApiVersionsRequest, context: Context) 
 _APIS = (
     HandledApi(ProduceRequest, produce.produce, topic_rules.produce),
     # checked in the handler, by fetch sessions
-    HandledApi(FetchRequest, fetch.fetch, by_handler),
+    HandledApi(FetchRequest, fetch.fetch, checked_by_handler),
     HandledApi(ListOffsetsRequest, list_offsets.list_offsets, topic_rules.list_offsets),
     HandledApi(MetadataRequest, metadata.metadata, topic_rules.metadata),
     HandledApi(OffsetCommitRequest, offsets.offset_commit, group_rules.offset_commit),
@@ -195,14 +201,14 @@ _APIS = (
         cluster_rules.find_coordinator,
         lacks="share groups' state (key type 2)",
     ),
-    HandledApi(JoinGroupRequest, groups.about_one_group, of_group(Operation.READ)),
-    HandledApi(HeartbeatRequest, groups.about_one_group, of_group(Operation.READ)),
-    HandledApi(LeaveGroupRequest, groups.about_one_group, of_group(Operation.READ)),
+    HandledApi(JoinGroupRequest, groups.about_one_group, group_permission(Operation.READ)),
+    HandledApi(HeartbeatRequest, groups.about_one_group, group_permission(Operation.READ)),
+    HandledApi(LeaveGroupRequest, groups.about_one_group, group_permission(Operation.READ)),
     HandledApi(SyncGroupRequest, groups.about_one_group, group_rules.sync_group),
     HandledApi(DescribeGroupsRequest, groups.about_groups, group_rules.describe_groups),
     HandledApi(ListGroupsRequest, groups.list_groups, group_rules.list_groups),
-    HandledApi(SaslHandshakeRequest, sasl.sasl_handshake, free, lacks="mechanisms other than PLAIN and SCRAM"),
-    HandledApi(ApiVersionsRequest, api_versions, free),
+    HandledApi(SaslHandshakeRequest, sasl.sasl_handshake, no_permission, lacks="mechanisms other than PLAIN and SCRAM"),
+    HandledApi(ApiVersionsRequest, api_versions, no_permission),
     HandledApi(CreateTopicsRequest, topics.create_topics, topic_rules.create_topics),
     HandledApi(DeleteTopicsRequest, topics.delete_topics, topic_rules.delete_topics),
     HandledApi(DeleteRecordsRequest, topics.delete_records, topic_rules.delete_records),
@@ -222,59 +228,74 @@ _APIS = (
     HandledApi(EndTxnRequest, transactions.end_txn, cluster_rules.end_txn),
     HandledApi(TxnOffsetCommitRequest, offsets.txn_offset_commit, group_rules.txn_offset_commit),
     # These reject unknown elements before they check permissions.
-    HandledApi(DescribeAclsRequest, acls.describe_acls, by_handler),
-    HandledApi(CreateAclsRequest, acls.create_acls, by_handler),
-    HandledApi(DeleteAclsRequest, acls.delete_acls, by_handler),
+    HandledApi(DescribeAclsRequest, acls.describe_acls, checked_by_handler),
+    HandledApi(CreateAclsRequest, acls.create_acls, checked_by_handler),
+    HandledApi(DeleteAclsRequest, acls.delete_acls, checked_by_handler),
     HandledApi(
         DescribeConfigsRequest, configs.describe_configs, topic_rules.describe_configs, lacks="documentation; loggers"
     ),
     # The broker validates the request before the controller checks permissions.
-    HandledApi(AlterConfigsRequest, alter_configs.alter_configs, by_handler),
-    HandledApi(AlterReplicaLogDirsRequest, log_dirs.alter_replica_log_dirs, of_cluster(Operation.ALTER)),
-    HandledApi(DescribeLogDirsRequest, log_dirs.describe_log_dirs, of_cluster(Operation.DESCRIBE)),
+    HandledApi(AlterConfigsRequest, alter_configs.alter_configs, checked_by_handler),
+    HandledApi(AlterReplicaLogDirsRequest, log_dirs.alter_replica_log_dirs, cluster_permission(Operation.ALTER)),
+    HandledApi(DescribeLogDirsRequest, log_dirs.describe_log_dirs, cluster_permission(Operation.DESCRIBE)),
     HandledApi(
         SaslAuthenticateRequest,
         sasl.sasl_authenticate,
-        free,
+        no_permission,
         lacks="sessions that end (connections.max.reauth.ms, KIP-368)",
     ),
     HandledApi(CreatePartitionsRequest, topics.create_partitions, topic_rules.create_partitions),
-    HandledApi(CreateDelegationTokenRequest, delegation_tokens.create_delegation_token, by_handler, lacks=_NO_TOKENS),
-    HandledApi(RenewDelegationTokenRequest, delegation_tokens.renew_delegation_token, free, lacks=_NO_TOKENS),
-    HandledApi(ExpireDelegationTokenRequest, delegation_tokens.expire_delegation_token, free, lacks=_NO_TOKENS),
-    # Tokens are disabled, which Kafka checks before permissions.
-    HandledApi(DescribeDelegationTokenRequest, delegation_tokens.describe_delegation_token, free, lacks=_NO_TOKENS),
-    HandledApi(DeleteGroupsRequest, groups.about_groups, group_rules.delete_groups),
-    HandledApi(ElectLeadersRequest, replicas.elect_leaders, of_cluster(Operation.ALTER)),
-    HandledApi(IncrementalAlterConfigsRequest, alter_configs.incremental_alter_configs, by_handler),
-    HandledApi(AlterPartitionReassignmentsRequest, replicas.alter_partition_reassignments, of_cluster(Operation.ALTER)),
     HandledApi(
-        ListPartitionReassignmentsRequest, replicas.list_partition_reassignments, of_cluster(Operation.DESCRIBE)
+        CreateDelegationTokenRequest, delegation_tokens.create_delegation_token, checked_by_handler, lacks=_NO_TOKENS
+    ),
+    HandledApi(RenewDelegationTokenRequest, delegation_tokens.renew_delegation_token, no_permission, lacks=_NO_TOKENS),
+    HandledApi(
+        ExpireDelegationTokenRequest, delegation_tokens.expire_delegation_token, no_permission, lacks=_NO_TOKENS
+    ),
+    # Tokens are disabled, which Kafka checks before permissions.
+    HandledApi(
+        DescribeDelegationTokenRequest, delegation_tokens.describe_delegation_token, no_permission, lacks=_NO_TOKENS
+    ),
+    HandledApi(DeleteGroupsRequest, groups.about_groups, group_rules.delete_groups),
+    HandledApi(ElectLeadersRequest, replicas.elect_leaders, cluster_permission(Operation.ALTER)),
+    HandledApi(IncrementalAlterConfigsRequest, alter_configs.incremental_alter_configs, checked_by_handler),
+    HandledApi(
+        AlterPartitionReassignmentsRequest, replicas.alter_partition_reassignments, cluster_permission(Operation.ALTER)
+    ),
+    HandledApi(
+        ListPartitionReassignmentsRequest, replicas.list_partition_reassignments, cluster_permission(Operation.DESCRIBE)
     ),
     HandledApi(OffsetDeleteRequest, offsets.offset_delete, group_rules.offset_delete),
     HandledApi(
         DescribeClientQuotasRequest,
         quotas.describe_client_quotas,
-        of_cluster(Operation.DESCRIBE_CONFIGS),
+        cluster_permission(Operation.DESCRIBE_CONFIGS),
         lacks=_NO_THROTTLING,
     ),
     HandledApi(
-        AlterClientQuotasRequest, quotas.alter_client_quotas, of_cluster(Operation.ALTER_CONFIGS), lacks=_NO_THROTTLING
+        AlterClientQuotasRequest,
+        quotas.alter_client_quotas,
+        cluster_permission(Operation.ALTER_CONFIGS),
+        lacks=_NO_THROTTLING,
     ),
     HandledApi(
-        DescribeUserScramCredentialsRequest, scram.describe_user_scram_credentials, of_cluster(Operation.DESCRIBE)
+        DescribeUserScramCredentialsRequest,
+        scram.describe_user_scram_credentials,
+        cluster_permission(Operation.DESCRIBE),
     ),
-    HandledApi(AlterUserScramCredentialsRequest, scram.alter_user_scram_credentials, of_cluster(Operation.ALTER)),
+    HandledApi(
+        AlterUserScramCredentialsRequest, scram.alter_user_scram_credentials, cluster_permission(Operation.ALTER)
+    ),
     HandledApi(
         DescribeQuorumRequest,
         quorum.describe_quorum,
-        of_cluster(Operation.DESCRIBE),
+        cluster_permission(Operation.DESCRIBE),
         lacks="dedicated controllers: brokers' ports are returned; offsets, if data is in memory",
     ),
     HandledApi(
         UpdateFeaturesRequest,
         features.update_features,
-        of_cluster(Operation.ALTER),
+        cluster_permission(Operation.ALTER),
         lacks="dependencies between levels; downgrades of metadata.version",
     ),
     HandledApi(
@@ -284,27 +305,32 @@ _APIS = (
         lacks="controllers (endpoint type 2)",
     ),
     HandledApi(DescribeProducersRequest, describe_transactions.describe_producers, topic_rules.describe_producers),
-    HandledApi(UnregisterBrokerRequest, unregister_broker.unregister_broker, of_cluster(Operation.ALTER)),
+    HandledApi(UnregisterBrokerRequest, unregister_broker.unregister_broker, cluster_permission(Operation.ALTER)),
     HandledApi(
         DescribeTransactionsRequest, describe_transactions.describe_transactions, cluster_rules.describe_transactions
     ),
     HandledApi(ListTransactionsRequest, describe_transactions.list_transactions, cluster_rules.list_transactions),
     HandledApi(ConsumerGroupHeartbeatRequest, groups.heartbeat_with_topics, group_rules.group_heartbeat),
     HandledApi(ConsumerGroupDescribeRequest, groups.about_groups, group_rules.consumer_group_describe),
-    HandledApi(GetTelemetrySubscriptionsRequest, telemetry.get_telemetry_subscriptions, free),
-    HandledApi(PushTelemetryRequest, telemetry.push_telemetry, free),
+    HandledApi(GetTelemetrySubscriptionsRequest, telemetry.get_telemetry_subscriptions, no_permission),
+    HandledApi(PushTelemetryRequest, telemetry.push_telemetry, no_permission),
     HandledApi(
-        ListConfigResourcesRequest, list_config_resources.list_config_resources, of_cluster(Operation.DESCRIBE_CONFIGS)
+        ListConfigResourcesRequest,
+        list_config_resources.list_config_resources,
+        cluster_permission(Operation.DESCRIBE_CONFIGS),
     ),
     # checked in the handler, page by page
     HandledApi(
-        DescribeTopicPartitionsRequest, cluster.describe_topic_partitions, by_handler, lacks="eligible leader replicas"
+        DescribeTopicPartitionsRequest,
+        cluster.describe_topic_partitions,
+        checked_by_handler,
+        lacks="eligible leader replicas",
     ),
     HandledApi(ShareGroupHeartbeatRequest, groups.heartbeat_with_topics, group_rules.group_heartbeat),
     HandledApi(ShareGroupDescribeRequest, groups.about_groups, group_rules.share_group_describe),
     HandledApi(StreamsGroupDescribeRequest, groups.about_groups, group_rules.streams_group_describe),
-    HandledApi(ConsumerGroupPrepareAssignmentRequest, groups.about_one_group, of_group(Operation.READ)),
-    HandledApi(ConsumerGroupInstallAssignmentRequest, groups.about_one_group, of_group(Operation.READ)),
+    HandledApi(ConsumerGroupPrepareAssignmentRequest, groups.about_one_group, group_permission(Operation.READ)),
+    HandledApi(ConsumerGroupInstallAssignmentRequest, groups.about_one_group, group_permission(Operation.READ)),
 )
 HANDLERS: Mapping[type[Message], HandledApi] = MappingProxyType({one.request: one for one in _APIS})
 """Request type → handler and rule, in the order of API keys."""

@@ -1,8 +1,8 @@
 """The transaction coordinators of a cluster, and allocation of producer ids (KIP-98, KIP-730).
 
-There is one for each partition of `__transaction_state`, on its leader; the logic is in
-`quorate.coordinator.transactions`. Markers are written in turns. As in Kafka, some partitions of a
-large transaction have their marker before others.
+Each partition of `__transaction_state` has a coordinator on its leader. Its logic is in
+`quorate.coordinator.transactions`. The markers of a large transaction are written in several turns,
+so some partitions have their marker before others, as in Kafka.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -27,17 +27,17 @@ from quorate.coordinator.transactions.shard import TransactionShard
 
 __all__ = ["TransactionCoordinators"]
 
-_MARKERS_AT_ONCE = 20
-"""Markers that are written in one turn; a transaction with fewer partitions ends at once."""
+_MARKERS_PER_TURN = 20
+"""The number of markers that are written in one turn."""
 
-_BLOCK = 1000
-"""The size of a block of producer ids that the controller allocates (KIP-730)."""
+_PRODUCER_ID_BLOCK_SIZE = 1000
+"""The number of producer ids that the controller allocates at once (KIP-730)."""
 
 R = TypeVar("R")
 
 
 class TransactionCoordinators:
-    """All transaction coordinators of a cluster. Raises `ApiError` for errors of clients."""
+    """All transaction coordinators of a cluster."""
 
     def __init__(self, services: Services, controller: Controller, groups: GroupCoordinators) -> None:
         self._services = services
@@ -65,63 +65,71 @@ class TransactionCoordinators:
         if partition is None or partition.leader != broker:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
 
-    def led_by(self, broker: int) -> list[Transaction]:
+    def coordinated_by(self, broker: int) -> list[Transaction]:
         """Return the transactions that a broker coordinates.
 
         Raises `ApiError` while one of their logs is loaded, as Kafka does.
         """
         self.runtime.leaders_changed()
-        if any(one.partition.leader == broker for one in self.runtime.loading()):
+        if any(coordinator.partition.leader == broker for coordinator in self.runtime.loading()):
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return [found for one in self.runtime if one.partition.leader == broker for found in one.shard.by_id.values()]
+        return [
+            transaction
+            for coordinator in self.runtime
+            if coordinator.partition.leader == broker
+            for transaction in coordinator.shard.by_id.values()
+        ]
 
     def find(self, transactional_id: str) -> Transaction | None:
         """Return the state of a transactional id; `None` if it is unknown. Raises `ApiError`."""
-        return self._of(transactional_id).shard.by_id.get(transactional_id)
+        return self._coordinator_of(transactional_id).shard.by_id.get(transactional_id)
 
     @property
     def by_id(self) -> dict[str, Transaction]:
         """All transactions, by transactional id."""
-        return {key: found for one in self.runtime for key, found in one.shard.by_id.items()}
+        return {
+            key: transaction for coordinator in self.runtime for key, transaction in coordinator.shard.by_id.items()
+        }
 
-    def _of(self, transactional_id: str) -> Coordinator[TransactionShard]:
-        """Return the coordinator of an id.
+    def _coordinator_of(self, transactional_id: str) -> Coordinator[TransactionShard]:
+        """Return the coordinator of a transactional id.
 
-        Raises `ApiError` if there is none, or it has not loaded its log.
+        Raises `ApiError` if it has none, or the coordinator has not loaded its log.
         """
         partition = self.partition_for(transactional_id)
-        found = None if partition is None else self.runtime.at(partition)
-        if found is None:
+        coordinator = None if partition is None else self.runtime.at(partition)
+        if coordinator is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
-        if found.is_loading:
+        if coordinator.is_loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return found
+        return coordinator
 
     def _run(
         self, transactional_id: str, name: str, operation: Callable[[TransactionShard, int], Result[R]]
     ) -> R | None:
-        """Run an operation of an id's coordinator; return its response. Raises `ApiError`."""
-        found = self._of(transactional_id)
-        return self.runtime.run(found, lambda runtime: runtime.run(name, operation)).response
+        """Run an operation of the id's coordinator, and return its response. Raises `ApiError`."""
+        coordinator = self._coordinator_of(transactional_id)
+        return self.runtime.run(coordinator, lambda runtime: runtime.run(name, operation)).response
 
     # ---- requests of producers
 
-    def begin(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> tuple[int, int]:
-        """Initialize a producer (InitProducerId): fence earlier ones, abort an open transaction.
+    def init_producer_id(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> tuple[int, int]:
+        """Initialize a producer (InitProducerId), and return its producer id and epoch.
 
-        Returns producer id and epoch. Raises `ApiError`.
+        Fences earlier producers of the transactional id, and aborts their open transaction. Raises
+        `ApiError`.
         """
         producer = producer_id, epoch
         self._run(
             transactional_id, "fence", lambda shard, now_ms: shard.fence(transactional_id, timeout_ms, producer, now_ms)
         )
-        begun = self._run(
+        initialized = self._run(
             transactional_id, "begin", lambda shard, now_ms: shard.begin(transactional_id, timeout_ms, producer, now_ms)
         )
-        assert begun is not None
-        return begun
+        assert initialized is not None
+        return initialized
 
-    def add(
+    def add_partitions(
         self,
         transactional_id: str,
         producer_id: int,
@@ -130,7 +138,7 @@ class TransactionCoordinators:
         *,
         version: int = 2,
     ) -> None:
-        """Add partitions to a transaction, which begins with them.
+        """Add partitions to the producer's transaction, or begin one with them.
 
         `version`: the transaction version of the client. Raises `ApiError`.
         """
@@ -141,31 +149,31 @@ class TransactionCoordinators:
             lambda shard, now_ms: shard.add(transactional_id, producer, partitions, now_ms, version=version),
         )
 
-    def check_open(self, transactional_id: str, producer_id: int, epoch: int, where: tuple[str, int]) -> None:
+    def check_open(self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int]) -> None:
         """Raise `ApiError` unless the producer's transaction contains the partition (KIP-890)."""
-        found = self._of(transactional_id)
-        found.shard.check_open(transactional_id, (producer_id, epoch), where)
+        coordinator = self._coordinator_of(transactional_id)
+        coordinator.shard.check_open(transactional_id, (producer_id, epoch), partition)
 
     def end(
-        self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, raise_epoch: bool
+        self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, bump_epoch: bool
     ) -> tuple[int, int]:
-        """Commit or abort a transaction (EndTxn); return the producer's id and epoch from now on.
+        """Commit or abort a transaction (EndTxn), and return the producer's next id and epoch.
 
-        Raises `ApiError`.
+        `bump_epoch`: whether the epoch is incremented (KIP-890). Raises `ApiError`.
         """
         producer = producer_id, epoch
         ended = self._run(
             transactional_id,
             "end",
-            lambda shard, now_ms: shard.end(transactional_id, producer, now_ms, commit=commit, raise_epoch=raise_epoch),
+            lambda shard, now_ms: shard.end(transactional_id, producer, now_ms, commit=commit, bump_epoch=bump_epoch),
         )
         assert ended is not None
         return ended
 
     def expire(self) -> None:
-        """Forget ids that were not used for `transactional.id.expiration.ms`."""
-        for one in self.runtime:
-            self.runtime.run(one, lambda runtime: runtime.clean_up())
+        """Remove transactional ids that were not used for `transactional.id.expiration.ms`."""
+        for coordinator in self.runtime:
+            self.runtime.run(coordinator, lambda runtime: runtime.clean_up())
 
     # ---- `TransactionHost`
 
@@ -175,7 +183,7 @@ class TransactionCoordinators:
         return min(self._state.features.get("transaction.version", 0), 1)
 
     @property
-    def most_timeout_ms(self) -> int:
+    def max_timeout_ms(self) -> int:
         """The config `transaction.max.timeout.ms`."""
         return self._services.broker_configs.number("transaction.max.timeout.ms")
 
@@ -186,7 +194,7 @@ class TransactionCoordinators:
 
     @property
     def behaviour(self) -> Behaviour:
-        """The behaviour of the release."""
+        """The coordinator's behaviour in the cluster's release."""
         return self._services.broker_configs.coordinator.behaviour
 
     def new_producer_id(self) -> int:
@@ -197,7 +205,9 @@ class TransactionCoordinators:
         state = self._state
         first = state.next_producer_id
         if self._next_producer_id < 0 or self._next_producer_id == first:
-            block = ProducerIdsRecord(broker_id=min(state.brokers, default=0), next_producer_id=first + _BLOCK)
+            block = ProducerIdsRecord(
+                broker_id=min(state.brokers, default=0), next_producer_id=first + _PRODUCER_ID_BLOCK_SIZE
+            )
             try:
                 self._controller.append([block])
             except MetadataWriteError as error:
@@ -207,13 +217,13 @@ class TransactionCoordinators:
         return self._next_producer_id - 1
 
     def write_markers(self, transaction: Transaction, coordinator_epoch: int) -> Generator[None, None, None]:
-        """Write a transaction's markers; group coordinators write those of offsets.
+        """Write a transaction's markers. Raises `AppendError`.
 
-        Raises `AppendError`.
+        Group coordinators write those in `__consumer_offsets`.
         """
         now_ms = self._services.clock.now_ms()
         for number, (topic, index) in enumerate(transaction.partitions):
-            if number and number % _MARKERS_AT_ONCE == 0:
+            if number and number % _MARKERS_PER_TURN == 0:
                 yield
             partition = self._state.partition(topic, index)
             if partition is None:
@@ -237,5 +247,5 @@ class TransactionCoordinators:
             )
 
     def note(self, text: str) -> None:
-        """Report a problem to the cluster's owner."""
+        """Report a problem of the cluster."""
         self._services.reports.note(text)

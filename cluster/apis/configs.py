@@ -1,7 +1,7 @@
 """DescribeConfigs v1–4: configs of topics, brokers, client metrics and groups.
 
-See KIP-133, KIP-226, KIP-569, KIP-714 and KIP-848. `quorate.codecs.configs` has the table of
-configs.
+See KIP-133, KIP-226, KIP-569, KIP-714 and KIP-848. The table of configs is in
+`quorate.codecs.configs`.
 """
 
 import re
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.shared import SharedCluster
 
-__all__ = ["broker_config", "is_this_broker", "shown", "topic_config", "unknown_resource_type"]
+__all__ = ["broker_config", "is_this_broker", "topic_config", "topic_config_results", "unknown_resource_type"]
 
-_FROM_TOPIC, _FROM_BROKER, _FROM_ALL_BROKERS, _AT_START, _DEFAULT = 1, 2, 3, 4, 5
-_FROM_CLIENT_METRICS, _FROM_GROUP = 7, 8
+_TOPIC, _DYNAMIC_BROKER, _DYNAMIC_DEFAULT_BROKER, _STATIC_BROKER, _DEFAULT = 1, 2, 3, 4, 5
+_CLIENT_METRICS, _GROUP = 7, 8
+"""Sources of configs, as in Kafka's DescribeConfigsResponse.ConfigSource."""
 _LOGGER = ConfigResourceType.BROKER_LOGGER
 _MIN_IN_SYNC = "min.insync.replicas"
 
@@ -41,7 +42,7 @@ _MIN_IN_SYNC = "min.insync.replicas"
 def broker_config(cluster: "SharedCluster", broker: int | None) -> dict[str, str]:
     """Return the dynamic configs of a broker, or the cluster-wide ones for `ALL`.
 
-    With eligible leader replicas (KIP-966) `min.insync.replicas` is always one of the latter.
+    With eligible leader replicas (KIP-966), `min.insync.replicas` always has a cluster-wide value.
     """
     configs = dict(cluster.broker_configs.changed.get(broker, {}))
     if broker is ALL and has_eligible_leaders(cluster.features):
@@ -49,85 +50,96 @@ def broker_config(cluster: "SharedCluster", broker: int | None) -> dict[str, str
     return configs
 
 
-def shown(broker: "Broker", config: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
+def topic_config_results(broker: "Broker", config: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
     """Return the configs of a topic with the source of each, as a broker reports them.
 
     `config`: the topic's own configs. Values are as the client wrote them.
     """
     keys = broker.cluster.broker_configs.keys(ConfigResourceType.TOPIC).values()
-    return [_shown(broker, one, config, _FROM_TOPIC) for one in keys]
+    return [_config_result(broker, key, config, _TOPIC) for key in keys]
 
 
-def _shown(broker: "Broker", key: ConfigKey, own: Mapping[str, str], own_source: int) -> DescribeConfigsResourceResult:
-    found = [(key.name, own[key.name], own_source)] if key.name in own else []
+def _config_result(
+    broker: "Broker", key: ConfigKey, own: Mapping[str, str], own_source: int
+) -> DescribeConfigsResourceResult:
+    """Describe a config of a resource.
+
+    `own`: the resource's own configs. `own_source`: their source.
+    """
+    synonyms = [(key.name, own[key.name], own_source)] if key.name in own else []
     value = key.default or ""
     if key.synonyms:
-        found += _synonyms(broker, [name for name, _ in key.synonyms])
-        value = broker.cluster.broker_configs.of_topic(key.name, {}, broker.id) if own_source == _FROM_TOPIC else value
-    elif own_source == _FROM_GROUP:  # groups do not inherit configs of brokers
-        found.append((key.name, value, _DEFAULT))
+        synonyms += _synonyms(broker, [name for name, _ in key.synonyms])
+        value = broker.cluster.broker_configs.of_topic(key.name, {}, broker.id) if own_source == _TOPIC else value
+    elif own_source == _GROUP:  # groups do not inherit configs of brokers
+        synonyms.append((key.name, value, _DEFAULT))
     return DescribeConfigsResourceResult(
         name=key.name,
-        value=found[0][1] if found else value,
-        config_source=found[0][2] if found else _DEFAULT,
+        value=synonyms[0][1] if synonyms else value,
+        config_source=synonyms[0][2] if synonyms else _DEFAULT,
         config_type=int(key.type),
-        synonyms=_as_synonyms(found),
+        synonyms=_as_synonyms(synonyms),
         documentation=None,
     )
 
 
-def _read(one: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
+def _with_parsed_value(config: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
     """Return a config with its value as Kafka prints it after parsing."""
-    value = None if one.value is None else ConfigKey(name=one.name, type=ConfigType(one.config_type)).parsed(one.value)
-    return one if value == one.value else replace(one, value=value)
+    if config.value is None:
+        return config
+    value = ConfigKey(name=config.name, type=ConfigType(config.config_type)).parsed(config.value)
+    return config if value == config.value else replace(config, value=value)
 
 
 def _synonyms(broker: "Broker", names: Sequence[str]) -> list[tuple[str, str, int]]:
-    """Return name, value and source of a config's synonyms, highest precedence first."""
+    """Return the names, values and sources that apply to a config, highest precedence first.
+
+    `names`: the config's name and those of its synonyms.
+    """
     cluster = broker.cluster
     known = cluster.broker_configs.keys(ConfigResourceType.BROKER)
-    defaults = {each: known[each].default for each in names if each in known}
+    defaults = {name: known[name].default for name in names if name in known}
     sources = [
-        (cluster.broker_configs.changed.get(broker.id, {}), _FROM_BROKER),
-        (broker_config(cluster, ALL), _FROM_ALL_BROKERS),
-        (cluster.broker_configs.properties, _AT_START),
+        (cluster.broker_configs.changed.get(broker.id, {}), _DYNAMIC_BROKER),
+        (broker_config(cluster, ALL), _DYNAMIC_DEFAULT_BROKER),
+        (cluster.broker_configs.properties, _STATIC_BROKER),
     ]
-    every = [(each, values[each], source) for values, source in sources for each in names if each in values]
-    every += [(each, value, _DEFAULT) for each, value in defaults.items() if value is not None]
-    while every and every[0][0] != names[0]:  # Kafka omits synonyms of higher precedence than the config
-        del every[0]
-    return every
+    synonyms = [(name, values[name], source) for values, source in sources for name in names if name in values]
+    synonyms += [(name, value, _DEFAULT) for name, value in defaults.items() if value is not None]
+    while synonyms and synonyms[0][0] != names[0]:  # Kafka omits synonyms of higher precedence than the config
+        del synonyms[0]
+    return synonyms
 
 
-def _as_synonyms(found: list[tuple[str, str, int]], *, secret: bool = False) -> tuple[DescribeConfigsSynonym, ...]:
+def _as_synonyms(synonyms: list[tuple[str, str, int]], *, secret: bool = False) -> tuple[DescribeConfigsSynonym, ...]:
     return tuple(
         DescribeConfigsSynonym(name=name, value=None if secret else value, source=source)
-        for name, value, source in found
+        for name, value, source in synonyms
     )
 
 
 def _of_broker(broker: "Broker") -> Iterator[DescribeConfigsResourceResult]:
-    """Yield a broker's configs: those of its release, and unknown ones that are dynamic."""
+    """Yield a broker's configs: those of its release, its properties, and other dynamic configs."""
     cluster = broker.cluster
     broker_configs = cluster.broker_configs
-    at_start = {**broker_configs.properties, **_own_properties(broker)}
+    static = {**broker_configs.properties, **_own_properties(broker)}
     known = broker_configs.keys(ConfigResourceType.BROKER)
     changed = {*broker_configs.changed.get(broker.id, {}), *broker_config(cluster, ALL)}
-    for name in sorted({*known, *at_start, *changed} - {MAX_PARTITIONS}):
+    for name in sorted({*known, *static, *changed} - {MAX_PARTITIONS}):
         key = broker_config_key(broker_configs.kafka_version, name)
-        found = _synonyms(broker, [name, *(synonym for synonym, _ in key.synonyms)])
-        if name in at_start and name not in broker_configs.properties:
-            found.insert(0, (name, at_start[name], _AT_START))
-        if key.internal and all(source == _DEFAULT for *_, source in found):
+        synonyms = _synonyms(broker, [name, *(synonym for synonym, _ in key.synonyms)])
+        if name in static and name not in broker_configs.properties:
+            synonyms.insert(0, (name, static[name], _STATIC_BROKER))
+        if key.internal and all(source == _DEFAULT for *_, source in synonyms):
             continue
-        value = found[0][1] if found else key.default
+        value = synonyms[0][1] if synonyms else key.default
         yield DescribeConfigsResourceResult(
             name=name,
             value=None if key.sensitive or value is None else key.parsed(value),
             read_only=key.custom or key.update_mode is UpdateMode.READ_ONLY,
-            config_source=found[0][2] if found else _DEFAULT,
+            config_source=synonyms[0][2] if synonyms else _DEFAULT,
             is_sensitive=key.sensitive,
-            synonyms=_as_synonyms(found, secret=key.sensitive),
+            synonyms=_as_synonyms(synonyms, secret=key.sensitive),
             config_type=int(key.type),
             documentation=None,
         )
@@ -158,9 +170,9 @@ def _of_all_brokers(cluster: "SharedCluster") -> Iterator[DescribeConfigsResourc
             name=name,
             value=None if key.sensitive else value,
             read_only=key.custom,
-            config_source=_FROM_ALL_BROKERS,
+            config_source=_DYNAMIC_DEFAULT_BROKER,
             is_sensitive=key.sensitive,
-            synonyms=_as_synonyms([(name, value, _FROM_ALL_BROKERS)], secret=key.sensitive),
+            synonyms=_as_synonyms([(name, value, _DYNAMIC_DEFAULT_BROKER)], secret=key.sensitive),
             config_type=int(key.type),
             documentation=None,
         )
@@ -171,7 +183,7 @@ def describe_configs(
 ) -> Work[DescribeConfigsResponse]:
     """Describe the configs of each resource.
 
-    A resource type that the release does not know rejects the whole request.
+    The whole request is rejected if the release does not support one of its resource types.
     """
     if (unknown := unknown_resource_type(broker.cluster, request.resources)) is not None:
         return DescribeConfigsResponse(
@@ -179,20 +191,22 @@ def describe_configs(
                 DescribeConfigsResult(
                     error_code=ErrorCode.INVALID_REQUEST,
                     error_message=f"resource type {unknown} has no configs",
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
                 )
-                for one in request.resources
+                for resource in request.resources
             )
         )
-    found = yield from map_in_turns(request.resources, lambda one: _described(broker, one, request.include_synonyms))
-    return DescribeConfigsResponse(results=found)
+    results = yield from map_in_turns(
+        request.resources, lambda resource: _described(broker, resource, request.include_synonyms)
+    )
+    return DescribeConfigsResponse(results=results)
 
 
 def unknown_resource_type(cluster: "SharedCluster", resources: Sequence[DescribeConfigsResource]) -> int | None:
     """Return a requested resource type that has no configs in the cluster's release, if any."""
-    known = {one for one in ConfigResourceType if one is _LOGGER or cluster.broker_configs.keys(one)}
-    return min({one.resource_type for one in resources} - known, default=None)
+    known = {kind for kind in ConfigResourceType if kind is _LOGGER or cluster.broker_configs.keys(kind)}
+    return min({resource.resource_type for resource in resources} - known, default=None)
 
 
 def _described(broker: "Broker", requested: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:
@@ -200,26 +214,28 @@ def _described(broker: "Broker", requested: DescribeConfigsResource, synonyms: b
     known = cluster.broker_configs.keys(kind)
     try:
         if kind == ConfigResourceType.TOPIC:
-            configs = [_read(one) for one in shown(broker, topic_config(cluster, name))]
+            configs = [
+                _with_parsed_value(config) for config in topic_config_results(broker, topic_config(cluster, name))
+            ]
         elif kind == ConfigResourceType.BROKER:
             configs = [*(_of_broker(broker) if is_this_broker(broker, name) else _of_all_brokers(cluster))]
         elif kind == ConfigResourceType.GROUP and known:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             own = cluster.state.group_configs.get(name, {})
-            configs = [_shown(broker, one, own, _FROM_GROUP) for one in known.values()]
+            configs = [_config_result(broker, key, own, _GROUP) for key in known.values()]
         elif kind == ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
             given = cluster.state.client_metrics.get(name, {})
-            own = {each: parsed(known[each], value) for each, value in given.items()}
-            configs = [_shown(broker, one, own, _FROM_CLIENT_METRICS) for one in known.values()]
+            own = {key: parsed(known[key], value) for key, value in given.items()}
+            configs = [_config_result(broker, key, own, _CLIENT_METRICS) for key in known.values()]
         else:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"configs of resource type {kind} are not supported")
-    except ApiError as refusal:
+    except ApiError as error:
         return DescribeConfigsResult(
-            error_code=refusal.code,
-            error_message=refusal.message,
+            error_code=error.code,
+            error_message=error.message,
             resource_type=requested.resource_type,
             resource_name=name,
         )
@@ -229,19 +245,19 @@ def _described(broker: "Broker", requested: DescribeConfigsResource, synonyms: b
         resource_type=requested.resource_type,
         resource_name=name,
         configs=tuple(
-            _without_synonyms(one) if not synonyms else one for one in configs if not keys or one.name in keys
+            config if synonyms else _without_synonyms(config) for config in configs if not keys or config.name in keys
         ),
     )
 
 
-def _without_synonyms(one: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
+def _without_synonyms(config: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
-        name=one.name,
-        value=one.value,
-        read_only=one.read_only,
-        config_source=one.config_source,
-        is_sensitive=one.is_sensitive,
-        config_type=one.config_type,
+        name=config.name,
+        value=config.value,
+        read_only=config.read_only,
+        config_source=config.config_source,
+        is_sensitive=config.is_sensitive,
+        config_type=config.config_type,
         documentation=None,
     )
 

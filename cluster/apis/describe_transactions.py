@@ -128,7 +128,7 @@ def list_transactions(
         )
 
     try:
-        candidates = broker.cluster.transactions.led_by(broker.id)
+        candidates = broker.cluster.transactions.coordinated_by(broker.id)
     except ApiError as error:
         return ListTransactionsResponse(error_code=error.code)
     listed = []

@@ -127,7 +127,9 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if context.api_version >= _ADDS_PARTITIONS:
-            cluster.transactions.add(request.transactional_id, request.producer_id, request.producer_epoch, [where])
+            cluster.transactions.add_partitions(
+                request.transactional_id, request.producer_id, request.producer_epoch, [where]
+            )
         else:
             cluster.transactions.check_open(
                 request.transactional_id, request.producer_id, request.producer_epoch, where

@@ -262,7 +262,7 @@ def _check_transaction(
         partition.log.producers.begin_verification(producer_id, epoch, sequence, adds=adds)
     try:
         if adds:
-            transactions.add(request.transactional_id, producer_id, epoch, [where])
+            transactions.add_partitions(request.transactional_id, producer_id, epoch, [where])
         else:
             transactions.check_open(request.transactional_id, producer_id, epoch, where)
     except ApiError as refusal:

@@ -8,7 +8,14 @@ the metrics then.
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context
-from quorate.cluster.telemetry import COMPRESSION_TYPES, Instance, Pushed, check_payload, check_push, is_reserved
+from quorate.cluster.telemetry import (
+    COMPRESSION_TYPES,
+    ClientInstance,
+    PushedMetrics,
+    check_payload,
+    check_push,
+    is_reserved,
+)
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
     GetTelemetrySubscriptionsRequest,
@@ -64,29 +71,29 @@ def push_telemetry(broker: "Broker", request: PushTelemetryRequest, context: Con
     if is_reserved(request.client_instance_id):
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
     instance = _instance(broker, request.client_instance_id, context)
-    most_bytes = broker.cluster.broker_configs.number("telemetry.max.bytes", broker.id)
+    max_bytes = broker.cluster.broker_configs.number("telemetry.max.bytes", broker.id)
     try:
-        check_push(request, instance, most_bytes, context.now_ms)
-    except ApiError as refusal:
-        instance.error = refusal.code
-        return PushTelemetryResponse(error_code=refusal.code)
+        check_push(request, instance, max_bytes, context.now_ms)
+    except ApiError as error:
+        instance.error = error.code
+        return PushTelemetryResponse(error_code=error.code)
     finally:
         instance.terminating = request.terminating
     instance.error = ErrorCode.NONE
     try:
-        check_payload(request, most_bytes)
+        check_payload(request, max_bytes)
     except DecompressionError:
         instance.error = ErrorCode.INVALID_RECORD
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD)
     if request.metrics and has_plugin(broker.cluster):
-        pushed = Pushed(
+        pushed = PushedMetrics(
             instance.id, context.client_id, request.terminating, request.compression_type, bytes(request.metrics)
         )
         broker.telemetry.received.append(pushed)
     return PushTelemetryResponse()
 
 
-def _instance(broker: "Broker", instance_id: Uuid, context: Context) -> Instance:
+def _instance(broker: "Broker", instance_id: Uuid, context: Context) -> ClientInstance:
     cluster, connection = broker.cluster, context.connection
     name, _, version = connection.software.partition(" ")
     client = {
@@ -97,9 +104,9 @@ def _instance(broker: "Broker", instance_id: Uuid, context: Context) -> Instance
         "client_source_port": str(connection.port),
     }
     subscriptions = cluster.state.client_metrics.values()
-    found, is_new = broker.telemetry.instance(
+    instance, is_new = broker.telemetry.instance(
         instance_id, client, subscriptions, cluster.client_metrics_version, context.now_ms
     )
     if is_new:
         connection.telemetry_id = instance_id
-    return found
+    return instance

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, changes_metadata
-from quorate.cluster.apis.configs import shown
+from quorate.cluster.apis.configs import topic_config_results
 from quorate.cluster.config_validation import check_topic_configs
 from quorate.cluster.topics import TopicState
 from quorate.cluster.turns import Work
@@ -143,7 +143,7 @@ def _created(
     if own not in configs:
         configs[own] = tuple(
             CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.config_source)
-            for one in shown(broker, topic.config)
+            for one in topic_config_results(broker, topic.config)
         )
     return CreatableTopicResult(
         name=topic.name,

@@ -47,7 +47,7 @@ def init_producer_id(broker: "Broker", request: InitProducerIdRequest, context: 
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         transactions.check_coordinator(broker.id, request.transactional_id)
-        producer_id, epoch = transactions.begin(
+        producer_id, epoch = transactions.init_producer_id(
             request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
         )
     except ApiError as refusal:
@@ -113,7 +113,9 @@ def _added(
                 errors.setdefault(one, _verified(cluster, transactional_id, producer_id, epoch, one))
                 yield None
         else:
-            cluster.transactions.add(transactional_id, producer_id, epoch, where, version=2 if by_broker else 0)
+            cluster.transactions.add_partitions(
+                transactional_id, producer_id, epoch, where, version=2 if by_broker else 0
+            )
     except ApiError as refusal:
         errors = dict.fromkeys(where, _compatible_error(refusal.code, context.api_version, since=2)) | errors
     results = []
@@ -168,7 +170,7 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
             raise ApiError(ErrorCode.INVALID_REQUEST)
         cluster.transactions.check_coordinator(broker.id, request.transactional_id)
         where = [(CONSUMER_OFFSETS, partition.index)]
-        cluster.transactions.add(
+        cluster.transactions.add_partitions(
             request.transactional_id, request.producer_id, request.producer_epoch, where, version=0
         )
     except ApiError as refusal:
@@ -187,7 +189,7 @@ def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> EndTx
             request.producer_id,
             request.producer_epoch,
             commit=request.committed,
-            raise_epoch=context.api_version >= 5,
+            bump_epoch=context.api_version >= 5,
         )
     except ApiError as refusal:
         return EndTxnResponse(error_code=_compatible_error(refusal.code, context.api_version, since=2))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from quorate.cluster.authorization.call import Call, HandlerResult
-from quorate.cluster.authorization.rules import of_cluster
+from quorate.cluster.authorization.rules import cluster_permission
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, map_in_turns, split
 from quorate.codecs.api.broker.describe_transactions import TransactionState
@@ -50,7 +50,7 @@ def find_coordinator(call: Call) -> HandlerResult:
     """Require DESCRIBE on each group or transactional id; CLUSTER_ACTION for share coordinators."""
     request, version = call.request, call.context.api_version
     if request.key_type == _SHARE and version >= _SHARE_KEYS:
-        return of_cluster(Operation.CLUSTER_ACTION)(call)
+        return cluster_permission(Operation.CLUSTER_ACTION)(call)
     if request.key_type not in _KEYS:
         return call.handle()
     kind, code = _KEYS[request.key_type]
@@ -104,7 +104,7 @@ def add_partitions_to_txn(call: Call) -> HandlerResult:
     Since version 4 the API is for brokers and requires CLUSTER_ACTION.
     """
     if call.context.api_version >= 4:
-        return of_cluster(Operation.CLUSTER_ACTION)(call)
+        return cluster_permission(Operation.CLUSTER_ACTION)(call)
     return _of_transactional_id(Operation.WRITE, call, call.request.v3_and_below_transactional_id)
 
 

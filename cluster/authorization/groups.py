@@ -11,7 +11,7 @@ from typing import Any
 from quorate.cluster.access import Access
 from quorate.cluster.apis.groups import lacks_feature, lacks_protocol, share_member_id_is_too_long
 from quorate.cluster.authorization.call import Call, HandlerResult
-from quorate.cluster.authorization.rules import Rule, of_group
+from quorate.cluster.authorization.rules import Rule, group_permission
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, map_in_turns, split
 from quorate.codecs.api.error_codes import ErrorCode
@@ -38,7 +38,7 @@ __all__ = [
     "txn_offset_commit",
 ]
 
-_MEMBER = of_group(Operation.READ)
+_MEMBER = group_permission(Operation.READ)
 
 
 def sync_group(call: Call) -> HandlerResult:

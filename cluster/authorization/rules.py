@@ -1,4 +1,4 @@
-"""Rules that many APIs share: a permission on the cluster or on a group.
+"""Authorization rules of many APIs: a permission on the cluster or on a group.
 
 Source of all rules: KafkaApis, ControllerApis and AclApis of Kafka 4.3.
 """
@@ -9,22 +9,22 @@ from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = ["Rule", "by_handler", "free", "of_cluster", "of_group"]
+__all__ = ["Rule", "checked_by_handler", "cluster_permission", "group_permission", "no_permission"]
 
 Rule = Callable[[Call], HandlerResult]
 
 
-def free(call: Call) -> HandlerResult:
+def no_permission(call: Call) -> HandlerResult:
     """Require no permission."""
     return call.handle()
 
 
-def by_handler(call: Call) -> HandlerResult:
-    """Leave the check to the API's handler, which uses `Context.access` where Kafka checks."""
+def checked_by_handler(call: Call) -> HandlerResult:
+    """Call the API's handler, which checks permissions itself with `Context.access`."""
     return call.handle()
 
 
-def of_cluster(operation: Operation) -> Rule:
+def cluster_permission(operation: Operation) -> Rule:
     """Return a rule that requires a permission on the cluster."""
 
     def rule(call: Call) -> HandlerResult:
@@ -35,7 +35,7 @@ def of_cluster(operation: Operation) -> Rule:
     return rule
 
 
-def of_group(operation: Operation) -> Rule:
+def group_permission(operation: Operation) -> Rule:
     """Return a rule that requires a permission on the request's group."""
 
     def rule(call: Call) -> HandlerResult:

@@ -51,7 +51,7 @@ class TransactionHost(Protocol):
         """The version of records: 1 if the feature `transaction.version` is at least 1, else 0."""
 
     @property
-    def most_timeout_ms(self) -> int:
+    def max_timeout_ms(self) -> int:
         """`transaction.max.timeout.ms`."""
 
     @property
@@ -100,7 +100,7 @@ class TransactionShard:
 
         Raises `ApiError`.
         """
-        if not 0 < timeout_ms <= self.host.most_timeout_ms:
+        if not 0 < timeout_ms <= self.host.max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         found = self.by_id.get(transactional_id)
         if found is None:
@@ -166,11 +166,11 @@ class TransactionShard:
             raise ApiError(ErrorCode.TRANSACTION_ABORTABLE)
 
     def end(
-        self, transactional_id: str, producer: Producer, now_ms: int, *, commit: bool, raise_epoch: bool
+        self, transactional_id: str, producer: Producer, now_ms: int, *, commit: bool, bump_epoch: bool
     ) -> Result[Producer]:
         """Commit or abort the transaction (EndTxn). Returns the producer's next id and epoch.
 
-        `raise_epoch`: increment the epoch with each end (KIP-890). Raises `ApiError`.
+        `bump_epoch`: increment the epoch with each end (KIP-890). Raises `ApiError`.
         """
         producer_id, epoch = producer
         found = self.by_id.get(transactional_id)
@@ -179,25 +179,25 @@ class TransactionShard:
         # A retry of a request that incremented the epoch has the previous epoch, or the previous id
         # with its last epoch.
         rotated = producer_id == found.previous_producer_id and epoch == _LAST_EPOCH and found.epoch == 0
-        again = raise_epoch and (rotated or epoch == found.epoch - 1)
+        again = bump_epoch and (rotated or epoch == found.epoch - 1)
         if producer_id != found.producer_id and not (again and rotated):
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         ending, has_ended = found.status in COMPLETION_OF, found.status in COMPLETION_OF.values()
         # The epoch was incremented already for a retry of the current end; another end has to wait.
-        expected = found.epoch - 1 if ending and raise_epoch else found.epoch
+        expected = found.epoch - 1 if ending and bump_epoch else found.epoch
         if epoch != expected and not (has_ended and again):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if ending:
             raise ApiError(
                 ErrorCode.CONCURRENT_TRANSACTIONS if found.commits is commit else ErrorCode.INVALID_TXN_STATE
             )
-        if has_ended and (again or not raise_epoch):
+        if has_ended and (again or not bump_epoch):
             if found.status is not (Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT):
                 raise ApiError(ErrorCode.INVALID_TXN_STATE)
             return Result(response=(found.producer_id, found.epoch))
         if found.status is Status.ONGOING:
-            found = replace(self._raised(found), version=2) if raise_epoch else replace(found, version=0)
-        elif raise_epoch and not commit:  # an abort without a transaction (KIP-890)
+            found = replace(self._raised(found), version=2) if bump_epoch else replace(found, version=0)
+        elif bump_epoch and not commit:  # an abort without a transaction (KIP-890)
             found = replace(self._raised(found), partitions=(), start_ms=now_ms, version=2)
         else:
             raise ApiError(ErrorCode.INVALID_TXN_STATE)

@@ -267,7 +267,7 @@ class Maker:
 
     def transaction(self) -> None:
         """Initialize a producer of a transactional id."""
-        self.core.transactions.begin(f"t{self.random.randrange(3)}", 60_000, -1, -1)
+        self.core.transactions.init_producer_id(f"t{self.random.randrange(3)}", 60_000, -1, -1)
 
     def delete_records(self) -> None:
         """Delete the oldest records."""

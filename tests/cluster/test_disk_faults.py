@@ -272,7 +272,7 @@ def test_a_transaction_log_damaged_at_runtime_has_no_coordinator(
     with opened(tmp_path) as core:
         core.internal_topic(TRANSACTION_STATE)
         for _ in range(2):
-            core.transactions.begin("t", 60_000, -1, -1)
+            core.transactions.init_producer_id("t", 60_000, -1, -1)
         led = core.transactions.partition_for("t")
         assert led is not None
         assert led.log.files is not None
@@ -281,7 +281,7 @@ def test_a_transaction_log_damaged_at_runtime_has_no_coordinator(
     with opened(tmp_path) as core:
         for _ in range(2):
             with pytest.raises(ApiError) as refused:
-                core.transactions.begin("t", 60_000, -1, -1)
+                core.transactions.init_producer_id("t", 60_000, -1, -1)
             assert refused.value.code == ErrorCode.NOT_COORDINATOR
         (note,) = core.notes
         assert f"the transactions of {TRANSACTION_STATE}-{led.index} have no coordinator: " in note

@@ -207,7 +207,7 @@ _CONCURRENT, _STATE, _FENCED = (
 
 
 @pytest.mark.parametrize(
-    ("raised", "raise_epoch", "epoch_off", "same", "other"),
+    ("raised", "bump_epoch", "epoch_off", "same", "other"),
     [
         (True, True, -1, _CONCURRENT, _STATE),
         (True, True, 0, _FENCED, _FENCED),
@@ -220,18 +220,16 @@ _CONCURRENT, _STATE, _FENCED = (
 )
 @pytest.mark.parametrize("commit", [True, False])
 def test_while_markers_are_written_a_retry_is_concurrent_and_another_end_is_invalid(
-    raised: bool, raise_epoch: bool, epoch_off: int, same: ErrorCode, other: ErrorCode, commit: bool
+    raised: bool, bump_epoch: bool, epoch_off: int, same: ErrorCode, other: ErrorCode, commit: bool
 ) -> None:
     """`raised`: the pending end bumped the epoch; `epoch_off`: relative to it."""
     core = with_topics(None, ManualClock())
     producer_id, epoch = begin(core)
     core.topics["orders"].partitions[0].log.append_marker = _fails  # type: ignore[method-assign]
-    core.transactions.end("t", producer_id, epoch, commit=commit, raise_epoch=raised)
+    core.transactions.end("t", producer_id, epoch, commit=commit, bump_epoch=raised)
     for direction, code in ((commit, same), (not commit, other)):
         with pytest.raises(ApiError) as refused:
-            core.transactions.end(
-                "t", producer_id, epoch + raised + epoch_off, commit=direction, raise_epoch=raise_epoch
-            )
+            core.transactions.end("t", producer_id, epoch + raised + epoch_off, commit=direction, bump_epoch=bump_epoch)
         assert refused.value.code is code
 
 

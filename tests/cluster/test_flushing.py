@@ -244,8 +244,8 @@ def with_transaction(running: Callable[..., EmbeddedCluster], disk: Disk) -> tup
 
     def begin() -> tuple[int, int]:
         cluster.core.internal_topic(TRANSACTION_STATE)
-        producer = cluster.core.transactions.begin("x", 60_000, -1, -1)
-        cluster.core.transactions.add("x", *producer, [("t", 0)])
+        producer = cluster.core.transactions.init_producer_id("x", 60_000, -1, -1)
+        cluster.core.transactions.add_partitions("x", *producer, [("t", 0)])
         return producer
 
     producer_id, epoch = cluster.call(begin)
@@ -318,7 +318,7 @@ def test_an_added_partition_is_flushed_before_records_are_written(
 
     def add() -> int:
         cluster.core.create_topic("u", partitions=1, replicas=1)
-        cluster.core.transactions.add("x", producer.producer_id, producer.producer_epoch, [("u", 0)])
+        cluster.core.transactions.add_partitions("x", producer.producer_id, producer.producer_epoch, [("u", 0)])
         found = cluster.core.transactions.partition_for("x")
         assert found is not None
         return found.log.next_offset - found.log.flushed_offset

@@ -882,8 +882,8 @@ PARTITIONS = 450
 
 def open_transaction(core: ClusterCore, name: str = "x", partitions: int = PARTITIONS) -> tuple[int, int]:
     """Begin a transaction in partitions of the topic "t"; return the producer's id and epoch."""
-    producer = core.transactions.begin(name, 60_000, -1, -1)
-    core.transactions.add(name, *producer, [("t", index) for index in range(partitions)])
+    producer = core.transactions.init_producer_id(name, 60_000, -1, -1)
+    core.transactions.add_partitions(name, *producer, [("t", index) for index in range(partitions)])
     return producer
 
 
@@ -924,7 +924,7 @@ def test_a_transaction_completes_after_its_markers_were_written_in_turns(
 
     def concurrent(core: ClusterCore) -> ErrorCode:
         with pytest.raises(ApiError) as refused:
-            core.transactions.add("x", producer_id, epoch, [("t", 0)])
+            core.transactions.add_partitions("x", producer_id, epoch, [("t", 0)])
         return refused.value.code
 
     with Wire(core.brokers[1].port) as wire:
@@ -944,9 +944,9 @@ def test_a_transaction_completes_after_its_markers_were_written_in_turns(
 
 def small_transaction(core: ClusterCore, name: str) -> Status | None:
     """Begin and end a transaction with one partition; return its status."""
-    producer = core.transactions.begin(name, 60_000, -1, -1)
-    core.transactions.add(name, *producer, [(CONSUMER_OFFSETS, 0)])
-    core.transactions.end(name, *producer, commit=True, raise_epoch=False)
+    producer = core.transactions.init_producer_id(name, 60_000, -1, -1)
+    core.transactions.add_partitions(name, *producer, [(CONSUMER_OFFSETS, 0)])
+    core.transactions.end(name, *producer, commit=True, bump_epoch=False)
     return status(core, name)
 
 
@@ -957,7 +957,7 @@ def test_a_cluster_stopped_while_markers_are_written_writes_the_remaining_marker
         core = core_with_topics(cluster)
         producer = cluster.call(lambda: open_transaction(core))
         before = cluster.call(
-            lambda: (core.transactions.end("x", *producer, commit=True, raise_epoch=False), sum(markers(core)))
+            lambda: (core.transactions.end("x", *producer, commit=True, bump_epoch=False), sum(markers(core)))
         )
         assert before[1] < PARTITIONS
     assert markers(core) == [1] * PARTITIONS
@@ -986,7 +986,7 @@ def test_a_transaction_is_completed_after_a_crash_between_two_turns(
 
     monkeypatch.setattr(core.transactions, "write_markers", killed)
     with pytest.raises(Killed):
-        core.transactions.end("x", *producer, commit=True, raise_epoch=False)
+        core.transactions.end("x", *producer, commit=True, bump_epoch=False)
     assert sum(markers(core)) == 40
     crash(core)
     again = quiet_core(tmp_path, clock)
@@ -1014,7 +1014,7 @@ def test_another_leader_completes_a_transaction_whose_markers_are_being_written(
             original(self)
 
         monkeypatch.setattr(turns.Turns, "_next", next_turn)
-        cluster.call(lambda: core.transactions.end("x", *producer, commit=True, raise_epoch=False))
+        cluster.call(lambda: core.transactions.end("x", *producer, commit=True, bump_epoch=False))
         eventually(lambda: status(core) is Status.COMPLETE_COMMIT)
         counts = cluster.call(lambda: markers(core))
         assert partition.leader == 2
@@ -1039,7 +1039,7 @@ def test_markers_that_cannot_be_written_are_written_later_in_turns(
     patched = pytest.MonkeyPatch()
     patched.setattr(log, "append_marker", refuse)
     try:
-        cluster.call(lambda: core.transactions.end("x", *producer, commit=True, raise_epoch=False))
+        cluster.call(lambda: core.transactions.end("x", *producer, commit=True, bump_epoch=False))
         eventually(lambda: refused)
         assert status(core) is Status.PREPARE_COMMIT
     finally:
@@ -1056,12 +1056,14 @@ def test_a_transaction_coordinator_makes_no_calls_per_partition(short_turns: Non
     for count in (100, 300, 3_000):  # the first call creates the encoders
         with EmbeddedCluster(properties=QUICK) as cluster:
             core = core_with_topics(cluster, count)
-            producer = cluster.call(lambda core=core: core.transactions.begin("x", 60_000, -1, -1))
+            producer = cluster.call(lambda core=core: core.transactions.init_producer_id("x", 60_000, -1, -1))
             where = [("t", index) for index in range(count)]
             steps: tuple[Callable[[], Any], ...] = (
-                lambda core=core, producer=producer, where=where: core.transactions.add("x", *producer, where),  # type: ignore[misc]
+                lambda core=core, producer=producer, where=where: core.transactions.add_partitions(  # type: ignore[misc]
+                    "x", *producer, where
+                ),
                 lambda core=core, producer=producer: core.transactions.end(  # type: ignore[misc]
-                    "x", *producer, commit=True, raise_epoch=False
+                    "x", *producer, commit=True, bump_epoch=False
                 ),
             )
             counted.append([calls_in(cluster, step)[0] for step in steps])
@@ -1109,8 +1111,10 @@ def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
     cluster.call(lambda: core.internal_topic(CONSUMER_OFFSETS))
     partition = core.groups.partition_for("g")
     assert partition is not None
-    producer_id, epoch = cluster.call(lambda: core.transactions.begin("x", 60_000, -1, -1))
-    cluster.call(lambda: core.transactions.add("x", producer_id, epoch, [(CONSUMER_OFFSETS, partition.index)]))
+    producer_id, epoch = cluster.call(lambda: core.transactions.init_producer_id("x", 60_000, -1, -1))
+    cluster.call(
+        lambda: core.transactions.add_partitions("x", producer_id, epoch, [(CONSUMER_OFFSETS, partition.index)])
+    )
     built: list[int] = []
     encoded: list[int] = []
     build, encode = commit.offset_commit, coordinator_log.encode_record
@@ -1141,7 +1145,7 @@ def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
         assert later[1] - earlier[1] <= 1
     assert {one[2] for one in samples} == {0, 900}  # written at once
     if transactional:
-        cluster.call(lambda: core.transactions.end("x", producer_id, epoch, commit=True, raise_epoch=False))
+        cluster.call(lambda: core.transactions.end("x", producer_id, epoch, commit=True, bump_epoch=False))
         eventually(lambda: status(core) is Status.COMPLETE_COMMIT)
     shard = core.groups.runtimes()[partition.index].shard
     assert {index: shard.state.offsets.get("g", "t", index).value.offset for index in range(900)} == {

@@ -261,7 +261,7 @@ def test_transactions_of_a_loading_coordinator_are_refused(cluster: EmbeddedClus
     core = cluster.core
     cluster.call(lambda: core.internal_topic(TRANSACTION_STATE))
     for number in range(20):
-        cluster.call(lambda number=number: core.transactions.begin(f"x{number}", 60_000, -1, -1))
+        cluster.call(lambda number=number: core.transactions.init_producer_id(f"x{number}", 60_000, -1, -1))
 
     partition = partition_of(core, TRANSACTION_STATE)
     broker = core.brokers[partition.leader]

@@ -205,14 +205,14 @@ def test_a_deleted_internal_topic_is_recreated_empty(tmp_path: Path) -> None:
     core = quiet_core(tmp_path, clock)
     core.internal_topic(TRANSACTION_STATE)
     core.create_topic("a", partitions=1)
-    producer_id, epoch = core.transactions.begin("t", 60_000, -1, -1)
-    core.transactions.add("t", producer_id, epoch, [("a", 0)])
+    producer_id, epoch = core.transactions.init_producer_id("t", 60_000, -1, -1)
+    core.transactions.add_partitions("t", producer_id, epoch, [("a", 0)])
     core.delete_topic(TRANSACTION_STATE)
     clock.advance(120_000)
     assert core.notes == []
     core.internal_topic(TRANSACTION_STATE)
     assert core.transactions.find("t") is None
-    assert core.transactions.begin("t", 60_000, -1, -1) == (producer_id + 1, 0)
+    assert core.transactions.init_producer_id("t", 60_000, -1, -1) == (producer_id + 1, 0)
 
 
 def test_a_closed_cluster_cannot_be_started_again(tmp_path: Path) -> None:

@@ -65,10 +65,10 @@ def test_the_requests_of_captured_histories_result_in_the_same_records(captured:
         match state.status:
             case Status.EMPTY:
                 core.transactions.new_producer_id = lambda fresh=state.producer_id: fresh  # type: ignore[method-assign,misc]
-                core.transactions.begin(name, state.timeout_ms, -1, -1)
+                core.transactions.init_producer_id(name, state.timeout_ms, -1, -1)
             case Status.ONGOING:
                 added = [one for one in state.partitions if was is None or one not in was.partitions]
-                core.transactions.add(name, state.producer_id, state.epoch, added, version=state.version)
+                core.transactions.add_partitions(name, state.producer_id, state.epoch, added, version=state.version)
             case Status.PREPARE_COMMIT | Status.PREPARE_ABORT:
                 assert was is not None
                 timed_out = state.updated_ms - state.start_ms > state.timeout_ms
@@ -79,7 +79,7 @@ def test_the_requests_of_captured_histories_result_in_the_same_records(captured:
                 elif not fenced:  # else done by `begin`
                     commit = state.status is Status.PREPARE_COMMIT
                     raised = state.version >= 2
-                    core.transactions.end(name, was.producer_id, was.epoch, commit=commit, raise_epoch=raised)
+                    core.transactions.end(name, was.producer_id, was.epoch, commit=commit, bump_epoch=raised)
 
     def bare(found: list[Transaction]) -> dict[str, list[Transaction]]:
         """Return transactions by id, without fields that may differ, as in records."""

@@ -40,8 +40,8 @@ def write(core: ClusterCore, producer_id: int, epoch: int, partition: int = 0, s
 
 def begin(core: ClusterCore, transactional_id: str = "t", timeout_ms: int = MINUTE_MS) -> tuple[int, int]:
     """Begin a transaction of a producer in one partition."""
-    producer_id, epoch = core.transactions.begin(transactional_id, timeout_ms, -1, -1)
-    core.transactions.add(transactional_id, producer_id, epoch, [("orders", 0)])
+    producer_id, epoch = core.transactions.init_producer_id(transactional_id, timeout_ms, -1, -1)
+    core.transactions.add_partitions(transactional_id, producer_id, epoch, [("orders", 0)])
     write(core, producer_id, epoch)
     return producer_id, epoch
 
@@ -72,9 +72,9 @@ def records(core: ClusterCore, transactional_id: str = "t") -> list[tuple[str, i
 def test_each_step_of_a_transaction_is_written_as_by_kafka() -> None:
     core = with_topics(None, ManualClock())
     producer_id, epoch = begin(core)
-    assert core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True) == (0, 1)
-    core.transactions.add("t", 0, 1, [("orders", 1)], version=0)
-    assert core.transactions.end("t", 0, 1, commit=False, raise_epoch=False) == (0, 1)
+    assert core.transactions.end("t", producer_id, epoch, commit=True, bump_epoch=True) == (0, 1)
+    core.transactions.add_partitions("t", 0, 1, [("orders", 1)], version=0)
+    assert core.transactions.end("t", 0, 1, commit=False, bump_epoch=False) == (0, 1)
     assert records(core) == [
         ("EMPTY", 0, 0),
         ("ONGOING", 0, 0),
@@ -96,12 +96,12 @@ def test_a_new_leader_has_the_state_of_the_old_one() -> None:
     was = partition.leader
     core.stop_broker(was)
     assert partition.leader != was
-    assert [one.transactional_id for one in core.transactions.led_by(partition.leader)] == ["t"]
+    assert [one.transactional_id for one in core.transactions.coordinated_by(partition.leader)] == ["t"]
     assert core.transactions.find("t") == before
     with pytest.raises(ApiError) as refusal:
         core.transactions.check_coordinator(was, "t")
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
-    core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+    core.transactions.end("t", producer_id, epoch, commit=True, bump_epoch=True)
     assert stable(core) == (2, 2)
 
 
@@ -123,10 +123,10 @@ def test_a_transaction_is_aborted_after_its_timeout_and_its_producer_is_fenced(t
     log = core.topics["orders"].partitions[0].log
     assert log.aborted_between(0, 2) == [(producer_id, 0)]
     with pytest.raises(ApiError) as refusal:
-        core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=False)
+        core.transactions.end("t", producer_id, epoch, commit=True, bump_epoch=False)
     assert refusal.value.code is ErrorCode.PRODUCER_FENCED
     with pytest.raises(ApiError) as refusal:  # the epoch looks like that of a retry
-        core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+        core.transactions.end("t", producer_id, epoch, commit=True, bump_epoch=True)
     assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
 
 
@@ -138,7 +138,7 @@ def test_a_prepared_commit_of_a_killed_process_is_completed_by_the_next(
     producer_id, epoch = begin(core)
     with monkeypatch.context() as patched:
         steps = Steps(tmp_path / "data", tmp_path / "copies", patched)
-        core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+        core.transactions.end("t", producer_id, epoch, commit=True, bump_epoch=True)
     crash(core)
     ends = []
     for copy, _, _ in steps.copies:
@@ -158,30 +158,30 @@ def test_after_the_last_epoch_a_new_producer_id_is_allocated_and_markers_have_th
     core = with_topics(None, ManualClock())
     producer_id, epoch = begin(core)
     for _ in range(3):
-        producer_id, epoch = core.transactions.end("t", producer_id, epoch, commit=False, raise_epoch=True)
+        producer_id, epoch = core.transactions.end("t", producer_id, epoch, commit=False, bump_epoch=True)
     (coordinator,) = core.transactions.runtime
     last = 0x7FFE
     coordinator.shard.by_id["t"] = replace(coordinator.shard.by_id["t"], epoch=last)
-    core.transactions.add("t", producer_id, last, [("orders", 0)])
+    core.transactions.add_partitions("t", producer_id, last, [("orders", 0)])
     write(core, producer_id, last)
-    new_id, new_epoch = core.transactions.end("t", producer_id, last, commit=True, raise_epoch=True)
+    new_id, new_epoch = core.transactions.end("t", producer_id, last, commit=True, bump_epoch=True)
     assert new_id != producer_id
     assert new_epoch == 0
     assert stable(core)[0] == stable(core)[1]
     assert records(core)[-2:] == [("PREPARE_COMMIT", producer_id, 0x7FFF), ("COMPLETE_COMMIT", new_id, 0)]
     # A retry after a lost response.
-    assert core.transactions.end("t", producer_id, last, commit=True, raise_epoch=True) == (new_id, 0)
+    assert core.transactions.end("t", producer_id, last, commit=True, bump_epoch=True) == (new_id, 0)
 
 
 def test_unused_transactional_ids_expire() -> None:
     clock = ManualClock()
     core = with_topics(None, clock)
-    core.transactions.begin("idle", MINUTE_MS, -1, -1)
+    core.transactions.init_producer_id("idle", MINUTE_MS, -1, -1)
     begin(core, "busy", timeout_ms=900_000)
     clock.advance(8 * 24 * 60 * MINUTE_MS)
     assert "idle" not in core.transactions.by_id
     assert ("gone", -1, -1) in records(core, "idle")
-    assert core.transactions.begin("idle", MINUTE_MS, -1, -1)[1] == 0
+    assert core.transactions.init_producer_id("idle", MINUTE_MS, -1, -1)[1] == 0
 
 
 def test_a_transaction_change_that_cannot_be_written_has_no_effect(
@@ -197,10 +197,10 @@ def test_a_transaction_change_that_cannot_be_written_has_no_effect(
     with monkeypatch.context() as patched:
         patched.setattr("quorate.cluster.storage.stores.os.pwrite", full)
         with pytest.raises(ApiError) as refusal:
-            core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+            core.transactions.end("t", producer_id, epoch, commit=True, bump_epoch=True)
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR  # the client looks up the coordinator, and retries
     assert core.transactions.find("t") == before
-    core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+    core.transactions.end("t", producer_id, epoch, commit=True, bump_epoch=True)
     assert stable(core) == (2, 2)
 
 
@@ -216,9 +216,9 @@ def test_markers_that_cannot_be_written_are_written_later(monkeypatch: pytest.Mo
             raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR)
 
         patched.setattr(PartitionLog, "append_marker", refuse)
-        core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+        core.transactions.end("t", producer_id, epoch, commit=True, bump_epoch=True)
         with pytest.raises(ApiError) as refusal:
-            core.transactions.add("t", producer_id, epoch + 1, [("orders", 0)])
+            core.transactions.add_partitions("t", producer_id, epoch + 1, [("orders", 0)])
         assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
         clock.advance(1000)
     assert stable(core) == (0, 1)
@@ -229,4 +229,4 @@ def test_markers_that_cannot_be_written_are_written_later(monkeypatch: pytest.Mo
         "markers of t could not be written; retrying",
         "markers of t were written",
     ]
-    core.transactions.add("t", producer_id, epoch + 1, [("orders", 0)])
+    core.transactions.add_partitions("t", producer_id, epoch + 1, [("orders", 0)])

@@ -141,9 +141,9 @@ def test_releases_up_to_4_0_keep_the_start_time_of_the_last_transaction(version:
     with EmbeddedCluster(version=version, properties=ONE_EACH) as one:
         one.call(lambda: one.core.internal_topic(TRANSACTION_STATE))
         one.call(lambda: one.core.create_topic("t", partitions=1, replicas=1))
-        producer_id, epoch = one.call(lambda: one.core.transactions.begin("x", 60_000, -1, -1))
-        one.call(lambda: one.core.transactions.add("x", producer_id, epoch, [("t", 0)]))
-        one.call(lambda: one.core.transactions.begin("x", 60_000, -1, -1))
+        producer_id, epoch = one.call(lambda: one.core.transactions.init_producer_id("x", 60_000, -1, -1))
+        one.call(lambda: one.core.transactions.add_partitions("x", producer_id, epoch, [("t", 0)]))
+        one.call(lambda: one.core.transactions.init_producer_id("x", 60_000, -1, -1))
         with Wire(one.core.brokers[1].port) as wire:
             (reported,) = wire.ask(DescribeTransactionsRequest(transactional_ids=("x",)), 0).transaction_states
     assert reported.transaction_state == "Empty"
