@@ -150,8 +150,8 @@ class Explanation(_Facts):
         of_rack = "rack members partitions local local_share lag"
         of_member = "instance_id rack partitions topics local local_share lag moved_in moved_out"
         found = _plain(self, of_all) | {
-            "racks": [_plain(one, of_rack) for one in self.racks],
-            "members": {one.member_id: _plain(one, of_member) for one in self.members.values()},
+            "racks": [_plain(rack, of_rack) for rack in self.racks],
+            "members": {member.member_id: _plain(member, of_member) for member in self.members.values()},
             "reasons": {str(reason): number for reason, number in self.reasons.items()},
         }
         if remote:

@@ -288,11 +288,11 @@ def lags_of(
 
 
 def _close(clients: Sequence[Any]) -> None:
-    for one in clients:
+    for client in clients:
         # kafka-python raises RuntimeError if the reading thread, whose call has failed by now, is
         # closing the client as well.
         with suppress(RuntimeError):
-            one.close()
+            client.close()
 
 
 def _left_ms(until: float) -> int:

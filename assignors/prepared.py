@@ -32,30 +32,30 @@ def members_and_topology(prepared: ConsumerGroupPrepareAssignmentResponse) -> tu
     """
     names = {topic.topic_id: topic.topic_name for topic in prepared.topics}
     members = {
-        one.member_id: Member(
-            topics=tuple(names[topic_id] for topic_id in one.subscribed_topic_ids if topic_id in names),
-            rack=one.rack_id,
-            instance_id=one.instance_id,
+        member.member_id: Member(
+            topics=tuple(names[topic_id] for topic_id in member.subscribed_topic_ids if topic_id in names),
+            rack=member.rack_id,
+            instance_id=member.instance_id,
             owned=tuple(
                 (names[topic.topic_id], partition)
-                for topic in one.topic_partitions
+                for topic in member.topic_partitions
                 if topic.topic_id in names  # the other topics were deleted or have no subscriber left
                 for partition in topic.partitions
             ),
             generation=0,  # all target assignments are of the same epoch
-            user_data=one.assignor.metadata or None,
+            user_data=member.assignor.metadata or None,
         )
-        for one in prepared.members
+        for member in prepared.members
     }
     return members, Topology(map(_topic, prepared.topics))
 
 
 def _topic(topic: PreparedTopic) -> Topic:
-    numbers = tuple(one.partition for one in topic.partitions)
+    numbers = tuple(partition.partition for partition in topic.partitions)
     return Topic(
         name=topic.topic_name,
         partitions=len(numbers),
-        racks=tuple(one.racks for one in topic.partitions),
+        racks=tuple(partition.racks for partition in topic.partitions),
         id=topic.topic_id,
         numbers=None if numbers == tuple(range(len(numbers))) else numbers,
     )
@@ -87,14 +87,14 @@ def install_request(
     metadata = metadata or {}
     version = prepared.maximum_version if metadata_version is None else metadata_version
     installed = []
-    for one in prepared.members:
-        data = metadata.get(one.member_id, b"")
+    for member in prepared.members:
+        data = metadata.get(member.member_id, b"")
         installed.append(
             InstalledMember(
-                member_id=one.member_id,
+                member_id=member.member_id,
                 topic_partitions=tuple(
                     InstalledTopicPartitions(topic_id=ids[topic], partitions=tuple(sorted(partitions)))
-                    for topic, partitions in assigned.by_topic(one.member_id).items()
+                    for topic, partitions in assigned.by_topic(member.member_id).items()
                 ),
                 metadata_version=version if data else 0,
                 metadata=data,

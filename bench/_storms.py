@@ -172,7 +172,9 @@ class _Classic:
             raise SystemExit(f"error: JoinGroup failed: {ErrorCode(response.error_code).name}")
         self.generation, self.leads = response.generation_id, response.leader == self.id
         self.leads_count = len(response.members)
-        given = tuple(SyncGroupRequestAssignment(member_id=one.member_id, assignment=b"a") for one in response.members)
+        given = tuple(
+            SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"a") for member in response.members
+        )
         self.awaits = SyncGroupRequest
         self.requests += 1
         request = SyncGroupRequest(

@@ -340,7 +340,7 @@ def write_year(
         for number, share in committing.items()
     ]
     if processes == 1:
-        done = [_write_partition(*one) for one in tasks]
+        done = [_write_partition(*task) for task in tasks]
     else:
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             done = list(pool.map(_write_partition, *zip(*tasks, strict=True)))

@@ -177,7 +177,10 @@ class Group:
         client.epoch, client.joining = response.member_epoch, False
         if response.assignment is not None:
             names = {topic.id: topic.name for topic in self.runtime.shard.image.topics.values()}
-            client.owned = {names[one.topic_id]: one.partitions for one in response.assignment.topic_partitions}
+            client.owned = {
+                names[topic_partition.topic_id]: topic_partition.partitions
+                for topic_partition in response.assignment.topic_partitions
+            }
 
     def _handle_error(self, client: Client, error: int) -> None:
         client.waiting = False
@@ -211,7 +214,7 @@ class Group:
         if response.error_code:
             return None
         client.member_id, client.epoch, client.joining = response.member_id, response.generation_id, False
-        shares: dict[str, dict[str, list[int]]] = {one.member_id: {} for one in response.members}
+        shares: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in response.members}
         ids = sorted(shares)
         for topic in self.topics if ids else ():
             for number in range(len(self.runtime.shard.image.topics[topic].replicas)):
@@ -235,14 +238,17 @@ class Group:
         self._handle_error(client, response.error_code)
         if not response.error_code and response.assignment:
             found: Any = decode_assignment(response.assignment).message
-            client.owned = {one.topic: one.partitions for one in found.assigned_partitions}
+            client.owned = {
+                assigned_partition.topic: assigned_partition.partitions
+                for assigned_partition in found.assigned_partitions
+            }
 
     # ---- offsets
 
     def commit(self) -> None:
         """Commit offsets of all owned partitions; in a simple group, of all partitions."""
         if self.kind == "simple":
-            self._commit(None, [(topic, one) for topic in self.topics for one in self._partitions(topic)])
+            self._commit(None, [(topic, partition) for topic in self.topics for partition in self._partitions(topic)])
         for client in self.clients:
             if client.protocol != "share" and not client.joining and not client.waiting:
                 self._commit(client, [(topic, one) for topic, some in sorted(client.owned.items()) for one in some])
@@ -280,9 +286,10 @@ class Group:
         topic, producer_id = self.topics[0], 4000 + sum(self.name.encode())
         partitions = tuple(
             TxnOffsetCommitRequestPartition(
-                partition_index=one, committed_offset=self.positions.setdefault((topic, one), 10) + self.transactions
+                partition_index=partition,
+                committed_offset=self.positions.setdefault((topic, partition), 10) + self.transactions,
             )
-            for one in self._partitions(topic)
+            for partition in self._partitions(topic)
         )
         request = TxnOffsetCommitRequest(
             transactional_id=f"{self.name}-tx",

@@ -161,7 +161,7 @@ def main() -> None:
         for turn in range(2):  # before and after the JVM: a busy machine changes meanwhile
             if turn:
                 lines = java("shard", warm_percent=report.pick(100, quick=10, smoke=0))
-                (peer,) = (one["least_s"] for one in lines if one["bench"] == "load-OffsetCommit")
+                (peer,) = (line["least_s"] for line in lines if line["bench"] == "load-OffsetCommit")
             for case, action, alone, records in (
                 ("columns, 5,000 keys", lambda: from_columns(blocks), True, count),
                 ("columns, every key once", lambda: from_columns(new), True, len(distinct)),

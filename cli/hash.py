@@ -106,8 +106,8 @@ def of_groups(ctx: click.Context, /, form: str, check: bool, **options: Any) -> 
     print_rows(ctx, found, rows, as_json, columns, nothing=f"no hash to show: {count}, all of the classic protocol")
     if not as_json:
         for row in rows:
-            for one in row["differences"]:
-                click.echo(f"\n{printable(row['group'])}: {printable(one['sentence'])}")
+            for difference in row["differences"]:
+                click.echo(f"\n{printable(row['group'])}: {printable(difference['sentence'])}")
     if check and any(row["verdict"] == "differs" for row in rows):
         ctx.exit(1)
 

@@ -283,7 +283,7 @@ def _json(kafka: "EmbeddedCluster", http: str | None) -> str:
         {
             "bootstrap_servers": kafka.bootstrap_servers,
             "version": kafka.brokers[0].version,
-            "brokers": [{"id": one.id, "rack": one.rack, "address": one.address} for one in kafka.brokers],
+            "brokers": [{"id": broker.id, "rack": broker.rack, "address": broker.address} for broker in kafka.brokers],
             "client_config": kafka.client_config,
             "http": http,
         }
@@ -298,7 +298,8 @@ def _lines(
     yield click.style(f"Kafka {brokers[0].version}, embedded: {number}, ready in {took_ms:.0f} ms", bold=True)
     yield ""
     yield from table_lines(
-        [("broker", "rack", "address"), *((str(one.id), one.rack or "-", one.address) for one in brokers)], right=(0,)
+        [("broker", "rack", "address"), *((str(broker.id), broker.rack or "-", broker.address) for broker in brokers)],
+        right=(0,),
     )
     yield ""
     yield f"bootstrap servers: {kafka.bootstrap_servers}"

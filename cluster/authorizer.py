@@ -305,7 +305,7 @@ have one bit for each operation.
 
 
 def _bits(*operations: Operation) -> int:
-    return sum(1 << one for one in operations)
+    return sum(1 << operation for operation in operations)
 
 
 GROUP_OPERATIONS_BEFORE_4_0 = _bits(Operation.READ, Operation.DELETE, Operation.DESCRIBE)

@@ -36,7 +36,7 @@ _COORDINATORS = frozenset(one.name.replace("_", ".") for one in fields(Coordinat
 def check_release(version: KafkaVersion) -> None:
     """Raise `ConfigError` for an unsupported release."""
     if version.line not in RELEASES:
-        known = ", ".join(one.short for one in RELEASES)
+        known = ", ".join(release.short for release in RELEASES)
         raise ConfigError(
             f"an embedded cluster cannot run Kafka {version}: use {KafkaVersion.NEWEST}, or another of {known}"
         )

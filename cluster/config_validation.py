@@ -108,7 +108,7 @@ def _class_problem(behaviour: BrokerBehaviour, value: Value) -> str | None:
     assignors = ["simple"] if share is None else elements(share)
     if len(assignors) != 1 and set(assignors) != {"simple"}:
         return f"group.share.assignors must contain exactly one assignor, but found {len(assignors)}"
-    if unknown := [one for one in assignors if one not in _SHARE_ASSIGNORS]:
+    if unknown := [assignor for assignor in assignors if assignor not in _SHARE_ASSIGNORS]:
         return f"Class {unknown[0]} cannot be found; valid values for group.share.assignors: {_SHARE_ASSIGNORS[0]}"
     names = elements(value("group.consumer.assignors") or "")
     if not behaviour.short_assignors and (short := [one for one in names if "." not in one]):
@@ -350,7 +350,7 @@ def _problem_together(
     def then(name: str) -> str | None:
         return configs[name] if name in configs and name not in own else now(name)
 
-    for name in (each for each in _THREADS if each in configs):
+    for name in (thread for thread in _THREADS if thread in configs):
         was, threads = int(now(name) or 0), int(configs[name])
         failed = f"Dynamic thread count update validation failed for {name}={threads}, value should"
         if threads < was // 2:

@@ -97,7 +97,7 @@ class PartitionCoordinatorLog:
         log = self.partition.log
         if log.files is None or log.size_bytes < _WORTH_COLUMNS_BYTES or log.start_offset > log.segments[0].base_offset:
             return None
-        segments = [(log.files.path(one), one.size) for one in log.segments]
+        segments = [(log.files.path(segment), segment.size) for segment in log.segments]
         blocks = blocks_of(self.partition.topic, self.partition.index, segments)
         return None if blocks is None else _held(log, blocks)
 

@@ -89,13 +89,13 @@ class ClusterCore(SharedCluster):
             data.inspect(
                 (
                     topic.name,
-                    one.index,
+                    partition.index,
                     topic.id,
-                    one.replicas,
+                    partition.replicas,
                     LogConfig.of(self.broker_configs, topic.config, -1).compact,
                 )
                 for topic in self.topics.values()
-                for one in topic.partitions
+                for partition in topic.partitions
             )
             self.state.forget_leaders()
             for topic in self.topics.values():
@@ -164,7 +164,7 @@ class ClusterCore(SharedCluster):
 
     def register(self, *brokers: Broker) -> None:
         """Register brokers that have started."""
-        self.broker_control.register((one.id, one.rack, one.host, one.port) for one in brokers)
+        self.broker_control.register((broker.id, broker.rack, broker.host, broker.port) for broker in brokers)
 
     def stop_broker(self, broker: int) -> None:
         """Stop and fence a broker; its leaderships move at once.
@@ -187,7 +187,7 @@ class ClusterCore(SharedCluster):
         """
         self.controller.changes.finish()  # pending changes may place replicas on it
         found = self.need_broker(broker)
-        replicas = sum(broker in one.replicas for topic in self.topics.values() for one in topic.partitions)
+        replicas = sum(broker in partition.replicas for topic in self.topics.values() for partition in topic.partitions)
         if replicas:
             raise ClusterError(
                 f"broker {broker} has replicas of {replicas} partitions; move them to other brokers first"

@@ -150,7 +150,10 @@ class EmbeddedCluster(Cluster):
     def responsive_servers(self) -> str:
         """`bootstrap_servers` without brokers that are stopped, paused or cut off."""
         brokers = self.core.brokers.values()
-        return ",".join(one.address for one in brokers if one.serving and not one.silent) or self.bootstrap_servers
+        return (
+            ",".join(broker.address for broker in brokers if broker.serving and not broker.silent)
+            or self.bootstrap_servers
+        )
 
     @property
     def client_config(self) -> dict[str, Any]:

@@ -100,7 +100,8 @@ def _of_directories(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> Mes
             AlterReplicaLogDirTopicResult(
                 topic_name=topic.name,
                 partitions=tuple(
-                    AlterReplicaLogDirPartitionResult(partition_index=one, error_code=code) for one in topic.partitions
+                    AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=code)
+                    for partition in topic.partitions
                 ),
             )
             for directory in request.dirs
@@ -111,7 +112,9 @@ def _of_directories(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> Mes
 
 def _of_users(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> Message:
     """Return one result for each user."""
-    users = dict.fromkeys([one.name for one in request.deletions] + [one.name for one in request.upsertions])
+    users = dict.fromkeys(
+        [deletion.name for deletion in request.deletions] + [upsertion.name for upsertion in request.upsertions]
+    )
     results = (AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users)
     return AlterUserScramCredentialsResponse(results=tuple(results))
 
@@ -119,8 +122,8 @@ def _of_users(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> Mes
 def with_error(response: Any, version: int, code: ErrorCode) -> Any:
     """Return a response with an error in it: at the top level, else in each innermost element."""
     spec: MessageSpec = response.spec
-    carried = [one for one in spec.fields if version in one.versions]
-    values: dict[str, Any] = {one.name: getattr(response, one.name) for one in spec.fields}
+    carried = [field for field in spec.fields if version in field.versions]
+    values: dict[str, Any] = {field.name: getattr(response, field.name) for field in spec.fields}
     own = [one.name for one in carried if one.name in ERROR_FIELDS]
     for name in own:
         values[name] = int(code)
@@ -133,7 +136,7 @@ def with_error(response: Any, version: int, code: ErrorCode) -> Any:
 
 def _mirrored(request: Any, spec: MessageSpec, version: int, code: ErrorCode, with_parts: bool) -> Message:
     values: dict[str, Any] = {}
-    carried = [one for one in spec.fields if version in one.versions]
+    carried = [field for field in spec.fields if version in field.versions]
     on_top = any(one.name in ERROR_FIELDS for one in carried)
     for one in carried:
         element = _struct_in(one)
@@ -171,14 +174,14 @@ def _elements_for(request: Any, element: MessageSpec, version: int) -> list[Any]
     """Return the request's elements that share most field names with the response's elements."""
     if isinstance(request, dict):
         return None
-    wanted = {one.name for one in element.fields if one.name not in ERROR_FIELDS and version in one.versions}
+    wanted = {field.name for field in element.fields if field.name not in ERROR_FIELDS and version in field.versions}
     names = {same for name in wanted for group in _SYNONYMS if name in group for same in group} | wanted
     best: tuple[int, list[Any]] | None = None
-    for one in request.spec.fields:
-        value = getattr(request, one.name)
-        if version not in one.versions or not isinstance(one.type, ArrayType) or value is None:
+    for field in request.spec.fields:
+        value = getattr(request, field.name)
+        if version not in field.versions or not isinstance(field.type, ArrayType) or value is None:
             continue
-        inner = _struct_in(one)
+        inner = _struct_in(field)
         if inner is None:  # an array of numbers or names: the first field of the response's elements
             key = next(name for name in (f.name for f in element.fields) if name in wanted)
             score, parts = 1, [{key: each} for each in value]

@@ -29,7 +29,9 @@ def check_levels(levels: Mapping[str, int], version: KafkaVersion) -> None:
     for name, level in levels.items():
         most = _most(version, name)
         if level > most:
-            able = next((one for one in RELEASES if all(_most(one, name) >= levels[name] for name in levels)), None)
+            able = next(
+                (release for release in RELEASES if all(_most(release, name) >= levels[name] for name in levels)), None
+            )
             later = "a later release" if able is None else f"{able.short} or later"
             knows = f"levels up to {most}" if most else "no such feature"
             raise ConfigError(

@@ -243,7 +243,7 @@ class FetchSessions:
         if stalest is None:
             return False
         if now_ms - stalest.used_ms <= _STALE_MS:
-            old = [one for one in self._sessions.values() if one.used_ms - one.created_ms > _STALE_MS]
+            old = [session for session in self._sessions.values() if session.used_ms - session.created_ms > _STALE_MS]
             stalest = min(old, key=lambda one: (len(one.partitions), one.id), default=None)
             if stalest is None or len(stalest.partitions) >= size:
                 return False

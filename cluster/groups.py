@@ -185,8 +185,8 @@ class GroupCoordinators:
             empty: Message = api_of(type(request)).response.cls()
             return empty
         yield None  # a response that took long is then encoded in the thread
-        responses: list[Any] = [one.response if isinstance(one, Pending) else one for one in results]
-        everything = [group for one in responses for group in getattr(one, response_field)]
+        responses: list[Any] = [result.response if isinstance(result, Pending) else result for result in results]
+        everything = [group for response in responses for group in getattr(response, response_field)]
         whole: Message = replace(responses[0], **{response_field: tuple(everything)})
         return whole
 

@@ -83,12 +83,16 @@ class Cluster(AdminOperations):
     @property
     def version(self) -> str:
         """The newest release of Kafka among the brokers."""
-        return max((one.version for one in self.brokers), key=lambda text: list(map(int, re.findall(r"\d+", text))))
+        return max(
+            (broker.version for broker in self.brokers), key=lambda text: list(map(int, re.findall(r"\d+", text)))
+        )
 
     @property
     def responsive_servers(self) -> str:
         """`bootstrap_servers` without brokers that are stopped or paused."""
-        return ",".join(one.address for one in self.brokers if one.state == "running") or self.bootstrap_servers
+        return (
+            ",".join(broker.address for broker in self.brokers if broker.state == "running") or self.bootstrap_servers
+        )
 
     @property
     def certificate(self) -> str | None:

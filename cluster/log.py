@@ -98,7 +98,7 @@ class PartitionLog:
     def replace_segments(self, segments: list[LogSegment]) -> None:
         """Replace the segments, after some were deleted or compacted."""
         self.segments = segments
-        self._bases = [one.base_offset for one in segments]
+        self._bases = [segment.base_offset for segment in segments]
 
     @property
     def active(self) -> LogSegment:
@@ -108,7 +108,7 @@ class PartitionLog:
     @property
     def size_bytes(self) -> int:
         """The size of all segments."""
-        return sum(one.size for one in self.segments)
+        return sum(segment.size for segment in self.segments)
 
     def roll(self, now_ms: int) -> None:
         """Roll a new segment, unless the active one is empty.
@@ -195,7 +195,7 @@ class PartitionLog:
 
     def greatest_timestamp(self) -> StoredBatch | None:
         """Return the first batch with the maximum timestamp."""
-        newest = max(self.segments, key=lambda one: one.max_timestamp_ms)
+        newest = max(self.segments, key=lambda segment: segment.max_timestamp_ms)
         if newest.max_timestamp_ms < 0:
             return None
         return next(newest.batches(newest.position_of(newest.max_timestamp_offset)), None)

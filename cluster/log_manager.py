@@ -54,8 +54,8 @@ class LogManager:
 
     def discard_logs(self, topic: TopicState, partitions: Sequence[PartitionState]) -> Work[None]:
         """Delete the logs of new partitions whose creation failed."""
-        for one in partitions:
-            self._prepared.pop((topic.id, one.index), None)
+        for partition in partitions:
+            self._prepared.pop((topic.id, partition.index), None)
         self._configured.pop(topic.name, None)
         yield from self.delete_logs(partitions)
 
@@ -132,7 +132,7 @@ class LogManager:
 
     def delete_logs(self, partitions: Iterable[PartitionState]) -> Work[None]:
         """Delete the logs of partitions."""
-        for one in partitions:
+        for partition in partitions:
             if self.data is not None:
-                self.data.remove(one.topic, one.index, one.log)
+                self.data.remove(partition.topic, partition.index, partition.log)
                 yield None

@@ -85,9 +85,9 @@ class Maintenance:
     def _logs(self) -> Iterator[tuple[str, PartitionLog, Callable[[], bool]]]:
         """Yield each existing log: its name, the log, and whether it still exists."""
         for topic in list(self._state.topics.values()):
-            for one in list(topic.partitions):
-                if self._state.has(one):
-                    yield f"{topic.name}-{one.index}", one.log, partial(self._state.has, one)
+            for partition in list(topic.partitions):
+                if self._state.has(partition):
+                    yield f"{topic.name}-{partition.index}", partition.log, partial(self._state.has, partition)
 
     # ---- tasks
 

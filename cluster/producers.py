@@ -98,7 +98,9 @@ class Producers:
         if producer is None or producer.epoch != facts.producer_epoch:
             return None
         sequences = (facts.base_sequence, _last_sequence(facts))
-        return next((one for one in producer.batches if (one.first_sequence, one.last_sequence) == sequences), None)
+        return next(
+            (batch for batch in producer.batches if (batch.first_sequence, batch.last_sequence) == sequences), None
+        )
 
     def check(self, facts: BatchFacts) -> None:
         """Raise `AppendError` unless the batch is the producer's next one.
@@ -249,19 +251,23 @@ class Producers:
         """Replace the state by a snapshot."""
         self.by_id.clear()
         self.open.clear()
-        for one in entries:
-            producer = self.by_id[one.producer_id] = Producer(one.epoch)
-            if one.last_offset >= 0:
-                first = (one.last_sequence - one.offset_delta) & _SEQUENCES
+        for entry in entries:
+            producer = self.by_id[entry.producer_id] = Producer(entry.epoch)
+            if entry.last_offset >= 0:
+                first = (entry.last_sequence - entry.offset_delta) & _SEQUENCES
                 producer.batches.append(
                     KnownBatch(
-                        first, one.last_sequence, one.last_offset - one.offset_delta, one.last_offset, one.timestamp_ms
+                        first,
+                        entry.last_sequence,
+                        entry.last_offset - entry.offset_delta,
+                        entry.last_offset,
+                        entry.timestamp_ms,
                     )
                 )
-            producer.last_timestamp_ms = one.timestamp_ms
-            producer.coordinator_epoch = one.coordinator_epoch
-            if one.transaction_start >= 0:
-                producer.transaction_start = self.open[one.producer_id] = one.transaction_start
+            producer.last_timestamp_ms = entry.timestamp_ms
+            producer.coordinator_epoch = entry.coordinator_epoch
+            if entry.transaction_start >= 0:
+                producer.transaction_start = self.open[entry.producer_id] = entry.transaction_start
 
 
 def _last_sequence(facts: BatchFacts) -> int:

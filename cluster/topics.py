@@ -85,9 +85,10 @@ class Elections(dict[tuple[tuple[int, ...], tuple[int, ...], int], Election]):
     def moved(self, partitions: Iterable[PartitionState]) -> list[tuple[PartitionState, Election]]:
         """Return the partitions whose leader or ISR changes."""
         return [
-            (one, elected)
-            for one in partitions
-            if (elected := self[one.replicas, one.in_sync, one.leader]) != (one.leader, one.in_sync)
+            (partition, elected)
+            for partition in partitions
+            if (elected := self[partition.replicas, partition.in_sync, partition.leader])
+            != (partition.leader, partition.in_sync)
         ]
 
 
@@ -99,7 +100,7 @@ def _elected(
     The last in-sync replica stays in the ISR when it fails, because other replicas may lack records
     (Kafka's rule; here it only decides who may lead).
     """
-    live = tuple(one for one in replicas if one in up)
+    live = tuple(replica for replica in replicas if replica in up)
     stays = leader in up and leader in replicas
     return leader if stays else next(iter(live), NO_LEADER), live or in_sync[:1] or replicas[:1]
 

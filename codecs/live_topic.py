@@ -82,7 +82,7 @@ def _partitions(client: "KafkaNetClient", topic: str, where: str, started: float
         raise error(topic)
     if found is None or not found.partitions:
         raise LeaderNotAvailableError(topic)
-    return {one.partition_index for one in found.partitions}
+    return {partition.partition_index for partition in found.partitions}
 
 
 def offsets_of(

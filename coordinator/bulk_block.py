@@ -210,7 +210,7 @@ def _common_form() -> tuple[int, list[tuple[int, int]]]:
         )
         for fill in (0x1111111111111111, 0x2222222222222222)
     ]
-    one, other = (version.to_bytes(2, "big") + each for each in samples)
+    one, other = (version.to_bytes(2, "big") + sample for sample in samples)
     return len(one), [(place, byte) for place, byte in enumerate(one) if byte == other[place]]
 
 

@@ -90,14 +90,14 @@ def end_offsets(admin: "KafkaAdminClient", partitions: Iterable[tuple[str, int]]
 
 def live_image(admin: "KafkaAdminClient") -> MetadataImage:
     """Return all visible topics, with the brokers of their replicas and the brokers' racks."""
-    brokers = {one["broker_id"]: one.get("rack") or None for one in admin.describe_cluster()["brokers"]}
+    brokers = {broker["broker_id"]: broker.get("rack") or None for broker in admin.describe_cluster()["brokers"]}
     topics = []
-    for one in admin.describe_topics():
-        if one["error_code"] or not one.get("topic_id"):
+    for topic in admin.describe_topics():
+        if topic["error_code"] or not topic.get("topic_id"):
             continue
-        partitions = sorted(one["partitions"], key=lambda partition: int(partition["partition_index"]))
+        partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
         replicas = tuple(tuple(partition["replica_nodes"]) for partition in partitions)
-        topics.append(TopicImage(name=one["name"], id=_uuid(one["topic_id"]), replicas=replicas))
+        topics.append(TopicImage(name=topic["name"], id=_uuid(topic["topic_id"]), replicas=replicas))
     return MetadataImage().with_brokers(brokers).with_topics(topics)
 
 
@@ -109,19 +109,19 @@ def live_topology(admin: "KafkaAdminClient", names: Collection[str]) -> Topology
     wanted = sorted(names)
     racks = {one["broker_id"]: one.get("rack") or None for one in admin.describe_cluster()["brokers"]}
     topics = []
-    for one in admin.describe_topics(wanted) if wanted else ():
-        if one["error_code"]:
+    for topic in admin.describe_topics(wanted) if wanted else ():
+        if topic["error_code"]:
             continue
-        partitions = sorted(one["partitions"], key=lambda partition: int(partition["partition_index"]))
+        partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
         numbers = [partition["partition_index"] for partition in partitions]
         topics.append(
             Topic(
-                name=one["name"],
+                name=topic["name"],
                 partitions=len(partitions),
                 racks=tuple(
                     tuple(racks.get(broker) for broker in _leader_first(partition)) for partition in partitions
                 ),
-                id=_uuid(one["topic_id"]) if one.get("topic_id") else None,
+                id=_uuid(topic["topic_id"]) if topic.get("topic_id") else None,
                 numbers=None if numbers == list(range(len(numbers))) else numbers,
             )
         )
@@ -131,7 +131,7 @@ def live_topology(admin: "KafkaAdminClient", names: Collection[str]) -> Topology
 def _leader_first(partition: Mapping[str, Any]) -> list[int]:
     leader = partition["leader_id"]
     replicas: list[int] = partition["replica_nodes"]
-    return [leader, *(one for one in replicas if one != leader)] if leader in replicas else replicas
+    return [leader, *(replica for replica in replicas if replica != leader)] if leader in replicas else replicas
 
 
 def _uuid(text: str) -> Uuid:
@@ -167,7 +167,9 @@ class LiveGroups:
         """Return the current groups. Raises `InputError`."""
         found = ReplayedGroups()
         with open_admin(self._servers, self._config, self._connect_timeout_ms, "reading groups") as (admin, where):
-            coordinated = [one for topic in admin.describe_topics([CONSUMER_OFFSETS]) for one in topic["partitions"]]
+            coordinated = [
+                partition for topic in admin.describe_topics([CONSUMER_OFFSETS]) for partition in topic["partitions"]
+            ]
             count = len(coordinated)
             if not count:
                 raise InputError(
@@ -182,7 +184,10 @@ class LiveGroups:
                 else None
             )
             found.names = topic_ids(admin)
-            brokers = {one["broker_id"]: f"{one['host']}:{one['port']}" for one in admin.describe_cluster()["brokers"]}
+            brokers = {
+                broker["broker_id"]: f"{broker['host']}:{broker['port']}"
+                for broker in admin.describe_cluster()["brokers"]
+            }
             found.coordinators = {
                 one["partition_index"]: f"{brokers[one['leader_id']]} ({one['leader_id']})"
                 for one in coordinated
@@ -225,7 +230,7 @@ class _SituationReader:
         self.group_id = group_id
 
     def read(self, servers: Sequence[str], config: dict[str, Any], connect_timeout_ms: int) -> GroupSituation:
-        listing = {one["group_id"]: one for one in self.admin.list_groups()}
+        listing = {group["group_id"]: group for group in self.admin.list_groups()}
         facts = listing.get(self.group_id)
         if facts is None:
             close = difflib.get_close_matches(self.group_id, listing, 3)

@@ -228,7 +228,7 @@ class Play:
             if found != state or len(last.owners) != partitions or len(last.sources) != partitions:
                 state, steady = found, time.monotonic()
             elif time.monotonic() - steady >= _SETTLED_S and (
-                all(last.local(one) or not last.could_be_local(one) for one in last.owners)
+                all(last.local(owner) or not last.could_be_local(owner) for owner in last.owners)
                 or time.monotonic() - began > _FOLLOWED_S
             ):
                 return
@@ -291,7 +291,7 @@ class Play:
                         for part in fetched.partitions:
                             self._record_fetch(seen.client_id, part.partition, seen.broker, part.fetch_offset)
         racks = {broker.id: broker.rack for broker in core.brokers.values() if broker.alive}
-        return racks, {one.index: one.replicas for one in topic.partitions}
+        return racks, {partition.index: partition.replicas for partition in topic.partitions}
 
     def _record_fetch(self, client: str, partition: int, broker: int, offset: int) -> None:
         """Record a fetch of a partition.

@@ -164,7 +164,10 @@ def _define_fixtures(plugin: object, prefix: str) -> None:
 def _with_prefix(function: Callable[..., Any], prefix: str) -> Callable[..., Any]:
     """Return the function of a fixture with the prefix for the fixtures that it requests."""
     parameters = inspect.signature(function).parameters.values()
-    names = {one.name if one.name == "request" else prefix + one.name: one.name for one in parameters}
+    names = {
+        parameter.name if parameter.name == "request" else prefix + parameter.name: parameter.name
+        for parameter in parameters
+    }
 
     def arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         return {names[name]: value for name, value in given.items()}

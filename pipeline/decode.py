@@ -80,9 +80,9 @@ def _decoded(df: DataFrame, key: str, value: str, topic: str, reading: Reading) 
 
 def _found(df: DataFrame, name: str) -> str | None:
     """Return the name of a column, ignoring case unless Spark is case-sensitive."""
-    found = [one for one in df.columns if one == name]
+    found = [column for column in df.columns if column == name]
     if not found and df.sparkSession.conf.get("spark.sql.caseSensitive", "false") != "true":
-        found = [one for one in df.columns if one.lower() == name.lower()]
+        found = [column for column in df.columns if column.lower() == name.lower()]
     return found[0] if found else None
 
 

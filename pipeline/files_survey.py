@@ -147,9 +147,9 @@ class _Surveyor:
             self.open, self.newest_ms = None if before else self._piece(segment, 0, int(segment.path.stem)), -1
             try:
                 with segment.path.open("rb", buffering=0) as file:
-                    for found in blocks_in(file, segment, resynchronise=True):
-                        if not isinstance(found, BatchProblem):  # reported when its records are read
-                            self._batches(*found, segment)
+                    for block in blocks_in(file, segment, resynchronise=True):
+                        if not isinstance(block, BatchProblem):  # reported when its records are read
+                            self._batches(*block, segment)
             except OSError:
                 self.whole, self.newest_ms = segment.size_bytes, FOR_EVER  # reported by the task that reads it
             if self.beyond:

@@ -91,7 +91,7 @@ def _tiles(facts: Facts) -> Iterator[str]:
         (human(len(facts.storms)), "rebalance storms"),
     ]
     if facts.lags:
-        tiles.append((human(sum(one.points[-1][1] for one in facts.lags if one.points)), "records of lag at the end"))
+        tiles.append((human(sum(lag.points[-1][1] for lag in facts.lags if lag.points)), "records of lag at the end"))
     if facts.racks:
         now = [row for row in facts.racks if row["assignor"] == CURRENT]
         known = sum(row["partitions"] - row["unknown"] for row in now)
@@ -123,20 +123,20 @@ def _lags(facts: Facts) -> Iterator[str]:
     )
     yield f'<p class="dim">{shown}Lag in records over all partitions of a group; each chart has its own scale.</p>'
     yield '<div class="panels">'
-    times = [at for one in facts.lags for at, _ in one.points]
-    for one in facts.lags:
-        yield lag_panel(one.group, one.points, _lag_note(one), (min(times), max(times)))
+    times = [at for lag in facts.lags for at, _ in lag.points]
+    for lag in facts.lags:
+        yield lag_panel(lag.group, lag.points, _lag_note(lag), (min(times), max(times)))
     yield '</div><div class="scroll"><table><thead><tr><th>group</th><th class="n">partitions</th>'
     yield '<th class="n">lag at the end</th><th class="n">peak</th>'
     yield '<th class="n">written / s</th><th class="n">read / s</th><th class="n">caught up in</th></tr></thead><tbody>'
-    for one in facts.lags:
-        rates = [f"{human(rate)}" if rate is not None else "–" for rate in (one.production_rate, one.consumption_rate)]
-        peak = max(value for _, value in one.points)
-        warn = ' class="n warn"' if one.drain_seconds is None else ' class="n"'
-        yield f'<tr><th scope="row">{e(one.group)}</th><td class="n">{one.partitions:,}</td>'
-        yield f'<td class="n">{e(human(one.points[-1][1]))}</td><td class="n">{e(human(peak))}</td>'
+    for lag in facts.lags:
+        rates = [f"{human(rate)}" if rate is not None else "–" for rate in (lag.production_rate, lag.consumption_rate)]
+        peak = max(value for _, value in lag.points)
+        warn = ' class="n warn"' if lag.drain_seconds is None else ' class="n"'
+        yield f'<tr><th scope="row">{e(lag.group)}</th><td class="n">{lag.partitions:,}</td>'
+        yield f'<td class="n">{e(human(lag.points[-1][1]))}</td><td class="n">{e(human(peak))}</td>'
         yield f'<td class="n">{e(rates[0])}</td><td class="n">{e(rates[1])}</td>'
-        yield f"<td{warn}>{e(seconds_text(one.drain_seconds))}</td></tr>"
+        yield f"<td{warn}>{e(seconds_text(lag.drain_seconds))}</td></tr>"
     yield "</tbody></table></div></section>"
 
 

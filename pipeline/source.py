@@ -118,7 +118,9 @@ class _Reader(DataSourceReader):
                 ranges = ranges_of(options, cluster)
             chosen = [one for one in ranges if wanted.partitions is None or one.partition in wanted.partitions]
             return [*cut(chosen, options.max_split_bytes)]
-        files = [one for one in find_files(options) if wanted.partitions is None or one.partition in wanted.partitions]
+        files = [
+            file for file in find_files(options) if wanted.partitions is None or file.partition in wanted.partitions
+        ]
         return [*splits_of(plan(options, files, within=wanted.offsets), options.max_split_bytes)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":

@@ -66,7 +66,7 @@ def embedded_apis() -> str:
     """Return a table of the APIs of embedded clusters with their gaps, and the missing APIs."""
     versions_of = advertised(EmbeddedCluster().core)
     rows = []
-    for handled in sorted(HANDLERS.values(), key=lambda one: one.api.key):
+    for handled in sorted(HANDLERS.values(), key=lambda handler: handler.api.key):
         api = handled.api
         known = versions_of.get(api.key)
         versions = f"{_span(api.versions)}, where it is enabled" if known is None else _span(known)

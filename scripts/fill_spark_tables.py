@@ -138,7 +138,10 @@ def stream(name: str) -> list[str]:
 
 def options() -> list[str]:
     """Return a table of the options."""
-    rows = [f"| `{one.name}` | {f'`{one.default}`' if one.default else ''} | {one.meaning} |" for one in OPTIONS]
+    rows = [
+        f"| `{option.name}` | {f'`{option.default}`' if option.default else ''} | {option.meaning} |"
+        for option in OPTIONS
+    ]
     return ["| option | default | |", "|---|---|---|", *rows]
 
 

@@ -64,7 +64,7 @@ def table(releases: Mapping[str, Mapping[tuple[str, str], Facts]]) -> str:
     """Return the table: a line for each range of releases in which a config is the same."""
     lines = []
     for key in sorted({key for known in releases.values() for key in known}):
-        runs = [list(run) for _, run in groupby(releases, key=lambda each: releases[each].get(key))]
+        runs = [list(run) for _, run in groupby(releases, key=lambda release: releases[release].get(key))]
         for place, run in enumerate(runs):
             facts = releases[run[0]].get(key)
             if facts is not None:

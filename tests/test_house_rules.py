@@ -101,7 +101,7 @@ def test_the_map_of_the_code_names_what_there_is() -> None:
 def test_the_map_names_every_package() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     assert packages == {"assignors", "cli", "cluster", "codecs", "coordinator", "integration", "pipeline"}
-    assert not [one for one in packages if f"| `{one}/` |" not in ARCHITECTURE]
+    assert not [package for package in packages if f"| `{package}/` |" not in ARCHITECTURE]
 
 
 def test_walks_through_the_code_have_ten_stops_at_most() -> None:

@@ -137,6 +137,6 @@ def test_no_module_fills_what_another_one_declares():
         for file in sorted(root.joinpath(package).rglob("*.py"))
     ]
     modules = [".".join(file.parts).removesuffix(".__init__") for file in files if file.name != "__main__"]
-    count, filled = _python(FILLED, *(f"quorate.{one}" for one in modules))
+    count, filled = _python(FILLED, *(f"quorate.{module}" for module in modules))
     assert count > 100
     assert sorted(set(filled) - set(MEMOS)) == []

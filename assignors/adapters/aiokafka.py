@@ -54,14 +54,17 @@ def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
     Raises `TypeError` for an argument that is not an instance of an assignor, and `ValueError` for
     no assignor, two assignors of one name, or two different racks.
     """
-    for one in assignors:
-        if not isinstance(one, Adapter):
+    for assignor in assignors:
+        if not isinstance(assignor, Adapter):
             raise TypeError(INSTANCES)
     if not assignors:
         raise ValueError("no assignor given; use options(CooperativeSticky(), client_rack=...)")
-    check_names(one.name for one in assignors)
-    rack = common_rack(client_rack, *(one.client_rack for one in assignors))
-    mine = [Adapter(one.strategy.assignor, client_rack=rack, cooperative=one.strategy.cooperative) for one in assignors]
+    check_names(assignor.name for assignor in assignors)
+    rack = common_rack(client_rack, *(assignor.client_rack for assignor in assignors))
+    mine = [
+        Adapter(assignor.strategy.assignor, client_rack=rack, cooperative=assignor.strategy.cooperative)
+        for assignor in assignors
+    ]
     return {"client_rack": rack, "partition_assignment_strategy": mine}
 
 
@@ -118,12 +121,12 @@ def _adopt(coordinator: Any, adapter: Adapter) -> Adapter:
 
     Returns the copy of `adapter`. Raises `KafkaConfigurationError`.
     """
-    ours = [one for one in coordinator._assignors if isinstance(one, Adapter)]
+    ours = [assignor for assignor in coordinator._assignors if isinstance(assignor, Adapter)]
     if all(one._companion is None for one in ours):
         fetcher = fetcher_of(coordinator)
         given = None if fetcher is None else fetcher._client_rack
         try:
-            check_names(one.name for one in coordinator._assignors)
+            check_names(assignor.name for assignor in coordinator._assignors)
             rack = common_rack(given, *(one.client_rack for one in ours))
         except ValueError as error:
             raise KafkaConfigurationError(str(error)) from None
@@ -132,7 +135,8 @@ def _adopt(coordinator: Any, adapter: Adapter) -> Adapter:
         cooperative = len(ours) == len(coordinator._assignors) and all(one.strategy.cooperative for one in ours)
         companion = Companion(coordinator, rack, cooperative=cooperative)
         coordinator._assignors = [
-            one._for(companion) if isinstance(one, Adapter) else one for one in coordinator._assignors
+            assignor._for(companion) if isinstance(assignor, Adapter) else assignor
+            for assignor in coordinator._assignors
         ]
     found: Adapter = coordinator._lookup_assignor(adapter.name)
     return found

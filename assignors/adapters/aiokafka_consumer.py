@@ -305,7 +305,12 @@ def _has_fenced_error(response: Any) -> bool:
         return True
     topics = getattr(response, "topics", ())
     # Partitions of a commit response are pairs; those of an offset fetch are not.
-    return any(FENCED_INSTANCE_ID in one[1:2] for _, partitions in topics for one in partitions if len(one) == 2)
+    return any(
+        FENCED_INSTANCE_ID in partition[1:2]
+        for _, partitions in topics
+        for partition in partitions
+        if len(partition) == 2
+    )
 
 
 def _as_v5(response: Any, joined: list[Joined]) -> Any:

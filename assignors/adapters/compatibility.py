@@ -41,9 +41,9 @@ def check(client: str, supported: str, requirements: Sequence[Requirements]) -> 
 
     `supported`: the release that the adapter was written for.
     """
-    for one in requirements:
-        for problem in _problems(one):
-            raise unsupported(client, supported, f"{one.kind.__name__}{problem}")
+    for requirement in requirements:
+        for problem in _problems(requirement):
+            raise unsupported(client, supported, f"{requirement.kind.__name__}{problem}")
 
 
 def import_failure(client: str, supported: str, error: ImportError, *, install: str) -> ImportError:

@@ -103,7 +103,7 @@ def _adopt(coordinator: Any, consumer: Any) -> None:
     given = consumer.config["client_rack"] if consumer is not None else None
     try:
         if len(coordinator._assignors) < len(coordinator.config["assignors"]):
-            check_names(one.name for one in coordinator.config["assignors"])
+            check_names(assignor.name for assignor in coordinator.config["assignors"])
         rack = common_rack(given, *(one.client_rack for one in ours.values()))
     except ValueError as error:
         raise KafkaConfigurationError(str(error)) from None

@@ -151,7 +151,7 @@ class Companion(ConsumerCompanion):
         self._skips_assignment = bool(getattr(response, "skip_assignment", False))
         if response.error_code == 0 and response.leader == response.member_id:
             subscription, cluster = coordinator._subscription, coordinator._cluster
-            topics = {topic for one in response.members for topic in _topics(one.metadata)[0]}
+            topics = {topic for member in response.members for topic in _topics(member.metadata)[0]}
             if subscription.partitions_auto_assigned():
                 subscription.group_subscribe(topics)
                 cluster.set_topics(subscription.group_subscription())
@@ -187,11 +187,11 @@ class Companion(ConsumerCompanion):
 
     def _perform_assignment(self, leader_id: str, protocol_name: str, members: Sequence[Any]) -> Any:
         self._unreadable = {}
-        for one in members:
-            topics, is_sound = _topics(one.metadata)
+        for member in members:
+            topics, is_sound = _topics(member.metadata)
             if not is_sound:
-                self._unreadable[one.member_id] = one.metadata
-                one.metadata = subscription_bytes(topics) if topics else EMPTY_SUBSCRIPTION
+                self._unreadable[member.member_id] = member.metadata
+                member.metadata = subscription_bytes(topics) if topics else EMPTY_SUBSCRIPTION
         if self._skips_assignment:
             return self._resume_as_leader(members)
         return self._type._perform_assignment(self._coordinator, leader_id, protocol_name, members)
@@ -206,7 +206,7 @@ class Companion(ConsumerCompanion):
         coordinator._is_leader = True
         coordinator._assignment_snapshot = coordinator._metadata_snapshot
         self.watch_metadata()
-        joined = [Joined(one.member_id, bytes(one.metadata), one.group_instance_id) for one in members]
+        joined = [Joined(member.member_id, bytes(member.metadata), member.group_instance_id) for member in members]
         found = self.membership.read(self.as_joined(joined))
         self.membership.topology(found, self.view(coordinator._cluster))
         return {}

@@ -82,7 +82,7 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> tuple[ProtocolTopicPartit
 
 def partitions_of(topics: Iterable[ProtocolTopicPartition]) -> list[tuple[str, int]]:
     """Reverse `by_topic`."""
-    return [(one.topic, partition) for one in topics for partition in one.partitions]
+    return [(topic.topic, partition) for topic in topics for partition in topic.partitions]
 
 
 def read_members(joined: Sequence[Joined], *, group: str) -> dict[str, Member]:

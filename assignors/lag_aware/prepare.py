@@ -83,7 +83,7 @@ class Table:
         by_subscription = np.argsort(subscriptions, kind="stable")
         ends = np.cumsum(np.bincount(subscriptions, minlength=len(group.subscriptions)))
         members = np.split(by_subscription, ends[:-1]) if len(ends) else []
-        topics = [one.topics for one in group.subscriptions]
+        topics = [subscription.topics for subscription in group.subscriptions]
         flat = np.concatenate(topics) if topics else np.empty(0, np.int64)
         which = np.repeat(np.arange(len(topics)), [len(one) for one in topics])
         order = np.lexsort((which, flat))

@@ -45,7 +45,7 @@ def regions(partitions: Sequence[int], members: Sequence[int], subscribed: Mappi
     while parts:
         topics, subscriptions = parts.pop()
         total = sum(partitions[topic] for topic in topics)
-        number = sum(members[one] for one in subscriptions)
+        number = sum(members[subscription] for subscription in subscriptions)
         if not number:
             continue
         least = total // number

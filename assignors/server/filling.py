@@ -130,4 +130,4 @@ def fillers(places: Sequence[Ints], loads: Ints) -> list[Filler]:
     """Return one filler for each set of subscribers."""
     cover = np.bincount(np.concatenate([np.empty(0, np.int64), *places]), minlength=len(loads))
     shared: npt.NDArray[np.bool_] = cover > 1
-    return [Filler(one, loads, alone=not shared[one].any()) for one in places]
+    return [Filler(place, loads, alone=not shared[place].any()) for place in places]

@@ -41,7 +41,7 @@ def assign_heterogeneous(group: GroupSpec, jdk: int) -> TargetAssignment:
     topics = group.subscribed_topics
     need_ids(topology, topics)
     sets = subscriber_sets(group, order)
-    counts = np.array([len(one) for one in sets.places])[sets.set_of[topics]]
+    counts = np.array([len(place) for place in sets.places])[sets.set_of[topics]]
     partitions = topology.sizes[topics]
     sorted_topics = topics[_topic_order(group, topics, partitions, counts)]
     usable, owners, loads = _kept(group)
@@ -139,8 +139,8 @@ class _Moves(NamedTuple):
 
 def _balanced(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints, loads: Ints) -> _Moves:
     moves = _Moves([], [], [])
-    shared = np.array([len(one) >= 2 for one in sets.places], np.bool_)
-    if not len(topics) or not any(_uneven(one, loads) for one in sets.places):
+    shared = np.array([len(place) >= 2 for place in sets.places], np.bool_)
+    if not len(topics) or not any(_uneven(place, loads) for place in sets.places):
         return moves
     topics = topics[shared[sets.set_of[topics]]]
     first = group.topology.first

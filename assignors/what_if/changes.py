@@ -58,7 +58,7 @@ def without_members(situation: GroupSituation, member_ids: Collection[str]) -> G
 
 def with_racks(situation: GroupSituation, member_ids: Collection[str], rack: str | None) -> GroupSituation:
     """Move the members with these ids to a rack; `None` for no rack."""
-    moved = {one: replace(situation.members[one], rack=rack) for one in member_ids}
+    moved = {member_id: replace(situation.members[member_id], rack=rack) for member_id in member_ids}
     return replace(situation, members={**situation.members, **moved})
 
 

@@ -61,7 +61,7 @@ class Comparison:
     @property
     def moves(self) -> bool:
         """Whether the current assignment is known, to compare with."""
-        return any(one.explanation.moved is not None for one in self.outcomes)
+        return any(outcome.explanation.moved is not None for outcome in self.outcomes)
 
     @cached_property
     def members(self) -> list[str]:
@@ -72,7 +72,7 @@ class Comparison:
     @cached_property
     def rack_names(self) -> list[str | None]:
         """Racks of members, sorted; `None`, for members without a rack, comes last."""
-        found = {facts.rack for one in self.outcomes for facts in one.explanation.racks}
+        found = {facts.rack for outcome in self.outcomes for facts in outcome.explanation.racks}
         return sorted(found, key=lambda rack: (rack is None, rack or ""))
 
     def name_of(self, member_id: str) -> str:
@@ -208,7 +208,7 @@ def as_plain(comparison: Comparison, *, remote: bool) -> dict[str, Any]:
         "notes": list(comparison.before.notes),
         "input": described(comparison.before),
         "changes": list(comparison.changes),
-        "outcomes": [_outcome(one, remote) for one in comparison.outcomes],
+        "outcomes": [_outcome(outcome, remote) for outcome in comparison.outcomes],
     }
 
 

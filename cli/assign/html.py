@@ -66,7 +66,7 @@ def _body(comparison: Comparison, title: str, limit: int | None) -> Iterator[str
     remarks = [*comparison.before.notes, *comparison.remarks()]
     if remarks:
         yield "<h2>Remarks</h2><ul>"
-        yield from (f"<li>{_e(one)}</li>" for one in remarks)
+        yield from (f"<li>{_e(remark)}</li>" for remark in remarks)
         yield "</ul>"
     yield '<p class="dim">Made by quorate assign.</p>'
 
@@ -117,7 +117,7 @@ def _overview(comparison: Comparison) -> Iterator[str]:
 
 def _outcome(comparison: Comparison, outcome: Outcome, number: int, limit: int | None) -> Iterator[str]:
     facts = outcome.explanation
-    members = [one for one in comparison.members if one in facts.members]
+    members = [member for member in comparison.members if member in facts.members]
     shown = members if limit is None else members[:limit]
     reasons = _reasons_of(outcome)
     read = {
@@ -132,7 +132,7 @@ def _outcome(comparison: Comparison, outcome: Outcome, number: int, limit: int |
     yield f"<caption>{'Where each member reads from' if racks else 'What each member owns'}</caption>"
     yield '<thead><tr><th scope="col">member</th><th scope="col">rack</th>'
     yield from (f'<th scope="col">{"from rack " + _e(one) if one != UNKNOWN else "unknown"}</th>' for one in racks)
-    heads = ["partitions" if one == "parts" else one for one in comparison.columns]
+    heads = ["partitions" if column == "parts" else column for column in comparison.columns]
     yield from _figures(comparison, outcome, heads, 'th scope="col"')
     if chips:
         yield '<th scope="col">which</th>'
@@ -152,7 +152,7 @@ def _outcome(comparison: Comparison, outcome: Outcome, number: int, limit: int |
         for rack in facts.racks:
             where = "without a rack" if rack.rack is None else "in " + _e(rack.rack)
             yield f'<tr><th scope="row">all {where} ({rack.members:,})</th><td>{percent(rack.local_share)} local</td>'
-            of_rack = [one for one in members if facts.members[one].rack == rack.rack]
+            of_rack = [member for member in members if facts.members[member].rack == rack.rack]
             yield from _cells([partition for member_id in of_rack for partition in read[member_id]], racks)
             yield from _figures(comparison, outcome, comparison.rack_cells(outcome, rack.rack))
             yield f"{'<td></td>' if chips else ''}</tr>"

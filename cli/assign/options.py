@@ -67,8 +67,11 @@ class WhatIf:
         return [
             *(f"without {one}" for one in self.without),
             *(f"with {one}" for one in self.add),
-            *(f"{one.rpartition('=')[0]} in {one.rpartition('=')[2] or 'no rack'}" for one in self.racks),
-            *(f"{one.rpartition('=')[2]} more partitions of {one.rpartition('=')[0]}" for one in self.partitions),
+            *(f"{rack.rpartition('=')[0]} in {rack.rpartition('=')[2] or 'no rack'}" for rack in self.racks),
+            *(
+                f"{partition.rpartition('=')[2]} more partitions of {partition.rpartition('=')[0]}"
+                for partition in self.partitions
+            ),
         ]
 
     def applied(self, before: GroupSituation) -> GroupSituation:

@@ -54,15 +54,15 @@ def table_lines(comparison: Comparison, *, limit: int | None, width: int | None)
     remarks = comparison.remarks()
     if remarks:
         yield ""
-        for one in remarks:
-            yield from _wrapped(printable(one), 2, width)
+        for remark in remarks:
+            yield from _wrapped(printable(remark), 2, width)
 
 
 class _Block:
     """The columns of one outcome."""
 
     def __init__(self, comparison: Comparison, outcome: Outcome, shown: Sequence[str]) -> None:
-        self.columns = [one for one in comparison.columns if one != "moved" or outcome.choice is not None]
+        self.columns = [column for column in comparison.columns if column != "moved" or outcome.choice is not None]
         keep = len(self.columns)
 
         def cut(cells: list[str]) -> list[str]:
@@ -70,7 +70,7 @@ class _Block:
 
         self.title = printable(outcome.label)
         self.members = [cut(comparison.member_cells(outcome, one)) for one in shown]
-        self.racks = [cut(comparison.rack_cells(outcome, one)) for one in comparison.rack_names]
+        self.racks = [cut(comparison.rack_cells(outcome, rack_name)) for rack_name in comparison.rack_names]
         self.sums = [
             cut(cells(outcome)) for cells in (comparison.sum_cells, comparison.least_cells, comparison.most_cells)
         ]

@@ -32,10 +32,10 @@ def read_files(
         found.topology, _ = read_topology(topology)
         found.names = {topic.id: topic.name for topic in found.topology.topics if topic.id is not None}
     files = LogPartitions(paths, topics=(CONSUMER_OFFSETS,))
-    check_places(moment, {one.partition for one in files.partitions}, "what is read")
+    check_places(moment, {partition.partition for partition in files.partitions}, "what is read")
     with byte_progress(files.size_bytes, wanted=True) as progress:
         replay = GroupsReplay(globs, moment, history=history)
-        copies = copied(one.partition for one in files.partitions)
+        copies = copied(partition.partition for partition in files.partitions)
         if history or copies or moment.offset is not None or find_spec("pyarrow") is None:
             entries = _log_entries(files.entries(skip_corrupt=True, progress=progress), found)
             replay.take(found, once(entries, copies))

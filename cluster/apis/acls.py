@@ -237,14 +237,14 @@ def _is_malformed(broker: "Broker", context: Context, parts: Sequence[Any]) -> b
     unknown = any(
         _UNKNOWN
         in (
-            getattr(one, "resource_type", None),
-            getattr(one, "resource_type_filter", None),
-            getattr(one, "resource_pattern_type", None),
-            getattr(one, "pattern_type_filter", None),
-            one.operation,
-            one.permission_type,
+            getattr(part, "resource_type", None),
+            getattr(part, "resource_type_filter", None),
+            getattr(part, "resource_pattern_type", None),
+            getattr(part, "pattern_type_filter", None),
+            part.operation,
+            part.permission_type,
         )
-        for one in parts
+        for part in parts
     )
     if unknown:
         broker.note(f"closed a connection of {context.connection.host[1:]}: an ACL or a filter has a value UNKNOWN")

@@ -55,7 +55,7 @@ def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Conte
     """Replace all configs of each resource."""
 
     def change(one: Any, own: Mapping[str, str], known: Mapping[str, ConfigKey]) -> dict[str, str | None]:
-        return {each.name: each.value for each in one.configs}
+        return {config.name: config.value for config in one.configs}
 
     found = yield from _altered(broker, context.access, request.resources, change, request.validate_only)
     return AlterConfigsResponse(
@@ -93,20 +93,20 @@ def incremental_alter_configs(
 def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, ConfigKey]) -> dict[str, str | None]:
     """Return a resource's own configs after an incremental change."""
     result: dict[str, str | None] = dict(own)
-    for each in one.configs:
-        match each.config_operation:
+    for config in one.configs:
+        match config.config_operation:
             case 0:
-                result[each.name] = each.value
+                result[config.name] = config.value
             case 1:
-                result.pop(each.name, None)
+                result.pop(config.name, None)
             case 2 | 3 as operation:
-                parts = [part for part in _parts(own.get(each.name, known[each.name].default or "")) if part]
-                for part in _parts(each.value or ""):
+                parts = [part for part in _parts(own.get(config.name, known[config.name].default or "")) if part]
+                for part in _parts(config.value or ""):
                     if operation == _APPEND and part not in parts:
                         parts.append(part)
                     elif operation == _SUBTRACT and part in parts:
                         parts.remove(part)
-                result[each.name] = ",".join(parts)
+                result[config.name] = ",".join(parts)
     return result
 
 
@@ -131,41 +131,41 @@ def _altered(
     """
     # An unknown operation makes Kafka's controller fail everything that the broker forwards to it.
     unknown_operation = False
-    for one in resources:
+    for resource in resources:
         unknown_operation = unknown_operation or (
-            one.resource_type != BROKER
-            and not _denied(access, one)
-            and _is_sound(broker.cluster, one)
-            and (failure := _operation_error(broker.cluster, one)) is not None
+            resource.resource_type != BROKER
+            and not _denied(access, resource)
+            and _is_sound(broker.cluster, resource)
+            and (failure := _operation_error(broker.cluster, resource)) is not None
             and failure.code is ErrorCode.INVALID_REQUEST
         )
         yield None
-    named = Counter((one.resource_type, one.resource_name) for one in resources)
+    named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     out: list[tuple[Any, ErrorCode, str | None]] = []
     records: list[Message] = []
-    for one in resources:
+    for resource in resources:
         error, message = ErrorCode.NONE, None
         try:
-            if named[one.resource_type, one.resource_name] > 1:
+            if named[resource.resource_type, resource.resource_name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            if one.resource_type == BROKER and one.resource_name:
-                is_this_broker(broker, one.resource_name)
-            _check_request(broker.cluster, one)
-            denied = _denied(access, one)
-            if denied and one.resource_type != BROKER:
+            if resource.resource_type == BROKER and resource.resource_name:
+                is_this_broker(broker, resource.resource_name)
+            _check_request(broker.cluster, resource)
+            denied = _denied(access, resource)
+            if denied and resource.resource_type != BROKER:
                 raise ApiError(denied)
-            if unknown_operation and one.resource_type != BROKER:
+            if unknown_operation and resource.resource_type != BROKER:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown operation")
-            if (failure := _operation_error(broker.cluster, one)) is not None:
+            if (failure := _operation_error(broker.cluster, resource)) is not None:
                 raise failure
             # A broker validates its own configs before the controller checks permissions.
-            changes = _alter(broker, one, change)
+            changes = _alter(broker, resource, change)
             if denied:
                 raise ApiError(denied)
             records += changes
         except ApiError as refusal:
             error, message = refusal.code, refusal.message
-        out.append((one, error, message))
+        out.append((resource, error, message))
         yield None
     if not only_check:
         yield from broker.cluster.controller.appending(records)
@@ -194,11 +194,13 @@ def _is_sound(cluster: "SharedCluster", one: Any) -> bool:
 
 def _check_request(cluster: "SharedCluster", one: Any) -> None:
     """Raise `ApiError` for duplicate configs, null values and unknown resource types."""
-    names = [each.name for each in one.configs]
+    names = [config.name for config in one.configs]
     if len(set(names)) != len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if nulls := [
-        each.name for each in one.configs if each.value is None and getattr(each, "config_operation", _SET) != _DELETE
+        config.name
+        for config in one.configs
+        if config.value is None and getattr(config, "config_operation", _SET) != _DELETE
     ]:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
     if one.resource_type != BROKER and not cluster.broker_configs.keys(one.resource_type):
@@ -212,8 +214,8 @@ def _operation_error(cluster: "SharedCluster", one: Any) -> ApiError | None:
     """
     known = cluster.broker_configs.keys(one.resource_type)
     operations: JavaHashMap[str, int] = JavaHashMap()
-    for each in one.configs:
-        operations.put(each.name, getattr(each, "config_operation", _SET))
+    for config in one.configs:
+        operations.put(config.name, getattr(config, "config_operation", _SET))
     for name, operation in operations.items():
         if operation not in range(4):
             return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
@@ -255,7 +257,7 @@ def _alter(broker: "Broker", one: Any, change: Change) -> list[Message]:
     else:
         changed = int(name) if name else ALL
         result = change(one, broker_config(cluster, changed), known)
-        requested = {each.name for each in one.configs}
+        requested = {config.name for config in one.configs}
         check_broker_configs(
             cluster.broker_configs, broker.id, changed, result, features=cluster.features, requested=requested
         )

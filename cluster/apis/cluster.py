@@ -131,10 +131,11 @@ def _bad_paging(request: DescribeTopicPartitionsRequest) -> ErrorCode | None:
     """
     cursor = request.cursor
     if cursor is not None and (
-        cursor.partition_index < 0 or (request.topics and cursor.topic_name not in {one.name for one in request.topics})
+        cursor.partition_index < 0
+        or (request.topics and cursor.topic_name not in {topic.name for topic in request.topics})
     ):
         return ErrorCode.INVALID_REQUEST
-    return ErrorCode.UNKNOWN_SERVER_ERROR if any(not one.name for one in request.topics) else None
+    return ErrorCode.UNKNOWN_SERVER_ERROR if any(not topic.name for topic in request.topics) else None
 
 
 def _partition(one: PartitionState, up: dict[int, str | None]) -> DescribeTopicPartitionsResponsePartition:
@@ -147,5 +148,5 @@ def _partition(one: PartitionState, up: dict[int, str | None]) -> DescribeTopicP
         isr_nodes=one.in_sync,
         eligible_leader_replicas=(),
         last_known_elr=(),
-        offline_replicas=tuple(each for each in one.replicas if each not in up),
+        offline_replicas=tuple(replica for replica in one.replicas if replica not in up),
     )

@@ -53,7 +53,7 @@ def create_delegation_token(
         error, time_ms = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1
     elif owner != (_USER, requester) and not _may_create(context, ":".join(owner)):
         error, time_ms = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, -1
-    elif any(one.principal_type != _USER for one in request.renewers):
+    elif any(renewer.principal_type != _USER for renewer in request.renewers):
         error, time_ms = ErrorCode.INVALID_PRINCIPAL_TYPE, -1
     return CreateDelegationTokenResponse(
         error_code=error,

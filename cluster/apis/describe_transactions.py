@@ -111,7 +111,7 @@ def list_transactions(
 ) -> Work[ListTransactionsResponse]:
     """Return the transactional ids that this broker coordinates and that match the filters."""
     by_name = {name: status for status, name in STATUS_NAMES.items()}
-    wanted = {by_name[one] for one in request.state_filters if one in by_name}
+    wanted = {by_name[state_filter] for state_filter in request.state_filters if state_filter in by_name}
     producers = frozenset(request.producer_id_filters)
     try:
         pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
@@ -142,6 +142,8 @@ def list_transactions(
             )
         yield None
     return ListTransactionsResponse(
-        unknown_state_filters=tuple(dict.fromkeys(one for one in request.state_filters if one not in by_name)),
+        unknown_state_filters=tuple(
+            dict.fromkeys(state_filter for state_filter in request.state_filters if state_filter not in by_name)
+        ),
         transaction_states=tuple(listed),
     )

@@ -35,12 +35,12 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
     strict = cluster.broker_configs.behaviour.features_all_or_none
     levels = dict(cluster.features)
     refused: dict[str, ApiError] = {}
-    for one in request.feature_updates:
+    for feature_update in request.feature_updates:
         try:
-            _check(one, supported, cluster.features.get(one.feature, 0), strict)
-            levels[one.feature] = one.max_version_level
+            _check(feature_update, supported, cluster.features.get(feature_update.feature, 0), strict)
+            levels[feature_update.feature] = feature_update.max_version_level
         except ApiError as refusal:
-            refused[one.feature] = refusal
+            refused[feature_update.feature] = refusal
         yield None
     if refused and strict:
         first = next(iter(refused.values()))
@@ -51,11 +51,13 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
         error_message=None,
         results=tuple(
             UpdatableFeatureResult(
-                feature=one.feature,
-                error_code=refused[one.feature].code if one.feature in refused else ErrorCode.NONE,
-                error_message=refused[one.feature].message if one.feature in refused else None,
+                feature=feature_update.feature,
+                error_code=refused[feature_update.feature].code
+                if feature_update.feature in refused
+                else ErrorCode.NONE,
+                error_message=refused[feature_update.feature].message if feature_update.feature in refused else None,
             )
-            for one in request.feature_updates
+            for feature_update in request.feature_updates
         ),
     )
 

@@ -55,9 +55,9 @@ def fetch(
         return _in_turns(broker, request, context)
     by_id = context.api_version >= 13
     requested: dict[Key, FetchPartition] = {
-        (topic.topic_id if by_id else topic.topic, one.partition): one
+        (topic.topic_id if by_id else topic.topic, partition.partition): partition
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
     forgotten: list[Key] = [
         (topic.topic_id if by_id else topic.topic, index)
@@ -382,11 +382,11 @@ class _FetchRun:
         )
 
     def _moved(self, leaders: Iterable[int]) -> tuple[NodeEndpoint, ...]:
-        brokers = [self.broker.cluster.state.brokers.get(one) for one in sorted(leaders)]
+        brokers = [self.broker.cluster.state.brokers.get(leader) for leader in sorted(leaders)]
         return tuple(
-            NodeEndpoint(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
-            for one in brokers
-            if one is not None and one.alive
+            NodeEndpoint(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+            for broker in brokers
+            if broker is not None and broker.alive
         )
 
     def _name_of(self, topic: TopicState | None, key: Key) -> str | None:

@@ -90,9 +90,9 @@ def about_groups(broker: "Broker", request: Any, context: Context) -> Work[Messa
     if lacks_feature(broker, request):
         return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
     if type(request) in _NEED_NAMES and "" in request.group_ids:
-        with_ids = replace(request, group_ids=tuple(one for one in request.group_ids if one))
+        with_ids = replace(request, group_ids=tuple(group_id for group_id in request.group_ids if group_id))
         rest: Any = yield from about_groups(broker, with_ids, context)
-        without_ids = replace(request, group_ids=tuple(one for one in request.group_ids if not one))
+        without_ids = replace(request, group_ids=tuple(group_id for group_id in request.group_ids if not group_id))
         invalid = broker.cluster.groups.failed(without_ids, context, ErrorCode.INVALID_GROUP_ID)
         merged: Message = replace(rest, groups=invalid.groups + rest.groups)  # type: ignore[attr-defined]
         return merged
@@ -108,7 +108,7 @@ def _with_operations(response: Any, operations: int) -> Message:
     described: Message = replace(
         response,
         groups=tuple(
-            one if one.error_code else replace(one, authorized_operations=operations) for one in response.groups
+            group if group.error_code else replace(group, authorized_operations=operations) for group in response.groups
         ),
     )
     return described

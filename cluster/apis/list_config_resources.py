@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 
 def _brokers(cluster: "SharedCluster") -> Iterable[str]:
-    return [str(one.id) for one in cluster.state.brokers.values() if one.alive]
+    return [str(broker.id) for broker in cluster.state.brokers.values() if broker.alive]
 
 
 _METRICS = ConfigResourceType.CLIENT_METRICS

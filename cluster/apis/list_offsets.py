@@ -61,8 +61,10 @@ def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context
 def _counted(partitions: Iterable[ListOffsetsPartition]) -> list[tuple[ListOffsetsPartition, int]]:
     """Return each partition with the number of times it is requested."""
     partitions = list(partitions)
-    times = Counter(one.partition_index for one in partitions)
-    return [(one, times[index]) for index, one in {one.partition_index: one for one in partitions}.items()]
+    times = Counter(partition.partition_index for partition in partitions)
+    return [
+        (one, times[index]) for index, one in {partition.partition_index: partition for partition in partitions}.items()
+    ]
 
 
 def _found(

@@ -46,9 +46,10 @@ def describe_log_dirs(
     for topic in list(cluster.topics.values()):
         yield None
         logs = tuple(
-            DescribeLogDirsPartition(partition_index=one.index, partition_size=one.log.size_bytes)
-            for one in topic.partitions
-            if broker.id in one.replicas and (requested is None or one.index in requested.get(topic.name, ()))
+            DescribeLogDirsPartition(partition_index=partition.index, partition_size=partition.log.size_bytes)
+            for partition in topic.partitions
+            if broker.id in partition.replicas
+            and (requested is None or partition.index in requested.get(topic.name, ()))
         )
         if logs:
             topics.append(DescribeLogDirsTopic(name=topic.name, partitions=logs))

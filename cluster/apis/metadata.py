@@ -141,7 +141,7 @@ def _described(topic: TopicState, alive: Iterable[int]) -> MetadataResponseTopic
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.internal,
-        partitions=tuple(_partition(one, up) for one in topic.partitions),
+        partitions=tuple(_partition(partition, up) for partition in topic.partitions),
     )
 
 
@@ -153,5 +153,5 @@ def _partition(partition: PartitionState, up: frozenset[int]) -> MetadataRespons
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.in_sync,
-        offline_replicas=tuple(one for one in partition.replicas if one not in up),
+        offline_replicas=tuple(replica for replica in partition.replicas if replica not in up),
     )

@@ -73,12 +73,12 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
     """Commit the offsets of partitions that exist."""
     if context.api_version >= _BY_TOPIC_ID:
         by_id = broker.cluster.topics_by_id
-        named = [replace(one, name=by_id[one.topic_id].name) for one in request.topics if one.topic_id in by_id]
+        named = [replace(topic, name=by_id[topic.topic_id].name) for topic in request.topics if topic.topic_id in by_id]
         ids = {one.name: one.topic_id for one in named}  # a topic may be deleted between turns
         unnamed: RefusedPartitions = {
-            one.topic_id: [(part.partition_index, ErrorCode.UNKNOWN_TOPIC_ID) for part in one.partitions]
-            for one in request.topics
-            if one.topic_id not in by_id
+            topic.topic_id: [(part.partition_index, ErrorCode.UNKNOWN_TOPIC_ID) for part in topic.partitions]
+            for topic in request.topics
+            if topic.topic_id not in by_id
         }
         known, refused = yield from _split_existing(broker, tuple(named))
         refused = {ids[name]: parts for name, parts in refused.items()} | unnamed
@@ -99,7 +99,7 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
 
 def _prepare(broker: "Broker", request: OffsetCommitRequest | TxnOffsetCommitRequest, context: Context) -> Work[None]:
     """Build what a large commit writes, in turns."""
-    if sum(len(one.partitions) for one in request.topics) <= _PARTITIONS_AT_ONCE:
+    if sum(len(topic.partitions) for topic in request.topics) <= _PARTITIONS_AT_ONCE:
         return
     for _ in range(_TRIES):  # the metadata may change between turns
         image = broker.cluster.image
@@ -162,16 +162,16 @@ def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context
         request = replace(
             request,
             topics=_with_partitions(request.topics),
-            groups=tuple(replace(one, topics=_with_partitions(one.topics)) for one in request.groups),
+            groups=tuple(replace(group, topics=_with_partitions(group.topics)) for group in request.groups),
         )
     if context.api_version >= _SEVERAL_GROUPS:
-        if context.large and any(one.topics for one in request.groups):
+        if context.large and any(group.topics for group in request.groups):
             groups: list[Any] = []
-            for one in request.groups:
-                part = replace(request, groups=(one,))
+            for group in request.groups:
+                part = replace(request, groups=(group,))
                 some: Work[Any] = (
-                    _fetched_group(broker, part, one, context)
-                    if one.topics
+                    _fetched_group(broker, part, group, context)
+                    if group.topics
                     else broker.cluster.groups.request_many(broker.id, part, context)
                 )
                 groups += (yield from some).groups
@@ -251,7 +251,7 @@ def _in_pieces(topics: Iterable[Any]) -> Iterator[tuple[bool, list[Any]]]:
 
 
 def _with_partitions(topics: tuple[T, ...] | None) -> tuple[T, ...] | None:
-    return None if topics is None else tuple(one for one in topics if one.partition_indexes)
+    return None if topics is None else tuple(topic for topic in topics if topic.partition_indexes)
 
 
 def _compatible_error(code: ErrorCode, version: int) -> ErrorCode:
@@ -275,11 +275,11 @@ def _split_existing(broker: "Broker", topics: tuple[Any, ...]) -> Work[tuple[tup
     for topic in topics:
         existing = []
         missing = []
-        for one in topic.partitions:
-            if broker.cluster.state.partition(topic.name, one.partition_index) is not None:
-                existing.append(one)
+        for partition in topic.partitions:
+            if broker.cluster.state.partition(topic.name, partition.partition_index) is not None:
+                existing.append(partition)
             else:
-                missing.append((one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                missing.append((partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             yield None
         if missing or topic.name not in broker.cluster.topics:
             refused.setdefault(topic.name, []).extend(missing)
@@ -296,10 +296,10 @@ def _merged(response: Response, refused: RefusedPartitions, types: _ResponseType
         if getattr(response, "error_code", 0):
             return response  # the whole request failed
         topics = dict(zip(refused, types.topics(refused), strict=True))
-        for one in response.topics:
-            key = getattr(one, types.key)
+        for topic in response.topics:
+            key = getattr(topic, types.key)
             before = topics.get(key)
-            topics[key] = one if before is None else replace(one, partitions=before.partitions + one.partitions)
+            topics[key] = topic if before is None else replace(topic, partitions=before.partitions + topic.partitions)
         return replace(response, topics=tuple(topics.values()))
 
     if not isinstance(response, Pending):

@@ -100,7 +100,7 @@ def _request_error(broker: "Broker", request: ProduceRequest, context: Context) 
     """
     batches = (part.records for data in request.topic_data for part in data.partition_data if part.records)
     try:
-        transactional = any(is_transactional(one) for one in batches)
+        transactional = any(is_transactional(batch) for batch in batches)
     except AppendError as refused:
         return refused
     if request.transactional_id is None and transactional:

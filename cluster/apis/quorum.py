@@ -73,12 +73,12 @@ def _state(cluster: "SharedCluster", context: Context) -> PartitionData:
         high_watermark=end,
         current_voters=tuple(
             ReplicaState(
-                replica_id=one.id,
-                replica_directory_id=_directory(cluster, one.id) if has_directories else Uuid.ZERO,
-                log_end_offset=end if one.alive else -1,
-                last_fetch_timestamp=now_ms if one.alive else -1,
-                last_caught_up_timestamp=now_ms if one.alive else -1,
+                replica_id=broker.id,
+                replica_directory_id=_directory(cluster, broker.id) if has_directories else Uuid.ZERO,
+                log_end_offset=end if broker.alive else -1,
+                last_fetch_timestamp=now_ms if broker.alive else -1,
+                last_caught_up_timestamp=now_ms if broker.alive else -1,
             )
-            for one in cluster.state.brokers.values()
+            for broker in cluster.state.brokers.values()
         ),
     )

@@ -48,7 +48,7 @@ def describe_client_quotas(
             )
             for entity, quotas in candidates
             if (not request.strict or len(entity) == len(request.components))
-            and all(_matches(entity, one) for one in request.components)
+            and all(_matches(entity, component) for component in request.components)
         ),
     )
 
@@ -56,18 +56,20 @@ def describe_client_quotas(
 def _check_filter(components: tuple[ComponentData, ...]) -> None:
     """Raise `ApiError` for components that are invalid or contradict each other."""
     seen: set[str] = set()
-    for one in components:
-        if not one.entity_type or one.entity_type in seen:
+    for component in components:
+        if not component.entity_type or component.entity_type in seen:
             raise ApiError(ErrorCode.INVALID_REQUEST, "each component needs a different entity type")
-        if one.entity_type not in (USER, CLIENT_ID, IP):
+        if component.entity_type not in (USER, CLIENT_ID, IP):
             raise ApiError(
                 ErrorCode.UNSUPPORTED_VERSION, f"unknown entity type; the types are {USER}, {CLIENT_ID} and {IP}"
             )
-        if one.match_type not in (_EXACT, _DEFAULT, _ANY):
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown match type {one.match_type}; the types are 0 to 2")
-        if (one.match is None) is (one.match_type == _EXACT):
+        if component.match_type not in (_EXACT, _DEFAULT, _ANY):
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"unknown match type {component.match_type}; the types are 0 to 2"
+            )
+        if (component.match is None) is (component.match_type == _EXACT):
             raise ApiError(ErrorCode.INVALID_REQUEST, "match type 0 needs a name, and others allow none")
-        seen.add(one.entity_type)
+        seen.add(component.entity_type)
     if IP in seen and len(seen) > 1:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{IP} cannot be combined with {USER} or {CLIENT_ID}")
 

@@ -95,11 +95,11 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
     if request.election_type not in _ELECTIONS:
         code = ErrorCode.INVALID_REQUEST
         refused = []
-        for one in request.topic_partitions or ():
+        for topic_partition in request.topic_partitions or ():
             named = yield from map_in_turns(
-                one.partitions, lambda index: PartitionResult(partition_id=index, error_code=code)
+                topic_partition.partitions, lambda index: PartitionResult(partition_id=index, error_code=code)
             )
-            refused.append(ReplicaElectionResult(topic=one.topic, partition_result=named))
+            refused.append(ReplicaElectionResult(topic=topic_partition.topic, partition_result=named))
             yield None
         return ElectLeadersResponse(error_code=code, replica_election_results=tuple(refused))
     chosen, batch, elected = yield from cluster.controller.preparing(partial(_electing, cluster, request))
@@ -118,7 +118,7 @@ def _electing(
     wanted = (
         {name: range(len(topic.partitions)) for name, topic in cluster.topics.items()}
         if request.topic_partitions is None
-        else {one.topic: one.partitions for one in request.topic_partitions}
+        else {topic_partition.topic: topic_partition.partitions for topic_partition in request.topic_partitions}
     )
     results = []
     batch = yield from cluster.controller.encoding(())

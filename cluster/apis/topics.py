@@ -96,14 +96,15 @@ def _counts(cluster: "SharedCluster", topics: Sequence[CreatableTopic]) -> list[
     """Return the requested number of partitions of each topic."""
     default = cluster.broker_configs.number("num.partitions")
     return [
-        len(one.assignments) or (default if one.num_partitions == -1 else max(one.num_partitions, 0)) for one in topics
+        len(topic.assignments) or (default if topic.num_partitions == -1 else max(topic.num_partitions, 0))
+        for topic in topics
     ]
 
 
 def _is_made(cluster: "SharedCluster", topic: CreatableTopic) -> bool:
     """Return whether a topic's configs and replication factor are valid."""
     try:
-        check_topic_configs(cluster.broker_configs, {one.name: one.value for one in topic.configs})
+        check_topic_configs(cluster.broker_configs, {config.name: config.value for config in topic.configs})
     except ApiError:
         return False
     return topic.replication_factor == -1 or 1 <= topic.replication_factor <= len(cluster.alive)

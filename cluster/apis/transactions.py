@@ -64,10 +64,10 @@ def add_partitions_to_txn(
     """Add partitions to transactions, all partitions of a transaction or none."""
     if context.api_version >= 4:
         results = []
-        for one in request.transactions:
-            producer = (one.transactional_id, one.producer_id, one.producer_epoch)
-            added = yield from _added(broker, producer, one.topics, context, one.verify_only)
-            results.append(AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=added))
+        for transaction in request.transactions:
+            producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
+            added = yield from _added(broker, producer, transaction.topics, context, transaction.verify_only)
+            results.append(AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=added))
         return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
     producer = (
         request.v3_and_below_transactional_id,

@@ -111,6 +111,6 @@ class Call:
         self, operation: Operation, topics: Iterable[T], name_of: Callable[[T], str | None]
     ) -> Work[tuple[tuple[T, ...], tuple[T, ...]]]:
         """Split topics into those that are allowed or have no name, and those that are denied."""
-        named = (name for one in topics if (name := name_of(one)) is not None)
+        named = (name for topic in topics if (name := name_of(topic)) is not None)
         allowed = yield from self.access.allowed(operation, ResourceType.TOPIC, named)
         return (yield from split(topics, lambda one: (name := name_of(one)) is None or name in allowed))

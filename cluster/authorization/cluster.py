@@ -141,8 +141,8 @@ def describe_transactions(call: Call) -> Work[Any]:
         return replace(response, transaction_states=(yield from map_in_turns(ids, one)))
 
     def with_topics(state: TransactionState) -> TransactionState:
-        seen = access.topics(Operation.DESCRIBE, [one.topic for one in state.topics])
-        return replace(state, topics=tuple(one for one in state.topics if one.topic in seen))
+        seen = access.topics(Operation.DESCRIBE, [topic.topic for topic in state.topics])
+        return replace(state, topics=tuple(topic for topic in state.topics if topic.topic in seen))
 
     return call.after(call.handle(transactional_ids=left), merge)
 

@@ -145,18 +145,18 @@ def _seen(group: Any, access: Access, topics_of: Callable[[Any], Iterator[str]])
 def _of_consumers(group: Any) -> Iterator[str]:
     for member in group.members:
         for assignment in (member.assignment, member.target_assignment):
-            yield from (one.topic_name for one in assignment.topic_partitions)
+            yield from (topic_partition.topic_name for topic_partition in assignment.topic_partitions)
 
 
 def _of_share_consumers(group: Any) -> Iterator[str]:
     for member in group.members:
-        yield from (one.topic_name for one in member.assignment.topic_partitions)
+        yield from (topic_partition.topic_name for topic_partition in member.assignment.topic_partitions)
 
 
 def _of_streams(group: Any) -> Iterator[str]:
     for part in group.topology.subtopologies or () if group.topology is not None else ():
         yield from (*part.source_topics, *part.repartition_sink_topics)
-        yield from (one.name for one in (*part.repartition_source_topics, *part.state_changelog_topics))
+        yield from (topic.name for topic in (*part.repartition_source_topics, *part.state_changelog_topics))
 
 
 describe_groups = _described("groups", lambda group: iter(()))
@@ -204,8 +204,8 @@ def offset_delete(call: Call) -> HandlerResult:
             OffsetDeleteResponseTopic(
                 name=topic.name,
                 partitions=tuple(
-                    OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=code)
-                    for one in topic.partitions
+                    OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in topic.partitions
                 ),
             )
             for topic in topics

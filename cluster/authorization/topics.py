@@ -226,21 +226,21 @@ def delete_topics(call: Call) -> Work[Any]:
     if access.may_with_cluster(Operation.DELETE):
         return call.handle()
     named = call.context.api_version >= 6
-    times = Counter((one.name, one.topic_id) for one in request.topics) if named else Counter(request.topic_names)
+    times = Counter((topic.name, topic.topic_id) for topic in request.topics) if named else Counter(request.topic_names)
     denied: list[DeletableTopicResult] = []
     left = []
-    for one in request.topics if named else request.topic_names:
+    for topic in request.topics if named else request.topic_names:
         yield None
-        name, topic_id = (one.name, one.topic_id) if named else (one, Uuid.ZERO)
+        name, topic_id = (topic.name, topic.topic_id) if named else (topic, Uuid.ZERO)
         found = cluster.topics_by_id.get(topic_id) if name is None else cluster.topics.get(name)
         known = name if found is None else found.name
         malformed = (name is None) is (topic_id == Uuid.ZERO) or times[(name, topic_id) if named else name] > 1
         if malformed or known is None or access.may(Operation.DELETE, ResourceType.TOPIC, known):
-            left.append(one)
+            left.append(topic)
             continue
         described = access.may(Operation.DESCRIBE, ResourceType.TOPIC, known)
         if found is None and described:
-            left.append(one)  # the handler returns UNKNOWN_TOPIC_OR_PARTITION
+            left.append(topic)  # the handler returns UNKNOWN_TOPIC_OR_PARTITION
             continue
         visible_name = known if described or name is not None else None
         denied.append(
@@ -270,18 +270,18 @@ def describe_configs(call: Call) -> Work[Any]:
     if unknown_resource_type(call.broker.cluster, call.request.resources) is not None:
         return call.handle()
     left, denied = [], []
-    for one in call.request.resources:
+    for resource in call.request.resources:
         yield None
-        kind, code, name = _CONFIG_RESOURCES.get(one.resource_type, _OF_THE_CLUSTER)
-        if call.access.may(Operation.DESCRIBE_CONFIGS, kind, name or one.resource_name):
-            left.append(one)
+        kind, code, name = _CONFIG_RESOURCES.get(resource.resource_type, _OF_THE_CLUSTER)
+        if call.access.may(Operation.DESCRIBE_CONFIGS, kind, name or resource.resource_name):
+            left.append(resource)
         else:
             denied.append(
                 DescribeConfigsResult(
                     error_code=code,
                     error_message=None,
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
                 )
             )
     return call.after(

@@ -50,7 +50,7 @@ class BrokerControl:
             )
             for epoch, (broker_id, rack, host, port) in enumerate(brokers, first)
         ]
-        up = self._state.alive.keys() | {one.id for one in registrations}
+        up = self._state.alive.keys() | {registration.id for registration in registrations}
         self._commit_at_once(self._electing(up, list(map(registration_record, registrations))))
 
     def fence(self, broker: int) -> None:

@@ -127,7 +127,9 @@ class PartitionControl:
             self._controller.append([change])
         except (OSError, ApiError) as error:
             if data is not None:
-                data.not_spread(partition.topic, partition.index, [one for one in replicas if one not in before])
+                data.not_spread(
+                    partition.topic, partition.index, [replica for replica in replicas if replica not in before]
+                )
             if isinstance(error, ApiError):
                 raise
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None

@@ -141,7 +141,9 @@ def partition_record(topic_id: Uuid, partition: PartitionState, brokers: Mapping
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.leader_epoch,
-        directories=tuple(brokers[one].directory if one in brokers else Uuid.ZERO for one in partition.replicas),
+        directories=tuple(
+            brokers[replica].directory if replica in brokers else Uuid.ZERO for replica in partition.replicas
+        ),
     )
 
 

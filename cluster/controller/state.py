@@ -115,7 +115,7 @@ class ClusterState:
     @property
     def alive(self) -> dict[int, str | None]:
         """Live brokers → their racks."""
-        return {one.id: one.rack for one in self.brokers.values() if not one.fenced}
+        return {broker.id: broker.rack for broker in self.brokers.values() if not broker.fenced}
 
     def partition(self, topic: str, index: int) -> PartitionState | None:
         """Return a partition, or `None` if it does not exist."""
@@ -163,7 +163,7 @@ class ClusterState:
             return delta
         image = self.image
         if delta.brokers:
-            image = image.with_brokers({one.id: one.rack for one in self.brokers.values()})
+            image = image.with_brokers({broker.id: broker.rack for broker in self.brokers.values()})
         topics = [_image_of(topic) for topic in delta.topics.values()]
         topics += [
             TopicImage(name=topic.name, id=topic_id, replicas=known.replicas, leadership=topic.leadership)

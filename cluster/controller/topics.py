@@ -193,7 +193,11 @@ class TopicControl:
                 partitions += len(topic.partitions)
             yield None
         brokers = self._state.brokers
-        return (yield from self.controller.encoding(one for topic in valid for one in topic_records(topic, brokers)))
+        return (
+            yield from self.controller.encoding(
+                topic_record for topic in valid for topic_record in topic_records(topic, brokers)
+            )
+        )
 
     def internal_topic(self, name: str) -> TopicState:
         """Return `__consumer_offsets` or `__transaction_state`, and create it on first use.

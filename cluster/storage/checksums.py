@@ -101,7 +101,7 @@ def decode_checksums(data: bytes) -> Checksums:
     plain = json.loads(body)
     if plain["version"] != _VERSION:
         raise BadFileError(f"unknown version {plain['version']}; version {_VERSION} is supported")
-    segments = [SegmentSum(*one) for one in plain["segments"]]
+    segments = [SegmentSum(*segment) for segment in plain["segments"]]
     offset, producers = plain["snapshot"]
     base, next_one, size, crc = end.split()
     return Checksums(
@@ -110,7 +110,7 @@ def decode_checksums(data: bytes) -> Checksums:
         epochs=[(epoch, start) for epoch, start in plain["epochs"]],
         snapshot=(offset, producers),
         has_gaps=plain["has_gaps"],
-        closed={one.base_offset: one for one in segments},
+        closed={segment.base_offset: segment for segment in segments},
         end=SegmentSum(int(base), int(next_one), int(size), int(crc, 16)),
     )
 

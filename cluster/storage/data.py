@@ -111,7 +111,7 @@ class DataDirectory:
             known = cluster_id_of([self._controller, *self._broker_folders()])
             self.new = known is None and not self._has_partitions()
             self.cluster_id = known or new_id
-            self.clean = all((one / _CLEAN).exists() for one in self._broker_folders())
+            self.clean = all((broker_folder / _CLEAN).exists() for broker_folder in self._broker_folders())
             self._checkpoints = {name: self._read_checkpoint(name) for name in (_START_OFFSETS, _FLUSHED, _CLEANED)}
             self.metadata = self._read_metadata(state)
         except OSError as error:
@@ -141,7 +141,7 @@ class DataDirectory:
         found = inspect_metadata(self._controller, clean=self.clean, same_boot=self._same_boot)
         if self.new and all(one.suffix == ".tmp" for one in found.folder.glob("*")):
             found = FolderFindings(found.folder)  # a new directory, or a first start that was cut short
-        elif not any(one.sum.size for one in found.segments.values()) and self._has_partitions():
+        elif not any(segment.sum.size for segment in found.segments.values()) and self._has_partitions():
             names = {
                 key[0] for broker in self._broker_folders() for one in broker.iterdir() if (key := partition_of(one))
             }
@@ -240,7 +240,7 @@ class DataDirectory:
                     found.notes.append(f"{folder} is used instead of {best.folder}, which is incomplete")
                 best = found
         assert best is not None
-        has_data = any(one.sum.size for one in best.segments.values())
+        has_data = any(segment.sum.size for segment in best.segments.values())
         if best.checksums is None and has_data and self._damaged_starts.issuperset(replicas):
             path = self.path / f"broker-{replicas[0]}" / _START_OFFSETS
             best.losses.append(
@@ -265,7 +265,7 @@ class DataDirectory:
             )
         meta = properties_of(self.path)
         partitions = self.path.glob("*-*/*.log") if self.path.is_dir() else ()
-        if meta or any(partition_of(one.parent) is not None for one in partitions):
+        if meta or any(partition_of(partition.parent) is not None for partition in partitions):
             whose = (
                 f"broker {meta.get('node.id', meta.get('broker.id', '?'))} of Kafka" if meta else "a broker of Kafka"
             )
@@ -337,7 +337,7 @@ class DataDirectory:
         if key in self._logs:  # of another topic with this name, which was deleted or not created
             self.remove(topic, index, self._logs[key][0])
         found = self._found.pop(key, None) or self._new_partition(topic, index, topic_id, replicas)
-        folders = sorted(self._folders(topic, index, replicas), key=lambda one: one != found.folder)
+        folders = sorted(self._folders(topic, index, replicas), key=lambda folder: folder != found.folder)
         files = LogFiles(folders, topic_id, self.descriptors, self._write_start_offsets)
         log = load(files, config, found, now_ms=now_ms)
         cleaned = self._checkpoints[_CLEANED].get(key, 0)
@@ -397,7 +397,7 @@ class DataDirectory:
             self._note(f"{home} could not be deleted: {error}; the next start tries again")
 
     def _folders(self, topic: str, index: int, replicas: Iterable[int]) -> list[Path]:
-        return [self.path / f"broker-{one}" / f"{topic}-{index}" for one in replicas]
+        return [self.path / f"broker-{replica}" / f"{topic}-{index}" for replica in replicas]
 
     def _delete_leftovers(self) -> None:
         """Delete folders whose deletion a crash cut short."""

@@ -306,7 +306,7 @@ def _torn(path: Path, problem: BatchProblem, next_offset: int) -> bool:
     if problem.reason is ProblemReason.TORN_TAIL:
         return True
     with path.open("rb") as file:
-        found = (each for each in read_batches(file, skip_corrupt=True) if isinstance(each, Batch))
+        found = (batch for batch in read_batches(file, skip_corrupt=True) if isinstance(batch, Batch))
         return not any(
             each.header.position > problem.position and each.header.base_offset > next_offset for each in found
         )
@@ -377,9 +377,9 @@ def compact(
     cleaning = Cleaning(now_ms=now_ms, tombstone_retention_ms=tombstone_retention_ms)
     for _ in cleaning.scan([_Closed(path) for path in closed], batches(newest, newest_end), int(newest.stem)):
         pass
-    paths = [Path(one.place) for one in cleaning.segments]
+    paths = [Path(segment.place) for segment in cleaning.segments]
     sizes = [path.stat().st_size for path in paths]
-    left = [_replace(Path(one.place), _results(cleaning.cleaned(one)), fsync) for one in cleaning.segments]
+    left = [_replace(Path(segment.place), _results(cleaning.cleaned(segment)), fsync) for segment in cleaning.segments]
     return Compaction(
         segments=len(paths),
         records_before=cleaning.records_read,

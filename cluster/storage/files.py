@@ -47,7 +47,7 @@ _TIME_ENTRY = Struct(">qi")
 
 def encode_index(base_offset: int, offsets: Sequence[int], positions: Sequence[int]) -> bytes:
     """Encode `.index`: last offset and position of a batch."""
-    flat = chain.from_iterable(zip((one - base_offset for one in offsets), positions, strict=True))
+    flat = chain.from_iterable(zip((offset - base_offset for offset in offsets), positions, strict=True))
     return Struct(f">{2 * len(offsets)}i").pack(*flat)
 
 
@@ -150,16 +150,16 @@ def encode_producers(producers: Iterable[ProducerEntry]) -> bytes:
     """Encode `.snapshot`."""
     entries = [
         _PRODUCER.pack(
-            one.producer_id,
-            one.epoch,
-            one.last_sequence,
-            one.last_offset,
-            one.offset_delta,
-            one.timestamp_ms,
-            one.coordinator_epoch,
-            one.transaction_start,
+            producer.producer_id,
+            producer.epoch,
+            producer.last_sequence,
+            producer.last_offset,
+            producer.offset_delta,
+            producer.timestamp_ms,
+            producer.coordinator_epoch,
+            producer.transaction_start,
         )
-        for one in producers
+        for producer in producers
     ]
     body = len(entries).to_bytes(4, "big") + b"".join(entries)
     crc: int = google_crc32c.value(body)

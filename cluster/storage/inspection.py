@@ -246,7 +246,7 @@ class _Segment:
 
         Then a gap is the result of compaction. It is used without checksums.
         """
-        base = max((one for one in self.found.segments if one < self.base), default=None)
+        base = max((segment for segment in self.found.segments if segment < self.base), default=None)
         if self.found.checksums is not None or base is None:
             return False
         index = segment_path(self.found.folder, base).with_suffix(".timeindex")
@@ -377,7 +377,11 @@ class _Segment:
 
     def _offsets_in(self, begin: int, end: int) -> tuple[int, int]:
         """Return the first and the next offset of the batches in a range."""
-        facts = [BatchFacts.of(one[0], one[1]) for one in self._frames(begin, end) if not isinstance(one, BatchProblem)]
+        facts = [
+            BatchFacts.of(frame[0], frame[1])
+            for frame in self._frames(begin, end)
+            if not isinstance(frame, BatchProblem)
+        ]
         return facts[0].base_offset, facts[-1].last_offset + 1
 
     def _keep(self, end: int, next_offset: int, crc: int | None) -> None:

@@ -353,8 +353,8 @@ class LogFiles:
 
         After a crash they may exist or not. Raises `OSError`.
         """
-        for one in segments:
-            self._closed.pop(one.base_offset, None)
+        for segment in segments:
+            self._closed.pop(segment.base_offset, None)
         self.write_checksums(log)
 
     def unseal_on_disk(self, log: "PartitionLog", segment: LogSegment) -> None:

@@ -20,7 +20,7 @@ def refusal(losses: Sequence[Loss], notes: Sequence[str] = ()) -> ClusterError:
 
     `notes`: possible causes, which come first.
     """
-    details = "; ".join([*notes, *(f"{one}; {one.lost} would be lost" for one in losses[:_MAX_LISTED])])
+    details = "; ".join([*notes, *(f"{loss}; {loss.lost} would be lost" for loss in losses[:_MAX_LISTED])])
     if len(losses) > _MAX_LISTED:
         details += f"; and {len(losses) - _MAX_LISTED} more losses"
     return ClusterError(

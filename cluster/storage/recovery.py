@@ -146,7 +146,7 @@ def _load_producers(files: LogFiles, log: PartitionLog, trusted_until: int) -> N
     Aborted transactions come from the indexes up to the snapshot, and from the batches after it.
     """
     known_from = log.segments[0].base_offset
-    useful = [one for one in files.snapshots() if one <= log.next_offset]
+    useful = [snapshot for snapshot in files.snapshots() if snapshot <= log.next_offset]
     for offset in reversed([one for one in useful if one <= trusted_until]):
         try:
             log.producers.restore(decode_producers(files.read(offset, ".snapshot")))

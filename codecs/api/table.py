@@ -30,7 +30,9 @@ __all__ = ["APIS", "by_key"]
 
 def by_key(requests: Iterable[type[Message]]) -> Mapping[int, Api]:
     """Return API key → API, in the order of the keys."""
-    return MappingProxyType({api.key: api for api in sorted((one.api for one in requests), key=lambda api: api.key)})
+    return MappingProxyType(
+        {api.key: api for api in sorted((request.api for request in requests), key=lambda api: api.key)}
+    )
 
 
 APIS: Mapping[int, Api] = by_key(

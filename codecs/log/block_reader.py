@@ -118,11 +118,11 @@ def transactions_in(
     index = TransactionIndex()
     for segment in files.segments:
         with suppress(OSError), segment.path.open("rb", buffering=0) as file:  # reported when its records are read
-            for found in blocks_in(
+            for block in blocks_in(
                 file, segment, limit_bytes=limit_bytes, block_bytes=block_bytes, resynchronise=skip_corrupt
             ):
-                if not isinstance(found, BatchProblem):
-                    index_block(index, found[0], limit_bytes)
+                if not isinstance(block, BatchProblem):
+                    index_block(index, block[0], limit_bytes)
     return index.settled()
 
 

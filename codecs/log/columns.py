@@ -215,17 +215,17 @@ class PartitionColumns:
 
     def found_in(self, file: BinaryIO, segment: Segment) -> Iterator["FoundRecords"]:
         """Yield the blocks of one segment, or of a part of one, from its file."""
-        for found in blocks_in(
+        for block in blocks_in(
             file,
             segment,
             limit_bytes=self.limit_bytes,
             block_bytes=self.block_bytes,
             resynchronise=self.skip_corrupt,
         ):
-            if isinstance(found, BatchProblem):
-                yield FoundRecords([self.files.problem(segment, found)])
+            if isinstance(block, BatchProblem):
+                yield FoundRecords([self.files.problem(segment, block)])
                 continue
-            batches, position = found
+            batches, position = block
             batches, problems, complete = self._intact(batches, segment, position)
             yield from self._records(batches, problems, segment, position)
             if not complete:

@@ -89,5 +89,5 @@ def leave_failed(
 ) -> LeaveGroupResponse:
     """Return the response to a LeaveGroup that failed as a whole."""
     if code == ErrorCode.UNKNOWN_MEMBER_ID:  # unknown group: Kafka returns the error per member
-        return left([(one, code) for one in identities(request, context.api_version)], context.api_version)
+        return left([(identity, code) for identity in identities(request, context.api_version)], context.api_version)
     return LeaveGroupResponse(error_code=code)

@@ -71,7 +71,7 @@ def _assign(
     Members without an assignment from the leader get an empty one.
     """
     assignments = dict.fromkeys(group.members, b"")
-    assignments |= {given.member_id: given.assignment for given in request.assignments}
+    assignments |= {assignment.member_id: assignment.assignment for assignment in request.assignments}
     generation = group.generation
 
     def is_current() -> bool:

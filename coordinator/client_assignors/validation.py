@@ -70,17 +70,19 @@ def checked(
 
 
 def _existing(image: MetadataImage, member: InstalledMember) -> Iterator[tuple[Uuid, int]]:
-    for one in member.topic_partitions:
-        topic = image.topics_by_id.get(one.topic_id)
+    for topic_partition in member.topic_partitions:
+        topic = image.topics_by_id.get(topic_partition.topic_id)
         if topic is None:
-            raise _invalid(f"{member.member_id} is assigned partitions of topic {one.topic_id}, which does not exist")
-        for partition in one.partitions:
+            raise _invalid(
+                f"{member.member_id} is assigned partitions of topic {topic_partition.topic_id}, which does not exist"
+            )
+        for partition in topic_partition.partitions:
             if not 0 <= partition < topic.partitions:
                 raise _invalid(
                     f"{member.member_id} is assigned {topic.name}-{partition}; "
                     f"{topic.name} has partitions 0 to {topic.partitions - 1}"
                 )
-            yield one.topic_id, partition
+            yield topic_partition.topic_id, partition
 
 
 def _invalid(message: str) -> ApiError:

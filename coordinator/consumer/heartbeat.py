@@ -169,15 +169,15 @@ def _extra(shard: CoordinatorShard, progress: Progress, member: ConsumerMember, 
     parts: list[Tags] = []
     responses: list[Tags] = []
     actions: list[Callable[[], None]] = []
-    for one in shard.extensions:
-        part = one.assignment_tags(progress.group, member)
+    for extension in shard.extensions:
+        part = extension.assignment_tags(progress.group, member)
         if part is not None:
             parts.append(part)
-        addition = one.after_heartbeat(
+        addition = extension.after_heartbeat(
             shard,
             progress.group,
             member,
-            target_epoch=progress.epoch if progress.computed_by is one else None,
+            target_epoch=progress.epoch if progress.computed_by is extension else None,
             now_ms=progress.now_ms,
             joining=joining,
         )

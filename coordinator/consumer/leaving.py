@@ -89,7 +89,11 @@ def removal(
     epoch.
     """
     group_id = group.group_id
-    records = [one for member in members for one in write.member_tombstones(group_id, member.member_id)]
+    records = [
+        member_tombstone
+        for member in members
+        for member_tombstone in write.member_tombstones(group_id, member.member_id)
+    ]
     subscribers: JavaHashMap[str, int] = JavaHashMap()
     for member in members:
         if regex := member.metadata.subscribed_topic_regex:

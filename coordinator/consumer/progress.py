@@ -51,7 +51,7 @@ class Progress:
         target: Target | None = None
         is_outdated = epoch > group.assignment_epoch
         if is_outdated and shard.extensions:
-            mine = (one for one in shard.extensions if one.computes_target(shard, group, self.member))
+            mine = (extension for extension in shard.extensions if extension.computes_target(shard, group, self.member))
             self.computed_by = next(mine, None)
         if is_outdated and self.computed_by is None and shard.may_assign(group, INTERVAL, now_ms):
             request = TargetRequest(

@@ -139,6 +139,7 @@ def _live(member: ConsumerMember) -> LiveMember:
         rebalance_timeout_ms=member.metadata.rebalance_timeout_ms,
         session_timeout_ms=classic.session_timeout_ms,
         protocols=tuple(
-            JoinGroupRequestProtocol(name=one.name, metadata=bytes(one.metadata)) for one in classic.supported_protocols
+            JoinGroupRequestProtocol(name=supported_protocol.name, metadata=bytes(supported_protocol.metadata))
+            for supported_protocol in classic.supported_protocols
         ),
     )

@@ -66,9 +66,9 @@ def partitions_in(data: bytes, image: MetadataImage, jdk: int) -> Partitions:
     if found.user_data:
         raise CustomAssignment
     listed = {
-        topic.id: one.partitions
-        for one in found.assigned_partitions
-        if (topic := image.topics.get(one.topic)) is not None
+        topic.id: assigned_partition.partitions
+        for assigned_partition in found.assigned_partitions
+        if (topic := image.topics.get(assigned_partition.topic)) is not None
     }
     # A leader may list a partition twice.
     return {topic_id: tuple(dict.fromkeys(copied_set(listed[topic_id], jdk))) for topic_id in topics_in_order(listed)}
@@ -77,9 +77,9 @@ def partitions_in(data: bytes, image: MetadataImage, jdk: int) -> Partitions:
 def owned_in(subscription: ConsumerProtocolSubscription, image: MetadataImage) -> list[TopicPartitions]:
     """Return the owned partitions of a subscription (KIP-429), without topics that do not exist."""
     return [
-        TopicPartitions(topic_id=topic.id, partitions=one.partitions)
-        for one in subscription.owned_partitions
-        if (topic := image.topics.get(one.topic)) is not None
+        TopicPartitions(topic_id=topic.id, partitions=owned_partition.partitions)
+        for owned_partition in subscription.owned_partitions
+        if (topic := image.topics.get(owned_partition.topic)) is not None
     ]
 
 
@@ -111,5 +111,7 @@ def decode_version(data: bytes) -> int:
 
 def classic_metadata(session_timeout_ms: int, protocols: Protocols) -> ClassicMemberMetadata:
     """Return the classic part of a member's metadata."""
-    offered: Sequence[ClassicProtocol] = [ClassicProtocol(name=one.name, metadata=one.metadata) for one in protocols]
+    offered: Sequence[ClassicProtocol] = [
+        ClassicProtocol(name=protocol.name, metadata=protocol.metadata) for protocol in protocols
+    ]
     return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=tuple(offered))

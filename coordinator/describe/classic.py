@@ -40,7 +40,9 @@ def describe_groups_failed(
     request: DescribeGroupsRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> DescribeGroupsResponse:
     """Return the error for each group."""
-    return DescribeGroupsResponse(groups=tuple(DescribedGroup(group_id=one, error_code=code) for one in request.groups))
+    return DescribeGroupsResponse(
+        groups=tuple(DescribedGroup(group_id=group, error_code=code) for group in request.groups)
+    )
 
 
 def described(group: ClassicGroup) -> DescribedGroup:

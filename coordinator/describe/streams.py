@@ -55,13 +55,15 @@ def _topology(topology: stored.StreamsGroupTopologyValue, image: MetadataImage) 
         epoch=topology.epoch,
         subtopologies=tuple(
             Subtopology(
-                subtopology_id=one.subtopology_id,
-                source_topics=_sorted(one.source_topics),
-                repartition_sink_topics=_sorted(one.repartition_sink_topics),
-                state_changelog_topics=_topics(one.state_changelog_topics, counts),
-                repartition_source_topics=_topics(one.repartition_source_topics, counts),
+                subtopology_id=subtopology.subtopology_id,
+                source_topics=_sorted(subtopology.source_topics),
+                repartition_sink_topics=_sorted(subtopology.repartition_sink_topics),
+                state_changelog_topics=_topics(subtopology.state_changelog_topics, counts),
+                repartition_source_topics=_topics(subtopology.repartition_source_topics, counts),
             )
-            for one in sorted(topology.subtopologies, key=lambda one: string_key(one.subtopology_id))
+            for subtopology in sorted(
+                topology.subtopologies, key=lambda subtopology: string_key(subtopology.subtopology_id)
+            )
         ),
     )
 
@@ -83,7 +85,7 @@ def _topics(topics: Iterable[stored.InternalTopic], counts: Mapping[str, int] | 
 
 
 def _configs(topic: stored.InternalTopic, *, in_map: bool) -> tuple[KeyValue, ...]:
-    configs = [(one.key, one.value) for one in topic.topic_configs]
+    configs = [(topic_config.key, topic_config.value) for topic_config in topic.topic_configs]
     if in_map:
         configs = list(_map(configs).items())
     return tuple(KeyValue(key=key, value=value) for key, value in configs)
@@ -120,7 +122,7 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
         user_endpoint=None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port),
         client_tags=tuple(
             KeyValue(key=key, value=value)
-            for key, value in _map((one.key, one.value) for one in metadata.client_tags).items()
+            for key, value in _map((client_tag.key, client_tag.value) for client_tag in metadata.client_tags).items()
         ),
         assignment=current_tasks,
         target_assignment=target_tasks,
@@ -141,6 +143,6 @@ def _assignment(
 
 def _tasks(tasks: Iterable[stored.TaskIds | stored.TargetTaskIds]) -> tuple[TaskIds, ...]:
     return tuple(
-        TaskIds(subtopology_id=one.subtopology_id, partitions=tuple(sorted(one.partitions)))
-        for one in sorted(tasks, key=lambda one: string_key(one.subtopology_id))
+        TaskIds(subtopology_id=task.subtopology_id, partitions=tuple(sorted(task.partitions)))
+        for task in sorted(tasks, key=lambda task: string_key(task.subtopology_id))
     )

@@ -38,24 +38,26 @@ def needed_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -> 
     Raises `TopologyProblem`.
     """
     subtopologies = topology.subtopologies
-    missing = {name for one in subtopologies for name in one.source_topics if name not in image.topics}
+    missing = {name for subtopology in subtopologies for name in subtopology.source_topics if name not in image.topics}
     if missing:
         raise TopologyProblem(f"source topics are missing: {', '.join(sorted(missing))}")
     counts = _Counts(image)
     counts.decided.update(_repartition_topics(subtopologies, counts))
-    declared = {topic.name: topic.partitions for one in subtopologies for topic in one.repartition_source_topics}
-    for one in subtopologies:
-        for group in one.copartition_groups:
-            counts.decided.update(_copartitioned(_names(one, group), declared, counts))
-    for one in subtopologies:
-        most = max(map(counts.need, _sources(one)), default=None)
+    declared = {
+        topic.name: topic.partitions for subtopology in subtopologies for topic in subtopology.repartition_source_topics
+    }
+    for subtopology in subtopologies:
+        for group in subtopology.copartition_groups:
+            counts.decided.update(_copartitioned(_names(subtopology, group), declared, counts))
+    for subtopology in subtopologies:
+        most = max(map(counts.need, _sources(subtopology)), default=None)
         if most is None:
-            raise TopologyProblem(f"subtopology {one.subtopology_id} has no source topics")
-        counts.decided.update({topic.name: most for topic in one.state_changelog_topics})
+            raise TopologyProblem(f"subtopology {subtopology.subtopology_id} has no source topics")
+        counts.decided.update({topic.name: most for topic in subtopology.state_changelog_topics})
     return {
         topic.name: topic.partitions or counts.decided[topic.name]
-        for one in subtopologies
-        for topic in (*one.repartition_source_topics, *one.state_changelog_topics)
+        for subtopology in subtopologies
+        for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics)
     }
 
 
@@ -89,11 +91,16 @@ def _repartition_topics(subtopologies: Collection[Subtopology], counts: _Counts)
     """
     found = {
         topic.name: topic.partitions
-        for one in subtopologies
-        for topic in one.repartition_source_topics
+        for subtopology in subtopologies
+        for topic in subtopology.repartition_source_topics
         if topic.partitions
     }
-    waiting = [(sink, one) for one in subtopologies for sink in one.repartition_sink_topics if sink not in found]
+    waiting = [
+        (sink, subtopology)
+        for subtopology in subtopologies
+        for sink in subtopology.repartition_sink_topics
+        if sink not in found
+    ]
     while waiting:
         left = []
         for sink, one in waiting:

@@ -322,7 +322,7 @@ def _reconciliation(
 
 
 def _sorted(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
-    return tuple(sorted(partitions, key=lambda one: (str(one[0]), one[1])))
+    return tuple(sorted(partitions, key=lambda partition: (str(partition[0]), partition[1])))
 
 
 def _offsets(before: CoordinatorState, after: CoordinatorState, group_id: str) -> Iterator[Fact]:

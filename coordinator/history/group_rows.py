@@ -171,9 +171,9 @@ def finding_rows(found: ReplayedGroups, to: KafkaVersion, migration_policy: str,
     for partition, history in sorted(found.histories.items(), key=lambda one: -1 if one[0] is None else one[0]):
         for group_id, finding in share_groups_left(history.state, config, partition):
             yield _finding_row(group_id, GroupKind.SHARE, partition, finding)
-    for one in found.groups:
-        for finding in findings(one.history.state.groups[one.view.group_id], config, topics):
-            yield _finding_row(one.view.group_id, one.view.kind, one.partition, finding)
+    for group in found.groups:
+        for finding in findings(group.history.state.groups[group.view.group_id], config, topics):
+            yield _finding_row(group.view.group_id, group.view.kind, group.partition, finding)
 
 
 def _finding_row(group_id: str, kind: GroupKind, partition: int | None, finding: Finding) -> Row:
@@ -193,5 +193,5 @@ def _plain(value: Any, labels: Labels) -> Any:
     if isinstance(value, tuple):
         return [_plain(one, labels) for one in value]
     if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name), labels) for one in fields(value)}
+        return {field.name: _plain(getattr(value, field.name), labels) for field in fields(value)}
     return value

@@ -214,7 +214,7 @@ class _Search:
         for topic in self.topics:
             widest = max(map(len, topic.replicas), default=0)
             for keep in range(widest - 1, 0, -1):
-                if self.matches_with(replace(topic, replicas=tuple(one[:keep] for one in topic.replicas))):
+                if self.matches_with(replace(topic, replicas=tuple(replica[:keep] for replica in topic.replicas))):
                     yield HashChange(
                         kind=ChangeKind.REPLICA,
                         topic=topic.name,

@@ -221,8 +221,8 @@ def check_places(moment: Moment, partitions: Collection[int | None], where: str)
     """
     if None in partitions:
         return
-    if missing := [one for one in moment.offsets or () if one not in partitions]:
-        known = sorted(one for one in partitions if one is not None)
+    if missing := [offset for offset in moment.offsets or () if offset not in partitions]:
+        known = sorted(partition for partition in partitions if partition is not None)
         present = (
             f"0 to {known[-1]}" if len(known) > 2 and known == list(range(len(known))) else ", ".join(map(str, known))
         )

@@ -70,7 +70,7 @@ def delete_groups(
 
         def failed(code: int) -> None:
             results[len(non_empty) :] = [
-                DeletableGroupResult(group_id=one.group_id, error_code=code) for one in results[len(non_empty) :]
+                DeletableGroupResult(group_id=result.group_id, error_code=code) for result in results[len(non_empty) :]
             ]
             response.complete(DeleteGroupsResponse(results=tuple(results)))
 
@@ -117,10 +117,13 @@ def group_tombstones(group: CoordinatorGroup, replaced: tuple[str, str] | None =
     old, new = replaced or ("", "")
     members = [new if member_id == old else member_id for member_id, _ in group.members.ordered()]
     return [
-        *(tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one)) for one in members),
-        *(tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=one)) for one in members),
+        *(
+            tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member))
+            for member in members
+        ),
+        *(tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member)) for member in members),
         tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)),
-        *(tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=one)) for one in members),
+        *(tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member)) for member in members),
         *(
             tombstone(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
             for regex, _ in group.regexes.ordered()

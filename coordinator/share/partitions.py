@@ -27,12 +27,12 @@ def in_map(topics: NamedPartitions) -> NamedPartitions:
 
 def read(topics: Iterable[TopicPartitionsInfo], *, jdk: int) -> NamedPartitions:
     """Return the topics of a record as replay builds them."""
-    return in_map({one.topic_id: (one.topic_name, copied_set(one.partitions, jdk)) for one in topics})
+    return in_map({topic.topic_id: (topic.topic_name, copied_set(topic.partitions, jdk)) for topic in topics})
 
 
 def deleting_topics(state: ShareGroupStatePartitionMetadataValue) -> list[Uuid]:
     """Return the topics whose share state is deleted, as replay builds them."""
-    return topics_in_order(one.topic_id for one in state.deleting_topics)
+    return topics_in_order(deleting_topic.topic_id for deleting_topic in state.deleting_topics)
 
 
 def combined(first: NamedPartitions, second: NamedPartitions, *, jdk: int) -> NamedPartitions:

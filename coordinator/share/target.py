@@ -53,10 +53,10 @@ def assignable(shard: CoordinatorShard, group_id: str) -> Mapping[str, tuple[int
     """Return the partitions with share state by topic; only these are assignable."""
     state = shard.state.share_states.get(group_id)
     found: dict[str, tuple[int, ...]] = {}
-    for one in () if state is None else state.initialized_topics:
-        topic = shard.image.topics_by_id.get(one.topic_id)
+    for initialized_topic in () if state is None else state.initialized_topics:
+        topic = shard.image.topics_by_id.get(initialized_topic.topic_id)
         if topic is not None:
-            found[topic.name] = tuple(number for number in one.partitions if number < topic.partitions)
+            found[topic.name] = tuple(number for number in initialized_topic.partitions if number < topic.partitions)
     return found
 
 

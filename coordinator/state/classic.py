@@ -115,7 +115,7 @@ class ClassicGroup(CoordinatorGroup):
             return None
         if not self.members:
             return frozenset()
-        return None if self.protocol is None else topics_of(self.subscription(one) for one in self.members)
+        return None if self.protocol is None else topics_of(self.subscription(member) for member in self.members)
 
     def ordered_members(self) -> Sequence[ClassicMember]:
         """Return the members in the order of Kafka's map."""
@@ -132,7 +132,9 @@ class ClassicGroup(CoordinatorGroup):
 
     def static_member(self, instance_id: str) -> str | None:
         """Return the member id of an instance id."""
-        return next((one.member_id for one in self.members.values() if one.group_instance_id == instance_id), None)
+        return next(
+            (member.member_id for member in self.members.values() if member.group_instance_id == instance_id), None
+        )
 
 
 def topics_of(subscriptions: Iterable[bytes]) -> AbstractSet[str] | None:

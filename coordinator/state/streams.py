@@ -97,10 +97,10 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMember
         subtopologies = () if self.topology is None else self.topology.subtopologies
         internal = {
             topic.name
-            for one in subtopologies
-            for topic in (*one.repartition_source_topics, *one.state_changelog_topics)
+            for subtopology in subtopologies
+            for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics)
         }
-        return internal.union(*(one.source_topics for one in subtopologies))
+        return internal.union(*(subtopology.source_topics for subtopology in subtopologies))
 
     @property
     def state(self) -> str:

@@ -149,7 +149,9 @@ class TransactionShard:
         begins = found.status is not Status.ONGOING
         known = () if begins else found.partitions
         already = frozenset(known)
-        more = [one for one in dict.fromkeys(partitions) if one not in already]  # no call for each of many
+        more = [
+            partition for partition in dict.fromkeys(partitions) if partition not in already
+        ]  # no call for each of many
         if not more and not begins:  # a request without partitions starts a transaction, too
             return Result(response=producer)
         start_ms = now_ms if begins else found.start_ms

@@ -37,7 +37,7 @@ def lab_names() -> list[str]:
     labels = [container.labels for container in client.containers.list(all=True, filters=chosen, ignore_removed=True)]
     labels += [network.attrs.get("Labels") or {} for network in client.networks.list(filters=chosen)]
     labels += [volume.attrs.get("Labels") or {} for volume in client.volumes.list(filters=chosen)]
-    return sorted({found[LAB] for found in labels if LAB in found})
+    return sorted({label[LAB] for label in labels if LAB in label})
 
 
 def lab_labels(plan: ContainersPlan, credentials: Credentials | None) -> dict[str, str]:

@@ -80,7 +80,7 @@ def loaded(
 
 def _has_copies(options: Options) -> bool:
     files = find_files(options)
-    return len({(one.topic, one.partition) for one in files}) < len(files)
+    return len({(file.topic, file.partition) for file in files}) < len(files)
 
 
 def _push_down(what: What, as_of: AsOf | None) -> PushDown:

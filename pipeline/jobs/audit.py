@@ -105,15 +105,15 @@ def rows_of_group(
     group = history.state.groups.get(group_id)
     if group is None or last is None:
         return
-    for one in findings(group, config, topics):
+    for finding in findings(group, config, topics):
         yield {
             "kind": group.kind.value,
-            "finding": one.kind.value,
+            "finding": finding.kind.value,
             "at_end": True,
             "timestamp": _time(last.timestamp_ms),
             "log_offset": last.offset,
             "epoch": getattr(group, "epoch", getattr(group, "generation", None)),
-            "sentence": str(one),
+            "sentence": str(finding),
         }
 
 

@@ -243,7 +243,7 @@ class _Job:
         """Yield rows of one group: for its current assignment, and for that of each assignor."""
         topology = self.topology
         names = {str(topic.id): topic.name for topic in topology.topics}
-        regexes = {one["regex"]: one["topics"] for one in row["regexes"] or ()}
+        regexes = {regex["regex"]: regex["topics"] for regex in row["regexes"] or ()}
         members: dict[str, Member] = {}
         missing = 0
         for member in row["members"]:

@@ -252,7 +252,7 @@ def state_rows(state: CoordinatorState, names: dict[Uuid, str]) -> Iterator[dict
                 "topics": None if seen.topics is None else sorted(seen.topics),
                 "has_topic_record": seen.has_topic_record,
                 "regexes": [{"regex": regex, "topics": topics} for regex, topics in sorted(seen.regexes.items())],
-                "members": [_member(seen.members[one], names) for one in sorted(seen.members)],
+                "members": [_member(seen.members[member], names) for member in sorted(seen.members)],
             }
         yield row
     if state.skipped:
@@ -277,7 +277,7 @@ def partition_rows(partitions: Iterable[Partition], names: dict[Uuid, str]) -> l
     """
     labels = Labels(names=names)
     found = []
-    for topic, number in sorted(partitions, key=lambda one: (labels.topic(one[0]), one[1])):
+    for topic, number in sorted(partitions, key=lambda partition: (labels.topic(partition[0]), partition[1])):
         found.append(
             {
                 "topic": topic if isinstance(topic, str) else names.get(topic),

@@ -96,8 +96,8 @@ class AlertsProcessor(Processor):
         applied, clock_ms = self._applied.get() or (-1, -1)
         new: dict[int, tuple[str, Packed]] = {
             row.offset: (group, row)
-            for one in frames
-            for group, row in zip(one["group"], packed_rows(one), strict=True)
+            for frame in frames
+            for group, row in zip(frame["group"], packed_rows(frame), strict=True)
             if row.offset > applied
         }
         found: list[dict[str, Any]] = []

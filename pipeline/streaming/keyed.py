@@ -134,7 +134,7 @@ def packed_rows(frame: Any) -> Iterator[Packed]:
 
 def rows_after(frames: Frames, offset: int) -> list[Packed]:
     """Return the rows after an offset, in the order of the log, without duplicates."""
-    found = {row.offset: row for one in frames for row in packed_rows(one) if row.offset > offset}
+    found = {row.offset: row for frame in frames for row in packed_rows(frame) if row.offset > offset}
     return [row for _, row in sorted(found.items())]
 
 

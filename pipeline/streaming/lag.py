@@ -236,6 +236,6 @@ class LagProcessor(Processor):
 
 def lag_tuples(frames: Frames) -> Iterator[tuple[str | None, int, int, int, int]]:
     """Return the rows of frames as arguments of `PartitionLag.take`."""
-    for one in frames:
-        groups = [group if isinstance(group, str) else None for group in one["group"].tolist()]
-        yield from zip(groups, *[one[name].tolist() for name in COLUMNS[1:]], strict=True)
+    for frame in frames:
+        groups = [group if isinstance(group, str) else None for group in frame["group"].tolist()]
+        yield from zip(groups, *[frame[name].tolist() for name in COLUMNS[1:]], strict=True)

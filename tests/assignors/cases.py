@@ -323,10 +323,10 @@ def concentrate(rng: Random, case: Case) -> None:
     chance = rng.choice((0.05, 0.3, 0.7))
     few = [name for name in consumers if rng.random() < chance]
     lists: dict[str, list[str]] = {name: [] for name in consumers}
-    for one in case["partitions"]:
-        able = [name for name in few if one["topic"] in consumers[name]["topics"]]
+    for partition in case["partitions"]:
+        able = [name for name in few if partition["topic"] in consumers[name]["topics"]]
         if able and rng.random() < 0.95:
-            lists[rng.choice(able)].append(f"{one['topic']}-{one['partition']}")
+            lists[rng.choice(able)].append(f"{partition['topic']}-{partition['partition']}")
     stale = rng.choice((0, 0, 0.1))
     for name, owned in lists.items():
         set_owned(consumers[name], case["assignor"], owned, 4 if rng.random() < stale else 5)
@@ -345,7 +345,7 @@ def next_round(rng: Random, case: Case, assignment: Mapping[str, Sequence[str]],
             set_owned(consumer, case["assignor"], assignment[name], generation)
         # The others missed this round and send what they owned in an older generation.
     names = list(consumers)
-    topics = sorted({one["topic"] for one in case["partitions"]})
+    topics = sorted({partition["topic"] for partition in case["partitions"]})
     for _ in range(rng.randint(0, 3)):
         match rng.randrange(6):
             case 0 if len(consumers) > 1:
@@ -357,8 +357,11 @@ def next_round(rng: Random, case: Case, assignment: Mapping[str, Sequence[str]],
                 consumers[f"n-{rng.randrange(10_000)}"] = like
             case 3 if topics:
                 topic = rng.choice(topics)
-                last = [one for one in following["partitions"] if one["topic"] == topic][-1]
-                number = max(one["partition"] for one in following["partitions"] if one["topic"] == topic) + 1
+                last = [partition for partition in following["partitions"] if partition["topic"] == topic][-1]
+                number = (
+                    max(partition["partition"] for partition in following["partitions"] if partition["topic"] == topic)
+                    + 1
+                )
                 following["partitions"].append({**deepcopy(last), "partition": number})
             case 4:
                 consumers[rng.choice(list(consumers))]["topics"] = list(

@@ -26,8 +26,8 @@ def causes(case: Case) -> list[str]:
 
 def _numbers(case: Case) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
-    for one in case["partitions"]:
-        found.setdefault(one["topic"], set()).add(one["partition"])
+    for partition in case["partitions"]:
+        found.setdefault(partition["topic"], set()).add(partition["partition"])
     return found
 
 
@@ -72,7 +72,9 @@ def _older_and_not_subscribed(case: Case) -> bool:
 
 
 def _names_twice(case: Case) -> bool:
-    return _sticky(case) and any(len(set(one["topics"])) < len(one["topics"]) for one in case["consumers"].values())
+    return _sticky(case) and any(
+        len(set(consumer["topics"])) < len(consumer["topics"]) for consumer in case["consumers"].values()
+    )
 
 
 def _sticky(case: Case) -> bool:

@@ -46,7 +46,8 @@ def _someone(rng: Random, case: Case) -> Case:
 
 def _known(case: Case) -> list[str]:
     return sorted(
-        {one["topic"] for one in case["partitions"]} | {t for c in case["consumers"].values() for t in c["topics"]}
+        {partition["topic"] for partition in case["partitions"]}
+        | {t for c in case["consumers"].values() for t in c["topics"]}
     )
 
 
@@ -70,7 +71,7 @@ def _set_owned(rng: Random, case: Case, consumer: Case, owned: list[str]) -> Non
 def _owned(rng: Random, case: Case) -> None:
     consumer = _someone(rng, case)
     owned = list(consumer.get("ownedPartitions", ()))
-    some = [f"{one['topic']}-{one['partition']}" for one in case["partitions"]]
+    some = [f"{partition['topic']}-{partition['partition']}" for partition in case["partitions"]]
     drawn = rng.sample(some, min(len(some), rng.randint(1, 4)))
     if owned and rng.random() < 0.2:
         drawn.append(rng.choice(owned))
@@ -85,7 +86,7 @@ def _owned(rng: Random, case: Case) -> None:
 def _owned_elsewhere(rng: Random, case: Case) -> None:
     """Let it own partitions of unsubscribed topics, mostly in an older generation."""
     consumer = _someone(rng, case)
-    others = [one for one in case["partitions"] if one["topic"] not in consumer["topics"]]
+    others = [partition for partition in case["partitions"] if partition["topic"] not in consumer["topics"]]
     if not others:
         return
     drawn = [f"{one['topic']}-{one['partition']}" for one in rng.sample(others, min(len(others), rng.randint(1, 5)))]
@@ -145,4 +146,4 @@ def _without_partitions(rng: Random, case: Case) -> None:
     known = _known(case)
     if known:
         gone = rng.choice(known)
-        case["partitions"] = [one for one in case["partitions"] if one["topic"] != gone]
+        case["partitions"] = [partition for partition in case["partitions"] if partition["topic"] != gone]

@@ -29,15 +29,15 @@ def _topology(case: Mapping[str, Any]) -> Topology:
     # A broker's rack is the one listed first.
     rack_of: dict[int, str | None] = {broker["id"]: broker.get("rack") for broker in case.get("brokers", ())}
     found: dict[str, dict[int, tuple[str | None, ...]]] = {}
-    for one in case["partitions"]:
-        if "replicas" in one:
-            listed = one.get("racks") or [None] * len(one["replicas"])
+    for partition in case["partitions"]:
+        if "replicas" in partition:
+            listed = partition.get("racks") or [None] * len(partition["replicas"])
             racks = tuple(
-                rack_of.setdefault(broker, rack) for broker, rack in zip(one["replicas"], listed, strict=True)
+                rack_of.setdefault(broker, rack) for broker, rack in zip(partition["replicas"], listed, strict=True)
             )
         else:
-            racks = tuple(one.get("racks", ())) or (None,)
-        found.setdefault(one["topic"], {})[one["partition"]] = racks
+            racks = tuple(partition.get("racks", ())) or (None,)
+        found.setdefault(partition["topic"], {})[partition["partition"]] = racks
     topics = []
     for name, partitions in found.items():
         numbers = sorted(partitions)

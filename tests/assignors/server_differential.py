@@ -82,7 +82,9 @@ def differ(mine: Result, theirs: Result) -> bool:
 
 
 def _without_passing_order(result: Result) -> Result:
-    keys = [decode_record(bytes.fromhex(one["key"]), bytes.fromhex(one["value"])).key for one in result["records"]]
+    keys = [
+        decode_record(bytes.fromhex(record["key"]), bytes.fromhex(record["value"])).key for record in result["records"]
+    ]
     written = {getattr(key, "member_id", None) for key in keys}
     assignment = {
         member: topics if member in written else {topic: sorted(partitions) for topic, partitions in topics.items()}

@@ -34,8 +34,8 @@ def minimise(
 
 def _smaller(case: Case) -> Iterator[Case]:
     """Yield cases with one part removed, large parts first."""
-    for topic in dict.fromkeys(one["topic"] for one in case["partitions"]):
-        yield case | {"partitions": [one for one in case["partitions"] if one["topic"] != topic]}
+    for topic in dict.fromkeys(partition["topic"] for partition in case["partitions"]):
+        yield case | {"partitions": [partition for partition in case["partitions"] if partition["topic"] != topic]}
     consumers: dict[str, Case] = case["consumers"]
     for name in consumers:
         if len(consumers) > 1:

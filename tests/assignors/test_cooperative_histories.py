@@ -93,11 +93,11 @@ class Play:
 
     def check_settled(self) -> None:
         """Check that subscribed partitions have owners, and counts are balanced if they can be."""
-        subscribed = {topic for one in self.consumers.values() for topic in one.topics}
+        subscribed = {topic for consumer in self.consumers.values() for topic in consumer.topics}
         wanted = {(topic, number) for topic in subscribed for number in range(len(self.topics.get(topic, ())))}
-        assert {partition for one in self.consumers.values() for partition in one.owned} == wanted
-        if len({frozenset(one.topics) for one in self.consumers.values()}) == 1:
-            sizes = [len(one.owned) for one in self.consumers.values()]
+        assert {partition for consumer in self.consumers.values() for partition in consumer.owned} == wanted
+        if len({frozenset(consumer.topics) for consumer in self.consumers.values()}) == 1:
+            sizes = [len(consumer.owned) for consumer in self.consumers.values()]
             assert max(sizes) - min(sizes) <= 1
 
     def change(self, rng: Random, *, same: bool) -> None:
@@ -121,10 +121,10 @@ class Play:
                 self.topics[topic].append(rng.choice(self.topics[topic]))
             case _:
                 chosen = rng.sample(list(self.topics), rng.randint(1, len(self.topics)))
-                for one in (
+                for consumer in (
                     [*self.consumers.values(), *self.away.values()] if same else [self.consumers[rng.choice(names)]]
                 ):
-                    one.topics = chosen
+                    consumer.topics = chosen
 
 
 def played(rng: Random, *, same: bool, racks: bool, stale: bool = True, careful: bool = False) -> Play:
@@ -187,9 +187,9 @@ def test_the_second_rebalance_assigns_partitions_revoked_in_the_first():
     assert play.settle() == 1
     play.consumers["m2"] = Consumer(["t"])
     assert play.rebalance()
-    assert [len(one.owned) for one in play.consumers.values()] == [2, 2, 0]
+    assert [len(consumer.owned) for consumer in play.consumers.values()] == [2, 2, 0]
     assert not play.rebalance()
-    assert [len(one.owned) for one in play.consumers.values()] == [2, 2, 2]
+    assert [len(consumer.owned) for consumer in play.consumers.values()] == [2, 2, 2]
 
 
 @pytest.mark.oracle

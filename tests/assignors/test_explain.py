@@ -65,9 +65,9 @@ def test_lag_is_summed_where_it_is_known():
     facts = explain(
         members, ORDERS, assigned(ORDERS, {"m1": "orders-0 orders-3", "m2": "orders-1 orders-2"}), lags=lags
     )
-    assert [one.lag for one in facts.members.values()] == [2**62, 12]
+    assert [member.lag for member in facts.members.values()] == [2**62, 12]
     assert (facts.lag, facts.lag_balance, facts.lag_unknown) == (2**62 + 12, Spread(min=12, max=2**62), 1)
-    assert [one.lag for one in facts.racks] == [2**62 + 12]
+    assert [rack.lag for rack in facts.racks] == [2**62 + 12]
 
 
 def test_moves_are_counted_against_owned_partitions():
@@ -76,7 +76,7 @@ def test_moves_are_counted_against_owned_partitions():
         "m2": Member(topics=["orders"], owned=[("orders", 2)]),
     }
     facts = explain(members, ORDERS, assigned(ORDERS, {"m1": "orders-0", "m2": "orders-1 orders-2 orders-3"}))
-    assert [(one.moved_in, one.moved_out) for one in facts.members.values()] == [(0, 1), (1, 0)]
+    assert [(member.moved_in, member.moved_out) for member in facts.members.values()] == [(0, 1), (1, 0)]
     assert (facts.moved, facts.first_assigned) == (1, 1)
 
 
@@ -91,7 +91,7 @@ def test_partitions_of_a_member_that_left_count_as_moved():
     before = assigned(ORDERS, {"m1": "orders-0 orders-1", "m2": "orders-2 orders-3"})
     after = assigned(ORDERS, {"m2": "orders-0 orders-2", "m3": "orders-1 orders-3"})
     facts = explain(members, ORDERS, after, previous=before)
-    assert [(one.moved_in, one.moved_out) for one in facts.members.values()] == [(1, 1), (2, 0)]
+    assert [(member.moved_in, member.moved_out) for member in facts.members.values()] == [(1, 1), (2, 0)]
     assert (facts.moved, facts.first_assigned) == (3, 0)
 
 
@@ -286,7 +286,7 @@ def test_json_equals_the_objects():
     }
     assert found["balance"] == {"min": 2, "max": 2, "spread": 0}
     assert found["reasons"] == {"swap_possible": 2}
-    assert [one["rack"] for one in found["racks"]] == ["a", "b"]
+    assert [rack["rack"] for rack in found["racks"]] == ["a", "b"]
     without = facts.to_json(remote=False)
     assert "remote" not in without
     assert without == {key: value for key, value in facts.to_json().items() if key != "remote"}
@@ -313,4 +313,4 @@ def test_empty_groups_and_topologies_are_explained():
 def test_shared_partitions_are_counted_for_each_member():
     members = {"m1": Member(topics=["orders"], owned=[("orders", 0)]), "m2": Member(topics=["orders"])}
     facts = explain(members, ORDERS, assigned(ORDERS, {"m1": "orders-0", "m2": "orders-0 orders-1"}))
-    assert [(one.partitions, one.moved_in) for one in facts.members.values()] == [(1, 0), (2, 1)]
+    assert [(member.partitions, member.moved_in) for member in facts.members.values()] == [(1, 0), (2, 1)]

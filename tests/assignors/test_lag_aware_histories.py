@@ -26,7 +26,7 @@ def count_gaps(history):
     }
     for at, name in history.holder.items():
         counts[at.topic][name] += 1
-    return [max(found.values()) - min(found.values()) for found in counts.values() if found]
+    return [max(count.values()) - min(count.values()) for count in counts.values() if count]
 
 
 @given(st.randoms(use_true_random=False), st.booleans(), OPTIONS, st.integers(0, 6))

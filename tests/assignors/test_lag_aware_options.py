@@ -40,7 +40,9 @@ def by_definition(members, topology, lags, *, max_count_skew, spread_idle, local
     def give(number, candidates, count, weight, amount, tolerance):
         fewest = min(count.values())
         allowed = sorted(
-            (weight[one], count[one], one) for one in candidates if count[one] + 1 <= fewest + max_count_skew
+            (weight[candidate], count[candidate], candidate)
+            for candidate in candidates
+            if count[candidate] + 1 <= fewest + max_count_skew
         )
         best = allowed[0]
         racks = topology.replica_racks[topology.replica_racks_of[number]]

@@ -294,4 +294,4 @@ def test_all_clients_are_closed_if_one_is_closing_already():
 
     clients = [Client(RuntimeError("NetworkSelector closed!")), Client()]
     lags._close(clients)
-    assert [one.closed for one in clients] == [True, True]
+    assert [client.closed for client in clients] == [True, True]

@@ -202,7 +202,7 @@ def test_max_generation_makes_older_members_stale(oracle):
     changed = 0
     for seed in range(300):
         case = client_case(Random(seed), "sticky", owned="history")
-        if len({tuple(sorted(one["topics"])) for one in case["consumers"].values()}) == 1:
+        if len({tuple(sorted(consumer["topics"])) for consumer in case["consumers"].values()}) == 1:
             continue
         members, topology = read_case(case)
         members = {name: one if one.user_data else replace(one, owned=()) for name, one in members.items()}

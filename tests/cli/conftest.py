@@ -37,7 +37,9 @@ def quorate() -> Callable[..., Ended]:
     """Call the command with these arguments; unhandled exceptions fail the test."""
 
     def call(*arguments: object, stdin: str | bytes | None = None) -> Ended:
-        result = CliRunner(catch_exceptions=False).invoke(main, [str(one) for one in arguments], input=stdin, env=PLAIN)
+        result = CliRunner(catch_exceptions=False).invoke(
+            main, [str(argument) for argument in arguments], input=stdin, env=PLAIN
+        )
         return Ended(result.exit_code, result.stdout, result.stderr)
 
     return call

@@ -28,7 +28,7 @@ def served(start, *arguments: object) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 def test_clients_connect_metrics_are_served_and_sigterm_ends_it(start):
     with served(start, "--racks", "a,b,c", "--metrics-port", 0, "--kafka-version", "4.0.2") as (process, where):
-        assert [(one["id"], one["rack"]) for one in where["brokers"]] == [(1, "a"), (2, "b"), (3, "c")]
+        assert [(broker["id"], broker["rack"]) for broker in where["brokers"]] == [(1, "a"), (2, "b"), (3, "c")]
         assert where["version"] == "4.0.2"
         config = where["client_config"]
         producer = KafkaProducer(**config)
@@ -141,7 +141,7 @@ def test_a_directory_that_another_process_uses_is_refused(start, quorate, tmp_pa
 )
 def test_clients_receive_the_advertised_address(start, advertise, addresses):
     with served(start, "--brokers", 2, "--advertise", advertise) as (_, where):
-        found = [re.sub(r"\b(?!1909)\d{4,}$", "PORT", one["address"]) for one in where["brokers"]]
+        found = [re.sub(r"\b(?!1909)\d{4,}$", "PORT", broker["address"]) for broker in where["brokers"]]
         assert found == addresses
 
 
@@ -151,12 +151,12 @@ def test_options_are_read_from_the_environment_and_the_command_line_takes_preced
     monkeypatch.setenv("QUORATE_SERVE_PROPERTIES", "num.partitions=2 log.retention.ms=60000")
     monkeypatch.setenv("QUORATE_SERVE_DATA", "")
     with served(start) as (_, where):
-        assert [(one["rack"], one["address"]) for one in where["brokers"]] == [
+        assert [(broker["rack"], broker["address"]) for broker in where["brokers"]] == [
             ("a", "kafka:19092"),
             ("b", "kafka:19093"),
         ]
     with served(start, "--advertise", "127.0.0.1", "--racks", "c") as (_, where):
-        assert [one["rack"] for one in where["brokers"]] == ["c"]
+        assert [broker["rack"] for broker in where["brokers"]] == ["c"]
         producer = KafkaProducer(**where["client_config"])
         assert len(producer.partitions_for("orders")) == 2
         producer.close()

@@ -481,7 +481,7 @@ class Player:
             for kind, configs in kinds.items()
         )
         made = self._wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=20_000), 5)
-        assert [one.error_code for one in made.topics] == [0] * len(topics), made
+        assert [topic.error_code for topic in made.topics] == [0] * len(topics), made
         self._ends = self._wait_for_ends()
 
     def close(self) -> None:
@@ -528,7 +528,10 @@ class Player:
             found[kind] = Outcome(
                 error=ErrorCode(part.error_code).name,
                 message=part.error_message,
-                record_errors=tuple((one.batch_index, one.batch_index_error_message) for one in part.record_errors),
+                record_errors=tuple(
+                    (record_error.batch_index, record_error.batch_index_error_message)
+                    for record_error in part.record_errors
+                ),
                 base_offset=part.base_offset == self._ends[kind],
                 log_start_offset=part.log_start_offset,
                 append_time=part.log_append_time_ms > 0,

@@ -104,7 +104,7 @@ def log_facts(log: PartitionLog) -> dict[str, Any]:
         "batches": [one.data for one in log],
         "offsets": (log.start_offset, log.next_offset, log.last_stable_offset),
         "epochs": list(log.epochs),
-        "producers": sorted(log.producers.entries(), key=lambda one: one.producer_id),
+        "producers": sorted(log.producers.entries(), key=lambda entry: entry.producer_id),
         "aborted": [one.base_offset for one in log if one.transactional and one.count and _is_aborted(log, one)],
         "reads": [log.read(offset, 400, until=log.next_offset, at_least_one=True).records for offset in _some(log)],
         "times": [
@@ -130,7 +130,7 @@ def _some(log: PartitionLog) -> range:
 
 
 def _times(log: PartitionLog) -> range:
-    newest = max((one.max_timestamp_ms for one in log.segments), default=-1)
+    newest = max((segment.max_timestamp_ms for segment in log.segments), default=-1)
     return range(max(newest - 40, 0), newest + 2, 9)
 
 
@@ -140,16 +140,16 @@ def facts(core: ClusterCore) -> dict[str, Any]:
         "cluster": core.cluster_id,
         "features": dict(core.features),
         "groups": {name: dict(values) for name, values in core.state.group_configs.items()},
-        "brokers": {one.id: one.rack for one in core.brokers.values()},
+        "brokers": {broker.id: broker.rack for broker in core.brokers.values()},
         "producer ids": core.state.next_producer_id,
         "topics": {
-            topic.name: (topic.id, dict(topic.config), [one.replicas for one in topic.partitions])
+            topic.name: (topic.id, dict(topic.config), [partition.replicas for partition in topic.partitions])
             for topic in core.topics.values()
         },
     }
     for topic in core.topics.values():
-        for one in topic.partitions:
-            found[f"{topic.name}-{one.index}"] = log_facts(one.log)
+        for partition in topic.partitions:
+            found[f"{topic.name}-{partition.index}"] = log_facts(partition.log)
     return found
 
 
@@ -175,7 +175,7 @@ def committed(core: ClusterCore) -> dict[str, object]:
         (one,) = response.groups
         found[group] = (
             one.error_code,
-            [each.committed_offset for each in one.topics[0].partitions] if one.topics else [],
+            [partition.committed_offset for partition in one.topics[0].partitions] if one.topics else [],
         )
     return found
 
@@ -369,14 +369,14 @@ def damaged(root: Path, random: Random, kind: str) -> Outcome:
             changed = bytearray(content)
             place = random.randrange(len(content))
             if path.suffix == ".log" and random.random() < 0.3:  # a header, most of which is not covered by a CRC
-                batches = [one for one in read_batches(content) if isinstance(one, Batch)]
+                batches = [batch for batch in read_batches(content) if isinstance(batch, Batch)]
                 place = random.choice(batches).header.position + random.randrange(21)
             changed[place] ^= 1 << random.randrange(8)
             new = bytes(changed)
         case "cut":
             new = content[: random.randrange(len(content))]
         case "cut at a batch":
-            ends = [one.header.position for one in read_batches(content) if isinstance(one, Batch)]
+            ends = [batch.header.position for batch in read_batches(content) if isinstance(batch, Batch)]
             new = content[: random.choice(ends)]
         case "empty":
             new = b""
@@ -385,13 +385,13 @@ def damaged(root: Path, random: Random, kind: str) -> Outcome:
     twins = [path]
     if random.random() < 0.8:  # else replace the hard link of one replica by a file
         twins = [one for one in root.rglob(path.name) if one.is_file() and one.samefile(path)]
-    for one in twins:
-        one.unlink()
+    for twin in twins:
+        twin.unlink()
     if new is not None:
         path.write_bytes(new)
-        for one in twins:
-            if one != path:
-                one.hardlink_to(path)
+        for twin in twins:
+            if twin != path:
+                twin.hardlink_to(path)
     return Outcome(kind, how if len(twins) == 1 else f"{how} in {len(twins)} folders", path)
 
 

@@ -93,7 +93,7 @@ def facts(log: PartitionLog) -> dict[str, object]:
         "batches": [one.data for one in log],
         "ends": (log.start_offset, log.next_offset, log.last_stable_offset),
         "epochs": list(log.epochs),
-        "producers": sorted(log.producers.entries(), key=lambda one: one.producer_id),
+        "producers": sorted(log.producers.entries(), key=lambda entry: entry.producer_id),
         "aborted": list(log.producers.aborted),
     }
 

@@ -231,9 +231,9 @@ class Pair:
         configs = DescribeConfigsRequest(
             resources=tuple(
                 DescribeConfigsResource(
-                    resource_type=2, resource_name=one.name, configuration_keys=("retention.ms", "max.message.bytes")
+                    resource_type=2, resource_name=name.name, configuration_keys=("retention.ms", "max.message.bytes")
                 )
-                for one in names
+                for name in names
             )
         )
         ends = ListOffsetsRequest(
@@ -241,13 +241,13 @@ class Pair:
             isolation_level=1,
             topics=tuple(
                 ListOffsetsTopic(
-                    name=one.name,
+                    name=name.name,
                     partitions=tuple(
                         ListOffsetsPartition(partition_index=part.partition_index, timestamp=-1)
-                        for part in one.partitions
+                        for part in name.partitions
                     ),
                 )
-                for one in names
+                for name in names
             ),
         )
         return self.ask(configs, 4)[2] + self.ask(ends, 8)[2] + self.ask(replace(ends, isolation_level=0), 8)[2]
@@ -385,10 +385,10 @@ class Pair:
 def _merged(topics: Sequence[Any]) -> list[Any]:
     """Merge entries of a topic, which Kafka repeats if its partitions are not adjacent."""
     found: dict[Any, Any] = {}
-    for one in topics:
-        key = (one.topic, one.topic_id)
+    for topic in topics:
+        key = (topic.topic, topic.topic_id)
         before = found.get(key)
-        found[key] = one if before is None else replace(one, partitions=before.partitions + one.partitions)
+        found[key] = topic if before is None else replace(topic, partitions=before.partitions + topic.partitions)
     return list(found.values())
 
 

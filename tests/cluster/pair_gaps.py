@@ -56,7 +56,7 @@ def _settings_of_broker(pair: Pair) -> list[Difference]:
 
 
 def _is_of_broker(request: Any) -> bool:
-    return any(one.resource_type == _BROKER for one in request.resources)
+    return any(resource.resource_type == _BROKER for resource in request.resources)
 
 
 def _time_of_deleted(pair: Pair) -> list[Difference]:
@@ -75,7 +75,7 @@ def _time_of_deleted(pair: Pair) -> list[Difference]:
 
 def _requests_times(request: Any) -> bool:
     return any(
-        part.timestamp == _LATEST_TIME or part.timestamp >= 0 for one in request.topics for part in one.partitions
+        part.timestamp == _LATEST_TIME or part.timestamp >= 0 for topic in request.topics for part in topic.partitions
     )
 
 
@@ -98,4 +98,4 @@ GAPS: tuple[Gap, ...] = (
 
 def undeclared(differences: list[Difference]) -> list[Difference]:
     """Return the differences that no gap covers."""
-    return [one for one in differences if not any(gap.covers(one) for gap in GAPS)]
+    return [difference for difference in differences if not any(gap.covers(difference) for gap in GAPS)]

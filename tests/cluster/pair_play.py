@@ -101,11 +101,11 @@ class Duel:
         self._until_equal(InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000), 4)
         requested = ApiVersionsRequest(client_software_name="w", client_software_version="1")
         reported, real, _ = self.pair.ask(requested, 4)
-        theirs_by_key = {one.api_key: one for one in real.api_keys}
+        theirs_by_key = {api_key.api_key: api_key for api_key in real.api_keys}
         self.versions = {
-            one.api_key: range(max(one.min_version, _OLDEST.get(one.api_key, 0)), one.max_version + 1)
-            for one in reported.api_keys
-            if one.api_key in theirs_by_key
+            api_key.api_key: range(max(api_key.min_version, _OLDEST.get(api_key.api_key, 0)), api_key.max_version + 1)
+            for api_key in reported.api_keys
+            if api_key.api_key in theirs_by_key
         }
 
     def _until_equal(self, request: Message, version: int) -> None:

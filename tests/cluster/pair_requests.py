@@ -190,24 +190,24 @@ class Requests:
 
     def _message(self, spec: MessageSpec) -> Message:
         values: dict[str, Any] = {}
-        for one in spec.fields:
-            if self.version not in one.versions:
+        for field in spec.fields:
+            if self.version not in field.versions:
                 continue
-            make = SENSIBLE.get(f"{spec.name}.{one.name}") or SENSIBLE.get(one.name)
-            if not _NEVER_WILD & {one.name, f"{spec.name}.{one.name}"} and self.random.random() < self.wildness / 2:
-                values[one.name] = self._wild(one)
+            make = SENSIBLE.get(f"{spec.name}.{field.name}") or SENSIBLE.get(field.name)
+            if not _NEVER_WILD & {field.name, f"{spec.name}.{field.name}"} and self.random.random() < self.wildness / 2:
+                values[field.name] = self._wild(field)
             elif make is not None:
-                values[one.name] = make(self, values)
-            elif isinstance(one.type, ArrayType):
-                values[one.name] = self.array(one)
-            elif isinstance(one.type, StructType):
-                values[one.name] = one.default if one.nullable else self._message(one.type.spec)
-            elif isinstance(one.type, FixedType) and one.type.code == "?":
-                values[one.name] = self.random.random() < 0.5
+                values[field.name] = make(self, values)
+            elif isinstance(field.type, ArrayType):
+                values[field.name] = self.array(field)
+            elif isinstance(field.type, StructType):
+                values[field.name] = field.default if field.nullable else self._message(field.type.spec)
+            elif isinstance(field.type, FixedType) and field.type.code == "?":
+                values[field.name] = self.random.random() < 0.5
             else:
-                values[one.name] = one.default
-            if values[one.name] is None and not one.nullable_in(self.version):
-                values[one.name] = one.default if one.default is not None else ""
+                values[field.name] = field.default
+            if values[field.name] is None and not field.nullable_in(self.version):
+                values[field.name] = field.default if field.default is not None else ""
         return spec.cls(**values)
 
     def array(self, spec: FieldSpec) -> tuple[Any, ...] | None:
@@ -218,7 +218,7 @@ class Requests:
         element = spec.type.element
         if isinstance(element, StructType):
             made = [self._message(element.spec) for _ in range(count)]
-            keys = [one.name for one in element.spec.fields if one.map_key or one.name in KEYS]
+            keys = [field.name for field in element.spec.fields if field.map_key or field.name in KEYS]
             if keys and not (self.api.name in TWICE and self.random.random() < 0.1):
                 made = list({tuple(getattr(one, key) for key in keys): one for one in made}.values())
             return tuple(made)
@@ -367,7 +367,7 @@ class Requests:
             )
         if random.random() < 0.02 and not options.keys() & {"transactional", "control", "producer_id"}:
             options |= pick(({"magic": 0, "compression": "none"}, {"magic": 1, "compression": pick(("none", "gzip"))}))
-            records = [replace(one, timestamp_ms=None if options["magic"] == 0 else now_ms) for one in records]
+            records = [replace(record, timestamp_ms=None if options["magic"] == 0 else now_ms) for record in records]
         data = encode_batch(records, **options)
         if random.random() < self.wildness / 2 and "magic" not in options:
             data = self._other_header(data)

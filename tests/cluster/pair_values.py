@@ -132,8 +132,8 @@ def _config(gen: "Requests") -> tuple[str, str | None]:
 
 def _alterable(gen: "Requests", values: Values) -> tuple[Message, ...]:
     """Return configs that fit the resource type, mostly without duplicates."""
-    spec = next(one for one in gen.api.request.fields if one.name == "resources").type.element.spec  # type: ignore[union-attr]
-    of_config = next(one for one in spec.fields if one.name == "configs").type.element.spec.cls
+    spec = next(field for field in gen.api.request.fields if field.name == "resources").type.element.spec  # type: ignore[union-attr]
+    of_config = next(field for field in spec.fields if field.name == "configs").type.element.spec.cls
     pool: tuple[tuple[str, str | None], ...] = TOPIC_CONFIGS
     if values["resource_type"] == 32:
         pool = GROUP_CONFIGS
@@ -495,14 +495,14 @@ def _field(path: str, gen: "Requests") -> FieldSpec:
     """Generate a field of a struct within the current request."""
     struct, name = path.split(".")
     return next(
-        one for spec in _specs(gen.api.request) if spec.name == struct for one in spec.fields if one.name == name
+        field for spec in _specs(gen.api.request) if spec.name == struct for field in spec.fields if field.name == name
     )
 
 
 def _specs(spec: MessageSpec) -> list[MessageSpec]:
     out = [spec]
-    for one in spec.fields:
-        inner = one.type.element if isinstance(one.type, ArrayType) else one.type
+    for field in spec.fields:
+        inner = field.type.element if isinstance(field.type, ArrayType) else field.type
         if isinstance(inner, StructType):
             out += _specs(inner.spec)
     return out

@@ -87,7 +87,7 @@ def entry(**fields: Any) -> AclCreation:
 def allow(cluster: EmbeddedCluster, *entries: AclCreation) -> None:
     with Wire(port(cluster), user="admin") as wire:
         results = wire.ask(CreateAclsRequest(creations=entries), 3).results
-    assert [one.error_code for one in results] == [0] * len(entries)
+    assert [result.error_code for result in results] == [0] * len(entries)
 
 
 EVERY = DeleteAclsFilter(
@@ -117,8 +117,11 @@ def test_without_an_authorizer_acls_are_rejected() -> None:
     with EmbeddedCluster() as cluster, Wire(port(cluster)) as wire:
         disabled = ErrorCode.SECURITY_DISABLED
         created = wire.ask(CreateAclsRequest(creations=(entry(), entry())), 3)
-        assert [one.error_code for one in created.results] == [disabled, disabled]
-        assert [one.error_code for one in wire.ask(DeleteAclsRequest(filters=(EVERY,)), 3).filter_results] == [disabled]
+        assert [result.error_code for result in created.results] == [disabled, disabled]
+        assert [
+            filter_result.error_code
+            for filter_result in wire.ask(DeleteAclsRequest(filters=(EVERY,)), 3).filter_results
+        ] == [disabled]
 
 
 def test_without_authentication_clients_are_anonymous() -> None:
@@ -147,7 +150,7 @@ def test_acls_survive_a_restart(tmp_path: Path) -> None:
             **{name: getattr(EVERY, name) for name in EVERY.__dataclass_fields__} | {"operation": Operation.READ}
         )
         (deleted,) = wire.ask(DeleteAclsRequest(filters=(gone,)), 3).filter_results
-        assert [one.resource_name for one in deleted.matching_acls] == ["open"]
+        assert [matching_acl.resource_name for matching_acl in deleted.matching_acls] == ["open"]
     with running() as cluster:
         assert [one.name for one in cluster.core.state.acls.by_id.values()] == ["o"]
         allow(cluster, *(entry(resource_name=f"{number}") for number in range(10)))
@@ -175,7 +178,7 @@ def produced(wire: Wire, *topics: str, acks: int = 1) -> Any:
     if acks == 0:
         wire.send(request, 9)
         return None
-    return {one.name: one.partition_responses[0].error_code for one in wire.ask(request, 9).responses}
+    return {response.name: response.partition_responses[0].error_code for response in wire.ask(request, 9).responses}
 
 
 def test_a_denied_producer_with_acks_0_is_disconnected_and_writes_only_allowed_topics(guarded: EmbeddedCluster) -> None:
@@ -205,11 +208,17 @@ def test_a_fetch_session_loses_topics_that_are_denied_later(guarded: EmbeddedClu
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with Wire(port(guarded), user="alice") as wire:
         first = fetch(wire, 0, 0, "open", "secret")
-        assert {one.topic: one.partitions[0].error_code for one in first.responses} == {"open": 0, "secret": denied}
+        assert {response.topic: response.partitions[0].error_code for response in first.responses} == {
+            "open": 0,
+            "secret": denied,
+        }
         with Wire(port(guarded), user="admin") as admin:
             admin.ask(DeleteAclsRequest(filters=(EVERY,)), 3)
         then = fetch(wire, first.session_id, 1)
-        assert {one.topic: one.partitions[0].error_code for one in then.responses} == {"open": denied, "secret": denied}
+        assert {response.topic: response.partitions[0].error_code for response in then.responses} == {
+            "open": denied,
+            "secret": denied,
+        }
 
 
 def test_a_regex_matches_only_topics_that_the_member_may_describe(guarded: EmbeddedCluster) -> None:

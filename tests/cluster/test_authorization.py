@@ -50,7 +50,7 @@ EVERY = DeleteAclsFilter(
 
 
 def test_the_table_of_handlers_has_each_api_once_ordered_by_key() -> None:
-    keys = [one.api.key for one in HANDLERS.values()]
+    keys = [handler.api.key for handler in HANDLERS.values()]
     assert keys == sorted(set(keys))
     assert all(one.api.request.cls is request for request, one in HANDLERS.items())
 
@@ -158,7 +158,10 @@ def test_random_requests_of_users_get_the_responses_of_a_real_broker(
 
 
 @pytest.mark.parametrize(
-    "key", sorted(one.api.key for one in HANDLERS.values() if not one.api.own and one.api.name not in LEFT_OUT)
+    "key",
+    sorted(
+        handler.api.key for handler in HANDLERS.values() if not handler.api.own and handler.api.name not in LEFT_OUT
+    ),
 )
 def test_each_api_rejects_a_user_without_acls_as_a_real_broker_does(
     both: Duel, users: dict[str, Pair], key: int

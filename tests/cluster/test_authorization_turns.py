@@ -105,9 +105,9 @@ def allow(
     cluster: EmbeddedCluster, *resources: ResourceType, name: str = "*", permission: Permission = Permission.ALLOW
 ) -> None:
     core = cluster.core
-    for one in resources:
+    for resource in resources:
         acl = Acl(
-            resource_type=one,
+            resource_type=resource,
             name=name,
             pattern_type=PatternType.LITERAL,
             principal="User:*",

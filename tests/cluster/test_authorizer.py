@@ -118,7 +118,7 @@ def test_generated_acls_allow_what_kafkas_authorizer_allows(
     assume(not any(kafka_fails(acl, action) for acl in entries for action in requested))
     theirs = oracle.call(
         "authorize",
-        acls=[as_json(one) for one in entries],
+        acls=[as_json(entry) for entry in entries],
         actions=requested,
         filters=[as_json(one) for one in wanted],
         superUsers=super_users,

@@ -31,6 +31,6 @@ def test_a_batch_is_accepted_or_rejected_and_stored_as_by_a_real_broker(
     for case in cases:
         for compression in case.only:
             data = case.data(compression)
-            ours, theirs = (one.play(data, case.version) for one in players)
+            ours, theirs = (player.play(data, case.version) for player in players)
             for kind, outcome in theirs.items():
                 assert str(ours[kind]) == str(outcome), f"{compression} batch to a topic that is {kind}"

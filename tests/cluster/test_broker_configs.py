@@ -169,7 +169,7 @@ def test_a_broker_has_the_configs_of_a_real_one_before_and_after_changes(pair: P
     assert_same_configs(pair)
     for request, code in CHANGES:
         ours, theirs, differences = pair.ask(request, 1)
-        assert ([one.error_code for one in ours.responses], differences) == ([code], []), request
+        assert ([response.error_code for response in ours.responses], differences) == ([code], []), request
         assert message(ours) == message(theirs)
     pair.settle()
     assert_same_configs(pair)
@@ -196,11 +196,11 @@ def test_a_duplicate_resource_has_an_error_in_each_place(pair: Pair) -> None:
     assert ours.responses == theirs.responses
     assert not differences
     codes = [REFUSED, FINE, REFUSED, REFUSED, REFUSED]
-    assert [one.error_code for one in ours.responses] == codes
+    assert [response.error_code for response in ours.responses] == codes
     with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         resources = tuple(replaced(name, log_retention_ms="1000").resources[0] for name in ("1", "1"))
         reported = wire.ask(AlterConfigsRequest(resources=resources, validate_only=True), 2)
-        assert [one.error_code for one in reported.responses] == [REFUSED, REFUSED]
+        assert [response.error_code for response in reported.responses] == [REFUSED, REFUSED]
 
 
 def message(response: Any) -> str | None:
@@ -215,7 +215,7 @@ def message(response: Any) -> str | None:
 
 def assert_same_configs(pair: Pair, request: DescribeConfigsRequest | None = None) -> None:
     ours, theirs, _ = pair.ask(request or described("1"), 4)
-    known, real = ({one.name: one for one in response.results[0].configs} for response in (ours, theirs))
+    known, real = ({config.name: config for config in response.results[0].configs} for response in (ours, theirs))
     assert known.keys() == real.keys()
     for name in known.keys() - OWN:
         assert known[name] == real[name], name
@@ -238,7 +238,10 @@ def test_dynamic_configs_apply_to_topics_and_survive_a_restart(tmp_path: Path) -
         return reported.value, reported.config_source
 
     def leaders(cluster: EmbeddedCluster) -> dict[int, int]:
-        return {one.leader: one.log.config.max_message_bytes for one in cluster.core.topics["t"].partitions}
+        return {
+            partition.leader: partition.log.config.max_message_bytes
+            for partition in cluster.core.topics["t"].partitions
+        }
 
     with EmbeddedCluster(brokers=2, data=tmp_path) as cluster:
         make_topic(cluster, 2)

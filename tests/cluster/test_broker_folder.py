@@ -65,7 +65,7 @@ def fill(log: PartitionLog, source: PartitionLog) -> None:
 def test_the_same_batches_result_in_the_files_of_the_broker(theirs: Folder, ours: Folder) -> None:
     with theirs.opened(CONFIG, clean=True) as source, ours.opened(CONFIG) as log:
         fill(log, source)
-        assert [one.base_offset for one in log.segments] == [one.base_offset for one in source.segments]
+        assert [segment.base_offset for segment in log.segments] == [segment.base_offset for segment in source.segments]
         assert len(log.segments) > 4
         assert len(log.producers.aborted) > 5
         assert log.last_stable_offset < log.next_offset  # a transaction is open

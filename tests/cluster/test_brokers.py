@@ -15,7 +15,7 @@ def known(cluster: EmbeddedCluster) -> dict[int, str | None]:
     with Wire(cluster.core.brokers[1].port) as wire:
         reported = wire.ask(MetadataRequest(topics=()), 12)
     assert isinstance(reported, MetadataResponse)
-    return {one.node_id: one.rack for one in reported.brokers}
+    return {broker.node_id: broker.rack for broker in reported.brokers}
 
 
 def test_an_added_broker_can_have_replicas_and_is_removed_without_them(tmp_path: Path) -> None:

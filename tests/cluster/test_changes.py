@@ -329,8 +329,8 @@ def test_an_internal_topic_is_created_while_a_client_creates_or_deletes_it(
         with suppress(StopIteration):
             at_once(work)
         assert fails or change is delete or CONSUMER_OFFSETS in core.topics
-        for one in core.topics.values():
-            put(one.partitions[0].log, b"k", core.clock.now_ms())
+        for topic in core.topics.values():
+            put(topic.partitions[0].log, b"k", core.clock.now_ms())
         core.data.release()  # type: ignore[union-attr]
         again = quiet_core(data, ManualClock())
         assert shape(again) == shape(core)
@@ -363,4 +363,4 @@ def test_offsets_of_a_topic_deleted_between_turns_are_rejected_by_id() -> None:
     reply = at_once(work)
     (reported,) = reply.response.topics if isinstance(reply, Pending) else reply.topics
     assert reported.topic_id == topic.id
-    assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in {one.error_code for one in reported.partitions}
+    assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in {partition.error_code for partition in reported.partitions}

@@ -71,7 +71,7 @@ def test_kafka_python_produces_consumes_and_administers(cluster: EmbeddedCluster
     assert sorted(next(consumer).value for _ in VALUES) == sorted(VALUES)
     consumer.commit()
     consumer.close()
-    assert [(one["group_id"], one["group_type"]) for one in admin.list_groups()] == [("g", "classic")]
+    assert [(group["group_id"], group["group_type"]) for group in admin.list_groups()] == [("g", "classic")]
     producer.close()
     admin.close()
 
@@ -116,7 +116,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: EmbeddedCluster)
     )
     consumer.subscribe(["orders"])
     assert sorted(read(consumer, 100)) == sorted(VALUES)
-    (in_rack_b,) = (one.id for one in cluster.core.brokers.values() if one.rack == "b")
+    (in_rack_b,) = (broker.id for broker in cluster.core.brokers.values() if broker.rack == "b")
 
     def fetched() -> list[int]:
         return [one.broker for one in cluster.faults.seen if one.api == "Fetch" and one.client_id == "in-b"]

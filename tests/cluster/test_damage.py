@@ -25,8 +25,12 @@ def test_a_directory_damaged_at_random_is_restored_or_refused_and_never_changed_
     seed: int, tmp_path: Path
 ) -> None:
     outcomes = list(play(seed, tmp_path / "case", each=8))
-    assert not [str(one) for one in outcomes if isinstance(one, Finding)]
-    assert {one.result for one in outcomes if not isinstance(one, Finding)} <= {"restored", "refused", "cut"}
+    assert not [str(outcome) for outcome in outcomes if isinstance(outcome, Finding)]
+    assert {outcome.result for outcome in outcomes if not isinstance(outcome, Finding)} <= {
+        "restored",
+        "refused",
+        "cut",
+    }
 
 
 def log_path(data: Path, partition: str = "__cluster_metadata-0") -> Path:

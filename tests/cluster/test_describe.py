@@ -84,7 +84,7 @@ def test_producers_of_a_partition_are_described_with_their_open_transaction(wire
     )
     assert orders.partitions[1].active_producers == ()
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [one.error_code for one in (*orders.partitions, *none.partitions)] == [0, 0, unknown, unknown]
+    assert [partition.error_code for partition in (*orders.partitions, *none.partitions)] == [0, 0, unknown, unknown]
 
 
 def test_transactions_are_described_by_id(wire: Wire) -> None:
@@ -93,7 +93,7 @@ def test_transactions_are_described_by_id(wire: Wire) -> None:
     ).transaction_states
     assert (found.error_code, found.transaction_state, found.transaction_timeout_ms) == (0, "Ongoing", 60_000)
     assert (found.producer_id, found.producer_epoch) == (0, 0)
-    assert [(one.topic, one.partitions) for one in found.topics] == [("orders", (0, 1))]
+    assert [(topic.topic, topic.partitions) for topic in found.topics] == [("orders", (0, 1))]
     assert found.transaction_start_time_ms > NOW_MS
     assert (none.error_code, none.transactional_id) == (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "none")
     assert empty.error_code == ErrorCode.INVALID_REQUEST
@@ -117,7 +117,7 @@ def test_transactions_are_listed_by_filters(
     wire: Wire, filters: dict[str, object], version: int, ids: list[str], unknown: tuple[str, ...]
 ) -> None:
     found = wire.ask(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]
-    assert [one.transactional_id for one in found.transaction_states] == ids
+    assert [transaction_state.transactional_id for transaction_state in found.transaction_states] == ids
     assert found.unknown_state_filters == unknown
 
 
@@ -148,7 +148,9 @@ def test_config_resources_are_listed_by_type(wire: Wire, one: EmbeddedCluster) -
     def names(version: int, *types: int) -> list[tuple[int, str]]:
         found = wire.ask(ListConfigResourcesRequest(resource_types=types), version)
         assert found.error_code == 0
-        return [(one.resource_type, one.resource_name) for one in found.config_resources]
+        return [
+            (config_resource.resource_type, config_resource.resource_name) for config_resource in found.config_resources
+        ]
 
     assert names(1) == [(32, "g"), (8, "1"), (4, "1"), (2, TRANSACTION_STATE), (2, "orders")]
     assert names(1, 2, 32) == [(32, "g"), (2, TRANSACTION_STATE), (2, "orders")]

@@ -32,13 +32,13 @@ def test_a_directory_is_used_by_one_cluster_at_a_time_with_as_many_brokers(tmp_p
     with pytest.raises(ClusterError, match="choose another directory"):
         ClusterCore({1: None}, data=file)
     more = ClusterCore({1: None, 2: None, 3: None}, data=tmp_path)
-    assert [one.rack for one in more.brokers.values()] == ["a", "b", None]
+    assert [broker.rack for broker in more.brokers.values()] == ["a", "b", None]
 
 
 def test_new_racks_replace_stored_ones(tmp_path: Path) -> None:
     quiet_core(tmp_path, ManualClock()).close()
     moved = ClusterCore({1: "x", 2: None}, data=tmp_path)
-    assert [one.rack for one in moved.brokers.values()] == ["x", "b"]
+    assert [broker.rack for broker in moved.brokers.values()] == ["x", "b"]
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["new", "with a cluster"])

@@ -27,8 +27,8 @@ def test_no_error_message_contains_the_repr_of_an_object() -> None:
         with Wire(cluster.core.brokers[1].port) as wire:
             reported = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
         versions = {
-            one.api_key: range(max(one.min_version, _OLDEST.get(one.api_key, 0)), one.max_version + 1)
-            for one in reported.api_keys
+            api_key.api_key: range(max(api_key.min_version, _OLDEST.get(api_key.api_key, 0)), api_key.max_version + 1)
+            for api_key in reported.api_keys
         }
         for seed in range(12):
             requests = Requests(Random(seed), cluster.core, versions, prefix=f"s{seed}-")
@@ -49,7 +49,7 @@ def test_no_error_message_contains_the_repr_of_an_object() -> None:
                     messages.update(one for one in found if one)
             wire.socket.close()
     assert len(messages) > 30
-    assert [one for one in messages if _REPR.search(one)] == []
+    assert [message for message in messages if _REPR.search(message)] == []
 
 
 def test_no_error_message_of_produce_contains_the_repr_of_an_object() -> None:
@@ -62,4 +62,4 @@ def test_no_error_message_of_produce_contains_the_repr_of_an_object() -> None:
                 messages.update(one for one in (outcome.message, *(text for _, text in outcome.record_errors)) if one)
         player.close()
     assert messages
-    assert [one for one in messages if _REPR.search(one)] == []
+    assert [message for message in messages if _REPR.search(message)] == []

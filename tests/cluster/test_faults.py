@@ -110,7 +110,7 @@ def test_an_error_is_where_its_api_has_it(
 @settings(max_examples=portion(150), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_every_api_has_an_error_response(cluster: EmbeddedCluster, data: st.DataObject) -> None:
-    handled = data.draw(st.sampled_from(sorted(HANDLERS.values(), key=lambda one: one.api.key)))
+    handled = data.draw(st.sampled_from(sorted(HANDLERS.values(), key=lambda handler: handler.api.key)))
     version = data.draw(st.sampled_from(handled.api.versions))
     request = data.draw(messages(handled.api.request.cls, version, unknown_tags=False))
     response = failed_response(cluster.core, request, version, CODE)
@@ -122,19 +122,19 @@ def one_null_each(spec: MessageSpec, version: int) -> Iterator[Message]:
     """Return messages with an element in each array, one for each nullable field, which is null."""
     full: dict[str, Any] = {}
     nulls: list[tuple[str, Any]] = []
-    for one in spec.fields:
-        if version not in one.versions:
+    for field in spec.fields:
+        if version not in field.versions:
             continue
-        is_array = isinstance(one.type, ArrayType)
-        element = one.type.element if isinstance(one.type, ArrayType) else one.type
+        is_array = isinstance(field.type, ArrayType)
+        element = field.type.element if isinstance(field.type, ArrayType) else field.type
         if isinstance(element, StructType):
             first, *rest = ((part,) if is_array else part for part in one_null_each(element.spec, version))
-            full[one.name] = first
-            nulls += [(one.name, part) for part in rest]
+            full[field.name] = first
+            nulls += [(field.name, part) for part in rest]
         elif is_array:
-            full[one.name] = (default_of(element),)
-        if one.nullable and version >= one.nullable_since:
-            nulls.append((one.name, None))
+            full[field.name] = (default_of(element),)
+        if field.nullable and version >= field.nullable_since:
+            nulls.append((field.name, None))
     yield spec.cls(**full)
     yield from (spec.cls(**{**full, name: value}) for name, value in nulls)
 
@@ -256,11 +256,11 @@ def test_brokers_cut_off_from_the_controller_lose_their_leaderships(cluster: Emb
     cluster.core.broker_configs.properties["broker.session.timeout.ms"] = "100"
     cluster.cut(1, 2, 3)
     until = time.monotonic() + 300
-    while any(one.leader == 1 for one in topic.partitions) and time.monotonic() < until:
+    while any(partition.leader == 1 for partition in topic.partitions) and time.monotonic() < until:
         time.sleep(0.02)
-    assert {one.leader for one in topic.partitions} == {2, 3}
+    assert {partition.leader for partition in topic.partitions} == {2, 3}
     cluster.heal()
-    assert all(1 in one.in_sync for one in topic.partitions)
+    assert all(1 in partition.in_sync for partition in topic.partitions)
 
 
 def test_a_disconnect_after_the_request_was_applied_keeps_its_effect(cluster: EmbeddedCluster, port: int) -> None:

@@ -34,7 +34,9 @@ def update(wire: Wire, *levels: tuple[str, int, int], only_check: bool = False) 
 
 def reported(wire: Wire) -> tuple[int, dict[str, int]]:
     response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
-    return response.finalized_features_epoch, {one.name: one.max_version_level for one in response.finalized_features}
+    return response.finalized_features_epoch, {
+        finalized_feature.name: finalized_feature.max_version_level for finalized_feature in response.finalized_features
+    }
 
 
 def describe(wire: Wire) -> int:
@@ -78,7 +80,7 @@ def test_a_new_cluster_disables_features_of_which_an_api_is_missing() -> None:
 
 
 def test_a_feature_is_incomplete_only_while_its_api_is_missing() -> None:
-    handled = {one.api.name for one in HANDLERS.values()}
+    handled = {handler.api.name for handler in HANDLERS.values()}
     assert not handled & set(INCOMPLETE.values()), "the API exists now: take the feature out of INCOMPLETE"
 
 
@@ -113,7 +115,7 @@ def test_each_broker_is_a_voter_and_the_first_that_is_up_is_the_leader(tmp_path:
         assert [node.node_id for node in found.nodes] == [1, 2, 3]
         (state,) = found.topics[0].partitions
         assert state.leader_id == 2
-        ends = [one.log_end_offset for one in state.current_voters]
+        ends = [current_voter.log_end_offset for current_voter in state.current_voters]
         assert ends == [-1, state.high_watermark, state.high_watermark]
         assert state.high_watermark > 0
 
@@ -124,9 +126,9 @@ def test_controllers_have_directories_since_kraft_version_1_and_describe_quorum_
     )
     with EmbeddedCluster(brokers=2) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         (before,) = wire.ask(requested, 2).topics[0].partitions
-        assert {one.replica_directory_id for one in before.current_voters} == {Uuid.ZERO}
+        assert {current_voter.replica_directory_id for current_voter in before.current_voters} == {Uuid.ZERO}
         update(wire, ("kraft.version", 1, UP))
         (after,) = wire.ask(requested, 2).topics[0].partitions
-        assert len({one.replica_directory_id for one in after.current_voters} - {Uuid.ZERO}) == 2
+        assert len({current_voter.replica_directory_id for current_voter in after.current_voters} - {Uuid.ZERO}) == 2
         for version in (0, 1):
             assert wire.ask(requested, version).topics[0].partitions[0].error_code == ErrorCode.NONE

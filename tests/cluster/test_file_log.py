@@ -189,12 +189,12 @@ def test_a_crash_at_any_byte_of_a_write_keeps_acknowledged_batches(
     producer = {"producer_id": PRODUCER, "producer_epoch": 0} if transactional else {}
     before: list[StoredRecord | StoredMarker] = []
     with FileLog(folder, fsync="never", segment_bytes=segment_bytes) as log:
-        for each in appends:
+        for append in appends:
             before = contents(log)
-            if isinstance(each, bool):
-                log.append_marker(PRODUCER, 0, commit=each, timestamp_ms=NOW)
+            if isinstance(append, bool):
+                log.append_marker(PRODUCER, 0, commit=append, timestamp_ms=NOW)
             else:
-                records = [commit(at, partition=part, metadata=text.hex()) for part, at, text in each]
+                records = [commit(at, partition=part, metadata=text.hex()) for part, at, text in append]
                 log.append(records, timestamp_ms=NOW, **producer)
         after = contents(log)
         newest = log.segments()[-1]

@@ -23,7 +23,9 @@ from tests.oracle.client import LIB
 
 # Assignments of classic members are not of the consumer protocol, which the tool assumes.
 HISTORIES = [
-    one for one in read_recordings() if one.name.endswith(" 0") and not one.name.startswith(("classic", "mixed"))
+    recording
+    for recording in read_recordings()
+    if recording.name.endswith(" 0") and not recording.name.startswith(("classic", "mixed"))
 ]
 DUMP = [
     *java("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", classes=[LIB / "*"]),

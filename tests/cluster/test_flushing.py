@@ -111,8 +111,8 @@ def running(tmp_path: Path, disk: Disk) -> Iterator[Callable[..., EmbeddedCluste
     yield start
     disk.error = None
     disk.free.set()
-    for one in clusters:
-        one.close()
+    for cluster in clusters:
+        cluster.close()
 
 
 DURABLE = {"log.flush.interval.messages": 1}

@@ -38,7 +38,7 @@ def java(main: str, *arguments: str, said: str = "") -> str:
 @pytest.fixture(autouse=True)
 def _tools() -> None:
     need_broker()
-    if shutil.which("java") is None or not all(any(TOOLS_LIB.glob(f"{one}-[0-9]*.jar")) for one in TOOLS):
+    if shutil.which("java") is None or not all(any(TOOLS_LIB.glob(f"{tool}-[0-9]*.jar")) for tool in TOOLS):
         pytest.skip("tests/oracle is not built, or before its tools were added: run tests/oracle/build")
 
 

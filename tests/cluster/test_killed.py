@@ -220,7 +220,7 @@ def seen(core: ClusterCore) -> dict[str, Any]:
             "offsets": (log.start_offset, log.next_offset, log.last_stable_offset),
             # An epoch without records is removed by a start, as by LogLoader (truncateFromEnd).
             "epochs": [(epoch, start) for epoch, start in log.epochs if start < log.next_offset],
-            "producers": [(one.producer_id, one.epoch, one.last_sequence) for one in log.producers.entries()],
+            "producers": [(entry.producer_id, entry.epoch, entry.last_sequence) for entry in log.producers.entries()],
             "aborted": [one for one in log.producers.aborted if one.last_offset >= log.start_offset],
         }
     return found

@@ -64,7 +64,7 @@ def request(
     epoch: int = -1,
     **more: Any,
 ) -> FetchRequest:
-    some = tuple(FetchPartition(partition=one, fetch_offset=0, partition_max_bytes=1 << 20) for one in indexes)
+    some = tuple(FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in indexes)
     named = {"topic": topic} if isinstance(topic, str) else {"topic_id": topic}
     return FetchRequest(
         max_wait_ms=more.pop("max_wait_ms", 0),
@@ -82,7 +82,7 @@ def append(core: ClusterCore, index: int) -> None:
 
 
 def reported(response: FetchResponse) -> list[int]:
-    return [one.partition_index for topic in response.responses for one in topic.partitions]
+    return [partition.partition_index for topic in response.responses for partition in topic.partitions]
 
 
 @pytest.mark.parametrize("version", [4, 12, 18])
@@ -184,13 +184,13 @@ def test_topics_that_are_deleted_between_turns_are_unknown(core: ClusterCore) ->
     for _ in range(PARTITIONS + 3):  # the request's partitions, then some reads
         next(work)
     core.delete_topic("t")
-    codes = [one.error_code for one in at_once(work).responses[0].partitions]
+    codes = [partition.error_code for partition in at_once(work).responses[0].partitions]
     assert codes == sorted(codes)
     assert set(codes) == {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def everywhere(core: ClusterCore) -> int:
-    return sum(len(one.log.waiting) for one in core.topics["t"].partitions)
+    return sum(len(partition.log.waiting) for partition in core.topics["t"].partitions)
 
 
 def enough(core: ClusterCore, clock: ManualClock, connection: Any) -> None:
@@ -212,7 +212,7 @@ def test_a_waiting_fetch_completes_with_enough_bytes_or_after_max_wait_ms(
     assert everywhere(core) == PARTITIONS
     event(core, clock, connection)
     assert pending.done
-    assert sum(bool(one.records) for one in pending.response.responses[0].partitions) == expected
+    assert sum(bool(partition.records) for partition in pending.response.responses[0].partitions) == expected
     assert everywhere(core) == 0
     assert connection.on_lost is None
 
@@ -253,5 +253,7 @@ def test_a_fetch_does_not_wait_for_records_appended_between_turns(core: ClusterC
         found = at_once(work)
     response = found.response if isinstance(found, Pending) else found
     assert response is not None
-    assert {0, PARTITIONS - 1} & {one.partition_index for one in response.responses[0].partitions if one.records}
+    assert {0, PARTITIONS - 1} & {
+        partition.partition_index for partition in response.responses[0].partitions if partition.records
+    }
     assert everywhere(core) == 0

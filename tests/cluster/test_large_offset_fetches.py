@@ -55,7 +55,7 @@ def commit(core: ClusterCore, offset: int) -> None:
     partitions = tuple(OffsetCommitRequestPartition(partition_index=one, committed_offset=offset) for one in range(5))
     topics = tuple(OffsetCommitRequestTopic(name=name, partitions=partitions) for name in ("t", "u"))
     response = result(ask(core, OffsetCommitRequest(group_id="g", topics=topics), 7, large=False))
-    assert {one.error_code for topic in response.topics for one in topic.partitions} == {0}
+    assert {partition.error_code for topic in response.topics for partition in topic.partitions} == {0}
 
 
 def request(core: ClusterCore, version: int) -> OffsetFetchRequest:
@@ -102,7 +102,9 @@ def test_a_commit_is_seen_completely_or_not_at_all(core: ClusterCore, version: i
                 found = end.value
                 break
         groups = [found] if version < 8 else found.groups[:1]
-        reported = {one.committed_offset for group in groups for topic in group.topics for one in topic.partitions}
+        reported = {
+            partition.committed_offset for group in groups for topic in group.topics for partition in topic.partitions
+        }
         assert len(reported - {-1}) == 1
         before += 1
         if before > 12:

@@ -142,13 +142,13 @@ def test_topics_of_a_request_are_created_atomically_while_other_requests_are_ser
     with Wire(core.brokers[1].port) as wire:
         topics = tuple(new_topic(f"t{number}") for number in range(MANY))
         created = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
-        assert [one.error_code for one in created.topics] == [0] * MANY
+        assert [topic.error_code for topic in created.topics] == [0] * MANY
         assert len(samples) > 3 * MANY
         assert set(samples) == {(0, 0), (MANY, MANY)}
         samples.clear()
         deletions = tuple(DeleteTopicState(name=f"t{number}") for number in range(MANY))
         deleted = wire.ask(DeleteTopicsRequest(topics=deletions, timeout_ms=1000), 6)
-        assert [one.error_code for one in deleted.responses] == [0] * MANY
+        assert [response.error_code for response in deleted.responses] == [0] * MANY
         assert len(samples) > 2 * MANY
         assert set(samples) == {(0, 0), (MANY, MANY)}
 
@@ -226,7 +226,7 @@ def test_leader_changes_while_topics_are_encoded_are_written(
         with Wire(core.brokers[1].port) as wire:
             topics = tuple(CreatableTopic(name=f"t{n}", num_partitions=2, replication_factor=2) for n in range(10))
             created = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
-            assert {one.error_code for one in created.topics} == {ErrorCode.NONE}
+            assert {topic.error_code for topic in created.topics} == {ErrorCode.NONE}
             cluster.call(lambda: check("created"))
             growth = CreatePartitionsTopic(
                 name="t0",
@@ -292,7 +292,7 @@ def test_a_name_is_reserved_as_soon_as_a_request_creates_it(cluster: EmbeddedClu
 
 def replace_names(request: CreateTopicsRequest) -> CreateTopicsRequest:
     return CreateTopicsRequest(
-        topics=tuple(new_topic(one.name.replace(".", "_")) for one in request.topics), timeout_ms=request.timeout_ms
+        topics=tuple(new_topic(topic.name.replace(".", "_")) for topic in request.topics), timeout_ms=request.timeout_ms
     )
 
 
@@ -303,7 +303,7 @@ def test_topics_created_by_metadata_are_created_atomically(cluster: EmbeddedClus
     requested = (*(MetadataRequestTopic(name=f"t{number}") for number in range(MANY)), MetadataRequestTopic(name="t.1"))
     with Wire(core.brokers[1].port) as wire:
         reported = wire.ask(MetadataRequest(topics=requested), 9)
-    assert {one.error_code for one in reported.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert {topic.error_code for topic in reported.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert len(samples) > 2 * MANY
     assert set(samples) == {0, MANY + 1}
 
@@ -478,7 +478,7 @@ def test_fencing_a_broker_takes_at_most_one_call_for_each_partition_that_it_led(
         calls = []
         while core.brokers[2].alive:
             calls.append(calls_in(cluster, lambda: next(fencing))[0])
-        assert {one.leader for one in core.topics["t"].partitions} == {1, -1}
+        assert {partition.leader for partition in core.topics["t"].partitions} == {1, -1}
         assert len(calls) > 10
         assert calls[-1] < 1_200
         cluster.call(lambda: at_once(fencing))
@@ -501,7 +501,7 @@ def test_a_broker_is_fenced_and_new_leaders_elected_atomically(
         original = turns.Turns._next
 
         def led() -> set[int]:
-            return {one.leader for topic in core.topics.values() for one in topic.partitions}
+            return {partition.leader for topic in core.topics.values() for partition in topic.partitions}
 
         def next_turn(self: turns.Turns) -> None:
             samples.append((core.brokers[2].alive, led(), core.image.topics["t"].leadership))
@@ -573,7 +573,7 @@ def remove_on_full_disk(requested: bool, data: Path, turns_before: int, monkeypa
 
 
 def led_by(core: ClusterCore) -> set[int]:
-    return {one.leader for topic in core.topics.values() for one in topic.partitions}
+    return {partition.leader for topic in core.topics.values() for partition in topic.partitions}
 
 
 def test_configs_of_many_topics_are_written_in_turns(
@@ -889,7 +889,7 @@ def open_transaction(core: ClusterCore, name: str = "x", partitions: int = PARTI
 
 def markers(core: ClusterCore) -> list[int]:
     """Return the number of markers in each partition of the topic "t"."""
-    return [one.log.next_offset for one in core.topics["t"].partitions]
+    return [partition.log.next_offset for partition in core.topics["t"].partitions]
 
 
 def status(core: ClusterCore, name: str = "x") -> Status | None:
@@ -935,7 +935,7 @@ def test_a_transaction_completes_after_its_markers_were_written_in_turns(
     assert status(core) is (Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT)
     assert markers(core) == [1] * PARTITIONS
     prepared = Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT
-    during = [one for one in samples if one[1] is prepared]
+    during = [sample for sample in samples if sample[1] is prepared]
     assert {one[2:] for one in during} == {(ErrorCode.CONCURRENT_TRANSACTIONS, small)}
     written = [0, *(one[0] for one in during), PARTITIONS]
     assert max(later - earlier for earlier, later in itertools.pairwise(written)) <= 20
@@ -1129,7 +1129,7 @@ def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
 
     monkeypatch.setattr(commit, "offset_commit", building)
     monkeypatch.setattr(coordinator_log, "encode_record", encoding)
-    samples = sample_turns(lambda: (len(built), len(encoded), sum(one.log.next_offset for one in offsets)))
+    samples = sample_turns(lambda: (len(built), len(encoded), sum(offset.log.next_offset for offset in offsets)))
     offsets = core.topics[CONSUMER_OFFSETS].partitions
     with Wire(core.brokers[1].port) as wire:
         if transactional:
@@ -1138,12 +1138,12 @@ def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
             response = wire.ask(commit_of(900), 8)
     assert {one.error_code for topic in response.topics for one in topic.partitions} == {ErrorCode.NONE}
     assert [one.partition_index for one in response.topics[0].partitions] == list(range(900))
-    samples.append((len(built), len(encoded), sum(one.log.next_offset for one in offsets)))
+    samples.append((len(built), len(encoded), sum(offset.log.next_offset for offset in offsets)))
     assert samples[-1] == (900, 900, 900)
     for earlier, later in itertools.pairwise(samples):
         assert later[0] - earlier[0] <= 1
         assert later[1] - earlier[1] <= 1
-    assert {one[2] for one in samples} == {0, 900}  # written at once
+    assert {sample[2] for sample in samples} == {0, 900}  # written at once
     if transactional:
         cluster.call(lambda: core.transactions.end("x", producer_id, epoch, commit=True, bump_epoch=False))
         eventually(lambda: status(core) is Status.COMPLETE_COMMIT)
@@ -1223,4 +1223,6 @@ def test_the_commit_of_a_member_that_leaves_while_it_is_built_is_rejected() -> N
     assert not heartbeat(-1).error_code
     response = at_once(work)
     response = getattr(response, "response", response)
-    assert {one.error_code for topic in response.topics for one in topic.partitions} == {ErrorCode.UNKNOWN_MEMBER_ID}
+    assert {partition.error_code for topic in response.topics for partition in topic.partitions} == {
+        ErrorCode.UNKNOWN_MEMBER_ID
+    }

@@ -264,7 +264,7 @@ def test_creating_a_topic_takes_no_longer_with_many_topics(tmp_path: Path) -> No
         core.create_topic(f"orders.{number}", partitions=2)
         profile.disable()
         if number in (10, 100):
-            calls.append(sum(one.callcount for one in profile.getstats()))
+            calls.append(sum(getstat.callcount for getstat in profile.getstats()))
     core.close()
     assert calls[1] < calls[0] * 1.1
 
@@ -295,7 +295,7 @@ def test_clients_receive_the_advertised_ports_also_after_a_restart() -> None:
         made.restart_broker(2)
         assert made.core.brokers[2].listen_port == listening != 29092
         with Wire(listening) as wire:
-            assert sorted(one.port for one in wire.ask(WHO, 12).brokers) == [19092, 29092]
+            assert sorted(broker.port for broker in wire.ask(WHO, 12).brokers) == [19092, 29092]
         assert made.bootstrap_servers == "127.0.0.1:19092,127.0.0.1:29092"
     with pytest.raises(ClusterError, match="1 ports for 2 brokers"):
         EmbeddedCluster(brokers=2, advertised_ports=[19092])
@@ -347,7 +347,7 @@ def test_a_group_describes_a_members_address_in_javas_form() -> None:
         )
         assert wire.ask(joins, 1).error_code == 0
         (group,) = wire.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
-    assert [one.client_host for one in group.members] == ["/0:0:0:0:0:0:0:1"]
+    assert [member.client_host for member in group.members] == ["/0:0:0:0:0:0:0:1"]
 
 
 def test_requests_errors_bytes_and_times_are_counted() -> None:

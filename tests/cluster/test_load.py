@@ -65,7 +65,7 @@ class RealClients:
                 self.stop.wait(0.1)
                 continue
             for records in polled.values():
-                self.read["kafka-python"] |= {(one.partition, one.offset) for one in records}
+                self.read["kafka-python"] |= {(record.partition, record.offset) for record in records}
         consumer.close(autocommit=False)
 
 
@@ -93,7 +93,7 @@ def test_every_record_is_processed_no_partition_has_two_owners_and_offsets_never
         try:
             asyncio.run(run())
             assert producer.flush(300) == 0
-            ends = {one.index: one.log.next_offset for one in load.partitions}
+            ends = {partition.index: partition.log.next_offset for partition in load.partitions}
             everything = {(index, offset) for index, end in ends.items() for offset in range(end)}
             for _ in range(1500):
                 if all(found >= everything for found in clients.read.values()):

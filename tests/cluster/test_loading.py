@@ -148,7 +148,7 @@ def test_groups_are_listed_only_when_all_are_loaded(cluster: EmbeddedCluster) ->
         wait_until_loaded(cluster)
         listed = wire.ask(ListGroupsRequest(), 4)
         assert listed.error_code == ErrorCode.NONE
-        assert {one.group_id for one in listed.groups} == {f"g{number}" for number in range(7)}
+        assert {group.group_id for group in listed.groups} == {f"g{number}" for number in range(7)}
 
 
 def test_the_marker_of_a_transaction_waits_for_no_turn(cluster: EmbeddedCluster) -> None:

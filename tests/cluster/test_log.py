@@ -51,7 +51,7 @@ def test_log_append_time_sets_the_brokers_time_and_a_correct_crc() -> None:
     log = PartitionLog()
     append(log, batch(2, at_ms=5), append_time=True)
     (read,) = read_batches(next(iter(log)).data)
-    assert [one.timestamp_ms for one in read.records()] == [NOW_MS, NOW_MS]  # type: ignore[union-attr]
+    assert [record.timestamp_ms for record in read.records()] == [NOW_MS, NOW_MS]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

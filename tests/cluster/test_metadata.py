@@ -64,7 +64,7 @@ brokers = st.builds(
 
 
 def through_bytes(records: list[Message]) -> list[Message]:
-    read = [decode_metadata(encode_metadata(one, VERSIONS.get(type(one).__name__, 0))) for one in records]
+    read = [decode_metadata(encode_metadata(record, VERSIONS.get(type(record).__name__, 0))) for record in records]
     assert read == records
     return read  # type: ignore[return-value]
 

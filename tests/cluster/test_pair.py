@@ -96,15 +96,18 @@ def test_credentials_are_altered_and_described_as_by_a_real_broker(pair: Pair) -
         (ours, _, differences) = pair.ask(request, 0)
         assert not differences
         pair.settle()
-        return {one.user: one.error_code for one in ours.results}
+        return {result.user: result.error_code for result in ours.results}
 
     def reported(*users: str) -> dict[str, tuple[int, tuple[tuple[int, int], ...]]]:
         names = tuple(UserName(name=user) for user in users)
         (ours, _, differences) = pair.ask(DescribeUserScramCredentialsRequest(users=names or None), 0)
         assert not differences
         return {
-            one.user: (one.error_code, tuple((info.mechanism, info.iterations) for info in one.credential_infos))
-            for one in ours.results
+            result.user: (
+                result.error_code,
+                tuple((info.mechanism, info.iterations) for info in result.credential_infos),
+            )
+            for result in ours.results
         }
 
     fine = ErrorCode.NONE

@@ -267,7 +267,7 @@ def test_clients_receive_their_subscription_and_pushes_are_checked(pair: Pair) -
 
 def reported(wire: Wire) -> set[int]:
     response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
-    return {one.api_key for one in response.api_keys} & {71, 72}
+    return {api_key.api_key for api_key in response.api_keys} & {71, 72}
 
 
 def test_telemetry_is_reported_only_with_a_plugin_which_receives_the_metrics() -> None:
@@ -307,7 +307,7 @@ def test_an_unregistered_broker_is_unknown_until_it_restarts(tmp_path: Path) -> 
             known = wire.ask(DescribeClusterRequest(include_fenced_brokers=True), 2).brokers
             assert sorted(one.broker_id for one in known) == [1, 2]
             (topic,) = wire.ask(MetadataRequest(topics=None), 12).topics
-            assert [(one.leader_id, one.replica_nodes) for one in topic.partitions] == [(1, (3, 1))]
+            assert [(partition.leader_id, partition.replica_nodes) for partition in topic.partitions] == [(1, (3, 1))]
             assert 3 not in cluster.core.state.brokers
             cluster.start_broker(3)
             assert 3 in cluster.core.state.brokers

@@ -51,7 +51,7 @@ def test_clients_get_a_policy_violation_and_do_not_see_the_config() -> None:
         assert topic.error_code == ErrorCode.POLICY_VIOLATION
         resource = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
         (shown,) = wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
-        assert not [one.name for one in shown.configs if "quorate" in one.name]
+        assert not [config.name for config in shown.configs if "quorate" in config.name]
 
 
 def test_a_limit_that_is_not_a_number_is_rejected() -> None:

@@ -299,7 +299,9 @@ def test_acknowledged_records_survive_a_killed_process(tmp_path: Path) -> None:
         producer.purge()
     with EmbeddedCluster(data=tmp_path) as again:
         log = again.core.topics["orders"].partitions[0].log
-        values = [one.value for batch in read_batches(b"".join(one.data for one in log)) for one in batch.records()]  # type: ignore[union-attr]
+        values = [
+            record.value for batch in read_batches(b"".join(one.data for one in log)) for record in batch.records()
+        ]  # type: ignore[union-attr]
         assert acknowledged <= set(values)
         assert len(values) == len(set(values)) <= number
 
@@ -327,7 +329,9 @@ def lines_of(paths: Iterable[Path], topic: str) -> list[str]:
             assert isinstance(one, Batch)
             lines.append(dump_batch_line(one.header))
             lines += [
-                dump_record_line(topic, one.header, each) for each in one.records() if isinstance(each, BatchRecord)
+                dump_record_line(topic, one.header, record)
+                for record in one.records()
+                if isinstance(record, BatchRecord)
             ]
     return lines
 

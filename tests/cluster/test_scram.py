@@ -134,6 +134,8 @@ def test_a_user_of_one_mechanism_has_no_credential_for_the_other() -> None:
         assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.NONE
         assert wire.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0first"), 2).error_code == ErrorCode.NONE
         (reported,) = wire.ask(DescribeUserScramCredentialsRequest(users=None), 0).results
-        assert [(one.mechanism, one.iterations) for one in reported.credential_infos] == [(2, 4096)]
+        assert [
+            (credential_info.mechanism, credential_info.iterations) for credential_info in reported.credential_infos
+        ] == [(2, 4096)]
         gone = AlterUserScramCredentialsRequest(deletions=(ScramCredentialDeletion(name="alice", mechanism=1),))
         assert wire.ask(gone, 0).results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND

@@ -60,17 +60,17 @@ def test_after_a_power_failure_at_any_byte_the_log_is_in_an_earlier_state_with_a
                     flushed = log.next_offset
                     assert facts(log) == writer.after[log.next_offset]
         base, size = writer.ends[flushed]
-        segments = {one.base_offset: one.size for one in log.segments}
+        segments = {segment.base_offset: segment.size for segment in log.segments}
         context.__exit__(None, None, None)
 
-        victim = data.draw(st.sampled_from([one for one in segments if one >= base]), label="segment")
+        victim = data.draw(st.sampled_from([segment for segment in segments if segment >= base]), label="segment")
         least = size if victim == base else 0
         cut_at = data.draw(st.integers(least, segments[victim]), label="byte")
         path = folder.path / f"{victim:020}.log"
         rests = [b"\0" * 100, b"rubbish" * 20]
         if victim == max(segments) or data.draw(st.booleans(), label="later segments are missing"):
             rests.append(b"")  # between segments, missing batches look as if they were compacted
-            for later in [one for one in segments if one > victim]:
+            for later in [segment for segment in segments if segment > victim]:
                 (folder.path / f"{later:020}.log").unlink()
         rest = data.draw(st.sampled_from(rests), label="after it")
         path.write_bytes(path.read_bytes()[:cut_at] + rest)
@@ -206,7 +206,7 @@ def test_bytes_after_the_last_batch_of_a_segment_are_cut_off_and_later_segments_
         for _ in range(2):
             log.append(batch(3, value=b"x" * 300), leader_epoch=0, now_ms=NOW_MS)
         expected = facts(log)
-        assert [one.base_offset for one in log.segments] == [0, 3]
+        assert [segment.base_offset for segment in log.segments] == [0, 3]
     with (folder.path / f"{0:020}.log").open("ab") as file:
         file.write(rubbish)
     with folder.opened(flushed=flushed) as again:

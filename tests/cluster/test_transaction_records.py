@@ -15,7 +15,7 @@ from quorate.coordinator.transactions.records import Status, Transaction, record
 from tests.cluster.test_restart import quiet_core
 from tests.codecs.captures import PARTITIONS, CapturedPartition
 
-CAPTURED = [one for one in PARTITIONS if one.topic == TRANSACTION_STATE]
+CAPTURED = [partition for partition in PARTITIONS if partition.topic == TRANSACTION_STATE]
 
 
 def written(captured: CapturedPartition) -> list[tuple[CoordinatorRecord, bytes | None, bytes | None]]:
@@ -112,8 +112,8 @@ def test_many_partitions_are_in_the_order_of_a_hash_set_whatever_their_topics(ki
             partitions[name, random.randrange(count // 3)] = None
         keys: JavaHashSet[tuple[str, int]] = JavaHashSet()
         names: JavaHashSet[str] = JavaHashSet()
-        for one in partitions:
-            keys.add(one)
+        for partition in partitions:
+            keys.add(partition)
         by_topic: dict[str, list[int]] = {}
         for name, index in keys:
             names.add(name)
@@ -128,5 +128,5 @@ def test_many_partitions_are_in_the_order_of_a_hash_set_whatever_their_topics(ki
         )
         value = record_of(state, 1).value
         assert isinstance(value, TransactionLogValue)
-        found = [(one.topic, list(one.partition_ids)) for one in value.transaction_partitions or ()]
+        found = [(partition.topic, list(partition.partition_ids)) for partition in value.transaction_partitions or ()]
         assert found == [(name, by_topic[name]) for name in names]

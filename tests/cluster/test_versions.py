@@ -44,7 +44,9 @@ def reported(cluster: EmbeddedCluster, version: int) -> Any:
 @pytest.mark.parametrize("version", RECORDED)
 def test_a_cluster_reports_the_versions_of_its_release(version: str) -> None:
     with EmbeddedCluster(version=version, properties=QUICK) as cluster:
-        keys = {one.api_key: [one.min_version, one.max_version] for one in reported(cluster, 4).api_keys}
+        keys = {
+            api_key.api_key: [api_key.min_version, api_key.max_version] for api_key in reported(cluster, 4).api_keys
+        }
     real = {int(key): span for key, span in RECORDED[version]["api_keys"].items()}
     known = {handled.api.key: handled.api for handled in HANDLERS.values() if not handled.api.own}
     # The declared versions are those of 4.x: an embedded 3.9 lacks those that 4.0 removed.
@@ -62,10 +64,18 @@ def test_a_cluster_has_the_features_of_its_release(version: str, requested: int)
     with EmbeddedCluster(version=version, properties=QUICK) as cluster:
         found = reported(cluster, requested)
     real = RECORDED[version][f"features_{requested}"]
-    assert {one.name: [one.min_version, one.max_version] for one in found.supported_features} == real["supported"]
+    assert {
+        supported_feature.name: [supported_feature.min_version, supported_feature.max_version]
+        for supported_feature in found.supported_features
+    } == real["supported"]
     complete = {name: level for name, level in real["finalized"].items() if name not in INCOMPLETE}
-    assert {one.name: one.max_version_level for one in found.finalized_features} == complete
-    assert all(one.min_version_level == one.max_version_level for one in found.finalized_features)
+    assert {
+        finalized_feature.name: finalized_feature.max_version_level for finalized_feature in found.finalized_features
+    } == complete
+    assert all(
+        finalized_feature.min_version_level == finalized_feature.max_version_level
+        for finalized_feature in found.finalized_features
+    )
 
 
 @pytest.mark.parametrize("version", RECORDED)
@@ -115,8 +125,11 @@ def test_an_upgrade_adds_versions_and_keeps_feature_levels() -> None:
     with EmbeddedCluster(version="3.9.2", properties=QUICK) as cluster:
         cluster.upgrade("4.3.1")
         found = reported(cluster, 4)
-        assert {one.api_key: one.max_version for one in found.api_keys}[0] == 13
-        assert {one.name: one.max_version_level for one in found.finalized_features} == {"metadata.version": 21}
+        assert {api_key.api_key: api_key.max_version for api_key in found.api_keys}[0] == 13
+        assert {
+            finalized_feature.name: finalized_feature.max_version_level
+            for finalized_feature in found.finalized_features
+        } == {"metadata.version": 21}
         with Wire(cluster.core.brokers[1].port) as wire:
             assert heartbeat(wire) == ErrorCode.UNSUPPORTED_VERSION
 
@@ -169,7 +182,7 @@ def test_groups_have_the_configs_of_the_release(version: str, count: int, has: s
     resource = DescribeConfigsResource(resource_type=32, resource_name="g", configuration_keys=None)
     with EmbeddedCluster(version=version) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         (found,) = wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
-    names = {one.name for one in found.configs}
+    names = {config.name for config in found.configs}
     assert len(names) == count
     assert has in names
     assert lacks not in names
@@ -183,7 +196,7 @@ def test_3_9_has_topic_configs_that_later_releases_lack_and_no_group_configs() -
         (of_topic,) = wire.ask(DescribeConfigsRequest(resources=(topic,)), 4).results
         refused, of_group = wire.ask(DescribeConfigsRequest(resources=(topic, group)), 4).results
         assert refused.error_code == ErrorCode.INVALID_REQUEST  # as a whole
-    assert "message.format.version" in {one.name for one in of_topic.configs}
+    assert "message.format.version" in {config.name for config in of_topic.configs}
     assert of_group.error_code == ErrorCode.INVALID_REQUEST
 
 

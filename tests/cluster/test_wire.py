@@ -92,7 +92,7 @@ def test_an_unsupported_api_versions_request_gets_a_v0_response(wire: Wire) -> N
 
 def test_versions_are_reported_for_all_handled_apis(wire: Wire) -> None:
     found = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
-    versions = {one.api_key: (one.min_version, one.max_version) for one in found.api_keys}
+    versions = {api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in found.api_keys}
     assert (versions[0], versions[22][1], versions[68]) == ((0, 13), 5, (0, 1))
     assert all(
         versions[key] == (APIS[key].versions[0], APIS[key].versions[-1]) for key in versions if key not in (0, 22)
@@ -222,7 +222,7 @@ def test_not_coordinator_is_returned_for_each_group(cluster: EmbeddedCluster) ->
     cluster.call(lambda: core.internal_topic("__consumer_offsets"))
     partition = core.groups.partition_for("g")
     assert partition is not None
-    other = next(one for one in core.brokers.values() if one.id != partition.leader)
+    other = next(broker for broker in core.brokers.values() if broker.id != partition.leader)
     requested: list[tuple[Any, int, Any]] = [
         (DescribeGroupsRequest(groups=("g",)), 5, lambda found: found.groups[0].error_code),
         (ConsumerGroupDescribeRequest(group_ids=("g",)), 1, lambda found: found.groups[0].error_code),
@@ -265,11 +265,11 @@ def test_a_broker_paused_longer_than_its_session_timeout_is_fenced_until_it_resu
         topic = two.call(lambda: two.core.create_topic("t", partitions=4, replicas=2))
         two.call(lambda: two.core.brokers[1].freeze(True))
         two.call(lambda: clock.advance(3999))
-        assert {one.leader for one in topic.partitions} == {1, 2}
+        assert {partition.leader for partition in topic.partitions} == {1, 2}
         two.call(lambda: clock.advance(1))
-        assert {one.leader for one in topic.partitions} == {2}
+        assert {partition.leader for partition in topic.partitions} == {2}
         two.call(lambda: two.core.brokers[1].freeze(False))
-        assert {one.in_sync for one in topic.partitions} <= {(1, 2), (2, 1)}
+        assert {partition.in_sync for partition in topic.partitions} <= {(1, 2), (2, 1)}
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_fetch_returns_the_current_leader_since_v16(version: int, leader: int) -
             reply = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(named,)), version)
         found = reported(reply)[0]
         assert (found.error_code, found.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
-        assert [one.node_id for one in reply.node_endpoints] == ([2] if leader == 2 else [])
+        assert [node_endpoint.node_id for node_endpoint in reply.node_endpoints] == ([2] if leader == 2 else [])
 
 
 def test_topics_with_colliding_names_are_deleted_one_by_one(one: EmbeddedCluster) -> None:

@@ -325,4 +325,4 @@ def test_record_batches_are_not_copied_for_a_message_in_parts(version: int) -> N
     partitions = tuple(PartitionData(partition_index=index, records=each) for index, each in enumerate(batches))
     parts = encode_parts(FetchResponse(responses=(FetchableTopicResponse(partitions=partitions),)), version)
     assert [each for each in parts if len(each) >= 100] == batches
-    assert all(any(part is each for part in parts) for each in batches)
+    assert all(any(part is batch for part in parts) for batch in batches)

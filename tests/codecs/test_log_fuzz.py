@@ -99,18 +99,18 @@ def check_entries(data: bytes, path: Path) -> None:
     """Check that `read_segment` returns the records of `read_batches`."""
     path.write_bytes(data)
     expected = []
-    for found in read_batches(data, max_batch_bytes=LIMIT, skip_corrupt=True):
-        if isinstance(found, BatchProblem):
-            expected.append((found.position, found.reason))
+    for batch in read_batches(data, max_batch_bytes=LIMIT, skip_corrupt=True):
+        if isinstance(batch, BatchProblem):
+            expected.append((batch.position, batch.reason))
             continue
-        for record in found.records():
+        for record in batch.records():
             if isinstance(record, BatchProblem):
                 expected.append((record.position, record.reason))
                 continue
-            decode = control_record if found.header.control else decode_record
+            decode = control_record if batch.header.control else decode_record
             meaning = decode(record.key, record.value)
             facts = (record.offset, record.timestamp_ms, record.sequence, record.headers, record.key, record.value)
-            expected.append((*facts, found.header.producer_id, meaning))
+            expected.append((*facts, batch.header.producer_id, meaning))
     ours = []
     for entry in read_segment(path, max_batch_bytes=LIMIT, skip_corrupt=True):
         if isinstance(entry, LogEntry):

@@ -233,7 +233,7 @@ class AnyRequests(AnyValues):
     def _held(self, group: str, by_id: bool) -> list[Json]:
         """Return offsets of a topic's partitions, some owned by a member and some not."""
         there = self.state.get(group)
-        held = [one.assigned for one in there.members.values()] if isinstance(there, ConsumerGroup) else []
+        held = [member.assigned for member in there.members.values()] if isinstance(there, ConsumerGroup) else []
         names = {topic_id: name for name, topic_id in self.topics.items()}
         owned = [(str(one), list(of)) for assigned in held for one, of in assigned.items() if str(one) in names]
         if not owned:
@@ -282,10 +282,10 @@ class AnyRequests(AnyValues):
         rng = self.rng
         topics = [
             {
-                **({"topicId": one["topicId"]} if "topicId" in one else {"name": one["name"]}),
-                "partitionIndexes": one["partitions"],
+                **({"topicId": topic["topicId"]} if "topicId" in topic else {"name": topic["name"]}),
+                "partitionIndexes": topic["partitions"],
             }
-            for one in self._topics(version >= 10, lambda: rng.randrange(4))
+            for topic in self._topics(version >= 10, lambda: rng.randrange(4))
         ]
         operation = None if rng.random() < 0.4 and version >= 2 else topics
         stable = {"requireStable": rng.random() < 0.5} if version >= 7 else {}
@@ -324,7 +324,7 @@ class AnyRequests(AnyValues):
 
     def _replace(self, spec: MessageSpec, body: Json, version: int) -> None:
         """Replace one field, at any depth."""
-        fields = [one for one in spec.fields if version in one.versions]
+        fields = [field for field in spec.fields if version in field.versions]
         if not fields:
             return None
         one = self.rng.choice(fields)

@@ -70,8 +70,8 @@ class AnyValues:
             case ArrayType():
                 return [self._of_type(kind.element, name, version) for _ in range(rng.choice([0, 0, 1, 2]))]
             case StructType():
-                fields = [one for one in kind.spec.fields if version in one.versions]
-                return {one.json_name: self.value(one, version) for one in fields if rng.random() < 0.8}
+                fields = [field for field in kind.spec.fields if version in field.versions]
+                return {field.json_name: self.value(field, version) for field in fields if rng.random() < 0.8}
             case UuidType():
                 ids = [*self.topics.values(), *self.deleted_topic_ids, str(Uuid.ZERO)]
                 return rng.choice(ids)
@@ -158,13 +158,13 @@ class AnyValues:
 def in_version(spec: MessageSpec, body: Json, version: int) -> Json:
     """Return the body without fields that `version` does not have."""
     out: Json = {}
-    for one in spec.fields:
-        if one.json_name not in body or version not in one.versions:
+    for field in spec.fields:
+        if field.json_name not in body or version not in field.versions:
             continue
-        value = body[one.json_name]
-        if value is None and not one.nullable_in(version):
+        value = body[field.json_name]
+        if value is None and not field.nullable_in(version):
             continue
-        if isinstance(one.type, ArrayType) and isinstance(one.type.element, StructType) and value is not None:
-            value = [in_version(one.type.element.spec, part, version) for part in value]
-        out[one.json_name] = value
+        if isinstance(field.type, ArrayType) and isinstance(field.type.element, StructType) and value is not None:
+            value = [in_version(field.type.element.spec, part, version) for part in value]
+        out[field.json_name] = value
     return out

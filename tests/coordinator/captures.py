@@ -44,10 +44,10 @@ def entries(folder: Path) -> list[LogEntry]:
 def checkpoints(capture: str) -> Iterator[Checkpoint]:
     """Yield the checkpoints that the log still contains: only the last one of a compacted log."""
     manifest = json.loads(gzip.decompress((CAPTURES / capture / "manifest.json.gz").read_bytes()))
-    for found in manifest["checkpoints"]:
-        if "compacted" in capture and found["label"] != "end":
+    for checkpoint in manifest["checkpoints"]:
+        if "compacted" in capture and checkpoint["label"] != "end":
             continue
-        cluster = found["cluster"]
+        cluster = checkpoint["cluster"]
         image = MetadataImage(brokers={broker["id"]: broker["rack"] for broker in cluster["brokers"]}).with_topics(
             TopicImage(
                 name=topic["name"],
@@ -56,4 +56,4 @@ def checkpoints(capture: str) -> Iterator[Checkpoint]:
             )
             for topic in cluster["topics"]
         )
-        yield Checkpoint(capture, found["label"], found["logEndOffsets"], image, found["groups"])
+        yield Checkpoint(capture, checkpoint["label"], checkpoint["logEndOffsets"], image, checkpoint["groups"])

@@ -89,7 +89,7 @@ def check_counts(group: LiveGroup) -> None:
     members = group.members
     assert set(group.order) == set(members)
     assert group.joining_count == sum(member.joining is not None for member in members.values())
-    offered = Counter(one.name for member in members.values() for one in member.protocols)
+    offered = Counter(protocol.name for member in members.values() for protocol in member.protocols)
     assert {name: count for name, count in group.supporters.items() if count} == offered
     assert group.static_members == {
         member.group_instance_id: member.member_id

@@ -293,7 +293,10 @@ class History:
         client.epoch = response["memberEpoch"]
         assignment = response["assignment"]
         if assignment is not None and rng.random() < 0.9:
-            client.owned = {one["topicId"]: one["partitions"] for one in assignment["topicPartitions"]}
+            client.owned = {
+                topic_partition["topicId"]: topic_partition["partitions"]
+                for topic_partition in assignment["topicPartitions"]
+            }
 
     def _any_member(self) -> Client | None:
         return self.rng.choice(list(self.clients.values())) if self.clients else None

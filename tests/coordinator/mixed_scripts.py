@@ -167,7 +167,7 @@ class MixedHistory:
         return self.op("request", api=api, version=version, clientId="c", body={"groupId": self.group, **body})
 
     def any_member(self, *, classic: bool | None = None) -> Member | None:
-        found = [one for one in self.members.values() if classic in (None, one.classic)]
+        found = [member for member in self.members.values() if classic in (None, member.classic)]
         return self.rng.choice(found) if found else None
 
     def instance(self) -> str | None:
@@ -256,7 +256,7 @@ class MixedHistory:
         rng = self.rng
         if not leader.joined_members:
             return []
-        ids = [self.duel.named_id(one["memberId"]) for one in leader.joined_members]
+        ids = [self.duel.named_id(joined_member["memberId"]) for joined_member in leader.joined_members]
         shares: dict[str, dict[str, list[int]]] = {one: {} for one in ids}
         for topic, count in self.partitions.items():
             for partition in range(count):
@@ -285,7 +285,10 @@ class MixedHistory:
             except DecodeError:
                 return
             assert isinstance(found, ConsumerProtocolAssignment)
-            member.owned = {one.topic: list(one.partitions) for one in found.assigned_partitions}
+            member.owned = {
+                assigned_partition.topic: list(assigned_partition.partitions)
+                for assigned_partition in found.assigned_partitions
+            }
 
     def send_heartbeat(self, member: Member, **odd: Any) -> None:
         body = {
@@ -340,7 +343,10 @@ class MixedHistory:
         self.members[member.member_id] = member
         member.epoch = response["memberEpoch"]
         if response["assignment"] is not None:
-            member.owned = {one["topicId"]: one["partitions"] for one in response["assignment"]["topicPartitions"]}
+            member.owned = {
+                topic_partition["topicId"]: topic_partition["partitions"]
+                for topic_partition in response["assignment"]["topicPartitions"]
+            }
 
     # Both
 

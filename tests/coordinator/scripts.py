@@ -126,8 +126,10 @@ class Duel:
         if differences or fails:
             script = "\n".join(json.dumps(line) for line in self.lines)
             where = "\n".join(
-                f"  {one.path}\n    ours  {json.dumps(one.ours)[:1500]}\n    kafka {json.dumps(one.kafka)[:1500]}"
-                for one in differences[:8]
+                f"  {difference.path}\n"
+                f"    ours  {json.dumps(difference.ours)[:1500]}\n"
+                f"    kafka {json.dumps(difference.kafka)[:1500]}"
+                for difference in differences[:8]
             )
             kind = KnownFailure if fails else Differs
             raise kind(f"{self.note}\nline {len(self.lines)}: {json.dumps(operation)[:600]}\n{where}\n\n{script}")
@@ -155,7 +157,7 @@ def _comparable(response: Json) -> Json:
         reported.pop("events", None)  # Kafka counts what was read
         reported.pop("skipped", None)
     if "events" in reported:
-        reported["events"] = [{"n": one["n"], "atMs": one["atMs"]} for one in reported["events"] if one["n"]]
+        reported["events"] = [{"n": event["n"], "atMs": event["atMs"]} for event in reported["events"] if event["n"]]
     delta = reported.get("delta")
     if isinstance(delta, dict) and "changedTopics" in delta:
         reported["delta"] = {**delta, "changedTopics": sorted(delta["changedTopics"])}

@@ -70,7 +70,7 @@ class Log:
             given |= {"assigned_partitions": (TopicPartition(topic_id=T, partitions=partitions),)}
         else:
             tasks = ("active_tasks", "standby_tasks", "warmup_tasks")
-            given |= dict.fromkeys((*tasks, *(f"{one}_pending_revocation" for one in tasks)), ())
+            given |= dict.fromkeys((*tasks, *(f"{task}_pending_revocation" for task in tasks)), ())
         return self.value("CurrentMemberAssignment", **given)
 
     @property

@@ -40,7 +40,7 @@ def duel(oracle: Oracle) -> Duel:
 
 def beat(duel: Duel, member: str, epoch: int, **more: Any) -> dict[str, Any]:
     reply = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId=member, memberEpoch=epoch, **more)
-    response: dict[str, Any] = reply["response"] | {"types": [one["key"][:4] for one in reply["records"]]}
+    response: dict[str, Any] = reply["response"] | {"types": [record["key"][:4] for record in reply["records"]]}
     return response
 
 
@@ -50,7 +50,7 @@ def join(duel: Duel, member: str, **more: Any) -> dict[str, Any]:
 
 
 def partitions(response: dict[str, Any]) -> list[int]:
-    return [one for topic in response["assignment"]["topicPartitions"] for one in topic["partitions"]]
+    return [partition for topic in response["assignment"]["topicPartitions"] for partition in topic["partitions"]]
 
 
 def owns(*owned: int) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def test_member_whose_leave_failed_has_no_session_until_its_next_heartbeat(duel:
     join(duel, "m1")
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
     beat(duel, "m1", -1)
-    assert not [one for one in duel.op("timers")["timers"] if "m1" in one["key"]]
+    assert not [timer for timer in duel.op("timers")["timers"] if "m1" in timer["key"]]
     assert duel.op("advance", ms=100_000)["records"] == []
     assert beat(duel, "m1", 2)["errorCode"] == 0
     assert len(duel.op("advance", ms=45_000)["records"]) == 4
@@ -283,7 +283,7 @@ def test_group_configs_apply_to_one_group(duel: Duel) -> None:
     assert join(duel, "m1")["heartbeatIntervalMs"] == 5000
     duel.op("groupConfig", group="g", configs={"consumer.heartbeat.interval.ms": 9000})
     assert beat(duel, "m1", 2)["heartbeatIntervalMs"] == 9000
-    sessions = [one["atMs"] for one in duel.op("timers")["timers"] if one["key"] == "session-timeout-g-m1"]
+    sessions = [timer["atMs"] for timer in duel.op("timers")["timers"] if timer["key"] == "session-timeout-g-m1"]
     assert sessions == [1_700_000_045_000]
 
 

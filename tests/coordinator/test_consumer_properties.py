@@ -172,9 +172,9 @@ def test_compacted_log_gives_the_same_state(seed: int) -> None:
     watched = Watched()
     History(Random(seed), watched).run(STEPS)
     latest: dict[str, dict[str, Any]] = {}  # also tombstones, which are kept for some time
-    for one in watched.op("log")["records"]:
-        latest.pop(one["key"], None)
-        latest[one["key"]] = one
+    for record in watched.op("log")["records"]:
+        latest.pop(record["key"], None)
+        latest[record["key"]] = record
     for kept in (latest.values(), [one for one in latest.values() if one["value"] is not None]):
         compacted = CoordinatorState()
         for one in kept:

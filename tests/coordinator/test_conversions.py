@@ -40,7 +40,7 @@ def offers(*topics: str, **owned: Any) -> list[Json]:
 
 def names(reply: Json) -> list[str]:
     """Return the types of a response's records; tombstones have a minus."""
-    made = [decode_record(bytes.fromhex(one["key"]), _bytes(one["value"])) for one in reply["records"]]
+    made = [decode_record(bytes.fromhex(record["key"]), _bytes(record["value"])) for record in reply["records"]]
     return [("-" if one.value is None else "") + one.name for one in made]  # type: ignore[union-attr]
 
 
@@ -96,7 +96,10 @@ class Migration(Scene):
         response = self.request("SyncGroup", 5, memberId=member_id, generationId=generation, **body)["response"]
         assert response["errorCode"] == NONE
         found: Any = decode_assignment(base64.b64decode(response["assignment"])).message
-        return {one.topic: list(one.partitions) for one in found.assigned_partitions}
+        return {
+            assigned_partition.topic: list(assigned_partition.partitions)
+            for assigned_partition in found.assigned_partitions
+        }
 
     def kind(self) -> str:
         """Return the kind of the group."""
@@ -219,7 +222,9 @@ class TestUpgrade:
         scene = Migration(oracle)
         member = scene.classic(instance="i")
         reply = scene.beat("new", 0, instanceId="i")["response"]
-        assert [one["partitions"] for one in reply["assignment"]["topicPartitions"]] == [[0, 1, 2, 3]]
+        assert [topic_partition["partitions"] for topic_partition in reply["assignment"]["topicPartitions"]] == [
+            [0, 1, 2, 3]
+        ]
         assert (
             scene.request("Heartbeat", 4, memberId=member, generationId=1, groupInstanceId="i")["response"]["errorCode"]
             == FENCED

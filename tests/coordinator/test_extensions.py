@@ -192,7 +192,7 @@ def test_plug_ins_are_called_in_the_given_order() -> None:
     scene.beat("a", Hold(hold=True))
     assert (first.written, second.written) == (1, 0)
     enabled = Scene(first, group_consumer_client_assignors_enable=True)
-    assert [type(one).__name__ for one in enabled.shard.extensions] == ["ClientAssignors", "Holding"]
+    assert [type(extension).__name__ for extension in enabled.shard.extensions] == ["ClientAssignors", "Holding"]
 
 
 def test_without_a_plug_in_its_fields_change_nothing_and_are_not_written() -> None:

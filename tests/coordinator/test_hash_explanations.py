@@ -43,7 +43,10 @@ def stored(image: MetadataImage, names: tuple[str, ...] = NAMES) -> int:
 
 
 def with_topic(name: str, replicas: Callable[[tuple[tuple[int, ...], ...]], tuple[tuple[int, ...], ...]]) -> int:
-    topics = [replace(one, replicas=replicas(one.replicas)) if one.name == name else one for one in NOW.topics.values()]
+    topics = [
+        replace(topic, replicas=replicas(topic.replicas)) if topic.name == name else topic
+        for topic in NOW.topics.values()
+    ]
     return stored(NOW.with_topics(topics))
 
 
@@ -130,13 +133,18 @@ def test_record_of_type_4_reports_all_differences() -> None:
             TopicMetadata(topic_id=AUDIT, topic_name="gone", num_partitions=1, partition_metadata=()),
         )
     )
-    assert [str(one) for one in topic_differences(value, ["orders", "clicks", "audit", "gone"], NOW)] == [
+    assert [
+        str(topic_difference)
+        for topic_difference in topic_differences(value, ["orders", "clicks", "audit", "gone"], NOW)
+    ] == [
         "topic audit did not exist, or was not subscribed to",
         "partition 1 of topic clicks was in rack c; now it is in racks b, c",
         "topic gone existed and was subscribed to",
         "topic orders had 3 partitions; now it has 4",
     ]
     other = replace(value, topics=(replace(value.topics[0], topic_id=AUDIT, num_partitions=4),))
-    assert [one.kind for one in topic_differences(other, ["orders"], NOW)] == [ChangeKind.TOPIC_ID]
+    assert [topic_difference.kind for topic_difference in topic_differences(other, ["orders"], NOW)] == [
+        ChangeKind.TOPIC_ID
+    ]
     same = replace(value, topics=(replace(value.topics[0], num_partitions=4),))
     assert not list(topic_differences(same, ["orders"], NOW))

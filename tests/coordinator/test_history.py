@@ -179,12 +179,14 @@ def test_every_epoch_of_a_whole_log_has_a_reason(capture):
         for fact in event.facts
         if isinstance(fact, EpochBumped)
     ]
-    unknown = [fact for fact in found if any(one.cause in (Cause.UNKNOWN, Cause.COMPACTED) for one in fact.reasons)]
+    unknown = [
+        fact for fact in found if any(reason.cause in (Cause.UNKNOWN, Cause.COMPACTED) for reason in fact.reasons)
+    ]
     assert unknown == []
     assert all(
         fact.after == fact.before + 1
         for fact in found
-        if fact.before and Cause.CONVERTED not in [one.cause for one in fact.reasons]
+        if fact.before and Cause.CONVERTED not in [reason.cause for reason in fact.reasons]
     )
 
 

@@ -54,7 +54,7 @@ def test_group_is_reconciled_exactly_when_all_members_are(steps: list[tuple[str,
             case "join" | "reach" | "fall back":
                 lag = number % 2 if what == "join" else what == "fall back"
                 group.members[name] = Follower(group.assignment_epoch - lag, [])
-        now = all(one.epoch == group.assignment_epoch for one in group.members.values())
+        now = all(member.epoch == group.assignment_epoch for member in group.members.values())
         assert group.is_reconciled == now
 
 

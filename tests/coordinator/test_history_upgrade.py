@@ -46,7 +46,7 @@ def test_stored_hash_equals_that_of_the_described_topics():
 
 def test_groups_of_4_0_are_found():
     state = state_at(entries(UPGRADE / "__consumer_offsets-1"))
-    found = {one.kind: one.sentence for one in findings(state.groups["bill-orders"], CoordinatorConfig())}
+    found = {finding.kind: finding.sentence for finding in findings(state.groups["bill-orders"], CoordinatorConfig())}
     assert set(found) == {FindingKind.WILL_BUMP, FindingKind.TOPIC_RECORD}
     assert "from 5 to 6" in found[FindingKind.WILL_BUMP]
     upgraded = state_at(entries(UPGRADE / "__consumer_offsets-1"), offset=60)
@@ -60,7 +60,7 @@ def test_hash_changes_with_the_topology():
     topics = image_topics(last)
     name = next(iter(group.topic_subscribers))
     grown = topics | {name: Topic(name=name, partitions=99, id=topics[name].id)}
-    assert [one.kind for one in findings(group, CoordinatorConfig(), grown)] == [FindingKind.HASH_DIFFERS]
+    assert [finding.kind for finding in findings(group, CoordinatorConfig(), grown)] == [FindingKind.HASH_DIFFERS]
     unknown = topics | {name: Topic(name=name, partitions=1)}
     assert list(findings(group, CoordinatorConfig(), unknown)) == []
 
@@ -72,9 +72,9 @@ def test_reasons_against_a_conversion_are_reported():
     assert "cooperative-sticky sends user data" in found.sentence
     state = state_at(entries(UPGRADE / "__consumer_offsets-3"))
     legacy = state.groups["legacy-range"]
-    assert [one.kind for one in findings(legacy, CoordinatorConfig())] == [FindingKind.CONVERTIBLE]
+    assert [finding.kind for finding in findings(legacy, CoordinatorConfig())] == [FindingKind.CONVERTIBLE]
     strict = CoordinatorConfig(group_consumer_migration_policy=MigrationPolicy.DOWNGRADE, group_consumer_max_size=1)
-    rejected = [one.sentence for one in findings(legacy, strict)]
+    rejected = [finding.sentence for finding in findings(legacy, strict)]
     assert ["policy is downgrade" in rejected[0], "max.size is 1" in rejected[1]] == [True, True]
 
 
@@ -85,7 +85,7 @@ def test_undecodable_bytes_prevent_a_conversion():
     (found,) = findings(ClassicGroup("legacy-range", broken), CoordinatorConfig())
     assert "cannot be decoded" in found.sentence
     connect = ClassicGroup("c", replace(legacy.metadata, protocol_type="connect"))
-    assert [one.sentence for one in findings(connect, CoordinatorConfig())] == [
+    assert [finding.sentence for finding in findings(connect, CoordinatorConfig())] == [
         "cannot be converted while it has members: its protocol type is 'connect', not 'consumer'"
     ]
 
@@ -108,7 +108,7 @@ def test_streams_groups_are_lost_by_a_downgrade_to_4_0():
     groups = state_at(entries(CAPTURES / "streams-4.3" / "__consumer_offsets-0")).groups
     for version, kinds in (((4, 0, 2), [FindingKind.WILL_BE_LOST]), ((4, 1, 0), []), ((4, 3, 1), [])):
         config = CoordinatorConfig(kafka_version=KafkaVersion(*version))
-        assert [one.kind for one in findings(groups["word-count"], config)] == kinds
+        assert [finding.kind for finding in findings(groups["word-count"], config)] == kinds
 
 
 @pytest.mark.parametrize(("partition", "remaining", "deleted"), [(0, [], ["share-b"]), (3, ["share-a"], [])])

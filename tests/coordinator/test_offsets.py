@@ -209,12 +209,12 @@ def test_random_offset_requests_to_groups_with_members(oracle: Oracle, name: str
         if group["groupType"] == "consumer":
             reported = duel.request("ConsumerGroupDescribe", groupIds=[group["groupId"]])["response"]["groups"][0]
             members[group["groupId"]] = [
-                (one["memberId"], one["instanceId"], one["memberEpoch"]) for one in reported["members"]
+                (member["memberId"], member["instanceId"], member["memberEpoch"]) for member in reported["members"]
             ]
         elif group["groupType"] == "classic":
             reported = duel.request("DescribeGroups", 6, groups=[group["groupId"]])["response"]["groups"][0]
             members[group["groupId"]] = [
-                (one["memberId"], one["groupInstanceId"], rng.randint(0, 5)) for one in reported["members"]
+                (member["memberId"], member["groupInstanceId"], rng.randint(0, 5)) for member in reported["members"]
             ]
     player = Player(duel, rng, members)
     player.image()

@@ -76,7 +76,10 @@ def test_all_regexes_are_resolved_with_the_permissions_of_the_requesting_client(
 def test_refresh_with_fewer_permissions_revokes_partitions(duel: Duel) -> None:
     epoch = subscribe(duel, ALICE, "m1", "t-.*")["response"]["memberEpoch"]
     reported = send(duel, ALICE, "m1", epoch, topicPartitions=[])["response"]
-    assert [len(one["partitions"]) for one in reported["assignment"]["topicPartitions"]] == [1, 1]
+    assert [len(topic_partition["partitions"]) for topic_partition in reported["assignment"]["topicPartitions"]] == [
+        1,
+        1,
+    ]
     duel.op("advance", ms=SECONDS_11)
     topics(duel, "t-1", "t-secret", "u-1", "u-secret", "t-2")
     owned = reported["assignment"]["topicPartitions"]

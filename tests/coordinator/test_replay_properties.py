@@ -28,7 +28,7 @@ from tests.coordinator.scripts import Duel
 from tests.coordinator.snapshots import snapshot
 
 IN_NO_RECORD = {"_homogeneous", "_recounted", "attached", "initializing_since_ms", "refresh_at_ms", "refresh_epoch"}
-HISTORIES = [one for one in read_recordings() if not one.name.startswith(("static", "regex"))]
+HISTORIES = [recording for recording in read_recordings() if not recording.name.startswith(("static", "regex"))]
 COMPARED = dict.fromkeys(GroupKind, 0)
 """Number of compared groups by kind."""
 
@@ -88,14 +88,16 @@ class Watched(Duel):
 def owned_partitions(member: ConsumerMember) -> Iterator[tuple[Any, int]]:
     """Yield assigned partitions and those pending revocation."""
     for owned in (member.assigned, member.pending_revocation):
-        yield from ((topic, one) for topic, partitions in owned.items() for one in partitions)
+        yield from ((topic, partition) for topic, partitions in owned.items() for partition in partitions)
 
 
 def classic(group: ClassicGroup) -> dict[str, Any]:
     return {
         "generation": group.generation,
         "protocol": (group.protocol_type, group.protocol),
-        "members": {one.member_id: (one.group_instance_id, bytes(one.assignment)) for one in group.ordered_members()},
+        "members": {
+            member.member_id: (member.group_instance_id, bytes(member.assignment)) for member in group.ordered_members()
+        },
     }
 
 

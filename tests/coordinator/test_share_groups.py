@@ -38,7 +38,7 @@ def topics(duel: Duel, partitions: dict[Uuid, int]) -> Json:
 
 def beat(duel: Duel, member: str, epoch: int, **more: Any) -> Json:
     reply = duel.request("ShareGroupHeartbeat", groupId="g", memberId=member, memberEpoch=epoch, **more)
-    response: Json = reply["response"] | {"types": [one["key"][:4] for one in reply["records"]]}
+    response: Json = reply["response"] | {"types": [record["key"][:4] for record in reply["records"]]}
     return response
 
 
@@ -47,7 +47,7 @@ def join(duel: Duel, member: str, *names: str) -> Json:
 
 
 def partitions(response: Json) -> list[int]:
-    return [one for topic in response["assignment"]["topicPartitions"] for one in topic["partitions"]]
+    return [partition for topic in response["assignment"]["topicPartitions"] for partition in topic["partitions"]]
 
 
 def test_partitions_are_assigned_once_they_have_share_state(duel: Duel) -> None:
@@ -79,7 +79,7 @@ def test_share_state_is_removed_with_its_topic(duel: Duel) -> None:
     topics(duel, {T: 3, U: 2})
     join(duel, "m1", "t", "u")
     gone = topics(duel, {U: 2})
-    assert [one["key"][:4] for one in gone["records"]] == [STATE]
+    assert [record["key"][:4] for record in gone["records"]] == [STATE]
 
 
 def test_initialization_of_share_state_is_retried_after_the_interval(duel: Duel) -> None:
@@ -112,10 +112,13 @@ def test_group_max_size_is_enforced(oracle: Oracle) -> None:
 def test_empty_group_is_deleted_after_its_share_state(duel: Duel) -> None:
     join(duel, "m1")
     rejected = duel.request("DeleteGroups", 2, groupsNames=["g", "nothing"])
-    assert {one["groupId"]: one["errorCode"] for one in rejected["response"]["results"]} == {"g": 68, "nothing": 69}
+    assert {result["groupId"]: result["errorCode"] for result in rejected["response"]["results"]} == {
+        "g": 68,
+        "nothing": 69,
+    }
     beat(duel, "m1", -1)
     deleted = duel.request("DeleteGroups", 2, groupsNames=["g"])
-    assert [one["key"][:4] for one in deleted["records"]] == [STATE, "000c", STATE, "000b"]
+    assert [record["key"][:4] for record in deleted["records"]] == [STATE, "000c", STATE, "000b"]
     assert [event["n"] for event in deleted["events"] if event["n"]] == [1, 3]
 
 
@@ -142,7 +145,7 @@ def test_member_whose_leave_failed_has_no_session_until_its_next_heartbeat(duel:
     join(duel, "m1")
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
     beat(duel, "m1", -1)
-    assert not [one for one in duel.op("timers")["timers"] if "m1" in one["key"]]
+    assert not [timer for timer in duel.op("timers")["timers"] if "m1" in timer["key"]]
     assert duel.op("advance", ms=100_000)["records"] == []
     assert beat(duel, "m1", 2)["errorCode"] == ErrorCode.NONE
     assert len(duel.op("advance", ms=45_000)["records"]) == 4
@@ -175,7 +178,9 @@ def test_initialization_is_repeated_if_its_record_cannot_be_written(duel: Duel) 
 
     def append(records: Any, **batch: Any) -> int:
         nonlocal failures
-        if [type(one.key).__name__ for one in records] == ["ShareGroupStatePartitionMetadataKey"] and not failures:
+        if [type(record.key).__name__ for record in records] == [
+            "ShareGroupStatePartitionMetadataKey"
+        ] and not failures:
             failures += 1
             raise AppendError(ErrorCode.NOT_ENOUGH_REPLICAS)
         return written(records, **batch)
@@ -190,14 +195,18 @@ def test_initialization_is_repeated_if_its_record_cannot_be_written(duel: Duel) 
     assert not state.initialized_topics
     side.run(operation)
     (state,) = [state for _, state in side.shard.state.share_states.ordered()]
-    assert [one.partitions for one in state.initialized_topics] == [(0, 1, 2)]
+    assert [initialized_topic.partitions for initialized_topic in state.initialized_topics] == [(0, 1, 2)]
 
 
 def current_assignments(
     records: list[Json],
 ) -> list[tuple[CoordinatorRecord, ShareGroupCurrentMemberAssignmentValue]]:
     """Return the members' assignments in the records."""
-    decoded = [decode_record(bytes.fromhex(one["key"]), bytes.fromhex(one["value"])) for one in records if one["value"]]
+    decoded = [
+        decode_record(bytes.fromhex(record["key"]), bytes.fromhex(record["value"]))
+        for record in records
+        if record["value"]
+    ]
     return [
         (one, one.value)
         for one in decoded

@@ -267,7 +267,9 @@ def topic_hash_(request: Json) -> Json:
             replicas = [[] for _ in range(given)] if isinstance(given, int) else given
             # The hash ignores brokers that are not registered or have no rack.
             return _hash(
-                topic_hash(Uuid.parse(topic["id"]), name, [[racks.get(broker) for broker in one] for one in replicas])
+                topic_hash(
+                    Uuid.parse(topic["id"]), name, [[racks.get(broker) for broker in replica] for replica in replicas]
+                )
             )
     # Kafka's function returns 0 for a missing topic; the coordinator leaves such topics out.
     return _hash(0)

@@ -173,7 +173,9 @@ class Member:
     def _on_commit(self, error: KafkaError | None, partitions: list[Where]) -> None:
         if error is None:
             self.deliveries.acknowledged(
-                ((one.topic, one.partition), one.offset) for one in partitions if one.error is None and one.offset >= 0
+                ((partition.topic, partition.partition), partition.offset)
+                for partition in partitions
+                if partition.error is None and partition.offset >= 0
             )
         else:
             self.deliveries.refused.append((self.name, error.name()))

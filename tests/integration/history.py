@@ -101,7 +101,11 @@ def _assigned(assignment: bytes) -> set[Any]:
     if not assignment:
         return set()
     message: Any = decode_assignment(assignment).message
-    return {(one.topic, number) for one in message.assigned_partitions for number in one.partitions}
+    return {
+        (assigned_partition.topic, number)
+        for assigned_partition in message.assigned_partitions
+        for number in assigned_partition.partitions
+    }
 
 
 def _note(found: History, generation: int) -> None:

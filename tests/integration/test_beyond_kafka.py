@@ -44,7 +44,7 @@ class Weighted(Assignor):
     name = "weighted"
 
     def assign_group(self, group: GroupSpec) -> Assignment:
-        wants = [int(one.user_data or b"0") for one in group.members.values()]
+        wants = [int(member.user_data or b"0") for member in group.members.values()]
         ends = np.minimum(np.cumsum([0, *wants]), 6)
         return Assignment(group.topology, group.member_ids, ends, np.arange(int(ends[-1])))
 
@@ -77,8 +77,8 @@ class Assigning:
         self.epoch = me["member_epoch"] = response.member_epoch
         if response.assignment is not None:
             self.owned = tuple(
-                TopicPartitions(topic_id=one.topic_id, partitions=one.partitions)
-                for one in response.assignment.topic_partitions
+                TopicPartitions(topic_id=topic_partition.topic_id, partitions=topic_partition.partitions)
+                for topic_partition in response.assignment.topic_partitions
             )
         if read_tags(ComputeAssignment, response.unknown_tags).should_compute_assignment:
             prepared = self._ask(ConsumerGroupPrepareAssignmentRequest(**me))
@@ -91,7 +91,7 @@ class Assigning:
 
     def _ask(self, request: Any, version: int = 0) -> Any:
         at = self.cluster.coordinator_of(GROUP)
-        (port,) = (int(one.address.rpartition(":")[2]) for one in self.cluster.brokers if one.id == at)
+        (port,) = (int(broker.address.rpartition(":")[2]) for broker in self.cluster.brokers if broker.id == at)
         with Wire(port) as wire:
             return wire.ask(request, version)
 
@@ -100,9 +100,9 @@ def share(members: list[Assigning], *counts: int) -> None:
     """Heartbeats of all until they have so many partitions."""
 
     def reached() -> bool:
-        for one in members:
-            one.beat()
-        return [one.count() for one in members] == list(counts)
+        for member in members:
+            member.beat()
+        return [member.count() for member in members] == list(counts)
 
     wait_for(f"members have {counts} partitions", reached, LIMIT_MS)
 
@@ -113,26 +113,28 @@ def test_a_member_assigns_for_its_group_over_sockets_also_after_the_coordinator_
         cluster.create_topic(TOPIC, partitions=6, replicas=3)
         with Wire(int(cluster.brokers[0].address.rpartition(":")[2])) as wire:
             response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
-        keys = {one.api_key for one in response.api_keys}
+        keys = {api_key.api_key for api_key in response.api_keys}
         apis = (ConsumerGroupPrepareAssignmentRequest, ConsumerGroupInstallAssignmentRequest)
         assert keys >= {api_of(one).key for one in apis}
 
         members = [Assigning(cluster, "a", 5), Assigning(cluster, "b", 1)]
         share(members, 5, 1)
-        assert sum(one.computed for one in members) >= 1
+        assert sum(member.computed for member in members) >= 1
 
         cluster.stop_broker(cluster.coordinator_of(GROUP))
-        before = sum(one.computed for one in members)
+        before = sum(member.computed for member in members)
         members.append(Assigning(cluster, "c", 4))
         share(members, 5, 1, 0)
-        assert sum(one.computed for one in members) > before
+        assert sum(member.computed for member in members) > before
 
 
 def test_without_the_config_no_broker_takes_assignments_of_members() -> None:
     with EmbeddedCluster(properties=CONFIGS) as cluster:
         with Wire(int(cluster.brokers[0].address.rpartition(":")[2])) as wire:
             response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
-        assert not {api_of(ConsumerGroupPrepareAssignmentRequest).key} & {one.api_key for one in response.api_keys}
+        assert not {api_of(ConsumerGroupPrepareAssignmentRequest).key} & {
+            api_key.api_key for api_key in response.api_keys
+        }
 
 
 @pytest.fixture
@@ -146,9 +148,9 @@ def murmur3(cluster: EmbeddedCluster) -> int:
     """Compute the hash from the cluster's metadata."""
     form = HashAlgorithm.MURMUR3
     hashes = {
-        one.name: topic_hash(one.id, one.name, one.racks, form)
-        for one in cluster.topology(TOPIC).topics
-        if one.id is not None
+        topic.name: topic_hash(topic.id, topic.name, topic.racks, form)
+        for topic in cluster.topology(TOPIC).topics
+        if topic.id is not None
     }
     return group_hash(hashes, form)
 

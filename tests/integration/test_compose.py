@@ -153,7 +153,7 @@ def racks() -> dict[int, tuple[int, str]] | None:
     """Broker → port and rack, of the brokers that take part."""
     with closing(KafkaAdminClient(bootstrap_servers=BOOTSTRAP, bootstrap_timeout_ms=3000)) as admin:
         brokers = admin.describe_cluster()["brokers"]
-    return {one["broker_id"]: (one["port"], one["rack"]) for one in brokers if not one["is_fenced"]}
+    return {broker["broker_id"]: (broker["port"], broker["rack"]) for broker in brokers if not broker["is_fenced"]}
 
 
 def test_three_brokers_come_up_in_their_racks_and_move(up: Up) -> None:

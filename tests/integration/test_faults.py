@@ -105,7 +105,7 @@ def test_a_member_that_cannot_reach_its_coordinator(kafka_cluster: Cluster, topi
         crowd.settle(all_of(topic, PARTITIONS))
         had = alone.assigned
         coordinator = kafka_cluster.coordinator_of(group_id)
-        address = next(one.address for one in kafka_cluster.brokers if one.id == coordinator)
+        address = next(broker.address for broker in kafka_cluster.brokers if broker.id == coordinator)
         detour.cut(int(address.rpartition(":")[2]))
 
         def others_have_all() -> bool:
@@ -120,7 +120,9 @@ def test_a_member_that_cannot_reach_its_coordinator(kafka_cluster: Cluster, topi
         check(crowd, dict.fromkeys(all_of(topic, PARTITIONS), sent))
         # What it had was given to others, and nothing else; what it tried to commit meanwhile was
         # refused.
-        assert {(one.held_by, one.partition) for one in crowd.deliveries.overlaps} == {("alone", at) for at in had}
+        assert {(overlap.held_by, overlap.partition) for overlap in crowd.deliveries.overlaps} == {
+            ("alone", at) for at in had
+        }
         assert {name for name, _ in crowd.deliveries.refused} == {"alone"}
 
 

@@ -140,7 +140,7 @@ def test_up_does_not_pass_off_a_lab_as_another(on: Callable[..., Ended], lab: st
 
 def test_ports_are_those_of_this_machine_alone(lab: str) -> None:
     for container in engine().containers.list(filters={"label": f"{LAB}={lab}"}):
-        published = [one for found in container.ports.values() for one in found or []]
+        published = [one for port in container.ports.values() for one in port or []]
         assert [one["HostIp"] for one in published] == ["127.0.0.1"]
 
 

@@ -15,7 +15,7 @@ RECORDED = Path(__file__).parents[1] / "data" / "api_versions.jsonl"
 def recorded(version: str) -> dict[str, Any]:
     """Return the recorded response of a Kafka broker of a release."""
     lines = map(json.loads, RECORDED.read_text(encoding="utf-8").splitlines())
-    (found,) = (one for one in lines if one["version"] == version)
+    (found,) = (line for line in lines if line["version"] == version)
     return dict(found)
 
 
@@ -25,7 +25,7 @@ def check_versions(cluster: Cluster) -> None:
     with Wire(int(broker.address.rpartition(":")[2])) as wire:
         response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
     expected = recorded(broker.version)
-    versions = {str(one.api_key): [one.min_version, one.max_version] for one in response.api_keys}
+    versions = {str(api_key.api_key): [api_key.min_version, api_key.max_version] for api_key in response.api_keys}
     assert versions.items() <= expected["api_keys"].items()
     features = expected["features_4"]
     finalized = features["finalized"]
@@ -33,10 +33,13 @@ def check_versions(cluster: Cluster) -> None:
         assert versions == expected["api_keys"]
     else:  # a feature with missing APIs is at level 0, which is not reported
         finalized = {name: level for name, level in finalized.items() if name not in INCOMPLETE}
-    assert {one.name: [one.min_version, one.max_version] for one in response.supported_features} == features[
-        "supported"
-    ]
-    assert {one.name: one.max_version_level for one in response.finalized_features} == finalized
+    assert {
+        supported_feature.name: [supported_feature.min_version, supported_feature.max_version]
+        for supported_feature in response.supported_features
+    } == features["supported"]
+    assert {
+        finalized_feature.name: finalized_feature.max_version_level for finalized_feature in response.finalized_features
+    } == finalized
 
 
 def test_brokers_report_the_versions_and_features_of_their_release(kafka_cluster: Cluster) -> None:

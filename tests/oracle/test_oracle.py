@@ -200,4 +200,4 @@ def test_oracle_of_kafka_4_0_writes_topics_instead_of_hashes() -> None:
         older.call("image", topics=topics)
         beat = {"groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 1000, "topicPartitions": []}
         response = older.call("request", api="ConsumerGroupHeartbeat", body={**beat, "subscribedTopicNames": ["t"]})
-    assert [one["key"][:4] for one in response["records"]] == ["0005", "0004", "0003", "0007", "0006", "0008"]
+    assert [record["key"][:4] for record in response["records"]] == ["0005", "0004", "0003", "0007", "0006", "0008"]

@@ -90,18 +90,18 @@ def stored_rows(stored: Iterable[StoredRecord | StoredMarker], log: str, partiti
     """Return the records of a coordinator as rows."""
     found = list(stored)
     records = [one for one in found if isinstance(one, StoredRecord)]
-    pairs = [encode_record(one.record) for one in records if isinstance(one.record, CoordinatorRecord)]
+    pairs = [encode_record(record.record) for record in records if isinstance(record.record, CoordinatorRecord)]
     batches = decode_columns(
         pa.array([key for key, _ in pairs], pa.binary()), pa.array([value for _, value in pairs], pa.binary())
     )
-    producers = [one.producer_id for one in records]
+    producers = [record.producer_id for record in records]
     common = {
         "topic": pa.scalar(log),
         "partition": pa.scalar(partition, pa.int32()),
-        "offset": pa.array([one.offset for one in records], pa.int64()),
-        "timestamp": timestamps(pa.array([one.timestamp_ms for one in records], pa.int64())),
-        "producer_id": pa.array([None if one < 0 else one for one in producers], pa.int64()),
-        "transactional": pa.array([one >= 0 for one in producers], pa.bool_()),
+        "offset": pa.array([record.offset for record in records], pa.int64()),
+        "timestamp": timestamps(pa.array([record.timestamp_ms for record in records], pa.int64())),
+        "producer_id": pa.array([None if producer < 0 else producer for producer in producers], pa.int64()),
+        "transactional": pa.array([producer >= 0 for producer in producers], pa.bool_()),
     }
     markers = [
         {

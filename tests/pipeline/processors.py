@@ -71,7 +71,9 @@ class Handle:
 
     @property
     def is_empty(self) -> bool:
-        return all(one.value is None if isinstance(one, Value) else not one.values for one in self.states.values())
+        return all(
+            state.value is None if isinstance(state, Value) else not state.values for state in self.states.values()
+        )
 
 
 class Driver:

@@ -48,7 +48,7 @@ def test_findings_at_the_end_equal_upgrade_check(found: list[Rowlike]) -> None:
     for capture in NAMES:
         for folder in folders(capture):
             for group in replay(entries(folder)).groups.values():
-                wanted = {str(one) for one in findings(group, CoordinatorConfig())}
+                wanted = {str(finding) for finding in findings(group, CoordinatorConfig())}
                 actual = {
                     row["sentence"]
                     for row in found
@@ -75,7 +75,7 @@ def test_hashes_that_differ_from_the_topology_are_findings() -> None:
             for folder in folders("consumer-4.3")
             for group in sorted(filter(None, set(map(group_of, entries(folder)))))
             for row in rows_of_group(
-                [one for one in entries(folder) if group_of(one) == group], group, CoordinatorConfig(), known
+                [entry for entry in entries(folder) if group_of(entry) == group], group, CoordinatorConfig(), known
             )
         ]
 

@@ -76,7 +76,7 @@ def test_push_down_keeps_commits_without_a_time_that_can_be_the_last(tmp_path: P
     key, value = commit()
     times_ms = [-1, WRAPS, 1000]
     records = [BatchRecord(offset=at, timestamp_ms=ms, key=key, value=value) for at, ms in enumerate(times_ms)]
-    (folder / f"{0:020d}.log").write_bytes(b"".join(encode_batch([one]) for one in records))
+    (folder / f"{0:020d}.log").write_bytes(b"".join(encode_batch([record]) for record in records))
     push_down = PushDown(what="commits", times_ms=(500,))
     # Rows without a time are before all snapshots, so the second commit counts, which replaces the
     # first.

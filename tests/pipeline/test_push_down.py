@@ -147,7 +147,7 @@ def test_push_down_keeps_the_last_rows_of_each_key(tmp_path: Path, seed: int) ->
 
 
 def test_damaged_values_replace_nothing(tmp_path: Path) -> None:
-    stored = [one for one in random_commits(5) if not isinstance(one, StoredMarker) and one.producer_id < 0]
+    stored = [commit for commit in random_commits(5) if not isinstance(commit, StoredMarker) and commit.producer_id < 0]
     path = write(tmp_path / "__consumer_offsets-3", stored)
     last = lasts(rows_read(path), always)
     segment = path / f"{0:020d}.log"
@@ -226,14 +226,14 @@ def test_values_of_unknown_versions_are_decoded_a_few_times_only(
 
 
 def test_all_records_are_kept_if_offsets_decrease_between_segments(tmp_path: Path) -> None:
-    stored = [one for one in random_commits(5) if not isinstance(one, StoredMarker) and one.producer_id < 0]
+    stored = [commit for commit in random_commits(5) if not isinstance(commit, StoredMarker) and commit.producer_id < 0]
     path = write(tmp_path / "__consumer_offsets-3", stored)
     (path / f"{stored[-1].offset + 1:020d}.log").write_bytes(b"".join(stored_batches(stored)))
     assert len(rows_read(path, PushDown(what="state", until_ms=40))) == len(rows_read(path)) > 2 * len(stored)
 
 
 def test_all_records_are_kept_if_offsets_decrease(tmp_path: Path) -> None:
-    stored = [one for one in random_commits(5) if not isinstance(one, StoredMarker) and one.producer_id < 0]
+    stored = [commit for commit in random_commits(5) if not isinstance(commit, StoredMarker) and commit.producer_id < 0]
     path = write(tmp_path / "__consumer_offsets-3", [*stored, *stored])
     assert len(rows_read(path, PushDown(what="state"))) == len(rows_read(path))
 
@@ -251,7 +251,11 @@ def test_jobs_on_groups_read_no_commits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_lags_read_the_last_commits_before_each_snapshot(tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
-    log = [replace(one, timestamp_ms=1000 + rng.randrange(9)) for one in random_commits(seed) if one.producer_id < 0]
+    log = [
+        replace(commit, timestamp_ms=1000 + rng.randrange(9))
+        for commit in random_commits(seed)
+        if commit.producer_id < 0
+    ]
     write(tmp_path / "__consumer_offsets-3", log)
     times = sorted({1000 + rng.randrange(9) for _ in range(3)})
     commits = [row for row in rows_read(tmp_path) if "OffsetCommit" in row["type"]]

@@ -92,7 +92,7 @@ def test_a_group_without_members_raises_no_alert_for_missing_commits() -> None:
     log.add(1, "left", "ConsumerGroupMemberMetadata", "m")
     log.add(1, "deleted", "ConsumerGroupMetadata")
     log.commit(60, "busy")
-    assert [one["group"] for one in alerts_of(log.rows)] == ["there"]
+    assert [alert["group"] for alert in alerts_of(log.rows)] == ["there"]
 
 
 def test_a_member_that_exceeds_its_rebalance_timeout_raises_one_alert_per_target() -> None:
@@ -114,7 +114,7 @@ def test_a_member_that_exceeds_its_rebalance_timeout_raises_one_alert_per_target
     assert [(one["alert"], one["member_id"], one["since"]) for one in found] == [
         ("not-reconciled", "b", "1970-01-01T00:10:00+00:00")
     ]
-    assert [one["member_id"] for one in alerts_of(log.rows, Limits(reconcile_ms=3 * MINUTE_MS))] == ["b", "b"]
+    assert [alert["member_id"] for alert in alerts_of(log.rows, Limits(reconcile_ms=3 * MINUTE_MS))] == ["b", "b"]
 
 
 def test_a_storm_raises_one_alert_and_the_next_one_another() -> None:
@@ -130,7 +130,7 @@ def test_a_storm_raises_one_alert_and_the_next_one_another() -> None:
 
 
 def partitions_of_captures() -> list[dict[tuple[str, int, str], list[Packed]]]:
-    return [grouped(table_of(one, name, "read_committed")) for name in NAMES for one in folders(name)]
+    return [grouped(table_of(folder, name, "read_committed")) for name in NAMES for folder in folders(name)]
 
 
 def test_alerts_do_not_depend_on_micro_batches_and_storms_equal_the_batch_job() -> None:

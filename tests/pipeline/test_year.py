@@ -74,7 +74,7 @@ def test_groups_of_all_kinds_change_their_protocol_and_are_deleted(year: Year) -
     assert written["OffsetCommit"] > 0.9 * year.records
     assert min(deleted["OffsetCommit"], deleted["GroupMetadata"], deleted["ConsumerGroupMemberMetadata"]) > 0
     assert min(written["ShareGroupMemberMetadata"], written["COMMIT"], written["ABORT"]) > 0
-    changes = {group: "".join(one[1] for one in kinds) for group, kinds in protocols.items()}
+    changes = {group: "".join(kind[1] for kind in kinds) for group, kinds in protocols.items()}
     assert any("lo" in kinds for kinds in changes.values())  # classic, then consumer
     assert any("ol" in kinds for kinds in changes.values())
 

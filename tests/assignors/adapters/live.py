@@ -155,7 +155,7 @@ class KafkaPython(Member):
                     continue
                 for at, records in polled.items():
                     now = time.monotonic()
-                    self.records += [((at.topic, at.partition), one.offset, now) for one in records]
+                    self.records += [((at.topic, at.partition), record.offset, now) for record in records]
                 self.assigned = frozenset((at.topic, at.partition) for at in self.consumer.assignment())
                 self.polled += 1
                 self._stop.wait(self.works_s)
@@ -203,7 +203,7 @@ class Aio(Member):
             while not self._stop.is_set():
                 for at, records in (await self.consumer.getmany(timeout_ms=100)).items():
                     now = time.monotonic()
-                    self.records += [((at.topic, at.partition), one.offset, now) for one in records]
+                    self.records += [((at.topic, at.partition), record.offset, now) for record in records]
                 self.assigned = frozenset((at.topic, at.partition) for at in self.consumer.assignment())
                 self.polled += 1
                 await asyncio.sleep(self.works_s)

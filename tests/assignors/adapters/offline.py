@@ -76,11 +76,11 @@ class OfflineKafkaPython:
                                 version=12,
                                 error_code=0 if set(replicas) & set(brokers) else 5,
                                 partition_index=number,
-                                leader_id=next((one for one in replicas if one in brokers), -1),
+                                leader_id=next((replica for replica in replicas if replica in brokers), -1),
                                 leader_epoch=0,
                                 replica_nodes=list(replicas),
-                                isr_nodes=[one for one in replicas if one in brokers],
-                                offline_replicas=[one for one in replicas if one not in brokers],
+                                isr_nodes=[replica for replica in replicas if replica in brokers],
+                                offline_replicas=[replica for replica in replicas if replica not in brokers],
                             )
                             for number, replicas in partitions.items()
                         ],
@@ -224,10 +224,10 @@ class OfflineAio:
                                 (
                                     0 if set(replicas) & set(brokers) else 5,
                                     number,
-                                    next((one for one in replicas if one in brokers), -1),
+                                    next((replica for replica in replicas if replica in brokers), -1),
                                     list(replicas),
-                                    [one for one in replicas if one in brokers],
-                                    [one for one in replicas if one not in brokers],
+                                    [replica for replica in replicas if replica in brokers],
+                                    [replica for replica in replicas if replica not in brokers],
                                 )
                                 for number, replicas in partitions.items()
                             ],

@@ -87,7 +87,7 @@ def test_many_or_hostile_topic_names_are_logged_in_a_few_short_lines(client, cap
     with client.consumer(client.Range()) as consumer:
         consumer.metadata(RACKS, SIX)
         consumer.lead("range", {"m1": member(topics=["t", *names])})
-    ours = [one.message for one in caplog.records if one.name.startswith("quorate")]
+    ours = [record.message for record in caplog.records if record.name.startswith("quorate")]
     assert len(ours) == 4
     assert "19,998 other subscribed topics" in ours[-1]
     assert max(map(len, ours)) < 1_000

@@ -94,7 +94,11 @@ def pair(kafka: EmbeddedCluster, topic: str, client: str, stack: ExitStack, **co
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.name.startswith("quorate") and "lags" in one.getMessage()]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith("quorate") and "lags" in record.getMessage()
+    ]
 
 
 @pytest.mark.parametrize(("reset", "expected"), [("earliest", BY_EARLIEST), ("latest", BY_LATEST)])
@@ -169,7 +173,7 @@ def test_without_a_running_consumer_the_assignor_warns_of_unknown_lags(caplog: p
     membership = Membership(group="g")
     with caplog.at_level(logging.WARNING):
         membership.assign(Strategy.of(LagAwareAssignor()), members, Topology.of({"t": 2}))
-    assert [one for one in warnings(caplog) if "not called by a running consumer" in one]
+    assert [warning for warning in warnings(caplog) if "not called by a running consumer" in warning]
 
 
 def test_aiokafkas_loop_is_not_blocked_while_lags_are_read(plain: EmbeddedCluster) -> None:

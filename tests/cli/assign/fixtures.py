@@ -34,7 +34,7 @@ def outcomes(quorate):
         ended = quorate("assign", *arguments, "--json")
         assert (ended.status, ended.err) == (0, "")
         result = json.loads(ended.out)
-        return {one["name"]: one for one in result["outcomes"]} | {"result": result}
+        return {outcome["name"]: outcome for outcome in result["outcomes"]} | {"result": result}
 
     return run
 

@@ -286,7 +286,7 @@ def test_a_file_takes_precedence_over_an_example_of_the_same_name(quorate, tmp_p
     ],
 )
 def test_wrong_options_are_one_error_with_a_remedy(quorate, described, arguments, complaint):
-    ended = quorate("assign", *[described() if one == "FILE" else one for one in arguments])
+    ended = quorate("assign", *[described() if argument == "FILE" else argument for argument in arguments])
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.startswith("error: ")
     assert sum(line.startswith("error: ") for line in ended.err.splitlines()) == 1

@@ -73,9 +73,9 @@ def consumer_members(broker, group, count):
     try:
         yield
     finally:
-        for one in members:
-            one.kill()
-            one.wait()
+        for member in members:
+            member.kill()
+            member.wait()
 
 
 @pytest.mark.oracle

@@ -48,7 +48,11 @@ def test_a_consumer_group_matches_its_last_records(upgrade, group):
     }
     ids = {topic.id: topic.name for topic in found.topology.topics}
     assert {
-        key.member_id: [(ids[one.topic_id], number) for one in value.topic_partitions for number in one.partitions]
+        key.member_id: [
+            (ids[topic_partition.topic_id], number)
+            for topic_partition in value.topic_partitions
+            for number in topic_partition.partitions
+        ]
         for key, value in targets.items()
     } == {member_id: list(owned) for member_id, owned in found.current.items()}
     everything = sorted(at for owned in found.current.values() for at in owned)

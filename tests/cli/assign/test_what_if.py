@@ -28,7 +28,7 @@ def test_a_new_member_subscribes_to_the_topics_of_the_others(outcomes, described
         "spare": "b",
         "other": None,
     }
-    assert all(one["partitions"] == 1 for one in result["range"]["members"].values())
+    assert all(member["partitions"] == 1 for member in result["range"]["members"].values())
     topics = {"t": 2, "u": 3}
     result = outcomes(
         described(topics=topics, members={"m1": {"topics": ["t"]}}), "--add", "m2::u,t", "--assignor", "range"
@@ -38,8 +38,8 @@ def test_a_new_member_subscribes_to_the_topics_of_the_others(outcomes, described
 
 def test_rack_moves_a_member_to_another_rack(outcomes, described, quorate):
     result = outcomes(described(), "--assignor", "range", "--rack", "m1=b", "--rack", "m2=")
-    assert [one["rack"] for one in result["range"]["members"].values()] == ["b", None]
-    assert [one["rack"] for one in result["current"]["members"].values()] == ["a", "b"]
+    assert [member["rack"] for member in result["range"]["members"].values()] == ["b", None]
+    assert [member["rack"] for member in result["current"]["members"].values()] == ["a", "b"]
     shown = quorate("assign", described(), "--assignor", "range", "--rack", "m1=b")
     assert any(line.startswith("m1") and "a → b" in line for line in shown.lines)
 
@@ -64,7 +64,7 @@ def test_cooperative_sticky_is_shown_after_its_second_rebalance(outcomes, descri
 def test_lag_aware_gets_the_lags_of_the_group(outcomes, described):
     topics = {"t": {"partitions": 4, "lag": [1, 9, 5, 5]}}
     result = outcomes(described(topics=topics, members={"m1": {}, "m2": {}}), "--assignor", "lag-aware")
-    assert [one["lag"] for one in result["lag-aware"]["members"].values()] == [10, 10]
+    assert [member["lag"] for member in result["lag-aware"]["members"].values()] == [10, 10]
 
 
 def test_options_reach_the_assignor(outcomes, described, quorate):

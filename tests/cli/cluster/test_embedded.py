@@ -39,7 +39,7 @@ def _enable_interrupts():
 
 
 def fields(status):
-    return [(one["id"], one["rack"], one["version"], one["state"]) for one in status["brokers"]]
+    return [(broker["id"], broker["rack"], broker["version"], broker["state"]) for broker in status["brokers"]]
 
 
 def test_a_lab_runs_between_commands_and_its_data_outlives_its_process(labs):
@@ -52,7 +52,7 @@ def test_a_lab_runs_between_commands_and_its_data_outlives_its_process(labs):
     assert labs("cluster", "restart-broker", "2", "--rack", "c").out.startswith("broker 2 is up in rack c at ")
     assert labs("cluster", "stop-broker", "1").out == "broker 1 is stopped\n"
     found = json.loads(labs("cluster", "status", "--json").out)
-    assert [(one["rack"], one["state"]) for one in found["brokers"]] == [("a", "stopped"), ("c", "running")]
+    assert [(broker["rack"], broker["state"]) for broker in found["brokers"]] == [("a", "stopped"), ("c", "running")]
     assert labs("cluster", "up").out.startswith("lab: up again after ")
     assert labs("cluster", "upgrade", "4.3.1").out == "lab: all brokers run 4.3.1\n"
     refused = labs("cluster", "upgrade", "3.9.2")
@@ -172,7 +172,7 @@ def test_a_lab_starts_if_up_is_killed_and_is_removed_if_up_is_interrupted(labs, 
         return
     wait_for("the lab exists", lambda: "lab" in embedded_lab_names(), 20_000)
     status = json.loads(labs("cluster", "status", "--json").out)
-    assert {one["state"] for one in status["brokers"]} == {"running"}
+    assert {broker["state"] for broker in status["brokers"]} == {"running"}
     assert "Traceback" not in (folder / "log").read_text()
 
 

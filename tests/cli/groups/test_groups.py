@@ -237,7 +237,7 @@ def test_unsupported_releases_are_errors(quorate, upgrade, version, complaint):
     ],
 )
 def test_wrong_options_are_an_error(quorate, upgrade, arguments, complaint):
-    ended = quorate("groups", "list", *(upgrade if one == "LOG" else one for one in arguments))
+    ended = quorate("groups", "list", *(upgrade if argument == "LOG" else argument for argument in arguments))
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.startswith("error: ")
     assert complaint in ended.err

@@ -20,9 +20,10 @@ NAMES = sorted(path.name for path in CAPTURES.iterdir())
 
 def shown(found: ReplayedGroups) -> Any:
     groups = [
-        (one.partition, one.view, list(one.history.state.offsets.of_group(one.view.group_id))) for one in found.groups
+        (group.partition, group.view, list(group.history.state.offsets.of_group(group.view.group_id)))
+        for group in found.groups
     ]
-    states = {one.partition: snapshot(one.history.state) for one in found.groups}
+    states = {group.partition: snapshot(group.history.state) for group in found.groups}
     return groups, states, found.names, found.damaged, found.events, found.known_groups
 
 

@@ -87,14 +87,16 @@ def test_check_exits_with_1_if_a_hash_differs(quorate, topology, tmp_path):
     rows = {row["group"]: row for row in json.loads(ended.out)}
     assert ended.status == 1
     assert rows["cg-uniform"]["verdict"] == "differs"
-    assert [one["kind"] for one in rows["cg-uniform"]["differences"]] == ["unexplained"]
+    assert [difference["kind"] for difference in rows["cg-uniform"]["differences"]] == ["unexplained"]
 
 
 def test_an_added_partition_explains_a_hash(quorate, topology, tmp_path):
     racks = json.loads(topology.read_text())["topics"]["t-gamma"]["racks"]
     grown = changed(topology, tmp_path, "t-gamma", racks=[*racks, ["rack-a"]])
     rows = json.loads(quorate("hash", "group", CONSUMER, "--topology", grown, "--json").out)
-    result = {one["sentence"] for row in rows for one in row["differences"] if row["group"] == "cg-uniform"}
+    result = {
+        difference["sentence"] for row in rows for difference in row["differences"] if row["group"] == "cg-uniform"
+    }
     assert result == {"when it was stored, topic t-gamma had 3 partitions; now it has 4"}
 
 
@@ -134,7 +136,7 @@ def test_topics_have_hashes_of_both_algorithms(quorate, topology):
     ],
 )
 def test_wrong_options_are_an_error(quorate, topology, arguments, said):
-    ended = quorate(*(topology if one == "TOPOLOGY" else one for one in arguments))
+    ended = quorate(*(topology if argument == "TOPOLOGY" else argument for argument in arguments))
     assert ended.status == 1
     assert said in ended.err
 

@@ -9,7 +9,9 @@ __all__ = ["fetch_of"]
 
 
 def fetch_of(topic: Any, *partitions: int, forgotten: tuple[int, ...] = (), **options: Any) -> FetchRequest:
-    parts = tuple(FetchPartition(partition=one, fetch_offset=0, partition_max_bytes=1 << 20) for one in partitions)
+    parts = tuple(
+        FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20) for partition in partitions
+    )
     return FetchRequest(
         max_wait_ms=options.pop("max_wait_ms", 0),
         min_bytes=1,

@@ -135,7 +135,7 @@ def test_a_batch_with_log_append_time_is_accepted_only_in_topics_with_create_tim
     wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1)
     records = [BatchRecord(offset=at, timestamp_ms=at_ms, key=b"k", value=b"v") for at in range(2)]
     found = _produce(wire, topic, encode_batch(records, log_append_time_ms=at_ms))
-    assert (found.error_code, [one.batch_index for one in found.record_errors]) == (code, places)
+    assert (found.error_code, [record_error.batch_index for record_error in found.record_errors]) == (code, places)
     if code is ErrorCode.NONE:
         fetched = wire.ask(fetch_of(topic, 0, session_epoch=-1), 12).responses[0].partitions[0].records
         (read,) = read_batches(fetched)

@@ -39,7 +39,7 @@ def test_a_session_keeps_the_name_of_a_deleted_topic(cluster: EmbeddedCluster, w
 
 
 def test_aborted_transactions_are_not_returned_if_no_batch_fits(wire: Wire, topic: Any) -> None:
-    for log in (one.log for one in topic.partitions):
+    for log in (partition.log for partition in topic.partitions):
         log.append(batch(1), leader_epoch=0, now_ms=1)
     parts = tuple(FetchPartition(partition=at, fetch_offset=0, partition_max_bytes=1) for at in (0, 1))
     topics = (FetchTopic(topic=topic.name, partitions=parts),)
@@ -66,7 +66,7 @@ def test_a_fetch_fails_if_other_topics_follow_one_without_an_id(wire: Wire, topi
 
 
 def test_a_negative_max_bytes_is_an_error_if_there_are_records(wire: Wire, topic: Any) -> None:
-    for log in (one.log for one in topic.partitions):
+    for log in (partition.log for partition in topic.partitions):
         log.append(batch(1), leader_epoch=0, now_ms=1)
     reply = wire.ask(fetch_of(topic, 0, 1, session_epoch=-1, max_bytes=-1), 12)
     parts = {part.partition_index: part for part in reply.responses[0].partitions}
@@ -119,8 +119,8 @@ def test_a_session_begins_with_its_first_response(
 def test_the_first_response_does_not_reorder_the_partitions_of_a_new_session(
     cluster: EmbeddedCluster, wire: Wire, topic: Any
 ) -> None:
-    for one in topic.partitions:
-        cluster.call(lambda log=one.log: log.append(batch(1), leader_epoch=0, now_ms=1))
+    for partition in topic.partitions:
+        cluster.call(lambda log=partition.log: log.append(batch(1), leader_epoch=0, now_ms=1))
     session = wire.ask(fetch_of(topic, 0, 1, session_epoch=0, max_bytes=1), 12).session_id
     for epoch, index in enumerate((0, 1, 0), start=1):
         reported = wire.ask(fetch_of(topic, session_id=session, session_epoch=epoch, max_bytes=1), 12)

@@ -113,7 +113,7 @@ def test_too_many_partitions_do_not_fail_other_topics_if_their_own_configs_are_i
         most = CreatableTopic(name="most", num_partitions=2**31 - 1, replication_factor=1, configs=settings)
         other = CreatableTopic(name=f"beside-{value}", num_partitions=1, replication_factor=1)
         response = wire.ask(CreateTopicsRequest(topics=(most, other), timeout_ms=1000), 7)
-        return [one.error_code for one in response.topics]
+        return [topic.error_code for topic in response.topics]
 
     assert codes("soon") == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
     assert codes("CreateTime") == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
@@ -192,7 +192,7 @@ def test_the_group_of_a_rejected_commit_is_listed_after_another_write(wire: Wire
 
     def listed() -> bool:
         described = wire.ask(DescribeGroupsRequest(groups=("refused",)), 5).groups[0].group_state
-        found = "refused" in {one.group_id for one in wire.ask(ListGroupsRequest(), 4).groups}
+        found = "refused" in {group.group_id for group in wire.ask(ListGroupsRequest(), 4).groups}
         assert (described == "Empty") is found
         return found
 
@@ -236,7 +236,7 @@ def test_brokers_of_3_9_apply_the_valid_feature_updates(old_wire: Wire) -> None:
     updates = tuple(FeatureUpdateKey(feature=name, max_version_level=level) for name, level in LEVELS.items())
     response = old_wire.ask(UpdateFeaturesRequest(timeout_ms=1000, feature_updates=updates), 1)
     assert response.error_code == ErrorCode.NONE
-    assert {one.feature: one.error_code for one in response.results} == {
+    assert {result.feature: result.error_code for result in response.results} == {
         "kraft.version": ErrorCode.NONE,
         "nothing": ErrorCode.NONE,
         "share.version": ErrorCode.INVALID_UPDATE_VERSION,
@@ -262,7 +262,7 @@ def test_rejected_offsets_create_a_visible_group_in_3_9(old: EmbeddedCluster, ol
     )
     refused = old_wire.ask(requested, 2).topics[0].partitions[0].error_code
     assert refused == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert {"too-long", "of-nobody"} <= {one.group_id for one in old_wire.ask(ListGroupsRequest(), 4).groups}
+    assert {"too-long", "of-nobody"} <= {group.group_id for group in old_wire.ask(ListGroupsRequest(), 4).groups}
 
 
 def test_a_commit_to_an_unknown_group_is_an_illegal_generation_in_3_9(old_wire: Wire) -> None:

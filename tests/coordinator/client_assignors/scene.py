@@ -179,7 +179,10 @@ class Scene:
         if reply.error_code == ErrorCode.NONE:
             member.epoch = reply.member_epoch
             if reply.assignment is not None:
-                member.owned = {one.topic_id: one.partitions for one in reply.assignment.topic_partitions}
+                member.owned = {
+                    topic_partition.topic_id: topic_partition.partitions
+                    for topic_partition in reply.assignment.topic_partitions
+                }
                 member.metadata.append(read_tags(AssignmentDetails, reply.assignment.unknown_tags).metadata)
         elif reply.error_code in JOIN_AGAIN:
             member.epoch, member.owned = 0, {}

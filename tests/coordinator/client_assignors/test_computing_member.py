@@ -204,7 +204,9 @@ def test_static_member_that_left_temporarily_is_not_selected() -> None:
     scene.leave("A", epoch=-2)
     assert computes(scene.beat("B"))
     prepared = scene.prepare("B")
-    assert [one.instance_id for one in prepared.members if one.member_id == "A"] == ["a"], "but gets partitions"
+    assert [member.instance_id for member in prepared.members if member.member_id == "A"] == ["a"], (
+        "but gets partitions"
+    )
     assert scene.compute("B") is ErrorCode.NONE
 
 

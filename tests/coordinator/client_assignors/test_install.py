@@ -66,15 +66,17 @@ def test_prepare_response_has_the_whole_input_of_the_assignor() -> None:
     response = prepared(scene)
     assert (response.group_epoch, response.assignor_name) == (scene.group.epoch, "mine")
     assert (response.minimum_version, response.maximum_version) == (0, 1)
-    a, b = sorted(response.members, key=lambda one: one.member_id)
+    a, b = sorted(response.members, key=lambda member: member.member_id)
     assert (a.member_id, a.member_epoch, a.rack_id, a.assignor.reason) == ("A", 3, "b", 8)
-    assert [(one.topic_id, one.partitions) for one in a.topic_partitions] == [(ORDERS, (0, 1))]
+    assert [(topic_partition.topic_id, topic_partition.partitions) for topic_partition in a.topic_partitions] == [
+        (ORDERS, (0, 1))
+    ]
     assert (a.subscribed_topic_ids, set(b.subscribed_topic_ids)) == ((ORDERS,), {ORDERS, CLICKS})
     assert [(one.topic_id, one.topic_name, len(one.partitions)) for one in response.topics] == [
         (CLICKS, "clicks", 4),
         (ORDERS, "orders", 6),
     ]
-    assert [(one.partition, one.racks) for one in response.topics[1].partitions][:4] == [
+    assert [(partition.partition, partition.racks) for partition in response.topics[1].partitions][:4] == [
         (0, ("a",)),
         (1, ("b",)),
         (2, ("c",)),
@@ -84,7 +86,7 @@ def test_prepare_response_has_the_whole_input_of_the_assignor() -> None:
 
 def test_metadata_of_the_selected_assignor_reaches_it() -> None:
     response = prepared(pair())
-    sent = {one.member_id: one.assignor for one in response.members}
+    sent = {member.member_id: member.assignor for member in response.members}
     assert (sent["A"].reason, sent["A"].metadata_version, sent["A"].metadata) == (7, 1, b"of A")
     assert (sent["B"].reason, sent["B"].metadata_version, sent["B"].metadata) == (0, 0, b"")
 

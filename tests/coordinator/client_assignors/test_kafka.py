@@ -39,18 +39,18 @@ def written() -> tuple[Scene, list[dict[str, Any]]]:
 
 def topics(scene: Scene) -> list[dict[str, Any]]:
     return [
-        {"name": one.name, "id": str(one.id), "partitions": [list(replicas) for replicas in one.replicas]}
-        for one in scene.image.topics.values()
+        {"name": topic.name, "id": str(topic.id), "partitions": [list(replicas) for replicas in topic.replicas]}
+        for topic in scene.image.topics.values()
     ]
 
 
 def test_kafka_reads_plug_in_fields_as_unknown_tags(oracle: Oracle) -> None:
     _, records = written()
     tagged = {}
-    for one in records:
-        reported = oracle.call("decode", **one)
+    for record in records:
+        reported = oracle.call("decode", **record)
         assert "error" not in reported
-        assert reported["rewritten"] == one["value"], "Kafka keeps them when it copies a record"
+        assert reported["rewritten"] == record["value"], "Kafka keeps them when it copies a record"
         if "unknownTags" in reported:
             assert [tag["tag"] for tag in reported["unknownTags"]] == [OWN_TAG]
             tagged[reported["type"]] = reported["v"]
@@ -75,7 +75,7 @@ def test_kafka_loads_the_log_and_has_the_same_group(oracle: Oracle) -> None:
     )
     for member in group["members"]:
         ((listed,), (target,)) = (
-            [one["partitions"] for one in member[what]["topicPartitions"]]
+            [topic_partition["partitions"] for topic_partition in member[what]["topicPartitions"]]
             for what in ("assignment", "targetAssignment")
         )
         assert listed == target == scene.target(member["memberId"], ORDERS)
@@ -137,4 +137,4 @@ def test_broker_without_the_plug_in_does_not_rewrite_unchanged_targets(oracle: O
     duel.op("load", records=records)
     joined = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["clicks"], "topicPartitions": []}
     reply = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="C", memberEpoch=0, **joined)
-    assert [one["key"][:4] for one in reply["records"]] == ["0005", "0003", "0007", "0006", "0008"]
+    assert [record["key"][:4] for record in reply["records"]] == ["0005", "0003", "0007", "0006", "0008"]

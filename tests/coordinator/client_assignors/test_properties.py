@@ -159,7 +159,7 @@ class Computing(RuleBasedStateMachine):
         member_id = self.likely(data)
         group = self.group
         assert group is not None
-        listed = tuple(installed(one, give) for one in group.members)
+        listed = tuple(installed(member, give) for member in group.members)
         code = self.scene.install(member_id, {}, members=listed)
         if code is ErrorCode.NONE:
             assert len(listed) == 1 or not give

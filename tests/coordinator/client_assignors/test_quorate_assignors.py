@@ -92,7 +92,7 @@ def test_an_assignor_sees_targets_as_owned_and_metadata_as_user_data() -> None:
     assert members["A"].owned == (("orders", 0), ("orders", 1))
     assert (members["A"].user_data, members["B"].user_data) == (b"mine", None)
     assert members["B"].topics == ("orders",)
-    assert [one.name for one in topology.topics] == ["orders"]
+    assert [topic.name for topic in topology.topics] == ["orders"]
 
 
 def test_metadata_has_the_newest_version_that_all_members_support() -> None:
@@ -100,14 +100,14 @@ def test_metadata_has_the_newest_version_that_all_members_support() -> None:
     request = install_request(
         response, RangeAssignor(), group_id="g", member_id="A", member_epoch=1, metadata={"B": b"x"}
     )
-    assert {one.member_id: (one.metadata_version, one.metadata) for one in request.members} == {
+    assert {member.member_id: (member.metadata_version, member.metadata) for member in request.members} == {
         "A": (0, b""),
         "B": (1, b"x"),
     }
     older = install_request(
         response, RangeAssignor(), group_id="g", member_id="A", member_epoch=1, metadata={"B": b"x"}, metadata_version=0
     )
-    assert {one.metadata_version for one in older.members} == {0}
+    assert {member.metadata_version for member in older.members} == {0}
 
 
 def computing(group: DescribedGroup) -> str | None:

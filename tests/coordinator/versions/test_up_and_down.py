@@ -102,13 +102,13 @@ def test_first_heartbeat_after_a_downgrade_writes_topics_and_increments_the_epoc
 
     records = written(older.request("ConsumerGroupHeartbeat", 1, **beat))
 
-    assert [type(one.key) for one in records] == [
+    assert [type(record.key) for record in records] == [
         ConsumerGroupPartitionMetadataKey,
         ConsumerGroupMetadataKey,
         ConsumerGroupTargetAssignmentMetadataKey,
         ConsumerGroupCurrentMemberAssignmentKey,
     ]
-    topics, epoch, _, current = (one.value for one in records)
+    topics, epoch, _, current = (record.value for record in records)
     assert isinstance(topics, ConsumerGroupPartitionMetadataValue)
     assert [(topic.topic_name, topic.num_partitions, topic.partition_metadata) for topic in topics.topics] == [
         ("t", 3, ())
@@ -141,15 +141,19 @@ def test_4_0_cannot_load_a_partition_with_share_groups_of_4_3(oracle_4_0: Oracle
 
 def test_4_0_rejects_all_records_of_share_groups_except_member_metadata(oracle_4_0: Oracle) -> None:
     """Tombstones count, too. They stay in the log for some time after the group is deleted."""
-    records = [one for name in FOLDERS if name.startswith("share") for one in records_of(name)]
-    keys = {one["key"][:4]: one["key"] for one in records if "000a" <= one.get("key", "")[:4] <= "000f"}
+    records = [record for name in FOLDERS if name.startswith("share") for record in records_of(name)]
+    keys = {record["key"][:4]: record["key"] for record in records if "000a" <= record.get("key", "")[:4] <= "000f"}
     assert len(keys) == 6
     for key in keys.values():
         oracle_4_0.call("config")
         assert oracle_4_0.call("load", records=[{"key": key, "value": None}])["state"] == "FAILED"
         loaded = Duel(oracle_4_0).ours.run({"op": "load", "records": [{"key": key, "value": None}]})
         assert "this release of Kafka cannot read" in loaded["error"]["message"]
-    values = {one["key"][:4]: one for one in records if one.get("key") in keys.values() and one["value"] is not None}
+    values = {
+        record["key"][:4]: record
+        for record in records
+        if record.get("key") in keys.values() and record["value"] is not None
+    }
     states = {}
     for kind, one in values.items():
         oracle_4_0.call("config")
@@ -161,7 +165,7 @@ def test_4_0_skips_streams_groups(oracle_4_0: Oracle) -> None:
     name = next(name for name in FOLDERS if name.startswith("streams") and records_of(name))
     duel = Duel(oracle_4_0)
     duel.op("load", records=records_of(name))
-    assert "Streams" not in {one["groupType"] for one in duel.request("ListGroups")["response"]["groups"]}
+    assert "Streams" not in {group["groupType"] for group in duel.request("ListGroups")["response"]["groups"]}
     assert sum(duel.ours.shard.state.skipped.values()) > 0
 
 
