@@ -2,6 +2,9 @@
 
 A request whose response is available at once is completed in the same turn of the loop. If the
 response is pending (a waiting fetch, a joining member), later requests of the connection wait.
+
+The module is longer than others, because reading, handling and sending must agree on the order of
+responses.
 """
 
 import asyncio

@@ -6,6 +6,8 @@
 It runs in a thread of its own, for blocking clients. With `async with` it runs in the caller's
 loop. Timeouts, such as for detecting a broker that does not respond, take their configured time, as
 on real brokers; starting and stopping takes none.
+
+The module is longer than others, because it has the whole interface of a cluster.
 """
 
 import asyncio

@@ -9,6 +9,8 @@ falls back to it. It is slower. Both are derived from the declaration.
 Kafka's generated classes also read some inconsistent bytes: a tagged field whose size does not
 match its content, a length below -1. A layout rejects them, unless `as_kafka_reads=True` is passed
 to `parse`.
+
+The module is longer than others: it has a class for each type of the protocol.
 """
 
 from collections.abc import Callable

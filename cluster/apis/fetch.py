@@ -4,6 +4,9 @@ Includes limits on bytes (KIP-74), sessions (KIP-227), leader epochs (KIP-320) a
 replica in the client's rack (KIP-392). v12 reports where a log diverged and where the leader is.
 v13 names topics by id. Replicas of the embedded cluster share a log, so brokers do not fetch from
 each other.
+
+The module is longer than others, because reading, waiting and responding share the state of one
+request.
 """
 
 from collections.abc import Hashable, Iterable

@@ -6,6 +6,9 @@ DIR/controller/meta.properties, __cluster_metadata-0/
 DIR/broker-1/meta.properties, TOPIC-PARTITION/, checkpoints
 
 A start inspects the whole directory first, and changes it only if the start is not refused.
+
+The module is longer than others, because start, changes of folders and shutdown must agree on which
+folders belong to which partition.
 """
 
 import errno

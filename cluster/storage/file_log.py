@@ -8,6 +8,8 @@ control batch. There are no index files; Kafka rebuilds them.
 Opening the log truncates a write that a crash left incomplete. The log then has all acknowledged
 batches, and possibly the one that was being written. The caller ensures that only one `FileLog` at
 a time writes to a folder.
+
+The module is longer than others, because it also compacts its segments.
 """
 
 import os

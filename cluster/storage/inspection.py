@@ -6,6 +6,8 @@ offsets, and the end offset in `recovery-point-offset-checkpoint`.
 
 An incomplete last write (a torn tail) is truncated, as Kafka's LogLoader does. Everything else is a
 `Loss`, which Kafka would restore from other replicas.
+
+The module is longer than others, because all checks of a segment follow its batches in one pass.
 """
 
 from collections.abc import Iterator, Sequence

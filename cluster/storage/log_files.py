@@ -3,6 +3,9 @@
 Each broker with a replica has such a folder. Replicas of the embedded cluster share one log, so
 that their folders share the files as hard links. A file that is replaced is linked again. On a file
 system without hard links, only the first replica's folder has all files.
+
+The module is longer than others, because each change of any kind of file must reach the folders of
+all replicas.
 """
 
 import os

@@ -6,6 +6,8 @@ failed steps are retried, also by the next leader. Transactions that time out ar
 
 The markers of a large transaction are written in parts. Until the last one is written, the state is
 PREPARE_COMMIT or PREPARE_ABORT.
+
+The module is longer than others: it has all transitions of a transaction, with their retries.
 """
 
 from collections import deque

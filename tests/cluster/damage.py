@@ -3,6 +3,8 @@
 A start may cut off an unfinished write of a crash, and reports that. `Case` creates a directory
 from a seed, stores the cluster's contents, damages one thing in a copy, and starts a cluster there.
 No loss may be silent.
+
+The module is longer than others: it has all kinds of damage, and what a start must report for each.
 """
 
 import re

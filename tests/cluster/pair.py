@@ -5,6 +5,8 @@ Generated values (ids, times, ports) are mapped; all others must be equal.
 Requests contain the embedded cluster's ids. They are replaced by the real broker's ids of the same
 position before a request is sent to it, and replaced back in its response. `Pair` knows no APIs:
 `pair_tables` lists fields with ids, times or sets by name.
+
+The module is longer than others: it starts both clusters, and compares all that they do.
 """
 
 import re
