@@ -3,17 +3,16 @@
 Offsets of subscribed topics are not deleted, and do not expire.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from quorate.assignors.java_order import JavaHashSet
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import OffsetDeleteRequest, OffsetDeleteResponse
 from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.image import MetadataDelta, TopicImage
+from quorate.coordinator.image import MetadataDelta
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -65,7 +64,7 @@ def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) ->
             for group, topics in groups.ordered():
                 records += [
                     tombstone(OffsetCommitKey(group=group, topic=topic, partition=partition))
-                    for topic, partition in found_in(topics, delta.deleted)
+                    for topic, partition in found_in(topics, delta)
                 ]
         if not shard.behaviour.new_coordinator:
             records += _of_empty_groups(shard, frozenset(topic.name for topic in delta.deleted))
@@ -89,25 +88,29 @@ def _topics_of(held: Topics | None) -> Iterable[tuple[str, Any]]:
     return () if held is None else held.ordered()
 
 
-def _by_id(topics: Topics, deleted: Sequence[TopicImage]) -> list[tuple[str, int]]:
+def _by_id(topics: Topics, delta: MetadataDelta) -> list[tuple[str, int]]:
     """Return offsets with a deleted topic id, or without id, in the order of a HashSet of ids."""
-    names = {topic.id: topic.name for topic in deleted}
-    found = []
-    for topic_id in JavaHashSet.of(names):
-        name = names[topic_id]
-        for partition, offset in topics[name].ordered() if name in topics else ():
-            if offset.topic_id in (Uuid.ZERO, topic_id):
-                found.append((name, partition))
-    return found
+    places = delta.deleted_places
+    if len(topics) < len(places):  # a group commits to few of the deleted topics
+        names: Iterable[str] = sorted((name for name in topics if name in places), key=lambda name: places[name][0])
+    else:
+        names = (name for name in places if name in topics)
+    return [
+        (name, partition)
+        for name in names
+        for partition, offset in topics[name].ordered()
+        if offset.topic_id in (Uuid.ZERO, places[name][1].id)
+    ]
 
 
-def _by_partition(topics: Topics, deleted: Sequence[TopicImage]) -> list[tuple[str, int]]:
+def _by_partition(topics: Topics, delta: MetadataDelta) -> list[tuple[str, int]]:
     """Return offsets of partitions that existed when their topic was deleted."""
-    partitions = {topic.name: topic.partitions for topic in deleted}
+    places = delta.deleted_places
     return [
         (name, partition)
         for name, stored in topics.ordered()
-        for partition in range(partitions.get(name, 0))
+        if name in places
+        for partition in range(places[name][1].partitions)
         if partition in stored
     ]
 

@@ -165,7 +165,7 @@ def _not_initialized(shard: CoordinatorShard, group_id: str, failed: NamedPartit
 
 def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
     """Return the records that remove deleted topics from the share state of groups."""
-    gone = list(JavaHashSet.of(topic.id for topic in delta.deleted))
+    gone = [topic.id for _, topic in delta.deleted_places.values()]
     records: list[CoordinatorRecord] = []
     touched: list[str] = []
     jdk = shard.config.jdk
