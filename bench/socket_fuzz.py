@@ -145,7 +145,7 @@ def probe(port: int, pid: int, user: str | None) -> None:
     def heartbeats() -> None:
         with Wire(port, timeout_s=NO_RESPONSE_S, user=user) as wire:
             member = "AAAAAAAAAAAAAAAAAAAAAA"
-            joined = wire.ask(
+            joined = wire.request(
                 ConsumerGroupHeartbeatRequest(
                     group_id=GROUP,
                     member_id=member,
@@ -161,7 +161,7 @@ def probe(port: int, pid: int, user: str | None) -> None:
             while True:
                 for request, version in ((beat, 1), (ApiVersionsRequest(), 4)):
                     used, began = cpu_s(pid), time.perf_counter()
-                    wire.ask(request, version)
+                    wire.request(request, version)
                     late_ms = (time.perf_counter() - began) * 1000
                     worst["late_ms"] = max(worst["late_ms"], late_ms)
                     worst["held_ms"] = max(worst["held_ms"], min(late_ms, (cpu_s(pid) - used) * 1000))

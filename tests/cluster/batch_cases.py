@@ -480,7 +480,7 @@ class Player:
             )
             for kind, configs in kinds.items()
         )
-        made = self._wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=20_000), 5)
+        made = self._wire.request(CreateTopicsRequest(topics=topics, timeout_ms=20_000), 5)
         assert [topic.error_code for topic in made.topics] == [0] * len(topics), made
         self._ends = self._wait_for_ends()
 
@@ -502,7 +502,7 @@ class Player:
             )
             for kind in self.kinds
         )
-        found = self._wire.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 8).topics
+        found = self._wire.request(ListOffsetsRequest(replica_id=-1, topics=topics), 8).topics
         return {
             one.name.removeprefix(f"{TOPIC}-"): (one.partitions[0].error_code, one.partitions[0].offset)
             for one in found
@@ -515,7 +515,7 @@ class Player:
             for kind in self.kinds
         )
         try:
-            response = self._wire.ask(ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=topics), version)
+            response = self._wire.request(ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=topics), version)
         except ConnectionError:
             self._wire = Wire(self._port, timeout_s=20)
             return {kind: Outcome("closed", None, (), False, -1, False, 0, "") for kind in self.kinds}
@@ -548,7 +548,7 @@ class Player:
             partitions=(FetchPartition(partition=0, fetch_offset=self._ends[kind], partition_max_bytes=1 << 20),),
         )
         request = FetchRequest(replica_id=-1, max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=(topic,))
-        data = self._wire.ask(request, 11).responses[0].partitions[0].records or b""
+        data = self._wire.request(request, 11).responses[0].partitions[0].records or b""
         if len(data) < HEADER_BYTES:
             return "nothing"
         offset, length, epoch, magic, crc, attributes, delta, base_ms, max_ms, *rest = HEADER.unpack_from(data)

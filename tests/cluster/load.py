@@ -161,7 +161,7 @@ class Member:
             if owned
             else (),
         )
-        reply = await self._ask_coordinator(request, 1)
+        reply = await self._request_coordinator(request, 1)
         if reply is None or leaving:
             return
         if reply.error_code in _REJOIN:
@@ -193,7 +193,7 @@ class Member:
         requested = OffsetFetchRequestGroup(
             group_id=self.group, member_id=self.id, member_epoch=self.epoch, topics=(topic,)
         )
-        reply = await self._ask_coordinator(OffsetFetchRequest(groups=(requested,)), 9)
+        reply = await self._request_coordinator(OffsetFetchRequest(groups=(requested,)), 9)
         if reply is None or reply.groups[0].error_code:
             return
         for part in reply.groups[0].topics[0].partitions:
@@ -224,7 +224,7 @@ class Member:
                 ),
             ),
         )
-        reply = await self._ask_coordinator(request, 9)
+        reply = await self._request_coordinator(request, 9)
         for part in reply.topics[0].partitions if reply is not None else ():
             if not part.error_code:
                 ledger.commits(self.group, part.partition_index, offsets[part.partition_index])
@@ -255,7 +255,7 @@ class Member:
             for index in indexes
         )
         request = FetchRequest(max_wait_ms=_WAIT_MS, min_bytes=1, topics=(FetchTopic(topic=TOPIC, partitions=parts),))
-        reply = await self._ask(broker, request, 11)
+        reply = await self._request(broker, request, 11)
         for topic in reply.responses:
             for part in topic.partitions:
                 if not part.error_code and part.records:
@@ -271,17 +271,17 @@ class Member:
 
     # ---- the wire
 
-    async def _ask_coordinator(self, request: Message, version: int) -> Any:
+    async def _request_coordinator(self, request: Message, version: int) -> Any:
         if self._coordinator is None:
             alive = self.load.random.choice(sorted(self.load.cluster.core.brokers))
-            found = await self._ask(alive, FindCoordinatorRequest(coordinator_keys=(self.group,)), 4)
+            found = await self._request(alive, FindCoordinatorRequest(coordinator_keys=(self.group,)), 4)
             if found.coordinators[0].error_code:
                 await asyncio.sleep(0.05)
                 return None
             self._coordinator = found.coordinators[0].node_id
-        return await self._ask(self._coordinator, request, version)
+        return await self._request(self._coordinator, request, version)
 
-    async def _ask(self, broker: int, request: Message, version: int) -> Any:
+    async def _request(self, broker: int, request: Message, version: int) -> Any:
         if broker not in self._connections:
             port = self.load.cluster.core.brokers[broker].port
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

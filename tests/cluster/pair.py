@@ -156,7 +156,7 @@ class Pair:
 
     # ---- requests
 
-    def ask(self, request: Message, version: int, connection: int = 0) -> tuple[Any, Any, list[Difference]]:
+    def request(self, request: Message, version: int, connection: int = 0) -> tuple[Any, Any, list[Difference]]:
         """Return both responses, the real one with embedded ids, and their differences."""
         pair = self._wires[connection]
         if pair is None:
@@ -198,7 +198,7 @@ class Pair:
         began = time.monotonic()
         found: list[Difference] = []
         while True:
-            ours, _, found = self.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
+            ours, _, found = self.request(MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
             if not found and isinstance(ours, Message):
                 found = self._settled_topics(ours)
             if not found:
@@ -219,11 +219,11 @@ class Pair:
         look = DescribeConfigsResource(resource_type=32, resource_name=BARRIER[0], configuration_keys=BARRIER[1:])
         for port in reversed(self._ports):
             with Wire(port, user=self._user) as wire:
-                reply = wire.ask(IncrementalAlterConfigsRequest(resources=(change,)), 1)
+                reply = wire.request(IncrementalAlterConfigsRequest(resources=(change,)), 1)
                 if reply.responses[0].error_code == ErrorCode.INVALID_REQUEST:
                     return  # before 4.0 groups have no configs, and coordinators ignore the metadata
                 assert reply.responses[0].error_code == 0, reply
-                while value not in repr(wire.ask(DescribeConfigsRequest(resources=(look,)), 4)):
+                while value not in repr(wire.request(DescribeConfigsRequest(resources=(look,)), 4)):
                     time.sleep(0.002)
 
     def _settled_topics(self, metadata: Any) -> list[Difference]:
@@ -252,7 +252,11 @@ class Pair:
                 for name in names
             ),
         )
-        return self.ask(configs, 4)[2] + self.ask(ends, 8)[2] + self.ask(replace(ends, isolation_level=0), 8)[2]
+        return (
+            self.request(configs, 4)[2]
+            + self.request(ends, 8)[2]
+            + self.request(replace(ends, isolation_level=0), 8)[2]
+        )
 
     # ---- ids
 

@@ -47,12 +47,12 @@ class Gap:
 
 
 def _versions(pair: Pair) -> list[Difference]:
-    return pair.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)[2]
+    return pair.request(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)[2]
 
 
 def _settings_of_broker(pair: Pair) -> list[Difference]:
     resource = DescribeConfigsResource(resource_type=_BROKER, resource_name="1", configuration_keys=None)
-    return pair.ask(DescribeConfigsRequest(resources=(resource,)), 4)[2]
+    return pair.request(DescribeConfigsRequest(resources=(resource,)), 4)[2]
 
 
 def _is_of_broker(request: Any) -> bool:
@@ -62,15 +62,15 @@ def _is_of_broker(request: Any) -> bool:
 def _time_of_deleted(pair: Pair) -> list[Difference]:
     name = "deleted-records"
     made = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    pair.ask(CreateTopicsRequest(topics=(made,), timeout_ms=5000), 7)
+    pair.request(CreateTopicsRequest(topics=(made,), timeout_ms=5000), 7)
     pair.settle()
     data = encode_batch([BatchRecord(offset=0, timestamp_ms=int(time.time() * 1000), key=b"k", value=b"v")])
     produced = TopicProduceData(name=name, partition_data=(PartitionProduceData(index=0, records=data),))
-    pair.ask(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=(produced,)), 9)
+    pair.request(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=(produced,)), 9)
     deleted = DeleteRecordsTopic(name=name, partitions=(DeleteRecordsPartition(partition_index=0, offset=-1),))
-    pair.ask(DeleteRecordsRequest(topics=(deleted,), timeout_ms=5000), 2)
+    pair.request(DeleteRecordsRequest(topics=(deleted,), timeout_ms=5000), 2)
     listed = ListOffsetsTopic(name=name, partitions=(ListOffsetsPartition(partition_index=0, timestamp=_LATEST_TIME),))
-    return pair.ask(ListOffsetsRequest(replica_id=-1, topics=(listed,)), 8)[2]
+    return pair.request(ListOffsetsRequest(replica_id=-1, topics=(listed,)), 8)[2]
 
 
 def _requests_times(request: Any) -> bool:

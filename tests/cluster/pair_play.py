@@ -100,7 +100,7 @@ class Duel:
             self._until_equal(FindCoordinatorRequest(coordinator_keys=("g",), key_type=key_type), 4)
         self._until_equal(InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000), 4)
         requested = ApiVersionsRequest(client_software_name="w", client_software_version="1")
-        reported, real, _ = self.pair.ask(requested, 4)
+        reported, real, _ = self.pair.request(requested, 4)
         theirs_by_key = {api_key.api_key: api_key for api_key in real.api_keys}
         self.versions = {
             api_key.api_key: range(max(api_key.min_version, _OLDEST.get(api_key.api_key, 0)), api_key.max_version + 1)
@@ -110,7 +110,7 @@ class Duel:
 
     def _until_equal(self, request: Message, version: int) -> None:
         for _ in range(1000):
-            found = self.pair.ask(request, version)[2]
+            found = self.pair.request(request, version)[2]
             if not found or all(one.path == "producer_epoch" for one in found):
                 return
             time.sleep(0.2)
@@ -128,7 +128,7 @@ class Duel:
         try:
             for step in range(steps):
                 request, version = requests.next()
-                ours, _, found = pair.ask(request, version, random.randrange(2))
+                ours, _, found = pair.request(request, version, random.randrange(2))
                 self.requests += 1
                 self._check(found, seed, step, request, "")
                 if isinstance(ours, Message):
@@ -153,9 +153,9 @@ class Duel:
         """Delete topics on both sides, so that seeds are independent."""
         for port in self.ports:
             with Wire(port, user=self._user) as wire:
-                found = wire.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), 9).topics
+                found = wire.request(MetadataRequest(topics=None, allow_auto_topic_creation=False), 9).topics
                 names = tuple(one.name for one in found if not one.name.startswith("__"))
-                wire.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=5000), 5)
+                wire.request(DeleteTopicsRequest(topic_names=names, timeout_ms=5000), 5)
         self.pair.settle(_STAYS_S)
 
 

@@ -47,7 +47,7 @@ class ShareStates:
         """Read new records, waiting for a short time; return whether there were any."""
         wanted = FetchPartition(partition=partition, fetch_offset=self._ends[partition], partition_max_bytes=1 << 20)
         topic = FetchTopic(topic=CONSUMER_OFFSETS, partitions=(wanted,))
-        (found,) = wire.ask(FetchRequest(max_wait_ms=20, min_bytes=1, topics=(topic,)), 11).responses[0].partitions
+        (found,) = wire.request(FetchRequest(max_wait_ms=20, min_bytes=1, topics=(topic,)), 11).responses[0].partitions
         assert found.error_code == 0, found
         for batch in read_batches(found.records or b""):
             for record in batch.records():

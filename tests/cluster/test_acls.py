@@ -86,7 +86,7 @@ def entry(**fields: Any) -> AclCreation:
 
 def allow(cluster: EmbeddedCluster, *entries: AclCreation) -> None:
     with Wire(port(cluster), user="admin") as wire:
-        results = wire.ask(CreateAclsRequest(creations=entries), 3).results
+        results = wire.request(CreateAclsRequest(creations=entries), 3).results
     assert [result.error_code for result in results] == [0] * len(entries)
 
 
@@ -116,11 +116,11 @@ def test_another_authorizer_class_is_rejected_at_the_start(name: str) -> None:
 def test_without_an_authorizer_acls_are_rejected() -> None:
     with EmbeddedCluster() as cluster, Wire(port(cluster)) as wire:
         disabled = ErrorCode.SECURITY_DISABLED
-        created = wire.ask(CreateAclsRequest(creations=(entry(), entry())), 3)
+        created = wire.request(CreateAclsRequest(creations=(entry(), entry())), 3)
         assert [result.error_code for result in created.results] == [disabled, disabled]
         assert [
             filter_result.error_code
-            for filter_result in wire.ask(DeleteAclsRequest(filters=(EVERY,)), 3).filter_results
+            for filter_result in wire.request(DeleteAclsRequest(filters=(EVERY,)), 3).filter_results
         ] == [disabled]
 
 
@@ -128,7 +128,7 @@ def test_without_authentication_clients_are_anonymous() -> None:
     configs = {**QUICK, "authorizer.class.name": CLASS_NAME, "super.users": "User:ANONYMOUS"}
     for properties, code in ((configs, 0), (configs | {"super.users": ""}, ErrorCode.GROUP_AUTHORIZATION_FAILED)):
         with EmbeddedCluster(properties=properties) as cluster, Wire(port(cluster)) as wire:
-            found = wire.ask(FindCoordinatorRequest(coordinator_keys=("g",), key_type=0), 4)
+            found = wire.request(FindCoordinatorRequest(coordinator_keys=("g",), key_type=0), 4)
             assert found.coordinators[0].error_code == code
 
 
@@ -149,7 +149,7 @@ def test_acls_survive_a_restart(tmp_path: Path) -> None:
         gone = DeleteAclsFilter(
             **{name: getattr(EVERY, name) for name in EVERY.__dataclass_fields__} | {"operation": Operation.READ}
         )
-        (deleted,) = wire.ask(DeleteAclsRequest(filters=(gone,)), 3).filter_results
+        (deleted,) = wire.request(DeleteAclsRequest(filters=(gone,)), 3).filter_results
         assert [matching_acl.resource_name for matching_acl in deleted.matching_acls] == ["open"]
     with running() as cluster:
         assert [one.name for one in cluster.core.state.acls.by_id.values()] == ["o"]
@@ -178,7 +178,9 @@ def produced(wire: Wire, *topics: str, acks: int = 1) -> Any:
     if acks == 0:
         wire.send(request, 9)
         return None
-    return {response.name: response.partition_responses[0].error_code for response in wire.ask(request, 9).responses}
+    return {
+        response.name: response.partition_responses[0].error_code for response in wire.request(request, 9).responses
+    }
 
 
 def test_a_denied_producer_with_acks_0_is_disconnected_and_writes_only_allowed_topics(guarded: EmbeddedCluster) -> None:
@@ -196,7 +198,7 @@ def test_a_fetch_session_loses_topics_that_are_denied_later(guarded: EmbeddedClu
 
     def fetch(wire: Wire, session: int, epoch: int, *topics: str) -> Any:
         parts = (FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000),)
-        return wire.ask(
+        return wire.request(
             FetchRequest(
                 session_id=session,
                 session_epoch=epoch,
@@ -213,7 +215,7 @@ def test_a_fetch_session_loses_topics_that_are_denied_later(guarded: EmbeddedClu
             "secret": denied,
         }
         with Wire(port(guarded), user="admin") as admin:
-            admin.ask(DeleteAclsRequest(filters=(EVERY,)), 3)
+            admin.request(DeleteAclsRequest(filters=(EVERY,)), 3)
         then = fetch(wire, first.session_id, 1)
         assert {response.topic: response.partitions[0].error_code for response in then.responses} == {
             "open": denied,
@@ -225,8 +227,8 @@ def test_a_regex_matches_only_topics_that_the_member_may_describe(guarded: Embed
     group = entry(resource_type=Resource.GROUP, resource_name="g")
     allow(guarded, group, entry(operation=Operation.DESCRIBE))
     with Wire(port(guarded), user="alice") as wire:
-        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",), key_type=0), 4)
-        joined = wire.ask(
+        wire.request(FindCoordinatorRequest(coordinator_keys=("g",), key_type=0), 4)
+        joined = wire.request(
             ConsumerGroupHeartbeatRequest(
                 group_id="g",
                 member_id="alice-1",
@@ -247,7 +249,7 @@ def test_metadata_of_all_topics_has_those_that_the_client_may_describe(guarded: 
     allow(guarded, entry(operation=Operation.DELETE))
     with Wire(port(guarded), user="alice") as wire:
         requested = MetadataRequest(topics=None, include_topic_authorized_operations=True)
-        (topic,) = wire.ask(requested, 12).topics
+        (topic,) = wire.request(requested, 12).topics
         assert topic.name == "open"
         assert topic.topic_authorized_operations == 1 << Operation.DELETE | 1 << Operation.DESCRIBE
 

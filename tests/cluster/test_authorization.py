@@ -92,7 +92,7 @@ def users(both: Duel) -> Iterator[dict[str, Pair]]:
 
 
 def _delete_all(both: Duel) -> None:
-    assert not both.pair.ask(DeleteAclsRequest(filters=(EVERY,)), 3)[2]
+    assert not both.pair.request(DeleteAclsRequest(filters=(EVERY,)), 3)[2]
     settle(both)
 
 
@@ -100,7 +100,7 @@ def settle(both: Duel) -> None:
     """Wait until the real broker's metadata and ACLs equal the embedded ones."""
     fields = {name: getattr(EVERY, name) for name in EVERY.__dataclass_fields__}
     assert not both.pair.settle()
-    assert not both.pair.ask(DescribeAclsRequest(**fields), 3)[2]
+    assert not both.pair.request(DescribeAclsRequest(**fields), 3)[2]
 
 
 def _names(kind: ResourceType, prefix: str, random: Random) -> str:
@@ -139,12 +139,12 @@ def test_random_requests_of_users_get_the_responses_of_a_real_broker(
     random, prefix = Random(seed), f"a{seed}-"
     acls = tuple(random_acl(random, prefix) for _ in range(random.choice((0, 5, 15, 40))))
     requests = Requests(random, both.ours.core, both.versions, prefix=prefix)
-    assert not users["admin"].ask(CreateAclsRequest(creations=acls), 3)[2]
+    assert not users["admin"].request(CreateAclsRequest(creations=acls), 3)[2]
     settle(both)
     for step in range(STEPS):
         request, version = requests.next()
         user = random.choice(("admin", "alice", "alice", "bob", "nobody"))
-        ours, _, found = users[user].ask(request, version)
+        ours, _, found = users[user].request(request, version)
         if found and request in NO_RESPONSE:
             continue
         if left := undeclared(found):
@@ -168,14 +168,14 @@ def test_each_api_rejects_a_user_without_acls_as_a_real_broker_does(
 ) -> None:
     prefix = f"n{key}-"
     topics = tuple(CreatableTopic(name=prefix + name, num_partitions=1, replication_factor=1) for name in TOPICS[:2])
-    assert not users["admin"].ask(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7)[2]
+    assert not users["admin"].request(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7)[2]
     settle(both)
     for version in both.versions.get(key, ()):  # a real broker may not report an API, such as telemetry
         requests = Requests(Random(version), both.ours.core, {key: range(version, version + 1)}, prefix=prefix)
         requests.theme, requests.weights = EVERYTHING, [1]
         for _ in range(4):
             request, _ = requests.next()
-            _, _, found = users["nobody"].ask(request, version)
+            _, _, found = users["nobody"].request(request, version)
             assert request in NO_RESPONSE or not undeclared(found), (request, found)
 
 
@@ -221,13 +221,13 @@ def entry(**fields: object) -> AclCreation:
 def test_acls_are_validated_as_by_a_real_broker(users: dict[str, Pair], user: str, wrong: dict[str, object]) -> None:
     request = CreateAclsRequest(creations=(entry(), entry(**wrong), entry(), entry(principal="User:bob")))
     for version in (1, 2, 3):
-        assert not users[user].ask(request, version)[2]
+        assert not users[user].request(request, version)[2]
 
 
 def test_filters_match_the_acls_that_they_match_on_a_real_broker(both: Duel, users: dict[str, Pair]) -> None:
     random = Random(7)
     kept = tuple({random_acl(random, "f-"): None for _ in range(40)})
-    assert not users["admin"].ask(CreateAclsRequest(creations=kept), 3)[2]
+    assert not users["admin"].request(CreateAclsRequest(creations=kept), 3)[2]
     settle(both)
     for _ in range(60):
         acl = random.choice(kept)
@@ -241,7 +241,7 @@ def test_filters_match_the_acls_that_they_match_on_a_real_broker(both: Duel, use
             permission_type=random.choice((Permission.ANY, acl.permission_type, 99)),
         )
         fields = {name: getattr(wanted, name) for name in DeleteAclsFilter.__dataclass_fields__}
-        assert not users["admin"].ask(DescribeAclsRequest(**fields), 3)[2]
+        assert not users["admin"].request(DescribeAclsRequest(**fields), 3)[2]
         if random.random() < 0.2:
-            assert not users["admin"].ask(DeleteAclsRequest(filters=(wanted, wanted)), 3)[2]
+            assert not users["admin"].request(DeleteAclsRequest(filters=(wanted, wanted)), 3)[2]
             settle(both)

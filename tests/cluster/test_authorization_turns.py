@@ -127,11 +127,11 @@ def test_permissions_are_denied_in_turns(
     with Wire(cluster.core.brokers[1].port) as wire:
         if "group_id='g'" in repr(requested):
             allow(cluster, ResourceType.GROUP)
-            wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+            wire.request(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
         if isinstance(requested, ConsumerGroupHeartbeatRequest):  # fails at the first topic that may not be described
             allow(cluster, ResourceType.TOPIC)
             allow(cluster, ResourceType.TOPIC, name=NAMES[-1], permission=Permission.DENY)
-        found = wire.ask(requested, version)
+        found = wire.request(requested, version)
     assert re.search(r"error_code=(29|30|53)\b", repr(found))
     assert count() >= MANY
     assert not cluster.core.failures
@@ -151,6 +151,6 @@ def test_responses_are_merged_in_turns(
     """The names are passed twice before the handler, which visits each, and once after it."""
     allow(cluster, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
     with Wire(cluster.core.brokers[1].port) as wire:
-        found = wire.ask(requested, version)
+        found = wire.request(requested, version)
     assert len(getattr(found, field)) == MANY
     assert count() >= 4 * MANY

@@ -168,21 +168,21 @@ def pair() -> Iterator[Pair]:
 def test_a_broker_has_the_configs_of_a_real_one_before_and_after_changes(pair: Pair) -> None:
     assert_same_configs(pair)
     for request, code in CHANGES:
-        ours, theirs, differences = pair.ask(request, 1)
+        ours, theirs, differences = pair.request(request, 1)
         assert ([response.error_code for response in ours.responses], differences) == ([code], []), request
         assert message(ours) == message(theirs)
     pair.settle()
     assert_same_configs(pair)
     assert_same_configs(pair, described(""))
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-    assert not pair.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)[2]
+    assert not pair.request(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)[2]
     pair.settle()
-    assert not pair.ask(described("t", kind=TOPIC), 4)[2]
+    assert not pair.request(described("t", kind=TOPIC), 4)[2]
     for refused in REFUSALS:
-        ours, theirs, differences = pair.ask(refused, 1)
+        ours, theirs, differences = pair.request(refused, 1)
         assert (message(ours), differences) == (message(theirs), []), refused
         assert ours.responses[0].error_code != FINE
-    assert pair.ask(replaced("1"), 1)[2] == []
+    assert pair.request(replaced("1"), 1)[2] == []
     pair.settle()
     assert_same_configs(pair)
 
@@ -192,14 +192,14 @@ def test_a_duplicate_resource_has_an_error_in_each_place(pair: Pair) -> None:
     names = ("1", "", "1", "nobody", "nobody")
     parts = [changed(name, ("log.retention.ms", SET, "1000")).resources[0] for name in names]
     request = IncrementalAlterConfigsRequest(resources=tuple(parts), validate_only=True)
-    ours, theirs, differences = pair.ask(request, 1)
+    ours, theirs, differences = pair.request(request, 1)
     assert ours.responses == theirs.responses
     assert not differences
     codes = [REFUSED, FINE, REFUSED, REFUSED, REFUSED]
     assert [response.error_code for response in ours.responses] == codes
     with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         resources = tuple(replaced(name, log_retention_ms="1000").resources[0] for name in ("1", "1"))
-        reported = wire.ask(AlterConfigsRequest(resources=resources, validate_only=True), 2)
+        reported = wire.request(AlterConfigsRequest(resources=resources, validate_only=True), 2)
         assert [response.error_code for response in reported.responses] == [REFUSED, REFUSED]
 
 
@@ -214,7 +214,7 @@ def message(response: Any) -> str | None:
 
 
 def assert_same_configs(pair: Pair, request: DescribeConfigsRequest | None = None) -> None:
-    ours, theirs, _ = pair.ask(request or described("1"), 4)
+    ours, theirs, _ = pair.request(request or described("1"), 4)
     known, real = ({config.name: config for config in response.results[0].configs} for response in (ours, theirs))
     assert known.keys() == real.keys()
     for name in known.keys() - OWN:
@@ -228,13 +228,13 @@ def assert_same_configs(pair: Pair, request: DescribeConfigsRequest | None = Non
 def make_topic(cluster: EmbeddedCluster, partitions: int = 1) -> None:
     with Wire(cluster.core.brokers[1].port) as wire:
         topic = CreatableTopic(name="t", num_partitions=partitions, replication_factor=1)
-        assert wire.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7).topics[0].error_code == FINE
+        assert wire.request(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7).topics[0].error_code == FINE
 
 
 def test_dynamic_configs_apply_to_topics_and_survive_a_restart(tmp_path: Path) -> None:
     def own(cluster: EmbeddedCluster, broker: int) -> tuple[str | None, int]:
         with Wire(cluster.core.brokers[broker].port) as wire:
-            (reported,) = wire.ask(described("t", "max.message.bytes", kind=TOPIC), 4).results[0].configs
+            (reported,) = wire.request(described("t", "max.message.bytes", kind=TOPIC), 4).results[0].configs
         return reported.value, reported.config_source
 
     def leaders(cluster: EmbeddedCluster) -> dict[int, int]:
@@ -250,7 +250,7 @@ def test_dynamic_configs_apply_to_topics_and_survive_a_restart(tmp_path: Path) -
             (2, changed("2", ("message.max.bytes", SET, "3000"))),
         ):
             with Wire(cluster.core.brokers[broker].port) as wire:
-                assert wire.ask(request, 1).responses[0].error_code == FINE
+                assert wire.request(request, 1).responses[0].error_code == FINE
         assert (own(cluster, 1), own(cluster, 2)) == (("2000", 3), ("3000", 2))
         assert leaders(cluster) == {1: 2000, 2: 3000}
     with EmbeddedCluster(brokers=2, data=tmp_path) as cluster:
@@ -258,7 +258,7 @@ def test_dynamic_configs_apply_to_topics_and_survive_a_restart(tmp_path: Path) -
         cluster.stop_broker(2)
         assert leaders(cluster)[1] == 2000
         with Wire(cluster.core.brokers[1].port) as wire:
-            assert wire.ask(changed("", ("message.max.bytes", DELETE, None)), 1).responses[0].error_code == FINE
+            assert wire.request(changed("", ("message.max.bytes", DELETE, None)), 1).responses[0].error_code == FINE
         assert leaders(cluster)[1] == 1048588
 
 
@@ -268,9 +268,9 @@ def test_coordinators_follow_dynamic_configs_of_all_brokers() -> None:
         heartbeat = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id="m", member_epoch=0, rebalance_timeout_ms=1000
         )
-        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
-        wire.ask(replace(heartbeat, subscribed_topic_names=("t",), topic_partitions=()), 1)
-        wire.ask(changed("", ("group.consumer.assignment.interval.ms", SET, "1234")), 1)
+        wire.request(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+        wire.request(replace(heartbeat, subscribed_topic_names=("t",), topic_partitions=()), 1)
+        wire.request(changed("", ("group.consumer.assignment.interval.ms", SET, "1234")), 1)
         (runtime,) = cluster.core.groups.runtimes().values()
         config = runtime.shard.config
         assert (config.group_consumer_assignment_interval_ms, config.group_consumer_max_size) == (1234, 7)

@@ -13,7 +13,7 @@ from tests.cluster.wire import Wire
 def known(cluster: EmbeddedCluster) -> dict[int, str | None]:
     """Return the brokers in the metadata, with their racks."""
     with Wire(cluster.core.brokers[1].port) as wire:
-        reported = wire.ask(MetadataRequest(topics=()), 12)
+        reported = wire.request(MetadataRequest(topics=()), 12)
     assert isinstance(reported, MetadataResponse)
     return {broker.node_id: broker.rack for broker in reported.brokers}
 

@@ -87,7 +87,7 @@ def members(kafka):
 @pytest.mark.parametrize("by_ms", [-HOUR_MS, HOUR_MS])
 def test_setting_the_clock_does_not_change_session_timeouts(kafka, clock, by_ms):
     with Wire(kafka.core.brokers[1].port) as wire:
-        assert wire.ask(JOIN, 1).error_code == ErrorCode.NONE
+        assert wire.request(JOIN, 1).error_code == ErrorCode.NONE
     kafka.call(lambda: clock.advance(SESSION_MS - 1_000))
     kafka.call(lambda: clock.step(by_ms))
     kafka.call(lambda: clock.advance(999))
@@ -99,11 +99,11 @@ def test_setting_the_clock_does_not_change_session_timeouts(kafka, clock, by_ms)
 @pytest.mark.parametrize("by_ms", [-HOUR_MS, HOUR_MS])
 def test_a_heartbeat_after_a_clock_step_begins_a_normal_session(kafka, clock, by_ms):
     with Wire(kafka.core.brokers[1].port) as wire:
-        epoch = wire.ask(JOIN, 1).member_epoch
+        epoch = wire.request(JOIN, 1).member_epoch
         beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
         kafka.call(lambda: clock.advance(1_000))
         kafka.call(lambda: clock.step(by_ms))
-        assert wire.ask(beat, 1).error_code == ErrorCode.NONE
+        assert wire.request(beat, 1).error_code == ErrorCode.NONE
     kafka.call(lambda: clock.advance(SESSION_MS - 1))
     assert members(kafka) == {"m"}
     kafka.call(lambda: clock.advance(1))
@@ -113,7 +113,7 @@ def test_a_heartbeat_after_a_clock_step_begins_a_normal_session(kafka, clock, by
 def test_records_have_the_wall_time_after_a_clock_step(kafka, clock):
     kafka.call(lambda: clock.step(-HOUR_MS))
     with Wire(kafka.core.brokers[1].port) as wire:
-        wire.ask(JOIN, 1)
+        wire.request(JOIN, 1)
     partition = kafka.core.groups.partition_for("g")
     assert {batch.max_timestamp_ms for batch in partition.log} == {clock.now_ms()}
 

@@ -188,7 +188,7 @@ def test_a_broker_checks_dependent_configs_as_a_real_one_does(kafka: KafkaConfig
 def altered(wire: Wire, kind: int, configs: Configs) -> str | None:
     parts = tuple(AlterableConfig(name=name, config_operation=0, value=value) for name, value in configs.items())
     resource = AlterConfigsResource(resource_type=kind, resource_name="x", configs=parts)
-    (response,) = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=True), 1).responses
+    (response,) = wire.request(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=True), 1).responses
     assert (response.error_code == 0) == (response.error_message is None)
     found: str | None = response.error_message
     return found

@@ -37,14 +37,16 @@ def one(tmp_path: Path) -> Iterator[EmbeddedCluster]:
         core = cluster.core
         cluster.call(lambda: (core.internal_topic(TRANSACTION_STATE), core.create_topic("orders", partitions=2)))
         with Wire(core.brokers[1].port) as wire:
-            begun = wire.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
+            begun = wire.request(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
             assert begun.error_code == 0
             add = AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id="t",
                 v3_and_below_producer_id=begun.producer_id,
                 v3_and_below_topics=(AddPartitionsToTxnTopic(name="orders", partitions=(1, 0)),),
             )
-            assert not wire.ask(add, 3).results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+            assert (
+                not wire.request(add, 3).results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+            )
             records = encode_batch(
                 [BatchRecord(offset=at, timestamp_ms=NOW_MS + at, key=None, value=b"v") for at in range(2)],
                 producer_id=begun.producer_id,
@@ -59,7 +61,7 @@ def one(tmp_path: Path) -> Iterator[EmbeddedCluster]:
                 timeout_ms=1000,
                 topic_data=(TopicProduceData(name="orders", partition_data=(part,)),),
             )
-            assert not wire.ask(request, 9).responses[0].partition_responses[0].error_code
+            assert not wire.request(request, 9).responses[0].partition_responses[0].error_code
         yield cluster
 
 
@@ -74,7 +76,7 @@ def test_producers_of_a_partition_are_described_with_their_open_transaction(wire
         TopicRequest(name="orders", partition_indexes=(0, 1, 7)),
         TopicRequest(name="none", partition_indexes=(0,)),
     )
-    orders, none = wire.ask(DescribeProducersRequest(topics=requested), 0).topics
+    orders, none = wire.request(DescribeProducersRequest(topics=requested), 0).topics
     (producer,) = orders.partitions[0].active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (0, 0, 1)
     assert (producer.last_timestamp, producer.current_txn_start_offset, producer.coordinator_epoch) == (
@@ -88,7 +90,7 @@ def test_producers_of_a_partition_are_described_with_their_open_transaction(wire
 
 
 def test_transactions_are_described_by_id(wire: Wire) -> None:
-    found, none, empty = wire.ask(
+    found, none, empty = wire.request(
         DescribeTransactionsRequest(transactional_ids=("t", "none", "")), 0
     ).transaction_states
     assert (found.error_code, found.transaction_state, found.transaction_timeout_ms) == (0, "Ongoing", 60_000)
@@ -116,18 +118,18 @@ def test_transactions_are_described_by_id(wire: Wire) -> None:
 def test_transactions_are_listed_by_filters(
     wire: Wire, filters: dict[str, object], version: int, ids: list[str], unknown: tuple[str, ...]
 ) -> None:
-    found = wire.ask(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]
+    found = wire.request(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]
     assert [transaction_state.transactional_id for transaction_state in found.transaction_states] == ids
     assert found.unknown_state_filters == unknown
 
 
 def test_an_invalid_pattern_is_rejected(wire: Wire) -> None:
-    found = wire.ask(ListTransactionsRequest(transactional_id_pattern="("), 2)
+    found = wire.request(ListTransactionsRequest(transactional_id_pattern="("), 2)
     assert found.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_log_directories_report_log_sizes_and_free_space(wire: Wire, one: EmbeddedCluster, tmp_path: Path) -> None:
-    (found,) = wire.ask(DescribeLogDirsRequest(topics=None), 4).results
+    (found,) = wire.request(DescribeLogDirsRequest(topics=None), 4).results
     assert found.log_dir == str(tmp_path / "broker-1")
     assert found.total_bytes >= found.usable_bytes > 0
     sizes = {
@@ -136,7 +138,7 @@ def test_log_directories_report_log_sizes_and_free_space(wire: Wire, one: Embedd
     assert sizes["orders", 0] == (tmp_path / "broker-1" / "orders-0" / f"{0:020}.log").stat().st_size > 0
     assert sizes["orders", 1] == 0
     requested = (DescribableLogDirTopic(topic="orders", partitions=(1, 5)),)
-    (found,) = wire.ask(DescribeLogDirsRequest(topics=requested), 1).results
+    (found,) = wire.request(DescribeLogDirsRequest(topics=requested), 1).results
     assert [(topic.name, [part.partition_index for part in topic.partitions]) for topic in found.topics] == [
         ("orders", [1])
     ]
@@ -146,7 +148,7 @@ def test_config_resources_are_listed_by_type(wire: Wire, one: EmbeddedCluster) -
     one.call(lambda: one.core.change_configs(ConfigResourceType.GROUP, "g", {"consumer.session.timeout.ms": "50000"}))
 
     def names(version: int, *types: int) -> list[tuple[int, str]]:
-        found = wire.ask(ListConfigResourcesRequest(resource_types=types), version)
+        found = wire.request(ListConfigResourcesRequest(resource_types=types), version)
         assert found.error_code == 0
         return [
             (config_resource.resource_type, config_resource.resource_name) for config_resource in found.config_resources
@@ -155,5 +157,5 @@ def test_config_resources_are_listed_by_type(wire: Wire, one: EmbeddedCluster) -
     assert names(1) == [(32, "g"), (8, "1"), (4, "1"), (2, TRANSACTION_STATE), (2, "orders")]
     assert names(1, 2, 32) == [(32, "g"), (2, TRANSACTION_STATE), (2, "orders")]
     assert names(0) == []
-    refused = wire.ask(ListConfigResourcesRequest(resource_types=(3,)), 1)
+    refused = wire.request(ListConfigResourcesRequest(resource_types=(3,)), 1)
     assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION

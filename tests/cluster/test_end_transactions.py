@@ -38,7 +38,7 @@ def both() -> Iterator[Duel]:
     need_broker()
     with duel() as found:
         topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-        found.pair.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
+        found.pair.request(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
         found.pair.settle()
         yield found
 
@@ -101,11 +101,11 @@ class Producer:
 
     def has_timed_out(self) -> bool:
         """Return whether both brokers have aborted the transaction, each by its own clock."""
-        *both, _ = self.pair.ask(DescribeTransactionsRequest(transactional_ids=(self.name,)), 0)
+        *both, _ = self.pair.request(DescribeTransactionsRequest(transactional_ids=(self.name,)), 0)
         return all(one.transaction_states[0].transaction_state == "CompleteAbort" for one in both)
 
     def same(self, request: Any, version: int) -> Any:
-        ours, theirs, differences = self.pair.ask(request, version)
+        ours, theirs, differences = self.pair.request(request, version)
         assert not differences, f"{differences[0]}\n{request}\n{theirs}"
         return ours
 

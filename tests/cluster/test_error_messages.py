@@ -25,7 +25,7 @@ def test_no_error_message_contains_the_repr_of_an_object() -> None:
     messages = set()
     with EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1) as cluster:
         with Wire(cluster.core.brokers[1].port) as wire:
-            reported = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
+            reported = wire.request(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
         versions = {
             api_key.api_key: range(max(api_key.min_version, _OLDEST.get(api_key.api_key, 0)), api_key.max_version + 1)
             for api_key in reported.api_keys
@@ -38,7 +38,7 @@ def test_no_error_message_contains_the_repr_of_an_object() -> None:
                 if getattr(request, "acks", 1) == 0:
                     continue
                 try:
-                    response = wire.ask(request, version)
+                    response = wire.request(request, version)
                 except ConnectionError:
                     wire.socket.close()
                     wire = Wire(cluster.core.brokers[1].port)

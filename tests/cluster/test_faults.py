@@ -103,8 +103,8 @@ def test_an_error_is_where_its_api_has_it(
 ) -> None:
     cluster.faults.add(Error(CODE, applied=applied), times=1)
     with Wire(port) as wire:
-        assert reported(wire.ask(request_, version)) == ("t", CODE)
-        assert reported(wire.ask(request_, version))[1] != CODE  # the fault was for one request only
+        assert reported(wire.request(request_, version)) == ("t", CODE)
+        assert reported(wire.request(request_, version))[1] != CODE  # the fault was for one request only
 
 
 @settings(max_examples=portion(150), suppress_health_check=list(HealthCheck), deadline=None)
@@ -168,10 +168,10 @@ def test_a_corrupted_fetch_has_a_wrong_crc_and_the_next_a_correct_one(cluster: E
     cluster.faults.add(Corrupt(), api="Fetch", times=1)
     with Wire(port) as wire:
         for _ in range(2):
-            wire.ask(produce(), 11)
+            wire.request(produce(), 11)
         valid = []
         for _ in range(2):
-            records = wire.ask(fetch(), 12).responses[0].partitions[0].records
+            records = wire.request(fetch(), 12).responses[0].partitions[0].records
             read = read_batches(records, skip_corrupt=True)
             valid.append([one.header.crc_valid for one in read])  # type: ignore[union-attr]
     assert valid == [[False, False], [True, True]]
@@ -180,7 +180,7 @@ def test_a_corrupted_fetch_has_a_wrong_crc_and_the_next_a_correct_one(cluster: E
 def test_a_corrupted_produce_request_is_rejected_and_retried(cluster: EmbeddedCluster, port: int) -> None:
     cluster.faults.add(Corrupt(), api="Produce", times=1)
     with Wire(port) as wire:
-        codes = [wire.ask(produce(), 11).responses[0].partition_responses[0].error_code for _ in range(2)]
+        codes = [wire.request(produce(), 11).responses[0].partition_responses[0].error_code for _ in range(2)]
     assert codes == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
 
 
@@ -190,7 +190,7 @@ def test_a_request_waits_until_another_has_arrived(cluster: EmbeddedCluster, por
         first.send(MetadataRequest(topics=()), 12)
         with pytest.raises(TimeoutError):
             first.exactly(1)
-        second.ask(ListOffsetsRequest(), 7)
+        second.request(ListOffsetsRequest(), 7)
         first.socket.settimeout(300)
         assert first.receive(MetadataRequest, 12).topics == ()
 
@@ -203,7 +203,7 @@ def test_a_waiting_request_of_a_closed_connection_is_forgotten(cluster: Embedded
                 first.send(MetadataRequest(topics=()), 12)
                 wait_for("it waits", lambda: bool(cluster.faults._waiting), 10_000)
             wait_for("no request waits", lambda: not cluster.faults._waiting, 10_000)
-        assert second.ask(ListOffsetsRequest(), 7).topics == ()
+        assert second.request(ListOffsetsRequest(), 7).topics == ()
 
 
 def test_delay_and_silence_apply_to_the_selected_clients_only(cluster: EmbeddedCluster, port: int) -> None:
@@ -212,9 +212,9 @@ def test_delay_and_silence_apply_to_the_selected_clients_only(cluster: EmbeddedC
     with Wire(port, "slow") as slow, Wire(port, "deaf", timeout_s=0.3) as deaf, Wire(port, "other") as other:
         deaf.send(MetadataRequest(topics=()), 12)
         began = time.monotonic()
-        other.ask(MetadataRequest(topics=()), 12)
+        other.request(MetadataRequest(topics=()), 12)
         quick = time.monotonic() - began
-        slow.ask(MetadataRequest(topics=()), 12)
+        slow.request(MetadataRequest(topics=()), 12)
         assert time.monotonic() - began - quick >= 0.19
         with pytest.raises(TimeoutError):
             deaf.exactly(1)
@@ -226,7 +226,7 @@ def test_random_faults_repeat_with_their_seed_and_are_recorded(cluster: Embedded
     for _ in range(2):
         rule = cluster.faults.add(Error(CODE), api="Heartbeat", probability=0.5, seed=7)
         with Wire(port, "c") as wire:
-            found.append([wire.ask(HeartbeatRequest(group_id="g"), 4).error_code == CODE for _ in range(20)])
+            found.append([wire.request(HeartbeatRequest(group_id="g"), 4).error_code == CODE for _ in range(20)])
         cluster.faults.remove(rule)
     assert found[0] == found[1]
     assert 0 < sum(found[0]) < 20
@@ -236,7 +236,7 @@ def test_random_faults_repeat_with_their_seed_and_are_recorded(cluster: Embedded
 
 def test_a_consumer_continues_after_an_outage(cluster: EmbeddedCluster, port: int) -> None:
     with Wire(port) as wire:
-        wire.ask(produce(), 11)
+        wire.request(produce(), 11)
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
     )

@@ -29,18 +29,18 @@ def update(wire: Wire, *levels: tuple[str, int, int], only_check: bool = False) 
     updates = tuple(
         FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind) for name, level, kind in levels
     )
-    return wire.ask(UpdateFeaturesRequest(feature_updates=updates, validate_only=only_check), 1)
+    return wire.request(UpdateFeaturesRequest(feature_updates=updates, validate_only=only_check), 1)
 
 
 def reported(wire: Wire) -> tuple[int, dict[str, int]]:
-    response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
+    response = wire.request(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
     return response.finalized_features_epoch, {
         finalized_feature.name: finalized_feature.max_version_level for finalized_feature in response.finalized_features
     }
 
 
 def describe(wire: Wire) -> int:
-    (group,) = wire.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 0).groups
+    (group,) = wire.request(ConsumerGroupDescribeRequest(group_ids=("g",)), 0).groups
     return int(group.error_code)
 
 
@@ -71,12 +71,12 @@ def test_a_new_cluster_disables_features_of_which_an_api_is_missing() -> None:
     """Issue 14: with share.version on, librdkafka's share consumer polled nothing forever."""
     request = ShareGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=("t",))
     with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) as wire:
-        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+        wire.request(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
         assert not reported(wire)[1].keys() & {"share.version", "streams.version"}
-        assert wire.ask(request, 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert wire.request(request, 1).error_code == ErrorCode.UNSUPPORTED_VERSION
         assert update(wire, ("share.version", 1, UP), ("streams.version", 1, UP)).error_code == ErrorCode.NONE
         assert reported(wire)[1].items() >= {"share.version": 1, "streams.version": 1}.items()
-        assert wire.ask(request, 1).error_code == ErrorCode.NONE
+        assert wire.request(request, 1).error_code == ErrorCode.NONE
 
 
 def test_a_feature_is_incomplete_only_while_its_api_is_missing() -> None:
@@ -111,7 +111,7 @@ def test_each_broker_is_a_voter_and_the_first_that_is_up_is_the_leader(tmp_path:
     with EmbeddedCluster(brokers=3, data=tmp_path) as cluster:
         cluster.stop_broker(1)
         with Wire(cluster.core.brokers[2].port) as wire:
-            found = wire.ask(requested, 2)
+            found = wire.request(requested, 2)
         assert [node.node_id for node in found.nodes] == [1, 2, 3]
         (state,) = found.topics[0].partitions
         assert state.leader_id == 2
@@ -125,10 +125,10 @@ def test_controllers_have_directories_since_kraft_version_1_and_describe_quorum_
         topics=(TopicData(topic_name="__cluster_metadata", partitions=(PartitionData(),)),)
     )
     with EmbeddedCluster(brokers=2) as cluster, Wire(cluster.core.brokers[1].port) as wire:
-        (before,) = wire.ask(requested, 2).topics[0].partitions
+        (before,) = wire.request(requested, 2).topics[0].partitions
         assert {current_voter.replica_directory_id for current_voter in before.current_voters} == {Uuid.ZERO}
         update(wire, ("kraft.version", 1, UP))
-        (after,) = wire.ask(requested, 2).topics[0].partitions
+        (after,) = wire.request(requested, 2).topics[0].partitions
         assert len({current_voter.replica_directory_id for current_voter in after.current_voters} - {Uuid.ZERO}) == 2
         for version in (0, 1):
-            assert wire.ask(requested, version).topics[0].partitions[0].error_code == ErrorCode.NONE
+            assert wire.request(requested, version).topics[0].partitions[0].error_code == ErrorCode.NONE

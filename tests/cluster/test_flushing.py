@@ -219,7 +219,7 @@ def test_commits_are_acknowledged_after_the_flush_and_have_no_effect_if_it_fails
 
     def committed(wire: Wire) -> int:
         request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=None),))
-        offset: int = wire.ask(request, 8).groups[0].topics[0].partitions[0].committed_offset
+        offset: int = wire.request(request, 8).groups[0].topics[0].partitions[0].committed_offset
         return offset
 
     with wire_to(cluster) as member:
@@ -230,7 +230,7 @@ def test_commits_are_acknowledged_after_the_flush_and_have_no_effect_if_it_fails
         disk.free.set()
         assert member.receive(OffsetCommitRequest, 8).topics[0].partitions[0].error_code == ErrorCode.NONE
         disk.error = FAILED
-        response = member.ask(commit(8), 8)
+        response = member.request(commit(8), 8)
         assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
         assert committed(member) == 7
         cluster.call(cluster.core.groups.runtime.restart)
@@ -272,7 +272,7 @@ def test_a_commit_is_flushed_before_the_markers_and_these_before_its_completion(
     ends: list[int] = []
     disk.before = lambda: ends.append(log_of(cluster).next_offset)
     with wire_to(cluster) as producer:
-        assert producer.ask(commit_it, 3).error_code == ErrorCode.NONE
+        assert producer.request(commit_it, 3).error_code == ErrorCode.NONE
     assert disk.synced == [decisions(cluster), segment(), "t-0", decisions(cluster)]
     assert ends == [0, 0, 0, 1]  # the marker takes effect after the flush
     assert (log_of(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
@@ -284,10 +284,10 @@ def test_a_commit_that_cannot_be_flushed_is_rejected_and_the_transaction_stays_o
     cluster, commit_it = with_transaction
     disk.error = FAILED
     with wire_to(cluster) as producer:
-        assert producer.ask(commit_it, 3).error_code == ErrorCode.NOT_COORDINATOR
+        assert producer.request(commit_it, 3).error_code == ErrorCode.NOT_COORDINATOR
         assert (log_of(cluster).next_offset, status(cluster)) == (0, Status.ONGOING)
         disk.error = None
-        assert producer.ask(commit_it, 3).error_code == ErrorCode.NONE
+        assert producer.request(commit_it, 3).error_code == ErrorCode.NONE
     assert (log_of(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
 
 
@@ -297,12 +297,12 @@ def test_markers_that_cannot_be_flushed_are_retried(
     cluster, commit_it = with_transaction
     disk.error, disk.fails = FAILED, lambda name: name == segment()
     with wire_to(cluster) as producer:
-        assert producer.ask(commit_it, 3).error_code == ErrorCode.NONE
+        assert producer.request(commit_it, 3).error_code == ErrorCode.NONE
         assert status(cluster) is Status.PREPARE_COMMIT
         while disk.synced.count(segment()) < 3:
-            assert producer.ask(commit_it, 3).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+            assert producer.request(commit_it, 3).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
         disk.error = None
-        while producer.ask(commit_it, 3).error_code != ErrorCode.NONE:
+        while producer.request(commit_it, 3).error_code != ErrorCode.NONE:
             pass
     assert (log_of(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
     notes = [note for note in cluster.core.notes if note.startswith("markers of x")]
@@ -382,12 +382,12 @@ def test_metadata_changes_fail_while_they_cannot_be_flushed(
     cluster.call(lead)
     disk.error, disk.fails = FAILED, lambda name: name == METADATA
     with wire_to(cluster) as admin:
-        found = code_of(admin.ask(request_, version))
+        found = code_of(admin.request(request_, version))
         assert found.error_code == code
         assert "the cluster's metadata could not be written" in core.notes[-1]
         assert "new" not in core.topics
         disk.error = None
-        assert code_of(admin.ask(request_, version)).error_code == ErrorCode.NONE
+        assert code_of(admin.request(request_, version)).error_code == ErrorCode.NONE
 
 
 def after_power_failure(copy: Path, size: int) -> ClusterCore:
@@ -435,7 +435,7 @@ def test_the_log_start_offset_is_flushed_before_records_are_deleted(
     deletion = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name="t", partitions=(part,)),), timeout_ms=1000)
     with wire_to(cluster) as admin:
         disk.error = FAILED
-        (found,) = admin.ask(deletion, 2).topics[0].partitions
+        (found,) = admin.request(deletion, 2).topics[0].partitions
         assert (found.error_code, log_of(cluster).start_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
         disk.error = None
         disk.stall()

@@ -44,7 +44,7 @@ def test_a_thousand_connections_with_invalid_frames_take_little_memory_and_other
     port = cluster.core.brokers[1].port
     random = Random(5)
     with ExitStack() as stack, Wire(port) as wire:
-        wire.ask(MetadataRequest(topics=()), 12)
+        wire.request(MetadataRequest(topics=()), 12)
         before = resident_mib()
         for number in range(CONNECTIONS):
             one = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
@@ -55,10 +55,10 @@ def test_a_thousand_connections_with_invalid_frames_take_little_memory_and_other
                 except (ConnectionResetError, BrokenPipeError):
                     break
             if number % 100 == 0:
-                wire.ask(MetadataRequest(topics=()), 12)
-        wire.ask(MetadataRequest(topics=()), 12)
+                wire.request(MetadataRequest(topics=()), 12)
+        wire.request(MetadataRequest(topics=()), 12)
         assert resident_mib() - before < MOST_GROWTH_MIB
-        wire.ask(MetadataRequest(topics=()), 12)
+        wire.request(MetadataRequest(topics=()), 12)
     reported = [note for note in cluster.core.notes if "closed a connection" in note]
     assert any("exceeds the limit of" in note for note in reported)
     assert any("negative size" in note for note in reported)
@@ -72,7 +72,7 @@ def test_memory_of_large_requests_is_released(cluster: EmbeddedCluster, sent: st
     port = cluster.core.brokers[1].port
     size, half = 10 << 20, bytes(5 << 20)
     with Wire(port, timeout_s=60) as wire:
-        wire.ask(MetadataRequest(topics=()), 12)
+        wire.request(MetadataRequest(topics=()), 12)
         before = resident_mib()
         for _ in range(3):
             with ExitStack() as stack:
@@ -81,7 +81,7 @@ def test_memory_of_large_requests_is_released(cluster: EmbeddedCluster, sent: st
                     one.sendall(pack(">i", size) + half)
                     if sent == "whole":
                         one.sendall(half)
-                wire.ask(MetadataRequest(topics=()), 12)
+                wire.request(MetadataRequest(topics=()), 12)
                 assert resident_mib() - before < 20 * (size >> 20)
         eventually(lambda: len(cluster.core.brokers[1].connections) == 1)
         assert resident_mib() - before < MOST_GROWTH_MIB

@@ -30,7 +30,7 @@ def test_an_internal_error_in_decoding_a_request(
         wire.send(NO_TOPICS, 12)
         assert wire.is_closed()
         monkeypatch.undo()
-        other.ask(NO_TOPICS, 12)
+        other.request(NO_TOPICS, 12)
     assert cluster.core.failure_count == 1
     assert any("MetadataRequest failed with an internal error" in note for note in cluster.core.notes)
 
@@ -55,7 +55,7 @@ def test_an_internal_error_in_serving_a_connection(cluster: EmbeddedCluster, mon
         wire.correlation_id = first
         wire.receive(MetadataRequest, 12)
         assert wire.is_closed()
-        other.ask(NO_TOPICS, 12)
+        other.request(NO_TOPICS, 12)
     assert cluster.core.failure_count == 1
 
 
@@ -75,7 +75,7 @@ def test_a_coordinator_runs_its_other_tasks_after_a_failed_one(
     core = cluster.core
     cluster.call(lambda: core.create_topic("orders"))
     with Wire(core.brokers[1].port) as wire:
-        found = wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+        found = wire.request(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
         port = core.brokers[found.coordinators[0].node_id].port
 
     def heartbeat(wire: Wire, group: str) -> Any:
@@ -88,7 +88,7 @@ def test_a_coordinator_runs_its_other_tasks_after_a_failed_one(
             subscribed_topic_regex="ord.*",
             topic_partitions=(),
         )
-        return wire.ask(joining, 1)
+        return wire.request(joining, 1)
 
     with Wire(port) as wire:
         assert heartbeat(wire, "g").error_code == 0

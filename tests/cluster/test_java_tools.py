@@ -157,14 +157,14 @@ def test_groups_of_disabled_features_are_not_listed_and_rejected(
     assert unsupported in reported(share, "--describe", "--group", "shares")
     assert unsupported in reported(streams, "--describe", "--group", "shares")
     with Wire(running.core.brokers[1].port) as wire:
-        wire.ask(FindCoordinatorRequest(coordinator_keys=("shares",)), 4)
+        wire.request(FindCoordinatorRequest(coordinator_keys=("shares",)), 4)
     before = dict(running.core.features)
     switch_on(running)
     try:
         coordinator = running.call(lambda: running.core.groups.partition_for("shares").leader)
         with Wire(running.core.brokers[coordinator].port) as wire:
             joins = ShareGroupHeartbeatRequest(group_id="shares", member_id="m", subscribed_topic_names=("t",))
-            assert wire.ask(joins, 1).error_code == 0
+            assert wire.request(joins, 1).error_code == 0
             assert reported(share, "--list") == "shares\n"
             assert re.search(
                 "\nshares +m +/127.0.0.1 ", reported(share, "--describe", "--group", "shares", "--members")

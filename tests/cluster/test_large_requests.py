@@ -142,13 +142,13 @@ def test_topics_of_a_request_are_created_atomically_while_other_requests_are_ser
     samples = sample_turns(lambda: (len(core.topics), len(core.image.topics)))
     with Wire(core.brokers[1].port) as wire:
         topics = tuple(new_topic(f"t{number}") for number in range(MANY))
-        created = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
+        created = wire.request(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
         assert [topic.error_code for topic in created.topics] == [0] * MANY
         assert len(samples) > 3 * MANY
         assert set(samples) == {(0, 0), (MANY, MANY)}
         samples.clear()
         deletions = tuple(DeleteTopicState(name=f"t{number}") for number in range(MANY))
-        deleted = wire.ask(DeleteTopicsRequest(topics=deletions, timeout_ms=1000), 6)
+        deleted = wire.request(DeleteTopicsRequest(topics=deletions, timeout_ms=1000), 6)
         assert [response.error_code for response in deleted.responses] == [0] * MANY
         assert len(samples) > 2 * MANY
         assert set(samples) == {(0, 0), (MANY, MANY)}
@@ -160,7 +160,7 @@ def test_partitions_of_a_request_are_created_atomically(cluster: EmbeddedCluster
     samples = sample_turns(lambda: (len(core.topics["t"].partitions), core.image.topics["t"].partitions))
     with Wire(core.brokers[1].port) as wire:
         growth = CreatePartitionsTopic(name="t", count=900, assignments=None)
-        grown = wire.ask(CreatePartitionsRequest(topics=(growth,), timeout_ms=1000), 3)
+        grown = wire.request(CreatePartitionsRequest(topics=(growth,), timeout_ms=1000), 3)
         assert grown.results[0].error_code == ErrorCode.NONE
     assert len(samples) > 4
     assert set(samples) == {(1, 1), (900, 900)}
@@ -182,11 +182,11 @@ def test_topic_records_are_encoded_in_turns(
     samples = sample_turns(lambda: len(encoded))
     with Wire(core.brokers[1].port) as wire:
         topics = (new_topic("large", 900), *(new_topic(f"t{number}") for number in range(MANY)))
-        wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
+        wire.request(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
         growth = CreatePartitionsTopic(name="t0", count=900, assignments=None)
-        wire.ask(CreatePartitionsRequest(topics=(growth,), timeout_ms=1000), 3)
+        wire.request(CreatePartitionsRequest(topics=(growth,), timeout_ms=1000), 3)
         deletions = tuple(DeleteTopicState(name=topic.name) for topic in topics)
-        wire.ask(DeleteTopicsRequest(topics=deletions, timeout_ms=1000), 6)
+        wire.request(DeleteTopicsRequest(topics=deletions, timeout_ms=1000), 6)
     assert not core.topics
     records = 900 + MANY + 899 + 2 * len(topics)
     assert len(encoded) == (0 if core.data is None else records)
@@ -226,7 +226,7 @@ def test_leader_changes_while_topics_are_encoded_are_written(
 
         with Wire(core.brokers[1].port) as wire:
             topics = tuple(CreatableTopic(name=f"t{n}", num_partitions=2, replication_factor=2) for n in range(10))
-            created = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
+            created = wire.request(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
             assert {topic.error_code for topic in created.topics} == {ErrorCode.NONE}
             cluster.call(lambda: check("created"))
             growth = CreatePartitionsTopic(
@@ -234,10 +234,10 @@ def test_leader_changes_while_topics_are_encoded_are_written(
                 count=250,
                 assignments=tuple(CreatePartitionsAssignment(broker_ids=(2, 1)) for _ in range(248)),
             )
-            grown = wire.ask(CreatePartitionsRequest(topics=(growth,), timeout_ms=1000), 3)
+            grown = wire.request(CreatePartitionsRequest(topics=(growth,), timeout_ms=1000), 3)
             assert grown.results[0].error_code == ErrorCode.NONE
             cluster.call(lambda: check("grown"))
-            wire.ask(DeleteTopicsRequest(topics=(DeleteTopicState(name="t0"),), timeout_ms=1000), 6)
+            wire.request(DeleteTopicsRequest(topics=(DeleteTopicState(name="t0"),), timeout_ms=1000), 6)
             cluster.call(lambda: check("deleted"))
             had = set(core.topics)
         assert core.failure_count == 0
@@ -273,7 +273,7 @@ def test_topics_use_broker_configs_that_change_during_their_creation(
     sample_turns(lambda: core.logs._configured and not core.topics and next(changes, lambda: None)())
     with Wire(core.brokers[1].port) as wire:
         topics = tuple(new_topic(f"t{number}") for number in range(MANY))
-        wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
+        wire.request(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
     assert not list(changes)
     assert {topic.partitions[0].log.config.max_message_bytes for topic in core.topics.values()} == {1234}
 
@@ -303,7 +303,7 @@ def test_topics_created_by_metadata_are_created_atomically(cluster: EmbeddedClus
     samples = sample_turns(lambda: len(core.topics))
     requested = (*(MetadataRequestTopic(name=f"t{number}") for number in range(MANY)), MetadataRequestTopic(name="t.1"))
     with Wire(core.brokers[1].port) as wire:
-        reported = wire.ask(MetadataRequest(topics=requested), 9)
+        reported = wire.request(MetadataRequest(topics=requested), 9)
     assert {topic.error_code for topic in reported.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert len(samples) > 2 * MANY
     assert set(samples) == {0, MANY + 1}
@@ -345,7 +345,7 @@ def test_a_batch_of_a_million_records_is_validated_in_a_thread(
     assert len(batch) < 1_000
     data = TopicProduceData(name="t", partition_data=(PartitionProduceData(index=0, records=batch),))
     with Wire(cluster.core.brokers[1].port, timeout_s=60) as wire:
-        response = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
+        response = wire.request(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
     # With distinct offsets, as brokers write them, the compressed records exceed a megabyte.
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert threads
@@ -370,7 +370,7 @@ def test_a_batch_that_takes_long_to_decompress_is_validated_in_a_thread(
     batch = pack(">qiibI", 0, 9 + len(after_crc), -1, 2, google_crc32c.value(after_crc)) + after_crc
     data = TopicProduceData(name="t", partition_data=(PartitionProduceData(index=0, records=batch),))
     with Wire(cluster.core.brokers[1].port) as wire:
-        response = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
+        response = wire.request(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
     assert response.responses[0].partition_responses[0].error_code == 0
     assert threads
     assert cluster.call(threading.get_ident) not in threads
@@ -410,8 +410,8 @@ def test_an_error_message_with_a_long_regex_fits_in_the_response(cluster: Embedd
         topic_partitions=(),
     )
     with Wire(cluster.core.brokers[1].port) as wire:
-        wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
-        response = wire.ask(request, 1)
+        wire.request(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+        response = wire.request(request, 1)
     assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert len(response.error_message) <= 1_000
     assert not cluster.core.failures
@@ -513,14 +513,14 @@ def test_a_broker_is_fenced_and_new_leaders_elected_atomically(
         monkeypatch.setattr(turns.Turns, "_next", next_turn)
         if how == "unregistered":
             with Wire(core.brokers[1].port) as wire:
-                assert wire.ask(UnregisterBrokerRequest(broker_id=2), 0).error_code == 0
+                assert wire.request(UnregisterBrokerRequest(broker_id=2), 0).error_code == 0
         else:
             cluster.call(lambda: core.brokers[2].cut_from_controller(True))
             eventually(lambda: samples and not core.controller.changes.pending)
         before, after = (True, {1, 2}, 0), (False, {1}, 1)
         assert len(samples) > MANY
-        assert [one for one in (before, after) if one in samples] == [
-            one for at, one in enumerate(samples) if one not in samples[:at]
+        assert [sample for sample in (before, after) if sample in samples] == [
+            sample for at, sample in enumerate(samples) if sample not in samples[:at]
         ]
         assert core.brokers[2].alive is (how == "reconnected meanwhile")
         assert led() == ({1, 2} if how == "reconnected meanwhile" else {1})
@@ -599,8 +599,8 @@ def test_configs_of_many_topics_are_written_in_turns(
             alter_configs.AlterConfigsResource(resource_type=2, resource_name=f"t{number}", configs=(config,))
             for number in range(MANY)
         )
-        response = wire.ask(AlterConfigsRequest(resources=resources), 1)
-    assert {one.error_code for one in response.responses} == {0}
+        response = wire.request(AlterConfigsRequest(resources=resources), 1)
+    assert {resource.error_code for resource in response.responses} == {0}
     assert len(encoded) == (0 if core.data is None else MANY)
     assert max(later - earlier for earlier, later in itertools.pairwise([*samples, len(encoded)])) <= 1
     if core.data is not None:
@@ -716,10 +716,10 @@ def test_a_subscription_is_cut_off_above_the_size_of_a_record(
 
         monkeypatch.setattr(cluster.core.groups, "request", request)
         names = tuple(f"topic{number}" for number in range(10_000))
-        response = wire.ask(replace(first, subscribed_topic_names=names), 1)
+        response = wire.request(replace(first, subscribed_topic_names=names), 1)
         assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka's, which checks all names
         assert len(seen[0]) < 200
-        response = wire.ask(replace(first, subscribed_topic_names=names[:3] * 5_000), 1)
+        response = wire.request(replace(first, subscribed_topic_names=names[:3] * 5_000), 1)
         assert response.error_code == ErrorCode.NONE
         assert seen[1] == names[:3]
 
@@ -747,7 +747,7 @@ NAMES = tuple(f"n{number}" for number in range(300))
                     describe_quorum_request.TopicData(
                         topic_name="t",
                         partitions=tuple(
-                            describe_quorum_request.PartitionData(partition_index=one) for one in range(300)
+                            describe_quorum_request.PartitionData(partition_index=index) for index in range(300)
                         ),
                     ),
                 )
@@ -781,7 +781,7 @@ def test_work_that_grows_with_a_request_runs_in_turns(
     """60,000 elements took 0.17 to 0.34 s in one turn."""
     samples = sample_turns(lambda: None)
     with Wire(cluster.core.brokers[1].port) as wire:
-        response = wire.ask(request_, version)
+        response = wire.request(request_, version)
     assert len(samples) >= 300
     assert len(re.findall(r"error_code=[1-9]", repr(response))) >= 300
 
@@ -931,14 +931,14 @@ def test_a_transaction_completes_after_its_markers_were_written_in_turns(
     with Wire(core.brokers[1].port) as wire:
         request = EndTxnRequest(transactional_id="x", producer_id=producer_id, producer_epoch=epoch, committed=commit)
         core.transactions.check_coordinator(1, "x")
-        assert wire.ask(request, 4).error_code == ErrorCode.NONE
+        assert wire.request(request, 4).error_code == ErrorCode.NONE
         eventually(lambda: status(core) in (Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT))
     assert status(core) is (Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT)
     assert markers(core) == [1] * PARTITIONS
     prepared = Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT
     during = [sample for sample in samples if sample[1] is prepared]
-    assert {one[2:] for one in during} == {(ErrorCode.CONCURRENT_TRANSACTIONS, small)}
-    written = [0, *(one[0] for one in during), PARTITIONS]
+    assert {sample[2:] for sample in during} == {(ErrorCode.CONCURRENT_TRANSACTIONS, small)}
+    written = [0, *(sample[0] for sample in during), PARTITIONS]
     assert max(later - earlier for earlier, later in itertools.pairwise(written)) <= 20
     assert not core.failures
 
@@ -1134,11 +1134,11 @@ def test_a_commit_of_many_offsets_is_built_and_encoded_in_turns(
     offsets = core.topics[CONSUMER_OFFSETS].partitions
     with Wire(core.brokers[1].port) as wire:
         if transactional:
-            response = wire.ask(transactional_commit_of(900, producer_id, epoch), 3)
+            response = wire.request(transactional_commit_of(900, producer_id, epoch), 3)
         else:
-            response = wire.ask(commit_of(900), 8)
-    assert {one.error_code for topic in response.topics for one in topic.partitions} == {ErrorCode.NONE}
-    assert [one.partition_index for one in response.topics[0].partitions] == list(range(900))
+            response = wire.request(commit_of(900), 8)
+    assert {result.error_code for topic in response.topics for result in topic.partitions} == {ErrorCode.NONE}
+    assert [result.partition_index for result in response.topics[0].partitions] == list(range(900))
     samples.append((len(built), len(encoded), sum(offset.log.next_offset for offset in offsets)))
     assert samples[-1] == (900, 900, 900)
     for earlier, later in itertools.pairwise(samples):

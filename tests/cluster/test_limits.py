@@ -62,16 +62,16 @@ def test_an_idle_connection_is_closed_and_an_active_one_is_not() -> None:
     with cluster(clock, connections_max_idle_ms=60_000) as made:
         port = made.core.brokers[1].port
         with Wire(port) as silent, Wire(port) as talking:
-            silent.ask(WHO, 12)
+            silent.request(WHO, 12)
             for _ in range(4):
-                talking.ask(WHO, 12)
+                talking.request(WHO, 12)
                 made.call(lambda: clock.advance(15_000))
-            silent.ask(WHO, 12)  # not idle for long enough
+            silent.request(WHO, 12)  # not idle for long enough
             for _ in range(5):
-                talking.ask(WHO, 12)
+                talking.request(WHO, 12)
                 made.call(lambda: clock.advance(15_000))
             assert silent.is_closed()
-            talking.ask(WHO, 12)
+            talking.request(WHO, 12)
         assert any("connections.max.idle.ms" in note for note in made.core.notes)
 
 
@@ -98,20 +98,20 @@ def test_a_connection_above_the_limit_of_its_host_is_closed() -> None:
     with cluster(max_connections_per_ip=2) as made:
         port = made.core.brokers[1].port
         with Wire(port) as one, Wire(port) as two:
-            one.ask(WHO, 12)
-            two.ask(WHO, 12)
+            one.request(WHO, 12)
+            two.request(WHO, 12)
             with Wire(port) as three:
                 assert three.is_closed()
         eventually(lambda: not made.core.brokers[1].connections)
         with Wire(port) as four:
-            four.ask(WHO, 12)
+            four.request(WHO, 12)
 
 
 def test_a_connection_above_the_total_limit_waits_until_another_is_closed() -> None:
     with cluster(max_connections=1) as made:
         port = made.core.brokers[1].port
         with Wire(port) as one:
-            one.ask(WHO, 12)
+            one.request(WHO, 12)
             two = Wire(port)
             two.send(WHO, 12)
             two.socket.settimeout(0.1)
@@ -169,7 +169,7 @@ def test_a_client_that_does_not_read_does_not_delay_the_stop() -> None:
     made = cluster().__enter__()
     with Wire(made.core.brokers[1].port) as wire:
         made.call(lambda: made.core.create_topic("wide", partitions=20_000))
-        wire.ask(WHO, 12)
+        wire.request(WHO, 12)
         (connection,) = made.core.brokers[1].connections
         connection._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -184,7 +184,7 @@ def test_a_client_that_does_not_read_does_not_delay_the_stop() -> None:
 def test_a_client_that_sends_requests_without_reading_takes_bounded_memory() -> None:
     with cluster() as made, Wire(made.core.brokers[1].port) as wire:
         made.call(lambda: made.core.create_topic("wide", partitions=20_000))
-        wire.ask(WHO, 12)
+        wire.request(WHO, 12)
         (connection,) = made.core.brokers[1].connections
         wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
         for _ in range(16):
@@ -192,7 +192,7 @@ def test_a_client_that_sends_requests_without_reading_takes_bounded_memory() -> 
         eventually(lambda: connection._transport.get_write_buffer_size() > 0)
         with Wire(made.core.brokers[1].port) as other:
             for _ in range(2):  # served after all earlier requests
-                other.ask(WHO, 12)
+                other.request(WHO, 12)
         kept = connection._transport.get_write_buffer_size()
         response = len(wire.frame())
         assert kept < 2 * response
@@ -284,7 +284,7 @@ def test_brokers_move_to_other_racks_also_in_the_owners_loop() -> None:
 def test_clients_receive_the_advertised_host() -> None:
     made = EmbeddedCluster(brokers=1, properties=QUICK, advertised_host="localhost")
     with made, Wire(made.core.brokers[1].port) as wire:
-        (reported,) = wire.ask(WHO, 12).brokers
+        (reported,) = wire.request(WHO, 12).brokers
         assert (reported.host, made.bootstrap_servers) == ("localhost", f"localhost:{made.core.brokers[1].port}")
 
 
@@ -295,7 +295,7 @@ def test_clients_receive_the_advertised_ports_also_after_a_restart() -> None:
         made.restart_broker(2)
         assert made.core.brokers[2].listen_port == listening != 29092
         with Wire(listening) as wire:
-            assert sorted(broker.port for broker in wire.ask(WHO, 12).brokers) == [19092, 29092]
+            assert sorted(broker.port for broker in wire.request(WHO, 12).brokers) == [19092, 29092]
         assert made.bootstrap_servers == "127.0.0.1:19092,127.0.0.1:29092"
     with pytest.raises(ClusterError, match="1 ports for 2 brokers"):
         EmbeddedCluster(brokers=2, advertised_ports=[19092])
@@ -341,23 +341,23 @@ def test_addresses_have_javas_form(address: str, java: str) -> None:
 
 def test_a_group_describes_a_members_address_in_javas_form() -> None:
     with EmbeddedCluster(properties=QUICK, host="::1") as made, Wire(made.core.brokers[1].port, host="::1") as wire:
-        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+        wire.request(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
         joins = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id="m", rebalance_timeout_ms=60_000, subscribed_topic_names=("t",), topic_partitions=()
         )
-        assert wire.ask(joins, 1).error_code == 0
-        (group,) = wire.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
+        assert wire.request(joins, 1).error_code == 0
+        (group,) = wire.request(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
     assert [member.client_host for member in group.members] == ["/0:0:0:0:0:0:0:1"]
 
 
 def test_requests_errors_bytes_and_times_are_counted() -> None:
     with cluster() as made, Wire(made.core.brokers[1].port) as wire:
-        wire.ask(WHO, 12)
+        wire.request(WHO, 12)
         meter = made.core.meter = Meter()
         with Wire(made.core.brokers[1].port) as counted:
-            counted.ask(WHO, 12)
-            counted.ask(fetch(0), 12)
-            wire.ask(WHO, 12)  # connected before the meter was set
+            counted.request(WHO, 12)
+            counted.request(fetch(0), 12)
+            wire.request(WHO, 12)  # connected before the meter was set
     assert meter.requests == {(1, "Metadata", 12): 1, (1, "Fetch", 12): 1}
     assert meter.errors == {(1, "Fetch", "UNKNOWN_TOPIC_OR_PARTITION"): 1}
     assert sum(meter.timings[1, "Fetch"].buckets) == 1

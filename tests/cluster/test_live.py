@@ -26,7 +26,7 @@ def group(cluster: EmbeddedCluster) -> str:
             subscribed_topic_names=("t",),
             topic_partitions=(),
         )
-        assert wire.ask(join, 1).error_code == 0
+        assert wire.request(join, 1).error_code == 0
     return "g"
 
 

@@ -118,10 +118,10 @@ def test_requests_of_a_loading_coordinator_are_refused_and_others_are_served(
     core = cluster.core
     looked = watch(monkeypatch, lambda: code_of(core) if any(core.groups.runtime.loading()) else None)
     with Wire(leader_of(cluster)) as wire:
-        first = wire.ask(fetched(), 8)
+        first = wire.request(fetched(), 8)
         assert first.groups[0].error_code == LOADING
         wait_until_loaded(cluster)
-        assert committed(wire.ask(fetched(), 8)) == 57  # the last of "g1" among 0 to 59
+        assert committed(wire.request(fetched(), 8)) == 57  # the last of "g1" among 0 to 59
     during = [code for code in looked if code is not None]  # of requests that arrive between two turns
     assert set(during) == {LOADING}
     assert len(during) >= (5 if by_columns else COMMITS)
@@ -138,15 +138,15 @@ def test_a_log_that_loads_within_one_turn_is_loaded_before_the_first_request_is_
     monkeypatch.setattr(turns, "_TURN_S", 300)
     monkeypatch.setattr(turns, "_SHORT_TURN_S", 300)
     with Wire(leader_of(cluster)) as wire:
-        assert committed(wire.ask(fetched(), 8)) == 57
+        assert committed(wire.request(fetched(), 8)) == 57
 
 
 def test_groups_are_listed_only_when_all_are_loaded(cluster: EmbeddedCluster) -> None:
     with Wire(leader_of(cluster)) as wire:
-        listed = wire.ask(ListGroupsRequest(), 4)
+        listed = wire.request(ListGroupsRequest(), 4)
         assert (listed.error_code, listed.groups) == (LOADING, ())
         wait_until_loaded(cluster)
-        listed = wire.ask(ListGroupsRequest(), 4)
+        listed = wire.request(ListGroupsRequest(), 4)
         assert listed.error_code == ErrorCode.NONE
         assert {group.group_id for group in listed.groups} == {f"g{number}" for number in range(7)}
 

@@ -77,7 +77,7 @@ def pair(both: Duel) -> Iterator[Pair]:
 
 def _make_topic(pair: Pair, name: str) -> None:
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    pair.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
+    pair.request(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
     pair.settle()
 
 
@@ -93,14 +93,14 @@ def _put(name: str, mechanism: int = 1, iterations: int = 4096, **fields: bytes)
 def test_credentials_are_altered_and_described_as_by_a_real_broker(pair: Pair) -> None:
     def alter(deletions: tuple[ScramCredentialDeletion, ...], *upsertions: ScramCredentialUpsertion) -> dict[str, int]:
         request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
-        (ours, _, differences) = pair.ask(request, 0)
+        (ours, _, differences) = pair.request(request, 0)
         assert not differences
         pair.settle()
         return {result.user: result.error_code for result in ours.results}
 
     def reported(*users: str) -> dict[str, tuple[int, tuple[tuple[int, int], ...]]]:
         names = tuple(UserName(name=user) for user in users)
-        (ours, _, differences) = pair.ask(DescribeUserScramCredentialsRequest(users=names or None), 0)
+        (ours, _, differences) = pair.request(DescribeUserScramCredentialsRequest(users=names or None), 0)
         assert not differences
         return {
             result.user: (
@@ -158,7 +158,7 @@ def test_quotas_are_altered_and_described_as_by_a_real_broker(pair: Pair) -> Non
     def alter(entity: dict[str, str | None], *ops: request_structs.OpData, only_check: bool = False) -> int:
         parts = tuple(request_structs.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items())
         entry = request_structs.EntryData(entity=parts, ops=ops)
-        (ours, _, differences) = pair.ask(AlterClientQuotasRequest(entries=(entry,), validate_only=only_check), 1)
+        (ours, _, differences) = pair.request(AlterClientQuotasRequest(entries=(entry,), validate_only=only_check), 1)
         assert not differences
         pair.settle()
         (result,) = ours.entries
@@ -168,7 +168,9 @@ def test_quotas_are_altered_and_described_as_by_a_real_broker(pair: Pair) -> Non
         requested_filters = tuple(
             ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components
         )
-        (ours, _, differences) = pair.ask(DescribeClientQuotasRequest(components=requested_filters, strict=strict), 1)
+        (ours, _, differences) = pair.request(
+            DescribeClientQuotasRequest(components=requested_filters, strict=strict), 1
+        )
         assert not differences
         return [{one.key: one.value for one in entry.values} for entry in ours.entries or ()]
 
@@ -237,13 +239,13 @@ def test_of_two_invalid_operations_the_first_in_the_controllers_order_is_reporte
     _make_topic(pair, "operations")
     configs = tuple(AlterableConfig(name=name, config_operation=operation, value="1") for name, operation in settings)
     resource = AlterConfigsResource(resource_type=2, resource_name="operations", configs=configs)
-    assert not pair.ask(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=True), 1)[2]
+    assert not pair.request(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=True), 1)[2]
 
 
 @pytest.mark.parametrize("version", [2, 6, 9])
 def test_a_member_that_joins_an_empty_group_id_receives_its_own_id(pair: Pair, version: int) -> None:
     request = JoinGroupRequest(group_id="", session_timeout_ms=60_000, member_id="me", protocol_type="consumer")
-    ours, _, found = pair.ask(request, version)
+    ours, _, found = pair.request(request, version)
     assert not found
     assert ours.member_id == "me"
 
@@ -251,7 +253,7 @@ def test_a_member_that_joins_an_empty_group_id_receives_its_own_id(pair: Pair, v
 @pytest.mark.parametrize("length", [36, 37])
 def test_the_member_id_of_a_share_group_is_at_most_as_long_as_a_uuid(pair: Pair, length: int) -> None:
     request = ShareGroupHeartbeatRequest(group_id="share", member_id="m" * length, member_epoch=1)
-    ours, _, found = pair.ask(request, 1)
+    ours, _, found = pair.request(request, 1)
     assert not found
     assert ours.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if length <= 36 else ErrorCode.INVALID_REQUEST)
 
@@ -262,11 +264,11 @@ def test_a_share_group_bumps_its_epoch_once_share_state_is_initialized(both: Due
     join = ShareGroupHeartbeatRequest(
         group_id="share-states", member_id="m", member_epoch=0, subscribed_topic_names=("share-states",)
     )
-    ours, _, found = pair.ask(join, 1)
+    ours, _, found = pair.request(join, 1)
     assert not found
     assert (ours.member_epoch, ours.assignment.topic_partitions) == (2, ())
     both.share_states.wait("share-states")
-    ours, _, found = pair.ask(replace(join, member_epoch=2, subscribed_topic_names=None), 1)
+    ours, _, found = pair.request(replace(join, member_epoch=2, subscribed_topic_names=None), 1)
     assert not found
     assert (ours.member_epoch, len(ours.assignment.topic_partitions)) == (3, 1)
 
@@ -274,7 +276,9 @@ def test_a_share_group_bumps_its_epoch_once_share_state_is_initialized(both: Due
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_transaction_can_begin_without_partitions(pair: Pair, version: int) -> None:
     transactional_id = f"nothing-{version}"
-    ours, _, _ = pair.ask(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000), 4)
+    ours, _, _ = pair.request(
+        InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000), 4
+    )
     producer = (transactional_id, ours.producer_id, ours.producer_epoch)
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=producer[0], producer_id=producer[1], producer_epoch=producer[2], verify_only=False, topics=()
@@ -289,8 +293,8 @@ def test_a_transaction_can_begin_without_partitions(pair: Pair, version: int) ->
             v3_and_below_topics=(),
         )
     )
-    assert not pair.ask(request, version)[2]
-    ours, _, found = pair.ask(DescribeTransactionsRequest(transactional_ids=(transactional_id,)), 0)
+    assert not pair.request(request, version)[2]
+    ours, _, found = pair.request(DescribeTransactionsRequest(transactional_ids=(transactional_id,)), 0)
     assert not found
     assert ours.transaction_states[0].transaction_state == "Ongoing"
 
@@ -307,7 +311,7 @@ def test_the_leader_epoch_of_a_client_is_checked_as_by_a_real_broker(pair: Pair,
         (FetchRequest(max_wait_ms=0, topics=(FetchTopic(topic="epochs", partitions=(fetched,)),)), 11),
     ]
     for request, version in requests:
-        assert not pair.ask(request, version)[2]
+        assert not pair.request(request, version)[2]
 
 
 @pytest.mark.parametrize("version", [0, 3, 5])
@@ -318,4 +322,4 @@ def test_offsets_of_an_empty_transactional_id_are_rejected(pair: Pair, version: 
     request = TxnOffsetCommitRequest(
         transactional_id="", group_id="nameless", producer_id=10**12, producer_epoch=5, topics=(topic,)
     )
-    assert not pair.ask(request, version)[2]
+    assert not pair.request(request, version)[2]

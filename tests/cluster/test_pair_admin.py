@@ -72,10 +72,10 @@ def moved(path: str, topic: str, *partitions: int) -> AlterReplicaLogDirsRequest
 @pytest.mark.parametrize("topic", ["here", "unknown", "x" * 213, "x" * 214, "x" * 249, "a/b", ""])
 def test_replicas_do_not_move_to_a_missing_directory(pair: Pair, topic: str) -> None:
     here = CreatableTopic(name="here", num_partitions=2, replication_factor=1)
-    pair.ask(CreateTopicsRequest(topics=(here,), timeout_ms=5000), 7)
+    pair.request(CreateTopicsRequest(topics=(here,), timeout_ms=5000), 7)
     assert pair.settle() == []
     for version in (1, 2):
-        assert pair.ask(moved("/nowhere", topic, 0, 1), version)[2] == []
+        assert pair.request(moved("/nowhere", topic, 0, 1), version)[2] == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_replica_stays_in_the_only_directory(tmp_path: Path, topic: str, parti
         cluster.call(lambda: cluster.core.create_topic("elsewhere", assignment=((2,),)))
         with Wire(cluster.core.brokers[1].port) as wire:
             path = str(cluster.core.data.broker(1).absolute())
-            (found,) = wire.ask(moved(path, topic, partition), 2).results
+            (found,) = wire.request(moved(path, topic, partition), 2).results
     assert [(one.partition_index, one.error_code) for one in found.partitions] == [(partition, code)]
 
 
@@ -116,13 +116,13 @@ TOKENS = (
 @pytest.mark.oracle
 def test_tokens_are_not_allowed_without_authentication(pair: Pair) -> None:
     for request, version in TOKENS:
-        assert pair.ask(request, version)[2] == [], request
+        assert pair.request(request, version)[2] == [], request
 
 
 def logged_in(port: int) -> Wire:
     wire = Wire(port)
-    assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
-    assert wire.ask(SaslAuthenticateRequest(auth_bytes=b"\0admin\0secret"), 2).error_code == 0
+    assert wire.request(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+    assert wire.request(SaslAuthenticateRequest(auth_bytes=b"\0admin\0secret"), 2).error_code == 0
     return wire
 
 
@@ -146,7 +146,7 @@ def test_tokens_are_disabled_with_authentication() -> None:
         logged_in(cluster.core.brokers[1].port) as ours,
     ):
         for request, version in TOKENS:
-            assert ours.ask(request, version) == theirs.ask(request, version), request
+            assert ours.request(request, version) == theirs.request(request, version), request
 
 
 # ---- configs of client metrics
@@ -185,37 +185,39 @@ def described(name: str, *, include_synonyms: bool = True) -> DescribeConfigsReq
     ids=str,
 )
 def test_configs_of_client_metrics_are_validated_as_by_a_controller(pair: Pair, configs) -> None:
-    assert pair.ask(altered("push", *configs), 1)[2] == []
+    assert pair.request(altered("push", *configs), 1)[2] == []
     assert pair.settle() == []
     for name in ("push", "another", ""):
-        assert pair.ask(altered(name, *configs), 1)[2] == []
-        assert pair.ask(described(name), 4)[2] == []
-        assert pair.ask(described(name, include_synonyms=False), 4)[2] == []
+        assert pair.request(altered(name, *configs), 1)[2] == []
+        assert pair.request(described(name), 4)[2] == []
+        assert pair.request(described(name, include_synonyms=False), 4)[2] == []
     for version, types in ((0, ()), (1, ()), (1, (CLIENT_METRICS,))):
-        assert pair.ask(ListConfigResourcesRequest(resource_types=types), version)[2] == []
+        assert pair.request(ListConfigResourcesRequest(resource_types=types), version)[2] == []
 
 
 @pytest.mark.oracle
 def test_configs_of_client_metrics_are_replaced_and_removed(pair: Pair) -> None:
     for configs in ((Replaced(name="metrics", value="a"),), (Replaced(name="match", value="client_id=b"),), ()):
         resource = Replacing(resource_type=CLIENT_METRICS, resource_name="replaced", configs=configs)
-        assert pair.ask(AlterConfigsRequest(resources=(resource,)), 2)[2] == []
+        assert pair.request(AlterConfigsRequest(resources=(resource,)), 2)[2] == []
         assert pair.settle() == []
-        assert pair.ask(described("replaced"), 4)[2] == []
-        assert pair.ask(ListConfigResourcesRequest(), 0)[2] == []
+        assert pair.request(described("replaced"), 4)[2] == []
+        assert pair.request(ListConfigResourcesRequest(), 0)[2] == []
 
 
 def test_subscriptions_are_stored_in_the_metadata_log(tmp_path: Path) -> None:
     with EmbeddedCluster(data=tmp_path) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         for name in ("kept", "gone"):
             assert (
-                wire.ask(altered(name, ("metrics", SET, "a"), ("interval.ms", SET, "100")), 1).responses[0].error_code
+                wire.request(altered(name, ("metrics", SET, "a"), ("interval.ms", SET, "100")), 1)
+                .responses[0]
+                .error_code
                 == 0
             )
-        wire.ask(altered("gone", ("metrics", DELETE, None), ("interval.ms", DELETE, None)), 1)
+        wire.request(altered("gone", ("metrics", DELETE, None), ("interval.ms", DELETE, None)), 1)
     with EmbeddedCluster(data=tmp_path) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         assert cluster.core.state.client_metrics == {"kept": {"metrics": "a", "interval.ms": "100"}}
-        (found,) = wire.ask(ListConfigResourcesRequest(), 0).config_resources
+        (found,) = wire.request(ListConfigResourcesRequest(), 0).config_resources
         assert found.resource_name == "kept"
 
 
@@ -235,7 +237,7 @@ def test_clients_receive_their_subscription_and_pushes_are_checked(pair: Pair) -
         ("three", (("metrics", SET, "not this"), ("interval.ms", SET, "100"), ("match", SET, "client_id=other"))),
     )
     for name, configs in subscriptions:
-        assert pair.ask(altered(name, *configs), 1)[2] == []
+        assert pair.request(altered(name, *configs), 1)[2] == []
     assert pair.settle() == []
     large = b"x" * (1 << 20)
     cases = (
@@ -250,23 +252,23 @@ def test_clients_receive_their_subscription_and_pushes_are_checked(pair: Pair) -
         {"subscription_id": 7},
     )
     for number, case in enumerate(cases, 10):
-        ours, _, found = pair.ask(GetTelemetrySubscriptionsRequest(client_instance_id=client(number)), 0)
+        ours, _, found = pair.request(GetTelemetrySubscriptionsRequest(client_instance_id=client(number)), 0)
         assert (found, ours.error_code) == ([], 0)
         pushed = {"client_instance_id": client(number), "subscription_id": ours.subscription_id} | case
         for _ in range(2):
-            assert pair.ask(PushTelemetryRequest(**pushed), 0)[2] == [], case
-        assert pair.ask(GetTelemetrySubscriptionsRequest(client_instance_id=client(number)), 0)[2] == [], case
+            assert pair.request(PushTelemetryRequest(**pushed), 0)[2] == [], case
+        assert pair.request(GetTelemetrySubscriptionsRequest(client_instance_id=client(number)), 0)[2] == [], case
         for _ in range(2):
-            assert pair.ask(PushTelemetryRequest(**(pushed | {"terminating": True})), 0)[2] == [], case
+            assert pair.request(PushTelemetryRequest(**(pushed | {"terminating": True})), 0)[2] == [], case
     for number in (0, 1):
-        assert pair.ask(PushTelemetryRequest(client_instance_id=client(number)), 0)[2] == []
+        assert pair.request(PushTelemetryRequest(client_instance_id=client(number)), 0)[2] == []
     for name, configs in subscriptions:
-        pair.ask(altered(name, *((one, DELETE, None) for one, _, _ in configs)), 1)
+        pair.request(altered(name, *((one, DELETE, None) for one, _, _ in configs)), 1)
     assert pair.settle() == []
 
 
 def reported(wire: Wire) -> set[int]:
-    response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
+    response = wire.request(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
     return {api_key.api_key for api_key in response.api_keys} & {71, 72}
 
 
@@ -277,12 +279,12 @@ def test_telemetry_is_reported_only_with_a_plugin_which_receives_the_metrics() -
         (broker,) = cluster.core.brokers.values()
         with Wire(broker.port, "app") as wire:
             assert reported(wire) == {71, 72}
-            found = wire.ask(GetTelemetrySubscriptionsRequest(), 0)
+            found = wire.request(GetTelemetrySubscriptionsRequest(), 0)
             assert found.client_instance_id != Uuid.ZERO
             push = PushTelemetryRequest(
                 client_instance_id=found.client_instance_id, subscription_id=found.subscription_id, metrics=b"otlp"
             )
-            assert wire.ask(push, 0).error_code == 0
+            assert wire.request(push, 0).error_code == 0
         assert [(one.client_id, one.metrics) for one in broker.telemetry.received] == [("app", b"otlp")]
 
 
@@ -292,7 +294,7 @@ def test_telemetry_is_reported_only_with_a_plugin_which_receives_the_metrics() -
 @pytest.mark.oracle
 def test_only_registered_brokers_can_be_unregistered(pair: Pair) -> None:
     for number in (2, 0, -1):
-        assert pair.ask(UnregisterBrokerRequest(broker_id=number), 0)[2] == []
+        assert pair.request(UnregisterBrokerRequest(broker_id=number), 0)[2] == []
 
 
 def test_an_unregistered_broker_is_unknown_until_it_restarts(tmp_path: Path) -> None:
@@ -300,16 +302,16 @@ def test_an_unregistered_broker_is_unknown_until_it_restarts(tmp_path: Path) -> 
         cluster.call(lambda: cluster.core.create_topic("t", assignment=((3, 1),)))
         cluster.stop_broker(3)
         with Wire(cluster.core.brokers[1].port) as wire:
-            assert wire.ask(UnregisterBrokerRequest(broker_id=3), 0).error_code == 0
-            again = wire.ask(UnregisterBrokerRequest(broker_id=3), 0)
+            assert wire.request(UnregisterBrokerRequest(broker_id=3), 0).error_code == 0
+            again = wire.request(UnregisterBrokerRequest(broker_id=3), 0)
             assert again.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
             assert again.error_message == "Broker ID 3 is not currently registered"
-            known = wire.ask(DescribeClusterRequest(include_fenced_brokers=True), 2).brokers
+            known = wire.request(DescribeClusterRequest(include_fenced_brokers=True), 2).brokers
             assert sorted(one.broker_id for one in known) == [1, 2]
-            (topic,) = wire.ask(MetadataRequest(topics=None), 12).topics
+            (topic,) = wire.request(MetadataRequest(topics=None), 12).topics
             assert [(partition.leader_id, partition.replica_nodes) for partition in topic.partitions] == [(1, (3, 1))]
             assert 3 not in cluster.core.state.brokers
             cluster.start_broker(3)
             assert 3 in cluster.core.state.brokers
-            known = wire.ask(DescribeClusterRequest(), 2).brokers
+            known = wire.request(DescribeClusterRequest(), 2).brokers
             assert sorted(one.broker_id for one in known) == [1, 2, 3]

@@ -47,10 +47,10 @@ def test_partitions_of_new_grown_and_deleted_topics_are_counted(tmp_path: Path) 
 def test_clients_get_a_policy_violation_and_do_not_see_the_config() -> None:
     with EmbeddedCluster(properties=TEN) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         requested = CreatableTopic(name="t", num_partitions=11, replication_factor=1)
-        (topic,) = wire.ask(CreateTopicsRequest(topics=(requested,)), 7).topics
+        (topic,) = wire.request(CreateTopicsRequest(topics=(requested,)), 7).topics
         assert topic.error_code == ErrorCode.POLICY_VIOLATION
         resource = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
-        (shown,) = wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
+        (shown,) = wire.request(DescribeConfigsRequest(resources=(resource,)), 4).results
         assert not [config.name for config in shown.configs if "quorate" in config.name]
 
 

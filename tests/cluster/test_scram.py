@@ -34,10 +34,10 @@ SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 def lets_in(cluster: EmbeddedCluster, user: str, password: str, mechanism: str) -> bool:
     """Return whether a SCRAM client that knows the password can authenticate."""
     with Wire(cluster.core.brokers[1].port) as wire:
-        assert wire.ask(SaslHandshakeRequest(mechanism=mechanism), 1).error_code == ErrorCode.NONE
+        assert wire.request(SaslHandshakeRequest(mechanism=mechanism), 1).error_code == ErrorCode.NONE
 
         def said(data: str) -> str | None:
-            response = wire.ask(SaslAuthenticateRequest(auth_bytes=data.encode()), 2)
+            response = wire.request(SaslAuthenticateRequest(auth_bytes=data.encode()), 2)
             assert response.error_code in (ErrorCode.NONE, ErrorCode.SASL_AUTHENTICATION_FAILED)
             return response.auth_bytes.decode() if response.error_code == ErrorCode.NONE else None
 
@@ -131,11 +131,11 @@ def test_a_user_of_one_mechanism_has_no_credential_for_the_other() -> None:
         EmbeddedCluster(security=Security(users={"alice": "first"}, mechanisms=("PLAIN", SHA_512))) as cluster,
         Wire(cluster.core.brokers[1].port) as wire,
     ):
-        assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.NONE
-        assert wire.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0first"), 2).error_code == ErrorCode.NONE
-        (reported,) = wire.ask(DescribeUserScramCredentialsRequest(users=None), 0).results
+        assert wire.request(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.NONE
+        assert wire.request(SaslAuthenticateRequest(auth_bytes=b"\0alice\0first"), 2).error_code == ErrorCode.NONE
+        (reported,) = wire.request(DescribeUserScramCredentialsRequest(users=None), 0).results
         assert [
             (credential_info.mechanism, credential_info.iterations) for credential_info in reported.credential_infos
         ] == [(2, 4096)]
         gone = AlterUserScramCredentialsRequest(deletions=(ScramCredentialDeletion(name="alice", mechanism=1),))
-        assert wire.ask(gone, 0).results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND
+        assert wire.request(gone, 0).results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND

@@ -38,8 +38,8 @@ def test_requests_before_authentication_close_the_connection(guarded: EmbeddedCl
 @pytest.mark.parametrize("said", [b"\0alice\0wrong", b"\0bob\0very secret", b"alice", b"\0\xff\0x"])
 def test_a_failed_login_gets_an_error_and_is_reported_without_secrets(guarded: EmbeddedCluster, said: bytes) -> None:
     with Wire(guarded.core.brokers[1].port) as wire:
-        assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
-        response = wire.ask(SaslAuthenticateRequest(auth_bytes=said), 2)
+        assert wire.request(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+        response = wire.request(SaslAuthenticateRequest(auth_bytes=said), 2)
         assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert wire.is_closed()
     assert "rejected a login" in guarded.core.notes[-1]
@@ -48,16 +48,16 @@ def test_a_failed_login_gets_an_error_and_is_reported_without_secrets(guarded: E
 
 def test_a_login_authenticates_only_its_own_connection(guarded: EmbeddedCluster) -> None:
     with Wire(guarded.core.brokers[1].port) as wire:
-        wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-        assert wire.ask(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{PASSWORD}".encode()), 2).error_code == 0
-        assert wire.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
+        wire.request(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        assert wire.request(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{PASSWORD}".encode()), 2).error_code == 0
+        assert wire.request(MetadataRequest(topics=None), 12).topics[0].name == "t"
 
 
 @pytest.mark.parametrize("password", [PASSWORD, "wrong"])
 def test_after_handshake_v0_sasl_tokens_have_no_headers(guarded: EmbeddedCluster, password: str) -> None:
     """As kafka-python up to 2.0 logs in."""
     with Wire(guarded.core.brokers[1].port) as wire:
-        assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0).error_code == 0
+        assert wire.request(SaslHandshakeRequest(mechanism="PLAIN"), 0).error_code == 0
         token = f"\0alice\0{password}".encode()
         wire.socket.sendall(len(token).to_bytes(4, "big") + token)
         if password == "wrong":
@@ -65,7 +65,7 @@ def test_after_handshake_v0_sasl_tokens_have_no_headers(guarded: EmbeddedCluster
             assert "rejected a login" in guarded.core.notes[-1]
             return
         assert wire.frame() == b""
-        assert wire.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
+        assert wire.request(MetadataRequest(topics=None), 12).topics[0].name == "t"
 
 
 def test_before_authentication_requests_are_limited_by_sasl_server_max_receive_size(guarded: EmbeddedCluster) -> None:
@@ -78,10 +78,10 @@ def test_before_authentication_requests_are_limited_by_sasl_server_max_receive_s
 
 def test_after_authentication_requests_are_limited_by_socket_request_max_bytes(guarded: EmbeddedCluster) -> None:
     with Wire(guarded.core.brokers[1].port) as wire:
-        wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-        wire.ask(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{PASSWORD}".encode()), 2)
+        wire.request(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        wire.request(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{PASSWORD}".encode()), 2)
         many = tuple(MetadataRequestTopic(name="t" * 249) for _ in range(4_000))
-        assert len(wire.ask(MetadataRequest(topics=many), 12).topics) > 0
+        assert len(wire.request(MetadataRequest(topics=many), 12).topics) > 0
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -100,7 +100,7 @@ def test_a_name_longer_than_any_users_is_rejected_before_saslprep(
 
 def test_an_unknown_mechanism_is_rejected_with_the_enabled_ones(guarded: EmbeddedCluster) -> None:
     with Wire(guarded.core.brokers[1].port) as wire:
-        response = wire.ask(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
+        response = wire.request(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
         assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
         assert response.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
         assert wire.is_closed()
@@ -108,7 +108,7 @@ def test_an_unknown_mechanism_is_rejected_with_the_enabled_ones(guarded: Embedde
 
 def test_a_handshake_without_authentication_is_rejected() -> None:
     with EmbeddedCluster() as open_to_all, Wire(open_to_all.core.brokers[1].port) as wire:
-        assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert wire.request(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])

@@ -38,7 +38,7 @@ API_VERSIONS = ApiVersionsRequest(client_software_name="w", client_software_vers
 
 def reported(cluster: EmbeddedCluster, version: int) -> Any:
     with Wire(cluster.core.brokers[1].port) as wire:
-        return wire.ask(API_VERSIONS, version)
+        return wire.request(API_VERSIONS, version)
 
 
 @pytest.mark.parametrize("version", RECORDED)
@@ -101,14 +101,14 @@ def test_a_version_newer_than_the_release_closes_the_connection_and_is_reported(
             assert wire.is_closed()
         assert "API key 8 version 10 is not supported by Kafka 4.0.2" in old.core.notes[-1]
     with EmbeddedCluster(properties=QUICK) as new, Wire(new.core.brokers[1].port) as wire:
-        wire.ask(request, 10)
+        wire.request(request, 10)
 
 
 def heartbeat(wire: Wire, version: int = 0) -> int:
     request = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", rebalance_timeout_ms=1000, subscribed_topic_names=("t",), topic_partitions=()
     )
-    return int(wire.ask(request, version).error_code)
+    return int(wire.request(request, version).error_code)
 
 
 def test_the_consumer_protocol_is_rejected_by_default_in_3_9() -> None:
@@ -117,7 +117,7 @@ def test_the_consumer_protocol_is_rejected_by_default_in_3_9() -> None:
         Wire(cluster.core.brokers[1].port) as wire,
     ):
         assert heartbeat(wire) == ErrorCode.UNSUPPORTED_VERSION
-        (described,) = wire.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 0).groups
+        (described,) = wire.request(ConsumerGroupDescribeRequest(group_ids=("g",)), 0).groups
         assert (described.group_id, described.error_code) == ("g", ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -139,7 +139,7 @@ def test_a_new_cluster_supports_the_consumer_protocol() -> None:
         EmbeddedCluster(version="4.0.2", properties=QUICK) as cluster,
         Wire(cluster.core.brokers[1].port) as wire,
     ):
-        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+        wire.request(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
         assert heartbeat(wire) == ErrorCode.NONE
 
 
@@ -181,7 +181,7 @@ def test_apis_of_later_releases_are_reported_once_they_are_handled() -> None:
 def test_groups_have_the_configs_of_the_release(version: str, count: int, has: str, lacks: str) -> None:
     resource = DescribeConfigsResource(resource_type=32, resource_name="g", configuration_keys=None)
     with EmbeddedCluster(version=version) as cluster, Wire(cluster.core.brokers[1].port) as wire:
-        (found,) = wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
+        (found,) = wire.request(DescribeConfigsRequest(resources=(resource,)), 4).results
     names = {config.name for config in found.configs}
     assert len(names) == count
     assert has in names
@@ -193,8 +193,8 @@ def test_3_9_has_topic_configs_that_later_releases_lack_and_no_group_configs() -
     group = DescribeConfigsResource(resource_type=32, resource_name="g", configuration_keys=None)
     with EmbeddedCluster(version="3.9.2") as cluster, Wire(cluster.core.brokers[1].port) as wire:
         cluster.call(lambda: cluster.core.create_topic("orders", replicas=1))
-        (of_topic,) = wire.ask(DescribeConfigsRequest(resources=(topic,)), 4).results
-        refused, of_group = wire.ask(DescribeConfigsRequest(resources=(topic, group)), 4).results
+        (of_topic,) = wire.request(DescribeConfigsRequest(resources=(topic,)), 4).results
+        refused, of_group = wire.request(DescribeConfigsRequest(resources=(topic, group)), 4).results
         assert refused.error_code == ErrorCode.INVALID_REQUEST  # as a whole
     assert "message.format.version" in {config.name for config in of_topic.configs}
     assert of_group.error_code == ErrorCode.INVALID_REQUEST
@@ -209,7 +209,7 @@ def test_share_groups_bump_epochs_as_in_the_release(version: str, epochs: list[i
         switch_on(cluster)
         cluster.call(lambda: cluster.core.create_topic("t", partitions=2, replicas=1))
         with Wire(cluster.core.brokers[1].port) as wire:
-            wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+            wire.request(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
             reported = {"m": 0, "n": 0}
 
             def beat(member: str, epoch: int | None = None) -> int:
@@ -221,7 +221,7 @@ def test_share_groups_bump_epochs_as_in_the_release(version: str, epochs: list[i
                     rack_id=None,
                     subscribed_topic_names=("t",) if at == 0 else None,
                 )
-                reported[member] = wire.ask(requested, 1).member_epoch
+                reported[member] = wire.request(requested, 1).member_epoch
                 return reported[member]
 
             found = [beat("m"), beat("m"), beat("m"), beat("n"), beat("n"), beat("m"), beat("n", -1), beat("m")]

@@ -66,7 +66,7 @@ def produce(wire: Wire, data: bytes, *, acks: int = -1, partition: int = 0) -> A
     if acks == 0:
         wire.send(request, 11)
         return None
-    return wire.ask(request, 11).responses[0].partition_responses[0]
+    return wire.request(request, 11).responses[0].partition_responses[0]
 
 
 def fetch_of(*partitions: tuple[int, int], **options: Any) -> FetchRequest:
@@ -91,7 +91,7 @@ def test_an_unsupported_api_versions_request_gets_a_v0_response(wire: Wire) -> N
 
 
 def test_versions_are_reported_for_all_handled_apis(wire: Wire) -> None:
-    found = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
+    found = wire.request(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
     versions = {api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in found.api_keys}
     assert (versions[0], versions[22][1], versions[68]) == ((0, 13), 5, (0, 1))
     assert all(
@@ -115,21 +115,21 @@ def test_a_waiting_fetch_completes_when_records_are_appended(one: EmbeddedCluste
 
 def test_a_session_returns_only_changes_and_forgets_partitions(wire: Wire) -> None:
     produce(wire, batch(1))
-    first = wire.ask(fetch_of((0, 1), (1, 0), session_epoch=0), 12)
+    first = wire.request(fetch_of((0, 1), (1, 0), session_epoch=0), 12)
     assert set(reported(first)) == {0, 1}
     session = {"session_id": first.session_id}
-    assert reported(wire.ask(fetch_of(**session, session_epoch=1), 12)) == {}
+    assert reported(wire.request(fetch_of(**session, session_epoch=1), 12)) == {}
     produce(wire, batch(1), partition=1)
-    assert set(reported(wire.ask(fetch_of(**session, session_epoch=2), 12))) == {1}
-    wrong = wire.ask(fetch_of(**session, session_epoch=2), 12)
+    assert set(reported(wire.request(fetch_of(**session, session_epoch=2), 12))) == {1}
+    wrong = wire.request(fetch_of(**session, session_epoch=2), 12)
     assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    wire.ask(fetch_of((0, 0), **session, session_epoch=-1), 12)
-    assert wire.ask(fetch_of(**session, session_epoch=3), 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    wire.request(fetch_of((0, 0), **session, session_epoch=-1), 12)
+    assert wire.request(fetch_of(**session, session_epoch=3), 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_acks_0_gets_no_response_and_an_error_closes_the_connection(wire: Wire) -> None:
     produce(wire, batch(1), acks=0)
-    assert wire.ask(fetch_of((0, 0)), 12).responses[0].partitions[0].high_watermark == 1
+    assert wire.request(fetch_of((0, 0)), 12).responses[0].partitions[0].high_watermark == 1
     produce(wire, batch(1)[:-1] + b"?", acks=0)
     assert wire.is_closed()
 
@@ -141,7 +141,7 @@ def test_acks_0_gets_no_response_and_an_error_closes_the_connection(wire: Wire) 
 def test_offsets_are_found_by_time(wire: Wire, timestamp: int, found: tuple[int, int]) -> None:
     produce(wire, batch(4, at_ms=1000))
     topic = ListOffsetsTopic(name="t", partitions=(ListOffsetsPartition(timestamp=timestamp),))
-    part = wire.ask(ListOffsetsRequest(replica_id=-1, topics=(topic,)), 7).topics[0].partitions[0]
+    part = wire.request(ListOffsetsRequest(replica_id=-1, topics=(topic,)), 7).topics[0].partitions[0]
     assert (part.error_code, (part.offset, part.timestamp)) == (0, found)
 
 
@@ -163,7 +163,7 @@ def test_an_invalid_request_closes_only_its_connection(one: EmbeddedCluster, wir
     assert wire.is_closed()
     assert any("closed a connection" in note for note in one.core.notes)
     with Wire(one.core.brokers[1].port) as other:
-        assert other.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
+        assert other.request(MetadataRequest(topics=None), 12).topics[0].name == "t"
 
 
 @given(st.binary(max_size=60))
@@ -185,7 +185,7 @@ def test_random_bodies_do_not_affect_others(one: EmbeddedCluster, data: st.DataO
         head = pack(">hhih", key, version, 1, -1) + (b"\0" if APIS[key].request_header_version(version) == 2 else b"")
         bad.socket.sendall((len(head) + len(body)).to_bytes(4, "big") + head + body)
     with Wire(one.core.brokers[1].port) as other:
-        assert other.ask(MetadataRequest(topics=()), 12).topics == ()
+        assert other.request(MetadataRequest(topics=()), 12).topics == ()
     assert one.core.failures == []
 
 
@@ -199,7 +199,7 @@ def test_random_requests_get_a_response_or_close_the_connection(one: EmbeddedClu
     with Wire(one.core.brokers[1].port) as odd:
         odd.send(request, version)
     with Wire(one.core.brokers[1].port) as other:
-        other.ask(MetadataRequest(topics=()), 12)
+        other.request(MetadataRequest(topics=()), 12)
     assert one.core.failures == [], one.core.failures[0]
 
 
@@ -207,12 +207,12 @@ def test_a_joining_member_gets_a_response_after_the_rebalance_delay(wire: Wire) 
     join = JoinGroupRequest(
         group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="consumer"
     )
-    first = wire.ask(join, 9)
+    first = wire.request(join, 9)
     assert first.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE or first.error_code in (
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
     )
-    beat = wire.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
+    beat = wire.request(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
     assert beat.error_code == ErrorCode.NOT_COORDINATOR  # the offsets topic does not exist before FindCoordinator
 
 
@@ -239,8 +239,8 @@ def test_not_coordinator_is_returned_for_each_group(cluster: EmbeddedCluster) ->
     ]
     with Wire(other.port) as wrong:
         for request, version, error_of in requested:
-            assert error_of(wrong.ask(request, version)) == ErrorCode.NOT_COORDINATOR
-        assert wrong.ask(DescribeGroupsRequest(), 5).groups == ()
+            assert error_of(wrong.request(request, version)) == ErrorCode.NOT_COORDINATOR
+        assert wrong.request(DescribeGroupsRequest(), 5).groups == ()
 
 
 def test_a_paused_broker_does_not_respond_until_it_resumes(one: EmbeddedCluster, wire: Wire) -> None:
@@ -279,7 +279,7 @@ def test_a_broker_paused_longer_than_its_session_timeout_is_fenced_until_it_resu
 def test_another_leader_epoch_of_a_client_is_an_error(wire: Wire, epoch: int, code: ErrorCode) -> None:
     part = ListOffsetsPartition(timestamp=-1, current_leader_epoch=epoch)
     requested = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=(part,)),))
-    assert wire.ask(requested, 7).topics[0].partitions[0].error_code == code
+    assert wire.request(requested, 7).topics[0].partitions[0].error_code == code
 
 
 @pytest.mark.parametrize(("version", "leader"), [(12, -1), (15, -1), (16, 2), (18, 2)])
@@ -294,7 +294,7 @@ def test_fetch_returns_the_current_leader_since_v16(version: int, leader: int) -
             else FetchTopic(topic="t", partitions=(part,))
         )
         with Wire(two.core.brokers[1].port) as wire:
-            reply = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(named,)), version)
+            reply = wire.request(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(named,)), version)
         found = reported(reply)[0]
         assert (found.error_code, found.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
         assert [node_endpoint.node_id for node_endpoint in reply.node_endpoints] == ([2] if leader == 2 else [])
@@ -305,7 +305,7 @@ def test_topics_with_colliding_names_are_deleted_one_by_one(one: EmbeddedCluster
     with Wire(one.core.brokers[1].port) as wire:
 
         def errors(request: CreateTopicsRequest | DeleteTopicsRequest) -> list[int]:
-            reply = wire.ask(request, 5)
+            reply = wire.request(request, 5)
             results = reply.topics if isinstance(request, CreateTopicsRequest) else reply.responses
             return [result.error_code for result in results]
 
@@ -324,8 +324,8 @@ def test_an_expensive_regex_does_not_block_other_requests() -> None:
     names = ["ab" * 118 + f"-{number}" for number in range(100)]
     with EmbeddedCluster(properties={"offsets.topic.num.partitions": 1}) as one, Wire(one.core.brokers[1].port) as wire:
         topics = tuple(CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names)
-        wire.ask(CreateTopicsRequest(topics=topics), 7)
-        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+        wire.request(CreateTopicsRequest(topics=topics), 7)
+        wire.request(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
         join = ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_id="m",
@@ -333,10 +333,10 @@ def test_an_expensive_regex_does_not_block_other_requests() -> None:
             subscribed_topic_regex="a*b*" * 2600 + "-[0-9]+",
             topic_partitions=(),
         )
-        assert wire.ask(join, 1).member_epoch == 1
+        assert wire.request(join, 1).member_epoch == 1
         (runtime,) = one.core.groups.runtimes().values()
         with Wire(one.core.brokers[1].port) as other:
-            other.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+            other.request(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
         assert runtime.shard.tasks, "the regex was matched in one turn"
 
         epoch, assigned = 1, ()
@@ -344,6 +344,6 @@ def test_an_expensive_regex_does_not_block_other_requests() -> None:
         while len(assigned) < len(names):
             assert time.monotonic() < until
             beat = replace(join, member_epoch=epoch, subscribed_topic_regex=None, topic_partitions=None)
-            reply = wire.ask(beat, 1)
+            reply = wire.request(beat, 1)
             epoch = reply.member_epoch
             assigned = assigned if reply.assignment is None else reply.assignment.topic_partitions

@@ -27,9 +27,9 @@ class Wire:
         self.client_id = client_id.encode()
         self.correlation_id = 0
         if user is not None:
-            assert self.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+            assert self.request(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
             token = f"\0{user}\0{user}".encode()
-            assert self.ask(SaslAuthenticateRequest(auth_bytes=token), 2).error_code == 0
+            assert self.request(SaslAuthenticateRequest(auth_bytes=token), 2).error_code == 0
 
     def __enter__(self) -> Self:
         return self
@@ -53,7 +53,7 @@ class Wire:
         assert int.from_bytes(frame[:4], "big") == self.correlation_id
         return decode_api(api.response.cls, frame, version, position=4 + api.response_header_version(version))
 
-    def ask(self, request: Message, version: int) -> Any:
+    def request(self, request: Message, version: int) -> Any:
         self.send(request, version)
         return self.receive(type(request), version)
 

@@ -118,16 +118,16 @@ from tests.cluster.wire import Wire
 
 REGEX, NAME = "(a+)+b", "a" * 60
 with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) as wire:
-    wire.ask(CreateTopicsRequest(topics=(CreatableTopic(name=NAME, num_partitions=1, replication_factor=1),)), 7)
+    wire.request(CreateTopicsRequest(topics=(CreatableTopic(name=NAME, num_partitions=1, replication_factor=1),)), 7)
     for kind, key in ((0, "g"), (1, NAME)):
-        wire.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=(key,)), 4)
+        wire.request(FindCoordinatorRequest(key_type=kind, coordinator_keys=(key,)), 4)
     join = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", rebalance_timeout_ms=1000, subscribed_topic_regex=REGEX, topic_partitions=()
     )
-    assert wire.ask(join, 1).member_epoch == 1
-    wire.ask(InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=1000), 4)
-    assert wire.ask(ListTransactionsRequest(transactional_id_pattern=REGEX), 2).transaction_states == ()
-    assert len(wire.ask(ListTransactionsRequest(transactional_id_pattern=REGEX[:-1]), 2).transaction_states) == 1
+    assert wire.request(join, 1).member_epoch == 1
+    wire.request(InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=1000), 4)
+    assert wire.request(ListTransactionsRequest(transactional_id_pattern=REGEX), 2).transaction_states == ()
+    assert len(wire.request(ListTransactionsRequest(transactional_id_pattern=REGEX[:-1]), 2).transaction_states) == 1
 """
 
 

@@ -69,7 +69,7 @@ class Assigning:
         }
         me = {"group_id": GROUP, "member_id": self.member_id, "member_epoch": self.epoch}
         request = ConsumerGroupHeartbeatRequest(**me, topic_partitions=self.owned, **({} if self.epoch else joins))
-        response = self._ask(request, 1)
+        response = self._request(request, 1)
         if response.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             self.epoch, self.owned = 0, ()
         if response.error_code:
@@ -81,19 +81,19 @@ class Assigning:
                 for topic_partition in response.assignment.topic_partitions
             )
         if read_tags(ComputeAssignment, response.unknown_tags).should_compute_assignment:
-            prepared = self._ask(ConsumerGroupPrepareAssignmentRequest(**me))
+            prepared = self._request(ConsumerGroupPrepareAssignmentRequest(**me))
             if not prepared.error_code:
                 assert prepared.assignor_name == "weighted"
-                self.computed += not self._ask(install_request(prepared, Weighted(), **me)).error_code
+                self.computed += not self._request(install_request(prepared, Weighted(), **me)).error_code
 
     def count(self) -> int:
         return sum(len(one.partitions) for one in self.owned)
 
-    def _ask(self, request: Any, version: int = 0) -> Any:
+    def _request(self, request: Any, version: int = 0) -> Any:
         at = self.cluster.coordinator_of(GROUP)
         (port,) = (int(broker.address.rpartition(":")[2]) for broker in self.cluster.brokers if broker.id == at)
         with Wire(port) as wire:
-            return wire.ask(request, version)
+            return wire.request(request, version)
 
 
 def share(members: list[Assigning], *counts: int) -> None:
@@ -112,7 +112,7 @@ def test_a_member_assigns_for_its_group_over_sockets_also_after_the_coordinator_
     with EmbeddedCluster(racks=["a", "b", "c"], properties=settings) as cluster:
         cluster.create_topic(TOPIC, partitions=6, replicas=3)
         with Wire(int(cluster.brokers[0].address.rpartition(":")[2])) as wire:
-            response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
+            response = wire.request(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
         keys = {api_key.api_key for api_key in response.api_keys}
         apis = (ConsumerGroupPrepareAssignmentRequest, ConsumerGroupInstallAssignmentRequest)
         assert keys >= {api_of(one).key for one in apis}
@@ -131,7 +131,7 @@ def test_a_member_assigns_for_its_group_over_sockets_also_after_the_coordinator_
 def test_without_the_config_no_broker_takes_assignments_of_members() -> None:
     with EmbeddedCluster(properties=CONFIGS) as cluster:
         with Wire(int(cluster.brokers[0].address.rpartition(":")[2])) as wire:
-            response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
+            response = wire.request(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
         assert not {api_of(ConsumerGroupPrepareAssignmentRequest).key} & {
             api_key.api_key for api_key in response.api_keys
         }

@@ -23,7 +23,7 @@ def check_versions(cluster: Cluster) -> None:
     """Check that a cluster that was created with its release reports the recorded versions."""
     broker = cluster.brokers[0]
     with Wire(int(broker.address.rpartition(":")[2])) as wire:
-        response = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
+        response = wire.request(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
     expected = recorded(broker.version)
     versions = {str(api_key.api_key): [api_key.min_version, api_key.max_version] for api_key in response.api_keys}
     assert versions.items() <= expected["api_keys"].items()

@@ -45,7 +45,7 @@ def test_an_unknown_producer_must_begin_at_sequence_0_if_the_broker_adds_partiti
     cluster.call(lambda: cluster.core.internal_topic(TRANSACTION_STATE))
 
     def writer(name: str) -> Callable[[int, int], int]:
-        begun = wire.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 5)
+        begun = wire.request(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 5)
 
         def write(version: int, sequence: int) -> int:
             record = BatchRecord(offset=0, timestamp_ms=-1, key=b"k", value=b"v")
@@ -58,7 +58,7 @@ def test_an_unknown_producer_must_begin_at_sequence_0_if_the_broker_adds_partiti
             )
             topics = (TopicProduceData(name=topic.name, partition_data=(PartitionProduceData(index=0, records=data),)),)
             requested = ProduceRequest(transactional_id=name, acks=-1, topic_data=topics)
-            code: int = wire.ask(requested, version).responses[0].partition_responses[0].error_code
+            code: int = wire.request(requested, version).responses[0].partition_responses[0].error_code
             return code
 
         return write
@@ -77,7 +77,7 @@ def test_a_producer_is_fenced_by_a_newer_one(cluster: EmbeddedCluster, wire: Wir
         requested = InitProducerIdRequest(
             transactional_id=topic.name, transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
         )
-        response = wire.ask(requested, 4)
+        response = wire.request(requested, 4)
         return response.error_code, response.producer_id, response.producer_epoch
 
     _, producer_id, epoch = begin()
@@ -90,9 +90,9 @@ def test_a_producer_is_fenced_by_a_newer_one(cluster: EmbeddedCluster, wire: Wir
 def test_markers_have_log_append_time_if_records_have(wire: Wire, topic: Any) -> None:
     config = AlterableConfig(name="message.timestamp.type", config_operation=0, value="LogAppendTime")
     resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
-    wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1)
+    wire.request(IncrementalAlterConfigsRequest(resources=(resource,)), 1)
     topic.partitions[0].log.append_marker(8, 0, commit=True, now_ms=1, leader_epoch=0)
-    fetched = wire.ask(fetch_of(topic, 0, session_epoch=-1), 12).responses[0].partitions[0].records
+    fetched = wire.request(fetch_of(topic, 0, session_epoch=-1), 12).responses[0].partitions[0].records
     (read,) = read_batches(fetched)
     assert not isinstance(read, BatchProblem)
     assert (read.header.control, read.header.timestamp_type) == (True, TimestampType.LOG_APPEND_TIME)
@@ -107,16 +107,16 @@ def test_the_last_stable_offset_is_not_before_the_log_start_offset(
     for one in (data, batch(1), batch(1)):
         log.append(one, leader_epoch=0, now_ms=1)
     part = DeleteRecordsPartition(partition_index=0, offset=2)
-    wire.ask(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic.name, partitions=(part,)),)), 2)
+    wire.request(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic.name, partitions=(part,)),)), 2)
     latest = ListOffsetsTopic(name=topic.name, partitions=(ListOffsetsPartition(partition_index=0, timestamp=-1),))
     for isolation_level, offset in ((0, 3), (1, 2)):
         requested = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=(latest,))
-        assert wire.ask(requested, 8).topics[0].partitions[0].offset == offset
+        assert wire.request(requested, 8).topics[0].partitions[0].offset == offset
 
 
 def _produce(wire: Wire, topic: Any, data: bytes) -> Any:
     topics = (TopicProduceData(name=topic.name, partition_data=(PartitionProduceData(index=0, records=data),)),)
-    return wire.ask(ProduceRequest(acks=-1, topic_data=topics), 9).responses[0].partition_responses[0]
+    return wire.request(ProduceRequest(acks=-1, topic_data=topics), 9).responses[0].partition_responses[0]
 
 
 @pytest.mark.parametrize(
@@ -132,19 +132,19 @@ def test_a_batch_with_log_append_time_is_accepted_only_in_topics_with_create_tim
 ) -> None:
     config = AlterableConfig(name="message.timestamp.type", config_operation=0, value=policy)
     resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
-    wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1)
+    wire.request(IncrementalAlterConfigsRequest(resources=(resource,)), 1)
     records = [BatchRecord(offset=at, timestamp_ms=at_ms, key=b"k", value=b"v") for at in range(2)]
     found = _produce(wire, topic, encode_batch(records, log_append_time_ms=at_ms))
     assert (found.error_code, [record_error.batch_index for record_error in found.record_errors]) == (code, places)
     if code is ErrorCode.NONE:
-        fetched = wire.ask(fetch_of(topic, 0, session_epoch=-1), 12).responses[0].partitions[0].records
+        fetched = wire.request(fetch_of(topic, 0, session_epoch=-1), 12).responses[0].partitions[0].records
         (read,) = read_batches(fetched)
         assert not isinstance(read, BatchProblem)
         assert read.header.timestamp_type is TimestampType.CREATE_TIME
 
 
 def test_a_duplicate_batch_returns_its_own_timestamp(wire: Wire, topic: Any) -> None:
-    begun = wire.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
+    begun = wire.request(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
     record = BatchRecord(offset=0, timestamp_ms=1234, key=b"k", value=b"v")
     data = encode_batch([record], producer_id=begun.producer_id, producer_epoch=0, base_sequence=0)
     first, again = (_produce(wire, topic, data) for _ in range(2))
@@ -211,11 +211,11 @@ def test_a_topic_with_a_compression_type_recompresses_all_batches(
 ) -> None:
     config = AlterableConfig(name="compression.type", config_operation=0, value=wanted)
     resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
-    assert wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses[0].error_code == 0
+    assert wire.request(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses[0].error_code == 0
     records = [BatchRecord(offset=at, timestamp_ms=at, key=b"k", value=b"v" * 50, sequence=at) for at in range(3)]
     data = encode_batch(records, compression="lz4", producer_id=5, producer_epoch=2, base_sequence=0)
     assert _produce(wire, topic, data).error_code == ErrorCode.NONE
-    fetched = wire.ask(fetch_of(topic, 0, session_epoch=-1), 12).responses[0].partitions[0].records
+    fetched = wire.request(fetch_of(topic, 0, session_epoch=-1), 12).responses[0].partitions[0].records
     (read,) = read_batches(fetched)
     assert not isinstance(read, BatchProblem)
     header = read.header
@@ -225,6 +225,6 @@ def test_a_topic_with_a_compression_type_recompresses_all_batches(
 
 def test_metadata_does_not_report_a_topic_that_the_controller_will_reject(wire: Wire, topic: Any) -> None:
     """A new topic is created after the response, or rejected because of a colliding name."""
-    wire.ask(MetadataRequest(topics=(MetadataRequestTopic(name="some.name"),)), 4)
+    wire.request(MetadataRequest(topics=(MetadataRequestTopic(name="some.name"),)), 4)
     requested = MetadataRequest(topics=(MetadataRequestTopic(name="some_name"),), allow_auto_topic_creation=True)
-    assert wire.ask(requested, 4).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert wire.request(requested, 4).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

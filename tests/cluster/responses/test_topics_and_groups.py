@@ -65,19 +65,19 @@ ONE_EACH = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partit
 def test_a_topic_to_delete_by_id_and_by_name_is_rejected_once(wire: Wire, topic: Any) -> None:
     by_name, by_id = DeleteTopicState(name=topic.name), DeleteTopicState(name=None, topic_id=topic.id)
     for requested in ((by_name, by_id), (by_id, by_name)):
-        (refused,) = wire.ask(DeleteTopicsRequest(topics=requested, timeout_ms=1000), 6).responses
+        (refused,) = wire.request(DeleteTopicsRequest(topics=requested, timeout_ms=1000), 6).responses
         assert (refused.name, refused.topic_id, refused.error_code) == (
             topic.name,
             topic.id,
             ErrorCode.INVALID_REQUEST,
         )
-    names = {one.name for one in wire.ask(MetadataRequest(topics=None), 9).topics}
+    names = {one.name for one in wire.request(MetadataRequest(topics=None), 9).topics}
     assert topic.name in names
 
 
 def test_a_duplicate_id_and_the_name_of_its_topic_are_each_rejected(wire: Wire, topic: Any) -> None:
     by_name, by_id = DeleteTopicState(name=topic.name), DeleteTopicState(name=None, topic_id=topic.id)
-    refused = wire.ask(DeleteTopicsRequest(topics=(by_id, by_id, by_name), timeout_ms=1000), 6).responses
+    refused = wire.request(DeleteTopicsRequest(topics=(by_id, by_id, by_name), timeout_ms=1000), 6).responses
     assert {(one.name, one.topic_id, one.error_code) for one in refused} == {
         (None, topic.id, ErrorCode.INVALID_REQUEST),
         (topic.name, topic.id, ErrorCode.INVALID_REQUEST),
@@ -87,13 +87,13 @@ def test_a_duplicate_id_and_the_name_of_its_topic_are_each_rejected(wire: Wire, 
 def _add(wire: Wire, topic: str, operation: int, value: str) -> int:
     config = AlterableConfig(name="cleanup.policy", config_operation=operation, value=value)
     resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=(config,))
-    code: int = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses[0].error_code
+    code: int = wire.request(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses[0].error_code
     return code
 
 
 def _policy(wire: Wire, topic: str) -> str:
     requested = DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=("cleanup.policy",))
-    value: str = wire.ask(DescribeConfigsRequest(resources=(requested,)), 4).results[0].configs[0].value
+    value: str = wire.request(DescribeConfigsRequest(resources=(requested,)), 4).results[0].configs[0].value
     return value
 
 
@@ -112,7 +112,7 @@ def test_too_many_partitions_do_not_fail_other_topics_if_their_own_configs_are_i
         settings = (CreatableTopicConfig(name="message.timestamp.type", value=value),)
         most = CreatableTopic(name="most", num_partitions=2**31 - 1, replication_factor=1, configs=settings)
         other = CreatableTopic(name=f"beside-{value}", num_partitions=1, replication_factor=1)
-        response = wire.ask(CreateTopicsRequest(topics=(most, other), timeout_ms=1000), 7)
+        response = wire.request(CreateTopicsRequest(topics=(most, other), timeout_ms=1000), 7)
         return [topic.error_code for topic in response.topics]
 
     assert codes("soon") == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
@@ -125,14 +125,14 @@ def test_added_partitions_are_limited_by_the_controllers_batch_size(
 ) -> None:
     more = CreatePartitionsTopic(name=topic.name, count=count, assignments=None)
     requested = CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=True)
-    assert wire.ask(requested, 3).results[0].error_code == code
+    assert wire.request(requested, 3).results[0].error_code == code
 
 
 @pytest.mark.parametrize("leader_epoch", [-1, -2, -(1 << 31)])
 def test_only_leader_epoch_minus_1_means_none(wire: Wire, topic: Any, leader_epoch: int) -> None:
     part = OffsetForLeaderPartition(partition=0, leader_epoch=leader_epoch)
     requested = OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic(topic=topic.name, partitions=(part,)),))
-    found = wire.ask(requested, 4).topics[0].partitions[0]
+    found = wire.request(requested, 4).topics[0].partitions[0]
     assert (found.leader_epoch, found.end_offset) == ((-1, -1) if leader_epoch == -1 else (leader_epoch, 0))
 
 
@@ -145,32 +145,32 @@ def test_releases_up_to_4_0_keep_the_start_time_of_the_last_transaction(version:
         one.call(lambda: one.core.transactions.add_partitions("x", producer_id, epoch, [("t", 0)]))
         one.call(lambda: one.core.transactions.init_producer_id("x", 60_000, -1, -1))
         with Wire(one.core.brokers[1].port) as wire:
-            (reported,) = wire.ask(DescribeTransactionsRequest(transactional_ids=("x",)), 0).transaction_states
+            (reported,) = wire.request(DescribeTransactionsRequest(transactional_ids=("x",)), 0).transaction_states
     assert reported.transaction_state == "Empty"
     assert (reported.transaction_start_time_ms > 0) is known
 
 
 def test_metadata_of_a_topic_with_neither_name_nor_id_is_an_unknown_server_error(wire: Wire, topic: Any) -> None:
     nothing, by_id = MetadataRequestTopic(name=None), MetadataRequestTopic(name=None, topic_id=topic.id)
-    failed = wire.ask(MetadataRequest(topics=(nothing, MetadataRequestTopic(name=topic.name))), 12)
+    failed = wire.request(MetadataRequest(topics=(nothing, MetadataRequestTopic(name=topic.name))), 12)
     assert [one.error_code for one in failed.topics] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
     assert failed.brokers == ()
-    assert wire.ask(MetadataRequest(topics=(nothing, by_id)), 12).topics[0].error_code == ErrorCode.NONE
+    assert wire.request(MetadataRequest(topics=(nothing, by_id)), 12).topics[0].error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("election_type", [0, 1, 7, 127])
 def test_an_election_without_partitions_accepts_any_election_type(wire: Wire, election_type: int) -> None:
     requested = ElectLeadersRequest(election_type=election_type, topic_partitions=(), timeout_ms=1000)
-    assert wire.ask(requested, 2).error_code == ErrorCode.NONE
+    assert wire.request(requested, 2).error_code == ErrorCode.NONE
 
 
 def test_records_of_a_topic_with_an_empty_cleanup_policy_can_be_deleted(wire: Wire, topic: Any) -> None:
     config = AlterableConfig(name="cleanup.policy", config_operation=0, value="")
     resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
-    assert wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses[0].error_code == 0
+    assert wire.request(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses[0].error_code == 0
     part = DeleteRecordsPartition(partition_index=0, offset=1)
     requested = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic.name, partitions=(part,)),), timeout_ms=1000)
-    assert wire.ask(requested, 2).topics[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert wire.request(requested, 2).topics[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 # ---- groups
@@ -183,7 +183,7 @@ def _commit(wire: Wire, group: str, topic: str, metadata: str) -> int:
         generation_id_or_member_epoch=-1,
         topics=(OffsetCommitRequestTopic(name=topic, partitions=(part,)),),
     )
-    code: int = wire.ask(requested, 8).topics[0].partitions[0].error_code
+    code: int = wire.request(requested, 8).topics[0].partitions[0].error_code
     return code
 
 
@@ -191,8 +191,8 @@ def test_the_group_of_a_rejected_commit_is_listed_after_another_write(wire: Wire
     """Coordinators list groups as of the last write (KIP-848), and this group has none."""
 
     def listed() -> bool:
-        described = wire.ask(DescribeGroupsRequest(groups=("refused",)), 5).groups[0].group_state
-        found = "refused" in {group.group_id for group in wire.ask(ListGroupsRequest(), 4).groups}
+        described = wire.request(DescribeGroupsRequest(groups=("refused",)), 5).groups[0].group_state
+        found = "refused" in {group.group_id for group in wire.request(ListGroupsRequest(), 4).groups}
         assert (described == "Empty") is found
         return found
 
@@ -226,15 +226,15 @@ def test_brokers_of_3_9_remove_empty_groups_when_a_topic_is_deleted(old: Embedde
     joining = JoinGroupRequest(
         group_id="nobody", session_timeout_ms=60_000, member_id="", protocol_type="consumer", protocols=(RANGE,)
     )
-    assert old_wire.ask(joining, 4).error_code == ErrorCode.MEMBER_ID_REQUIRED
-    assert {one.group_id for one in old_wire.ask(ListGroupsRequest(), 4).groups} == {"stays", "goes", "nobody"}
-    old_wire.ask(DeleteTopicsRequest(topic_names=("gone",), timeout_ms=1000), 5)
-    assert [one.group_id for one in old_wire.ask(ListGroupsRequest(), 4).groups] == ["stays"]
+    assert old_wire.request(joining, 4).error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert {one.group_id for one in old_wire.request(ListGroupsRequest(), 4).groups} == {"stays", "goes", "nobody"}
+    old_wire.request(DeleteTopicsRequest(topic_names=("gone",), timeout_ms=1000), 5)
+    assert [one.group_id for one in old_wire.request(ListGroupsRequest(), 4).groups] == ["stays"]
 
 
 def test_brokers_of_3_9_apply_the_valid_feature_updates(old_wire: Wire) -> None:
     updates = tuple(FeatureUpdateKey(feature=name, max_version_level=level) for name, level in LEVELS.items())
-    response = old_wire.ask(UpdateFeaturesRequest(timeout_ms=1000, feature_updates=updates), 1)
+    response = old_wire.request(UpdateFeaturesRequest(timeout_ms=1000, feature_updates=updates), 1)
     assert response.error_code == ErrorCode.NONE
     assert {result.feature: result.error_code for result in response.results} == {
         "kraft.version": ErrorCode.NONE,
@@ -244,9 +244,9 @@ def test_brokers_of_3_9_apply_the_valid_feature_updates(old_wire: Wire) -> None:
 
 
 def test_brokers_of_3_9_treat_topics_without_partitions_differently(old_wire: Wire) -> None:
-    assert old_wire.ask(ListOffsetsRequest(topics=(ListOffsetsTopic(name="orders"),)), 7).topics[0].partitions == ()
+    assert old_wire.request(ListOffsetsRequest(topics=(ListOffsetsTopic(name="orders"),)), 7).topics[0].partitions == ()
     requested = (OffsetFetchRequestTopic(name="orders", partition_indexes=()),)
-    assert old_wire.ask(OffsetFetchRequest(group_id="stays", topics=requested), 7).topics == ()
+    assert old_wire.request(OffsetFetchRequest(group_id="stays", topics=requested), 7).topics == ()
 
 
 def test_rejected_offsets_create_a_visible_group_in_3_9(old: EmbeddedCluster, old_wire: Wire) -> None:
@@ -260,9 +260,9 @@ def test_rejected_offsets_create_a_visible_group_in_3_9(old: EmbeddedCluster, ol
         producer_epoch=0,
         topics=(TxnOffsetCommitRequestTopic(name="orders", partitions=(part,)),),
     )
-    refused = old_wire.ask(requested, 2).topics[0].partitions[0].error_code
+    refused = old_wire.request(requested, 2).topics[0].partitions[0].error_code
     assert refused == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert {"too-long", "of-nobody"} <= {group.group_id for group in old_wire.ask(ListGroupsRequest(), 4).groups}
+    assert {"too-long", "of-nobody"} <= {group.group_id for group in old_wire.request(ListGroupsRequest(), 4).groups}
 
 
 def test_a_commit_to_an_unknown_group_is_an_illegal_generation_in_3_9(old_wire: Wire) -> None:
@@ -271,28 +271,28 @@ def test_a_commit_to_an_unknown_group_is_an_illegal_generation_in_3_9(old_wire: 
     requested = OffsetCommitRequest(
         group_id="not-there", generation_id_or_member_epoch=0, member_id="me", topics=topics
     )
-    assert old_wire.ask(requested, 9).topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
+    assert old_wire.request(requested, 9).topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
 
 
 def test_3_9_accepts_far_future_timestamps_and_small_segments(old_wire: Wire) -> None:
     resource = DescribeConfigsResource(
         resource_type=2, resource_name="orders", configuration_keys=("message.timestamp.after.max.ms",)
     )
-    (found,) = old_wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results[0].configs
+    (found,) = old_wire.request(DescribeConfigsRequest(resources=(resource,)), 4).results[0].configs
     assert found.value == str(2**63 - 1)
     record = BatchRecord(offset=0, timestamp_ms=10**15, key=b"k", value=b"v")
     data = encode_batch([record])
     topics = (TopicProduceData(name="orders", partition_data=(PartitionProduceData(index=0, records=data),)),)
-    produced = old_wire.ask(ProduceRequest(acks=-1, topic_data=topics), 9).responses[0].partition_responses[0]
+    produced = old_wire.request(ProduceRequest(acks=-1, topic_data=topics), 9).responses[0].partition_responses[0]
     assert produced.error_code == ErrorCode.NONE
     config = AlterableConfig(name="segment.bytes", config_operation=0, value="14")
     changed = AlterConfigsResource(resource_type=2, resource_name="orders", configs=(config,))
-    response = old_wire.ask(IncrementalAlterConfigsRequest(resources=(changed,)), 1)
+    response = old_wire.request(IncrementalAlterConfigsRequest(resources=(changed,)), 1)
     assert response.responses[0].error_code == ErrorCode.NONE
 
 
 def test_each_empty_group_id_is_rejected(wire: Wire) -> None:
-    found = wire.ask(ConsumerGroupDescribeRequest(group_ids=("", "not-there", "")), 1).groups
+    found = wire.request(ConsumerGroupDescribeRequest(group_ids=("", "not-there", "")), 1).groups
     assert [(one.group_id, one.error_code) for one in found] == [
         ("", ErrorCode.INVALID_GROUP_ID),
         ("", ErrorCode.INVALID_GROUP_ID),
