@@ -66,12 +66,12 @@ def test_a_coordinator_runs_its_other_tasks_after_a_failed_one(
     if in_turns:
         request.getfixturevalue("short_turns")
 
-    def matching(*_: object) -> Generator[None, None, Any]:
+    def matching_topics(*_: object) -> Generator[None, None, Any]:
         yield
         yield
         _fail()
 
-    monkeypatch.setattr(regexes, "matching", matching)
+    monkeypatch.setattr(regexes, "matching_topics", matching_topics)
     core = cluster.core
     cluster.call(lambda: core.create_topic("orders"))
     with Wire(core.brokers[1].port) as wire:
