@@ -14,7 +14,7 @@ from quorate.assignors.server import SimpleAssignor, SubscriptionType, dealing
 from quorate.codecs.releases import KafkaVersion
 from tests.assignors.server_cases import read_server_case, server_case
 from tests.assignors.server_differential import kafka, ours
-from tests.assignors.server_setup import as_case, group, read, read_records
+from tests.assignors.server_setup import as_case, assignments, changed_records, group
 from tests.oracle.client import Oracle
 
 # Members, and the records of those whose target changes; "t1-" is a topic without partitions.
@@ -80,7 +80,7 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name: str) -> None:
     made, expected = EXAMPLES[name]
-    assert read_records(SimpleAssignor().target(made)) == expected
+    assert changed_records(SimpleAssignor().target(made)) == expected
 
 
 @pytest.mark.oracle
@@ -93,7 +93,7 @@ def test_examples_equal_kafkas_results(oracle: Oracle, name: str) -> None:
 def test_the_assignment_has_only_partitions_that_exist() -> None:
     made = group("t1:2 t2:2", m1="t1 | t1-0 gone-0 t2-", m2="t1 t2 | t1-1", m3="t2 | t2-0,1 gone-1")
     target = SimpleAssignor().target(made)
-    assert read(target) == {"m1": "t1-0", "m2": "t2-0 t1-1", "m3": "t2-1"}
+    assert assignments(target) == {"m1": "t1-0", "m2": "t2-0 t1-1", "m3": "t2-1"}
     assert target.assignment.partitions.tolist() == [0, 2, 1, 3]
     assert target.assignment.offsets.tolist() == [0, 1, 3, 4]
 
@@ -109,8 +109,16 @@ def test_only_assignable_partitions_are_assigned() -> None:
 
 def test_owned_partitions_that_are_no_longer_assignable_stay() -> None:
     made = group("t1:4", m1="t1 | t1-3", m2="t1", m3="t1")
-    assert read(SimpleAssignor(assignable={"t1": [0, 1, 2]}).target(made)) == {"m1": "t1-3", "m2": "t1-1", "m3": "t1-2"}
-    assert read(SimpleAssignor(assignable={"t1": [0]}).target(made)) == {"m1": "t1-3", "m2": "t1-3", "m3": "t1-3"}
+    assert assignments(SimpleAssignor(assignable={"t1": [0, 1, 2]}).target(made)) == {
+        "m1": "t1-3",
+        "m2": "t1-1",
+        "m3": "t1-2",
+    }
+    assert assignments(SimpleAssignor(assignable={"t1": [0]}).target(made)) == {
+        "m1": "t1-3",
+        "m2": "t1-3",
+        "m3": "t1-3",
+    }
 
 
 def test_where_kafkas_assignor_fails_the_error_names_the_cause() -> None:
@@ -295,4 +303,4 @@ def test_a_deleted_topic_with_an_unknown_id_is_left_out_of_the_record() -> None:
     made = group("t1:2 t2:2", m1="t1", m2="t1 t2")
     members = {"m1": Member(topics=["t1"], owned=[("t1", 0), ("t1", 1), ("deleted", 0)]), "m2": made.members["m2"]}
     target = SimpleAssignor().target(GroupSpec(members, made.topology))
-    assert read_records(target)["m1"] == "t1-1"
+    assert changed_records(target)["m1"] == "t1-1"

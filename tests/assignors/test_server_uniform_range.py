@@ -15,7 +15,7 @@ from quorate.codecs.releases import KafkaVersion
 from tests.assignors.groups import check_valid
 from tests.assignors.server_cases import next_server_round, read_server_case, server_case
 from tests.assignors.server_differential import kafka, ours
-from tests.assignors.server_setup import as_case, group, read, read_records
+from tests.assignors.server_setup import as_case, assignments, changed_records, group
 from tests.assignors.vectors import server_vector_case, server_vectors
 from tests.oracle.client import Oracle
 
@@ -92,7 +92,7 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name: str) -> None:
     assignor, made, expected = EXAMPLES[name]
-    assert read(BY_NAME[assignor].target(made)) == expected
+    assert assignments(BY_NAME[assignor].target(made)) == expected
 
 
 @pytest.mark.oracle
@@ -105,8 +105,8 @@ def test_examples_equal_kafkas_results(oracle: Oracle, name: str) -> None:
 
 def test_only_members_whose_target_changed_get_a_record() -> None:
     target = UniformAssignor().target(group("t1:5", m1="t1 | t1-0,1", m2="t1 | t1-2", m3="t1 | t1-3"))
-    assert read_records(target) == {"m3": "t1-3,4"}
-    assert read(target) == {"m1": "t1-0,1", "m2": "t1-2", "m3": "t1-3,4"}
+    assert changed_records(target) == {"m3": "t1-3,4"}
+    assert assignments(target) == {"m1": "t1-0,1", "m2": "t1-2", "m3": "t1-3,4"}
 
 
 @pytest.mark.parametrize("assignor", BY_NAME.values(), ids=BY_NAME)
@@ -189,9 +189,12 @@ def test_range_assigns_co_partitioned_topics_alike(seed: int) -> None:
 
 def test_before_4_0_1_the_first_members_got_the_extra_partitions() -> None:
     made = group("t1:3", m1="t1 | t1-0", m2="t1 | t1-1,2")
-    assert read(UniformAssignor(version=KafkaVersion(4, 0, 0)).target(made)) == {"m1": "t1-0,2", "m2": "t1-1"}
+    assert assignments(UniformAssignor(version=KafkaVersion(4, 0, 0)).target(made)) == {"m1": "t1-0,2", "m2": "t1-1"}
     for version in (KafkaVersion(4, 0, 1), KafkaVersion(4, 1), KafkaVersion.NEWEST):
-        assert read(UniformAssignor(version=version).target(made)) == {"m1": "t1-0", "m2": "t1-1,2"}  # KAFKA-18688
+        assert assignments(UniformAssignor(version=version).target(made)) == {
+            "m1": "t1-0",
+            "m2": "t1-1,2",
+        }  # KAFKA-18688
 
 
 def test_a_set_of_twelve_partitions_iterates_differently_on_jdk_19() -> None:
