@@ -3,8 +3,8 @@
     requests = AnyRequests(Random(7), duel)
     requests.send()
 
-A valid request needs what the coordinator knows: members, epochs, owned partitions. These are read
-from our side's shard. Then some fields are replaced by values of any_values.py.
+A valid request needs members, epochs and owned partitions of the coordinator. These are read from
+quorate's shard. Then some fields are replaced by values of any_values.py.
 
 StreamsGroupHeartbeat is not generated, as it has no handler.
 """
@@ -49,8 +49,8 @@ APIS = {
 class AnyRequests(AnyValues):
     """Generates requests and sends them with `op`.
 
-    `oddness`: share of the requests in which fields are replaced; `groups`: the group ids to use;
-    `first_name`: names of members with generated ids are numbered from here.
+    `replaced_share`: share of the requests in which fields are replaced. `groups`: the group ids to
+    use. `first_name`: names of members with generated ids are numbered from here.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class AnyRequests(AnyValues):
         rng: Random,
         duel: NamedDuel,
         *,
-        oddness: float = 0.5,
+        replaced_share: float = 0.5,
         groups: Sequence[str] = GROUPS,
         first_name: int = 0,
         op: Callable[..., Json] | None = None,
     ) -> None:
         super().__init__(rng, duel, groups)
-        self.oddness = oddness
+        self.replaced_share = replaced_share
         self._op = op or duel.op
         self.producers: dict[int, int] = {}
-        self.named = first_name
+        self.last_name = first_name
 
     def send(self, api: str | None = None) -> Json:
         """Generate a request, of `api` or any, and send it to both sides."""
@@ -77,12 +77,12 @@ class AnyRequests(AnyValues):
         spec = api_of(api).request
         assert spec.versions is not None
         version = rng.choice(spec.versions) if rng.random() < 0.5 else spec.versions[-1]
-        body = self._sensible(api, version)
-        if rng.random() < self.oddness:
+        body = self._valid(api, version)
+        if rng.random() < self.replaced_share:
             for _ in range(rng.choice([1, 1, 2, 3])):
                 self._replace(spec, body, version)
         if api == "JoinGroup" and body.get("rebalanceTimeoutMs", -1) < 1:
-            body["rebalanceTimeoutMs"] = 5000  # with other values Kafka's own timers never end
+            body["rebalanceTimeoutMs"] = 5000  # with lower values Kafka's own timers never end
         body = in_version(spec, body, version)
         if api == "ConsumerGroupHeartbeat" and version == 0 and rng.random() < 0.5:
             body["memberId"] = "" if not body.get("memberEpoch") else body.get("memberId", "")
@@ -91,11 +91,11 @@ class AnyRequests(AnyValues):
     def _request(self, api: str, version: int, body: Json) -> Json:
         names = {}
         if api in ("JoinGroup", "ConsumerGroupHeartbeat") and not body.get("memberId"):
-            self.named += 1
-            names = {"names": f"${self.named}"}
+            self.last_name += 1
+            names = {"names": f"${self.last_name}"}
         text = json.dumps(body, ensure_ascii=False)
-        for name, made_up in self.duel.ids.items():
-            text = text.replace(made_up, name)
+        for name, member_id in self.duel.ids.items():
+            text = text.replace(member_id, name)
         client = self.rng.choice(["client", "client", "c", "ünï-client", ""])
         response = self._op("request", api=api, version=version, clientId=client, body=json.loads(text), **names)
         if api == "TxnOffsetCommit" and response.get("response"):
@@ -107,20 +107,21 @@ class AnyRequests(AnyValues):
 
     # Valid requests
 
-    def _sensible(self, api: str, version: int) -> Json:
+    def _valid(self, api: str, version: int) -> Json:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).lower()
         body: Json = getattr(self, f"_{name}")(version)
         return body
 
     def _group(self, kind: type | None = None) -> str:
-        found = [name for name, group in self.state.items() if kind is None or isinstance(group, kind)]
-        return self.rng.choice(found) if found and self.rng.random() < 0.8 else self.rng.choice(self.groups)
+        """Return the id of a group, if possible of this kind."""
+        existing = [name for name, group in self.state.items() if kind is None or isinstance(group, kind)]
+        return self.rng.choice(existing) if existing and self.rng.random() < 0.8 else self.rng.choice(self.groups)
 
     def _consumer_group_heartbeat(self, version: int) -> Json:
         rng = self.rng
         group = self._group(ConsumerGroup)
-        there = self.state.get(group)
-        members = list(there.members.values()) if isinstance(there, ConsumerGroup) else []
+        state = self.state.get(group)
+        members = list(state.members.values()) if isinstance(state, ConsumerGroup) else []
         if not members or rng.random() < 0.3:
             body: Json = {"groupId": group, "memberId": rng.choice(MEMBERS), "memberEpoch": 0}
             body |= {"rebalanceTimeoutMs": rng.choice([5000, 60_000]), "topicPartitions": []}
@@ -146,8 +147,8 @@ class AnyRequests(AnyValues):
     def _share_group_heartbeat(self, version: int) -> Json:
         rng = self.rng
         group = self._group(ShareGroup) if rng.random() < 0.5 else "share"
-        there = self.state.get(group)
-        members = list(there.members.values()) if isinstance(there, ShareGroup) else []
+        state = self.state.get(group)
+        members = list(state.members.values()) if isinstance(state, ShareGroup) else []
         if not members or rng.random() < 0.3:
             names = self.names(1)
             return {"groupId": group, "memberId": rng.choice(MEMBERS), "memberEpoch": 0, "subscribedTopicNames": names}
@@ -157,15 +158,15 @@ class AnyRequests(AnyValues):
 
     def _identity(self, group: str) -> tuple[str, str | None, int]:
         """Return the member id, instance id, and epoch or generation of some member of a group."""
-        there = self.state.get(group)
-        if isinstance(there, ConsumerGroup) and there.members:
-            member = self.rng.choice(list(there.members.values()))
+        state = self.state.get(group)
+        if isinstance(state, ConsumerGroup) and state.members:
+            member = self.rng.choice(list(state.members.values()))
             return member.member_id, member.metadata.instance_id, member.epoch
-        if isinstance(there, LiveGroup) and (there.members or there.pending):
-            ids = [*there.members, *there.pending]
+        if isinstance(state, LiveGroup) and (state.members or state.pending):
+            ids = [*state.members, *state.pending]
             member_id = self.rng.choice(ids)
-            known = there.members.get(member_id)
-            return member_id, None if known is None else known.group_instance_id, there.generation
+            known = state.members.get(member_id)
+            return member_id, None if known is None else known.group_instance_id, state.generation
         return "", None, -1
 
     def _join_group(self, version: int) -> Json:
@@ -189,14 +190,14 @@ class AnyRequests(AnyValues):
     def _sync_group(self, version: int) -> Json:
         group = self._group()
         member, instance, generation = self._identity(group)
-        there = self.state.get(group)
+        state = self.state.get(group)
         body: Json = {"groupId": group, "memberId": member, "groupInstanceId": instance, "generationId": generation}
-        if isinstance(there, LiveGroup):
-            body |= {"protocolType": there.protocol_type or None, "protocolName": there.protocol}
-            if there.leader == member:
+        if isinstance(state, LiveGroup):
+            body |= {"protocolType": state.protocol_type or None, "protocolName": state.protocol}
+            if state.leader == member:
                 data = assignment({"t0": [0]}, version=self.rng.choice([0, 3]))
-                body["assignments"] = [{"memberId": one, "assignment": data} for one in there.members]
-        elif isinstance(there, ConsumerGroup):
+                body["assignments"] = [{"memberId": member_id, "assignment": data} for member_id in state.members]
+        elif isinstance(state, ConsumerGroup):
             body |= {"protocolType": "consumer", "protocolName": "range"}
         return body
 
@@ -214,15 +215,19 @@ class AnyRequests(AnyValues):
         while self.rng.random() < 0.3:
             member, instance, _ = self._identity(group)
             leaving.append((member, instance))
-        return {"groupId": group, "members": [{"memberId": one, "groupInstanceId": name} for one, name in leaving]}
+        return {
+            "groupId": group,
+            "members": [{"memberId": member, "groupInstanceId": instance} for member, instance in leaving],
+        }
 
-    def _topics(self, version_of_ids: bool, partition: Callable[[], Any]) -> list[Json]:
+    def _topics(self, by_id: bool, partition: Callable[[], Any]) -> list[Json]:
+        """Return topics with partitions; `by_id`: whether topics have ids instead of names."""
         rng = self.rng
-        found = []
+        topics = []
         for name in rng.choices(TOPICS, k=rng.choice([1, 1, 1, 2, 3])):
-            key = {"topicId": self.topics.get(name, GONE_ID)} if version_of_ids else {"name": name}
-            found.append({**key, "partitions": [partition() for _ in range(rng.choice([1, 1, 2, 3]))]})
-        return found
+            key = {"topicId": self.topics.get(name, GONE_ID)} if by_id else {"name": name}
+            topics.append({**key, "partitions": [partition() for _ in range(rng.choice([1, 1, 2, 3]))]})
+        return topics
 
     def _offset(self) -> Json:
         rng = self.rng
@@ -230,18 +235,23 @@ class AnyRequests(AnyValues):
         part["committedMetadata"] = rng.choice(["", "", None, "note", "ü🚀", "x" * 11, "x" * 5000])
         return part
 
-    def _held(self, group: str, by_id: bool) -> list[Json]:
-        """Return offsets of a topic's partitions, some owned by a member and some not."""
-        there = self.state.get(group)
-        held = [member.assigned for member in there.members.values()] if isinstance(there, ConsumerGroup) else []
+    def _owned_offsets(self, group: str, by_id: bool) -> list[Json]:
+        """Return offsets of partitions of a topic, some of which a member owns."""
+        state = self.state.get(group)
+        members = state.members.values() if isinstance(state, ConsumerGroup) else ()
         names = {topic_id: name for name, topic_id in self.topics.items()}
-        owned = [(str(one), list(of)) for assigned in held for one, of in assigned.items() if str(one) in names]
+        owned = [
+            (str(topic), list(partitions))
+            for member in members
+            for topic, partitions in member.assigned.items()
+            if str(topic) in names
+        ]
         if not owned:
             return self._topics(by_id, self._offset)
         topic_id, partitions = self.rng.choice(owned)
         key = {"topicId": topic_id} if by_id else {"name": names[topic_id]}
         drawn = [self.rng.choice([*partitions, *partitions, 0, 1, 5]) for _ in range(self.rng.choice([1, 2, 3]))]
-        return [{**key, "partitions": [{**self._offset(), "partitionIndex": one} for one in drawn]}]
+        return [{**key, "partitions": [{**self._offset(), "partitionIndex": partition} for partition in drawn]}]
 
     def _epoch(self, epoch: int) -> int:
         return epoch + self.rng.choice([0, 0, 0, 0, -1, -1, -2, 1]) if self.rng.random() < 0.5 else epoch
@@ -249,21 +259,22 @@ class AnyRequests(AnyValues):
     def _offset_commit(self, version: int) -> Json:
         group = self._group()
         member, instance, epoch = self._identity(group)
-        held = self.rng.random() < 0.4
+        owned = self.rng.random() < 0.4
         if self.rng.random() < 0.15:
             member, instance, epoch = "", None, -1
+        by_id = version >= 10
         return {
             "groupId": group,
             "memberId": member,
             "groupInstanceId": instance,
             "generationIdOrMemberEpoch": self._epoch(epoch),
-            "topics": (self._held(group, version >= 10) if held else self._topics(version >= 10, self._offset)),
+            "topics": self._owned_offsets(group, by_id) if owned else self._topics(by_id, self._offset),
         }
 
     def _txn_offset_commit(self, version: int) -> Json:
         group = self._group()
         member, instance, epoch = self._identity(group)
-        held = self.rng.random() < 0.4
+        owned = self.rng.random() < 0.4
         if self.rng.random() < 0.3:
             member, instance, epoch = "", None, -1
         producer = self.rng.choice([1, 2, 3, 2**33 + 1])
@@ -275,7 +286,7 @@ class AnyRequests(AnyValues):
             "memberId": member,
             "groupInstanceId": instance,
             "generationId": self._epoch(epoch),
-            "topics": self._held(group, False) if held else self._topics(False, self._offset),
+            "topics": self._owned_offsets(group, False) if owned else self._topics(False, self._offset),
         }
 
     def _offset_fetch(self, version: int) -> Json:
@@ -287,18 +298,18 @@ class AnyRequests(AnyValues):
             }
             for topic in self._topics(version >= 10, lambda: rng.randrange(4))
         ]
-        operation = None if rng.random() < 0.4 and version >= 2 else topics
+        requested = None if rng.random() < 0.4 and version >= 2 else topics
         stable = {"requireStable": rng.random() < 0.5} if version >= 7 else {}
         if version < 8:
-            return {"groupId": self._group(), "topics": operation, **stable}
+            return {"groupId": self._group(), "topics": requested, **stable}
         groups = []
         for _ in range(rng.choice([1, 1, 2])):
             group = self._group()
-            one: Json = {"groupId": group, "topics": operation}
+            body: Json = {"groupId": group, "topics": requested}
             if version >= 9 and rng.random() < 0.6:
                 member, _, epoch = self._identity(group)
-                one |= {"memberId": member, "memberEpoch": self._epoch(epoch)}
-            groups.append(one)
+                body |= {"memberId": member, "memberEpoch": self._epoch(epoch)}
+            groups.append(body)
         return {"groups": groups, **stable}
 
     def _offset_delete(self, version: int) -> Json:
@@ -327,17 +338,19 @@ class AnyRequests(AnyValues):
         fields = [field for field in spec.fields if version in field.versions]
         if not fields:
             return None
-        one = self.rng.choice(fields)
-        inside = body.get(one.json_name)
-        if isinstance(one.type, ArrayType) and inside and self.rng.random() < 0.6:
+        field = self.rng.choice(fields)
+        elements = body.get(field.json_name)
+        if isinstance(field.type, ArrayType) and elements and self.rng.random() < 0.6:
             kind = self.rng.random()
-            if isinstance(one.type.element, StructType) and kind < 0.6:
-                return self._replace(one.type.element.spec, self.rng.choice(inside), version)
+            if isinstance(field.type.element, StructType) and kind < 0.6:
+                return self._replace(field.type.element.spec, self.rng.choice(elements), version)
             if kind < 0.8:  # a duplicate element
-                inside.insert(self.rng.randrange(len(inside) + 1), json.loads(json.dumps(self.rng.choice(inside))))
+                elements.insert(
+                    self.rng.randrange(len(elements) + 1), json.loads(json.dumps(self.rng.choice(elements)))
+                )
                 return None
         if self.rng.random() < 0.1:
-            body.pop(one.json_name, None)
+            body.pop(field.json_name, None)
         else:
-            body[one.json_name] = self.value(one, version)
+            body[field.json_name] = self.value(field, version)
         return None

@@ -48,7 +48,7 @@ class AnyHistory:
     def __init__(self, rng: Random, duel: NamedDuel) -> None:
         self.rng = rng
         self.duel = duel
-        self.requests = AnyRequests(rng, duel, oddness=rng.choice([0.1, 0.3, 0.6]))
+        self.requests = AnyRequests(rng, duel, replaced_share=rng.choice([0.1, 0.3, 0.6]))
         self.partitions: dict[str, list[list[int]]] = {}
         self.older_log: list[Json] = []
         self.failed = False

@@ -174,7 +174,7 @@ def test_scripts_that_differed_give_kafkas_responses(oracle: Oracle, name: str) 
 def test_generated_requests_have_every_api_and_version(oracle: Oracle) -> None:
     duel = NamedDuel(oracle)
     duel.op("config")
-    requests = AnyRequests(Random(1), duel, oddness=0)
+    requests = AnyRequests(Random(1), duel, replaced_share=0)
     for api in ("OffsetCommit", "OffsetFetch", "TxnOffsetCommit", "LeaveGroup"):
         for _ in range(60):
             requests.send(api)
