@@ -51,6 +51,7 @@ SUBSCRIPTION = ConsumerProtocolSubscription(
     topics=("a",), rack_id="r1", owned_partitions=(ProtocolTopicPartition(topic="a", partitions=(0, 2)),)
 )
 ASSIGNMENT = ConsumerProtocolAssignment(assigned_partitions=(ProtocolTopicPartition(topic="a", partitions=(1,)),))
+OFFSET_KEY = OffsetCommitKey(group="g", topic="t", partition=0)
 
 
 def classic_group(
@@ -75,20 +76,18 @@ def classic_group(
 @settings(max_examples=portion(15))
 def test_json_round_trip_gives_the_same_message(record_type: Any, version: int, data: st.DataObject) -> None:
     record = data.draw(records_of(record_type, version))
-    own = json.loads(json.dumps(to_json(open_nested(record.value), version)))
-    assert from_json(type(record.value), own, version) == record.value
-    kafka = json.loads(json.dumps(to_kafka_json(record.value, version)))
-    bare = data.draw(records_of(record_type, version, unknown_tags=False))
-    assert (
-        from_json(type(bare.value), json.loads(json.dumps(to_kafka_json(bare.value, version))), version) == bare.value
-    )
-    assert "unknown_tags" not in kafka
+    parsed = json.loads(json.dumps(to_json(open_nested(record.value), version)))
+    assert from_json(type(record.value), parsed, version) == record.value
+    assert "unknown_tags" not in json.loads(json.dumps(to_kafka_json(record.value, version)))
+    value = data.draw(records_of(record_type, version, unknown_tags=False)).value
+    parsed = json.loads(json.dumps(to_kafka_json(value, version)))
+    assert from_json(type(value), parsed, version) == value
 
 
-def test_kafkas_form_and_ours() -> None:
+def test_our_form_has_defaults_and_kafkas_has_none_of_tagged_fields() -> None:
     value = ConsumerGroupMetadataValue(epoch=3)
     assert to_json(value, 0) == {"epoch": 3, "metadata_hash": 0}
-    assert to_kafka_json(value, 0) == {"epoch": 3}  # a tagged field with its default is left out
+    assert to_kafka_json(value, 0) == {"epoch": 3}  # without the tagged field that has its default
     assert to_json(OffsetCommitValue(offset=1, metadata="", commit_timestamp=2), 2) == {
         "offset": 1,
         "metadata": "",
@@ -107,10 +106,10 @@ def test_nested_bytes_are_decoded_and_encoded_again() -> None:
     group = classic_group(assignment=encode_protocol(ASSIGNMENT, 1))
     opened = open_nested(group)
     assert opened == group  # the bytes are the same
-    shown = to_json(opened, 3)["members"][0]
-    assert shown["subscription"]["rack_id"] == "r1"
-    assert shown["subscription"]["version"] == 3
-    assert shown["assignment"] == {
+    member = to_json(opened, 3)["members"][0]
+    assert member["subscription"]["rack_id"] == "r1"
+    assert member["subscription"]["version"] == 3
+    assert member["assignment"] == {
         "version": 1,
         "assigned_partitions": [{"topic": "a", "partitions": [1]}],
         "user_data": None,
@@ -157,9 +156,9 @@ def test_classic_protocols_of_a_migrated_member_are_decoded() -> None:
         value,
         classic_member_metadata=ClassicMemberMetadata(session_timeout_ms=9, supported_protocols=protocols),
     )
-    shown = to_json(open_nested(value), 0)["classic_member_metadata"]["supported_protocols"]
-    assert shown[0]["metadata"]["owned_partitions"] == [{"topic": "a", "partitions": [0, 2]}]
-    assert shown[1]["metadata"] == "Pw=="
+    range_protocol, other = to_json(open_nested(value), 0)["classic_member_metadata"]["supported_protocols"]
+    assert range_protocol["metadata"]["owned_partitions"] == [{"topic": "a", "partitions": [0, 2]}]
+    assert other["metadata"] == "Pw=="
 
 
 @pytest.mark.parametrize(
@@ -243,18 +242,18 @@ def test_invalid_json_is_rejected_with_its_path(cls: Any, data: Any, version: in
 @pytest.mark.parametrize(
     "tags", ["02 05 01 aa 04 01 bb", "01 ffffffff07 00", "01 ffffffff0f 00"], ids=["descending", "2**31 - 1", "-1"]
 )
-def test_decoded_tags_that_kafka_would_not_write_survive_json(tags: str) -> None:
+def test_tags_that_kafka_would_not_write_are_kept_in_json(tags: str) -> None:
     key, value = bytes.fromhex("000300026367"), bytes.fromhex("0000 00000005" + tags)
     record = decode_record(key, value)
     assert isinstance(record, CoordinatorRecord)
     assert record.value is not None
-    again = from_json(ConsumerGroupMetadataValue, json.loads(json.dumps(to_json(record.value, 0))), 0)
-    assert encode_record(replace(record, value=again)) == (key, value)
+    value_from_json = from_json(ConsumerGroupMetadataValue, json.loads(json.dumps(to_json(record.value, 0))), 0)
+    assert encode_record(replace(record, value=value_from_json)) == (key, value)
 
 
 def test_tags_may_be_unsigned_as_on_the_wire_or_signed_as_in_java() -> None:
-    given = [{"tag": tag, "data": "qg=="} for tag in (0xFFFFFFFF, -1)]
-    (unsigned, signed) = from_json(ConsumerGroupMetadataValue, {"unknown_tags": given}, 0).unknown_tags
+    tags = [{"tag": tag, "data": "qg=="} for tag in (0xFFFFFFFF, -1)]
+    (unsigned, signed) = from_json(ConsumerGroupMetadataValue, {"unknown_tags": tags}, 0).unknown_tags
     assert unsigned == signed == TaggedField(-1, b"\xaa")
 
 
@@ -263,28 +262,26 @@ def test_open_nested_keeps_the_type() -> None:
     assert type(open_nested(classic_group())) is GroupMetadataValue
 
 
-def test_text_that_is_not_utf8_is_printable() -> None:
+def test_invalid_utf8_is_replaced_in_json() -> None:
     value = OffsetCommitValue(offset=1, metadata="a\udcff", commit_timestamp=0)
     assert to_json(value, 4)["metadata"] == "a\ufffd"
-    assert encode_record(CoordinatorRecord(key=GROUP_KEY, value=value, version=4))[1] is not None
+    assert encode_record(CoordinatorRecord(key=OFFSET_KEY, value=value, version=4))[1] is not None
 
 
 def test_sticky_user_data() -> None:
     data = bytes.fromhex("00000002000362617200000001000000000003666f6f00000002000000020000000000000007")
     message = decode_sticky_user_data(data)
-    assert [(t.topic, t.partitions) for t in message.previous_assignment] == [("bar", (0,)), ("foo", (2, 0))]
+    previous = [(topic.topic, topic.partitions) for topic in message.previous_assignment]
+    assert previous == [("bar", (0,)), ("foo", (2, 0))]
     assert message.generation == 7
     assert encode_sticky_user_data(message) == data
-    older = decode_sticky_user_data(data[:-4])  # version 0 has no generation
-    assert (older.previous_assignment, older.generation) == (message.previous_assignment, -1)
-    for nothing in (None, b"", b"\x00\x01"):
-        assert decode_sticky_user_data(nothing).previous_assignment == ()
+    version_0 = decode_sticky_user_data(data[:-4])  # has no generation
+    assert (version_0.previous_assignment, version_0.generation) == (message.previous_assignment, -1)
+    for undecodable in (None, b"", b"\x00\x01"):
+        assert decode_sticky_user_data(undecodable).previous_assignment == ()
     cooperative = decode_cooperative_sticky_user_data(b"\x00\x00\x00\x05")
     assert cooperative is not None
     assert cooperative.generation == 5
     assert encode_cooperative_sticky_user_data(cooperative) == b"\x00\x00\x00\x05"
     assert decode_cooperative_sticky_user_data(None) is None
     assert decode_cooperative_sticky_user_data(b"\x01") is not None
-
-
-GROUP_KEY = OffsetCommitKey(group="g", topic="t", partition=0)

@@ -21,30 +21,29 @@ CAPTURED = (
 )
 
 
-def of_group(folder, group):
-    return list(events(entries(folder), lambda one: one == group))
+def events_of(folder, group):
+    return list(events(entries(folder), lambda group_id: group_id == group))
 
 
-def sentences(folder, group, **how):
+def sentences(folder, group, **options):
     names = {}
     for entry in entries(folder):
         learn_names(names, entry.record)
-    labels = Labels(names=names, member=lambda member: member[:8], **how)
-    return {event.offset: [fact.sentence(labels) for fact in event.facts] for event in of_group(folder, group)}
+    labels = Labels(names=names, member=lambda member: member[:8], **options)
+    return {event.offset: [fact.sentence(labels) for fact in event.facts] for event in events_of(folder, group)}
 
 
 def bumps(folder, group):
     return [
         (fact.after, [reason.cause for reason in fact.reasons])
-        for event in of_group(folder, group)
+        for event in events_of(folder, group)
         for fact in event.facts
         if isinstance(fact, EpochBumped)
     ]
 
 
 def test_history_of_an_upgrade_and_downgrade_in_sentences():
-    found = sentences(UPGRADE / "__consumer_offsets-1", "bill-orders")
-    assert found == {
+    assert sentences(UPGRADE / "__consumer_offsets-1", "bill-orders") == {
         0: [
             "consumer group created",
             "member xfgFzHx6 joined (client r0, rack rack-a)",
@@ -95,9 +94,9 @@ def test_history_of_an_upgrade_and_downgrade_in_sentences():
 
 
 def test_regex_increments_the_epoch_when_its_topics_change():
-    """The changed hash is a reason of its own only for other racks or partitions (epochs 5 and 6).
+    """The changed hash is given as the reason only for other racks or partitions (epochs 5 and 6).
 
-    Epoch 1, with which a group starts in 4.3, is in no record.
+    No record contains epoch 1, at which groups start in Kafka 4.3.
     """
     assert bumps(CONSUMER / "__consumer_offsets-2", "cg-regex") == [
         (2, [Cause.REGEX]),
@@ -109,25 +108,25 @@ def test_regex_increments_the_epoch_when_its_topics_change():
 
 
 def test_assignments_of_classic_groups_are_reported_by_generation() -> None:
-    found = sentences(CAPTURES / "classic-3.9" / "__consumer_offsets-1", "c-deleted")
-    assert "assignment of generation 1: gone 0 to de0-9543" in found[41]
-    assert "assignment of generation 2: gone 0 from de0-9543 to no member" in found[43]
+    by_offset = sentences(CAPTURES / "classic-3.9" / "__consumer_offsets-1", "c-deleted")
+    assert "assignment of generation 1: gone 0 to de0-9543" in by_offset[41]
+    assert "assignment of generation 2: gone 0 from de0-9543 to no member" in by_offset[43]
 
 
 def test_conversions_are_reported_both_ways():
-    found = [
+    conversions = [
         (fact.before, fact.after)
-        for event in of_group(CONSUMER / "__consumer_offsets-3", "cg-migrates")
+        for event in events_of(CONSUMER / "__consumer_offsets-3", "cg-migrates")
         for fact in event.facts
         if isinstance(fact, facts.GroupConverted)
     ]
-    assert found == [(GroupKind.CLASSIC, GroupKind.CONSUMER), (GroupKind.CONSUMER, GroupKind.CLASSIC)]
+    assert conversions == [(GroupKind.CLASSIC, GroupKind.CONSUMER), (GroupKind.CONSUMER, GroupKind.CLASSIC)]
 
 
 def test_static_members_leave_temporarily_and_are_replaced():
     kinds = [
         type(fact)
-        for event in of_group(CONSUMER / "__consumer_offsets-0", "cg-range")
+        for event in events_of(CONSUMER / "__consumer_offsets-0", "cg-range")
         for fact in event.facts
         if isinstance(fact, facts.MemberAway | facts.MemberReplaced)
     ]
@@ -136,21 +135,17 @@ def test_static_members_leave_temporarily_and_are_replaced():
 
 
 def test_deleted_group_is_reported():
-    found = [
-        fact
-        for event in events(entries(CONSUMER / "__consumer_offsets-0"), lambda one: one == "cg-deleted")
-        for fact in event.facts
-    ]
-    assert facts.GroupDeleted(kind=GroupKind.CONSUMER) in found
+    history = [fact for event in events_of(CONSUMER / "__consumer_offsets-0", "cg-deleted") for fact in event.facts]
+    assert facts.GroupDeleted(kind=GroupKind.CONSUMER) in history
 
 
 def test_transactions_are_reported_when_they_end():
-    found = [
+    texts = [
         fact.sentence(Labels())
-        for event in of_group(CAPTURES / "transactions-4.3" / "__consumer_offsets-1", "tx-simple")
+        for event in events_of(CAPTURES / "transactions-4.3" / "__consumer_offsets-1", "tx-simple")
         for fact in event.facts
     ]
-    assert found == [
+    assert texts == [
         "group created, without members",
         "1 offset committed in an open transaction: tin 0",
         "transaction of producer 0 committed: tin 0",
@@ -160,33 +155,33 @@ def test_transactions_are_reported_when_they_end():
 
 
 def test_records_removed_by_compaction_are_not_given_as_reasons():
-    found = [
+    epoch_bumps = [
         (fact.before, fact.after, [reason.cause for reason in fact.reasons])
-        for event in of_group(CAPTURES / "compacted-4.3" / "__consumer_offsets-0", "cg-range")
+        for event in events_of(CAPTURES / "compacted-4.3" / "__consumer_offsets-0", "cg-range")
         for fact in event.facts
         if isinstance(fact, EpochBumped)
     ]
-    assert found[0] == (1, 7, [Cause.COMPACTED])
+    assert epoch_bumps[0] == (1, 7, [Cause.COMPACTED])
 
 
 @pytest.mark.parametrize("capture", CAPTURED)
 def test_every_epoch_of_a_whole_log_has_a_reason(capture):
     """A log that was not compacted contains the causes of all epochs."""
-    found = [
+    epoch_bumps = [
         fact
         for folder in folders(capture)
         for event in events(entries(folder))
         for fact in event.facts
         if isinstance(fact, EpochBumped)
     ]
-    unknown = [
-        fact for fact in found if any(reason.cause in (Cause.UNKNOWN, Cause.COMPACTED) for reason in fact.reasons)
+    unexplained = [
+        bump for bump in epoch_bumps if any(reason.cause in (Cause.UNKNOWN, Cause.COMPACTED) for reason in bump.reasons)
     ]
-    assert unknown == []
+    assert unexplained == []
     assert all(
-        fact.after == fact.before + 1
-        for fact in found
-        if fact.before and Cause.CONVERTED not in [reason.cause for reason in fact.reasons]
+        bump.after == bump.before + 1
+        for bump in epoch_bumps
+        if bump.before and Cause.CONVERTED not in [reason.cause for reason in bump.reasons]
     )
 
 
@@ -221,8 +216,8 @@ def test_view_stays_unchanged_when_the_state_changes():
 
 def test_state_at_a_timestamp_equals_that_at_its_offset():
     folder = UPGRADE / "__consumer_offsets-1"
-    at = next(entry for entry in entries(folder) if entry.offset == 38)
-    by_time = state_at(entries(folder), timestamp_ms=at.timestamp_ms)
+    last = next(entry for entry in entries(folder) if entry.offset == 38)
+    by_time = state_at(entries(folder), timestamp_ms=last.timestamp_ms)
     by_offset = state_at(entries(folder), offset=38)
     assert view(by_time.groups["bill-orders"]) == view(by_offset.groups["bill-orders"])
     assert view(by_offset.groups["bill-orders"]).epoch == 3
@@ -230,22 +225,21 @@ def test_state_at_a_timestamp_equals_that_at_its_offset():
 
 
 def test_moment_limits_each_partition_by_its_own_offset():
-    both = [entry for folder in folders("upgrade-4.0-to-4.3-and-back")[1:3] for entry in entries(folder)]
-    cut = list(Moment(offsets={1: 38}).cut(both))
-    assert {entry.partition for entry in cut} == {1}
-    assert max(entry.offset for entry in cut) == 38
-    time_ms = cut[-1].timestamp_ms
-    of_both = list(Moment(timestamp_ms=time_ms).cut(both))
-    assert {entry.partition for entry in of_both} == {1, 2}
-    assert max(entry.timestamp_ms for entry in of_both) <= time_ms
-    assert list(Moment().cut(both)) == both
+    log = [entry for folder in folders("upgrade-4.0-to-4.3-and-back")[1:3] for entry in entries(folder)]
+    until_offset = list(Moment(offsets={1: 38}).cut(log))
+    assert {entry.partition for entry in until_offset} == {1}
+    assert max(entry.offset for entry in until_offset) == 38
+    time_ms = until_offset[-1].timestamp_ms
+    until_time = list(Moment(timestamp_ms=time_ms).cut(log))
+    assert {entry.partition for entry in until_time} == {1, 2}
+    assert max(entry.timestamp_ms for entry in until_time) <= time_ms
+    assert list(Moment().cut(log)) == log
 
 
 def test_difference_of_two_states_has_all_changes():
     folder = UPGRADE / "__consumer_offsets-1"
-    found = diff(state_at(entries(folder), offset=38), state_at(entries(folder), offset=88))["bill-orders"]
-    kinds = [type(fact).__name__ for fact in found]
-    assert kinds == [
+    changes = diff(state_at(entries(folder), offset=38), state_at(entries(folder), offset=88))["bill-orders"]
+    assert [type(fact).__name__ for fact in changes] == [
         "TopicRecordChanged",
         "HashChanged",
         "EpochBumped",
@@ -254,11 +248,10 @@ def test_difference_of_two_states_has_all_changes():
         "MemberProgressed",
         "OffsetsCommitted",
     ]
-    bump = found[2]
+    bump = changes[2]
     assert (bump.before, bump.after, bump.reasons[0].cause) == (3, 5, Cause.HASH_DROPPED)
-    assert len(found[3].moves) == 5
-    same = state_at(entries(folder), offset=88)
-    assert diff(same, state_at(entries(folder), offset=88)) == {}
+    assert len(changes[3].moves) == 5
+    assert diff(state_at(entries(folder), offset=88), state_at(entries(folder), offset=88)) == {}
 
 
 def test_topic_names_are_read_from_all_records_with_topic_ids():
@@ -280,7 +273,7 @@ def test_topic_names_are_read_from_all_records_with_topic_ids():
 
 @pytest.mark.parametrize("capture", CAPTURED)
 def test_incremental_view_equals_a_new_view(capture):
-    """After each record, an update of the written member only equals a view of all members."""
+    """A view that updates only the member of each record equals a view of all members."""
     for folder in folders(capture):
         state, views = CoordinatorState(), {}
         for entry in entries(folder):
@@ -307,14 +300,14 @@ def test_views_equal_the_brokers_descriptions_at_every_checkpoint(capture):
         for folder in folders(capture):
             end = checkpoint.end_offsets.get(folder.name)
             assert end is not None
-            views |= {name: view(one) for name, one in state_at(entries(folder), offset=end - 1).groups.items()}
+            views |= {name: view(group) for name, group in state_at(entries(folder), offset=end - 1).groups.items()}
         for described in checkpoint.groups:
-            found = views[described["groupId"]]
-            members = [one["memberId"] for one in described.get("members", ())]
-            assert (found.kind.lower(), found.state) == (described["type"].lower(), described["state"]), checkpoint
-            assert sorted(found.members) == sorted(members), checkpoint
+            viewed = views[described["groupId"]]
+            members = [member["memberId"] for member in described.get("members", ())]
+            assert (viewed.kind.lower(), viewed.state) == (described["type"].lower(), described["state"]), checkpoint
+            assert sorted(viewed.members) == sorted(members), checkpoint
             if described["groupEpoch"] is not None:
-                epochs = (found.epoch, found.assignment_epoch)
+                epochs = (viewed.epoch, viewed.assignment_epoch)
                 assert epochs == (described["groupEpoch"], described["targetAssignmentEpoch"]), checkpoint
             compared += len(members)
     assert compared > 20
