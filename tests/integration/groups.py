@@ -53,7 +53,10 @@ def confluent_config(cluster: Cluster) -> dict[str, Any]:
 
 
 class Overlap(NamedTuple):
-    """A partition that a member was given while another, as far as that one knew, still had it."""
+    """A partition that was assigned to a member while another member still owned it.
+
+    Both as far as the members know.
+    """
 
     partition: tuple[str, int]
     given_to: str
@@ -72,10 +75,10 @@ class Deliveries:
         self.held: dict[str, set[tuple[str, int]]] = {}
         """Return the assigned partitions of each member, as it received them."""
         self.overlaps: list[Overlap] = []
-        self.gave: list[tuple[str, tuple[str, int]]] = []
-        """Member and partition, whenever a member was given one."""
+        self.assignments: list[tuple[str, tuple[str, int]]] = []
+        """Member and partition of each assignment."""
         self.lost: list[tuple[str, tuple[str, int]]] = []
-        """What members had to drop at once instead of giving it up, as they had been fenced."""
+        """Partitions that members lost, because they had been fenced, instead of revoking them."""
         self.committed: dict[tuple[str, int], int] = {}
         """The highest offset of each partition whose commit was acknowledged."""
         self.refused: list[tuple[str, str]] = []
@@ -87,7 +90,7 @@ class Deliveries:
                 others = (other for other, theirs in self.held.items() if other != member and key in theirs)
                 self.overlaps += (Overlap(key, member, other) for other in others)
                 self.held.setdefault(member, set()).add(key)
-                self.gave.append((member, key))
+                self.assignments.append((member, key))
 
     def taken(self, member: str, partitions: Iterable[tuple[str, int]]) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The pytest plugin in other projects: an empty folder with tests, and installed packages."""
+"""The pytest plugin in a project of a user."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What a test author writes; nothing in it knows of this repository.
+# Tests as a user writes them. They import nothing of this repository.
 USER_TEST = """
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
@@ -20,9 +20,9 @@ SEEN = []
 @pytest.mark.kafka_topic(partitions=3, replicas=2, config={"retention.ms": 60_000})
 def test_orders(kafka_cluster, topic, group_id):
     SEEN.append((kafka_cluster, topic, group_id))
-    (made,) = kafka_cluster.topology(topic).topics
-    assert made.partitions == 3
-    assert all(len(racks) == 2 for racks in made.racks)
+    (described,) = kafka_cluster.topology(topic).topics
+    assert described.partitions == 3
+    assert all(len(racks) == 2 for racks in described.racks)
     producer = KafkaProducer(**kafka_cluster.client_config)
     producer.send(topic, b"one").get(30)
     producer.close()
@@ -51,73 +51,72 @@ def test_the_cluster_is_shared_and_names_are_not(kafka_cluster, topic, group_id)
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """Return an empty project, without CI's rule against skips."""
+    """Return an empty project, in which tests may be skipped even in CI."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     return pytester
 
 
-def first_page() -> str:
+def readme_test() -> str:
     """Return the test in the README."""
-    (shown,) = re.findall(r"```python\n(from kafka [^`]*def test_orders[^`]*)```", (ROOT / "README.md").read_text())
-    return str(shown)
+    (example,) = re.findall(r"```python\n(from kafka [^`]*def test_orders[^`]*)```", (ROOT / "README.md").read_text())
+    return str(example)
 
 
-def given(project: pytest.Pytester, expected: list[tuple[int, str | None, str]]) -> None:
+def write_tests(project: pytest.Pytester, expected: list[tuple[int, str | None, str]]) -> None:
+    """Write `USER_TEST`. `expected`: id, rack and version of each broker."""
     project.makepyfile(test_orders=USER_TEST.replace("EXPECTED", repr(expected)))
 
 
 @pytest.fixture(scope="module")
-def users_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def user_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a Python environment with pytest and `quorate[testcontainers]` only."""
     home = tmp_path_factory.mktemp("user")
     python = home / "bin" / "python"
     wheels = tmp_path_factory.mktemp("wheels")
-    ours = [sys.executable, "-P", "-m"]
 
-    def run(*command: object) -> None:
-        done = subprocess.run([*ours, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def run(*arguments: object) -> None:
+        command = (sys.executable, "-P", "-m", *map(str, arguments))
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert done.returncode == 0, done.stdout
 
     run("venv", "--without-pip", home)
     run("build", "--wheel", "--no-isolation", "--outdir", wheels, ROOT)
     (wheel,) = wheels.glob("*.whl")
-    # Whatever is imported is compiled then, which is a small part of what is installed.
+    # Without compilation, which takes long: Python compiles the few modules that are imported.
     pip = ("pip", "--disable-pip-version-check", "--quiet", "--python", python, "install", "--no-compile")
     run(*pip, "--constraint", ROOT / "constraints.txt", "pytest", f"quorate[testcontainers] @ {wheel.as_uri()}")
     return python
 
 
 @pytest.mark.scenario("pytest plugin in an empty project", versions="3.9.2")
-def test_an_empty_project_gets_its_cluster(project: pytest.Pytester, users_python: Path) -> None:
+def test_empty_project_uses_brokers_in_containers(project: pytest.Pytester, user_python: Path) -> None:
     project.makeini("[pytest]\nfilterwarnings = error\nstrict = true\n")
-    given(project, [(1, "x", "3.9.2"), (2, None, "3.9.2")])
+    write_tests(project, [(1, "x", "3.9.2"), (2, None, "3.9.2")])
     result = project.run(
-        users_python, "-m", "pytest", "--kafka-runtime", "docker",
+        user_python, "-m", "pytest", "--kafka-runtime", "docker",
         "--kafka-version", "3.9.2", "--kafka-racks", "x,-", timeout=300,
     )  # fmt: skip
     result.assert_outcomes(passed=2)
 
 
-def test_the_test_that_the_first_page_shows_passes_in_an_empty_project(
-    project: pytest.Pytester, users_python: Path
-) -> None:
+def test_example_of_the_readme_passes_in_an_empty_project(project: pytest.Pytester, user_python: Path) -> None:
     project.makeini("[pytest]\nfilterwarnings = error\nstrict = true\n")
-    project.makepyfile(test_shown=first_page())
-    project.run(users_python, "-m", "pytest", timeout=120).assert_outcomes(passed=1)
+    project.makepyfile(test_readme=readme_test())
+    project.run(user_python, "-m", "pytest", timeout=120).assert_outcomes(passed=1)
 
 
 @pytest.mark.without_containers
-def test_an_empty_project_gets_an_embedded_cluster_without_asking(project: pytest.Pytester) -> None:
+def test_empty_project_uses_an_embedded_cluster_by_default(project: pytest.Pytester) -> None:
     project.makeini("[pytest]\nfilterwarnings = error\nstrict = true\n")
-    given(project, [(1, "x", "4.0.2"), (2, None, "4.0.2")])
-    project.makepyfile(test_shown=first_page())
+    write_tests(project, [(1, "x", "4.0.2"), (2, None, "4.0.2")])
+    project.makepyfile(test_readme=readme_test())
     result = project.runpytest_subprocess("--kafka-version", "4.0.2", "--kafka-racks", "x,-", timeout=60)
     result.assert_outcomes(passed=3)
 
 
 @pytest.mark.without_containers
-def test_what_only_containers_have_is_refused_in_one_line(project: pytest.Pytester) -> None:
+def test_arguments_for_containers_are_rejected_for_embedded_clusters_in_one_line(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         def test_controllers(kafka_cluster_factory):
@@ -133,7 +132,7 @@ def test_what_only_containers_have_is_refused_in_one_line(project: pytest.Pytest
 
 
 @pytest.mark.without_containers
-def test_an_invalid_marker_is_an_error_of_one_line(project: pytest.Pytester) -> None:
+def test_invalid_marker_is_reported_in_one_line(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         import pytest
@@ -168,11 +167,11 @@ def test_options_are_in_the_help(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.without_containers
-def test_without_an_engine_a_test_says_so_in_one_line(
+def test_missing_container_engine_is_reported_in_one_line(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nothing listens on the discard port
-    given(project, [])
+    write_tests(project, [])
     result = project.runpytest_subprocess("--kafka-runtime", "docker")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["no Kafka cluster: no container engine responds*DOCKER_HOST*"])
@@ -182,7 +181,7 @@ def test_without_an_engine_a_test_says_so_in_one_line(
 
 
 @pytest.mark.without_containers
-def test_a_project_that_uses_no_cluster_pays_nothing(project: pytest.Pytester) -> None:
+def test_project_without_clusters_imports_no_clients(project: pytest.Pytester) -> None:
     project.makepyfile(
         test_light="""
         import sys

@@ -1,6 +1,6 @@
 """KIP-345 on Kafka brokers: static members restart without a rebalance.
 
-The session timeout removes them, and a duplicate fences them.
+They are removed at the session timeout, and fenced by another member with the same instance id.
 """
 
 import pytest
@@ -18,7 +18,7 @@ NAMES = ("i0", "i1", "i2")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_rolling_bounce_moves_nothing_and_keeps_the_generation(
+def test_rolling_bounce_moves_no_partition_and_keeps_the_generation(
     kafka_cluster: Cluster, topic: str, group_id: str, client: str
 ) -> None:
     with Crowd(client, kafka_cluster, group_id, [topic], session_timeout_ms=45_000) as crowd:
@@ -26,22 +26,26 @@ def test_a_rolling_bounce_moves_nothing_and_keeps_the_generation(
             crowd.start(name, instance=name)
         crowd.settle(all_of(topic, 6))
         before, generation = crowd.assigned(), history(kafka_cluster, group_id).generation
-        moves = len(crowd.deliveries.gave)
+        assigned = len(crowd.deliveries.assignments)
         for name in NAMES:
             crowd.stop(name)
-            one = crowd.start(name, instance=name)
-            wait_for(f"{name} is back", lambda one=one, name=name: one.assigned == before[name], LIMIT_MS)
+            member = crowd.start(name, instance=name)
+            wait_for(
+                f"{name} has its partitions again",
+                lambda member=member, name=name: member.assigned == before[name],
+                LIMIT_MS,
+            )
         after = history(kafka_cluster, group_id)
         assert after.generation == generation
         assert after.owned_twice == []
         assert crowd.assigned() == before
         # Each member received its own partitions once more, and no others.
-        assert len(crowd.deliveries.gave) == moves + 6
+        assert len(crowd.deliveries.assignments) == assigned + 6
         assert crowd.deliveries.overlaps == []
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_session_timeout_moves_the_partitions_of_one_that_stays_away(
+def test_partitions_of_an_absent_member_move_at_the_session_timeout(
     kafka_cluster: Cluster, topic: str, group_id: str, client: str
 ) -> None:
     with Crowd(client, kafka_cluster, group_id, [topic], session_timeout_ms=5_000) as crowd:
@@ -60,7 +64,7 @@ def test_the_session_timeout_moves_the_partitions_of_one_that_stays_away(
 
 
 @pytest.mark.parametrize("client", ["kafka-python", "aiokafka"])
-def test_a_duplicate_fences_the_first_member_which_receives_the_error(
+def test_new_member_with_the_same_instance_id_fences_the_first(
     kafka_cluster: Cluster, topic: str, group_id: str, client: str
 ) -> None:
     with Crowd(client, kafka_cluster, group_id, [topic], session_timeout_ms=45_000) as crowd:
@@ -71,14 +75,14 @@ def test_a_duplicate_fences_the_first_member_which_receives_the_error(
         error = wait_for("the first member has an error", lambda: first.error, LIMIT_MS)
         assert type(error).__name__ == "FencedInstanceIdError"
         assert f"another consumer joined group {group_id} with group_instance_id 'i', so this one" in str(error)
-        wait_for("the second has everything", lambda: second.assigned == all_of(topic, 6), LIMIT_MS)
-        # It took the place of the first one, in the same generation.
+        wait_for("the second member has all partitions", lambda: second.assigned == all_of(topic, 6), LIMIT_MS)
+        # The second member replaced the first one in the same generation.
         after = history(kafka_cluster, group_id)
         assert after.generations == before.generations
         assert len(set(after.owners.values())) == 1
 
 
-def test_a_duplicate_is_refused_while_the_first_one_lives_in_a_kip_848_group(
+def test_new_member_with_the_same_instance_id_is_rejected_in_a_kip_848_group(
     kafka_cluster: Cluster, topic: str, group_id: str
 ) -> None:
     with Crowd("confluent-kafka", kafka_cluster, group_id, [topic], session_timeout_ms=45_000) as crowd:
@@ -91,7 +95,7 @@ def test_a_duplicate_is_refused_while_the_first_one_lives_in_a_kip_848_group(
         assert not second.assigned
         assert first.assigned == all_of(topic, 6)
         assert history(kafka_cluster, group_id).generations == before.generations
-        # Once the first has left, even for a moment, the place is free.
+        # After the first member has left, even temporarily, another one can use its instance id.
         crowd.stop("first")
         crowd.members.pop("second")
         crowd.start("third", instance="i")

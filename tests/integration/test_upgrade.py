@@ -58,7 +58,7 @@ def test_members_continue_through_an_upgrade_and_a_downgrade(cluster: Cluster) -
         settled(members, EVERYTHING)
         load = Load(cluster, TOPIC, PARTITIONS)
         held = {name: set(those) for name, those in deliveries.held.items()}
-        given = len(deliveries.gave)
+        given = len(deliveries.assignments)
 
         before = group_state(cluster, GROUP)
         assert before.has_partition_metadata  # the record that 4.0 keeps racks in
@@ -89,7 +89,7 @@ def test_members_continue_through_an_upgrade_and_a_downgrade(cluster: Cluster) -
         # coordinators in a row were lost (it is fenced, two epochs late); it receives the same
         # partitions.
         assert deliveries.held == held
-        assert sorted(deliveries.gave[given:]) == sorted(deliveries.lost)
+        assert sorted(deliveries.assignments[given:]) == sorted(deliveries.lost)
         assert {(name, at) for name, those in held.items() for at in those} >= {*deliveries.lost}
         assert deliveries.overlaps == []
     finally:
