@@ -1,11 +1,11 @@
 """Compare the speed of our assignors with Kafka's and kafka-python's.
 
 The groups are those of Kafka's JMH benchmarks, and Java is warmed up. A row is one `assign_group`
-of a prepared `GroupSpec`; in Java, one `assign` of prepared maps. What an assignor computes and
-caches, such as the order of members, is computed again in each call. Both figures are the lesser of
-the least average of several rounds and the thread's CPU time, which excludes the load of other
-processes. The median time is shown next to ours. "with GroupSpec" includes its construction from
-members. Members of `sticky` have owned partitions in their user data, which both sides decode.
+of a prepared `GroupSpec`; in Java, one `assign` of prepared maps. Cached values, such as the order
+of members, are computed again in each call. Both figures are the smaller of two: the least average
+time of several rounds, and the thread's CPU time, which excludes the load of other processes. Our
+median time is shown, too. "with GroupSpec" includes its construction from members. Members of
+`sticky` have owned partitions in their user data, which both sides decode.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from quorate.assignors import Assignor, GroupSpec, Member
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.registry import client_assignor, server_assignor
 
-IN_JAVA = (
+ASSIGNORS_OF_KAFKA = (
     "client-range",
     "client-roundrobin",
     "client-sticky",
@@ -46,10 +46,10 @@ IN_JAVA = (
     "server-uniform",
     "server-range",
 )
-ALONE = ("client-lag-aware", "server-rack-aware-uniform")
-FAMILIES = (*IN_JAVA, *ALONE, "kafka-python")
+OWN_ASSIGNORS = ("client-lag-aware", "server-rack-aware-uniform")
+FAMILIES = (*ASSIGNORS_OF_KAFKA, *OWN_ASSIGNORS, "kafka-python")
 
-USUAL = (
+DEFAULT_POINTS = (
     (100, 10, 100),
     (1000, 5, 100),
     (1000, 10, 100),
@@ -59,9 +59,9 @@ USUAL = (
     (10_000, 10, 100),
     (10_000, 10, 1000),
 )
-LARGEST = (10_000, 10, 100)
-WITH_RACKS = ((1000, 10, 100), LARGEST)
-SMALLEST = (16, 10, 10)
+LARGEST_POINT = (10_000, 10, 100)
+POINTS_WITH_RACKS = ((1000, 10, 100), LARGEST_POINT)
+SMALLEST_POINT = (16, 10, 10)
 """The only point of a smoke run."""
 
 
@@ -70,25 +70,30 @@ def assignor_of(family: str) -> Assignor:
     return client_assignor(name) if side == "client" else server_assignor(name)
 
 
-def keeps(family: str) -> bool:
-    """Return whether an assignor uses owned partitions, so that incremental rounds differ."""
+def uses_owned_partitions(family: str) -> bool:
+    """Return whether an assignor uses owned partitions, which incremental rounds have."""
     return family not in ("client-range", "client-roundrobin", "server-range")
 
 
 def cells(family: str, report: Report) -> Iterator[Cell]:
     """Yield the cells of a run."""
     if report.smoke:
-        yield from (Cell(*SMALLEST, incremental=keeps(family)), Cell(*SMALLEST, homogeneous=False, racks="rf1"))
+        yield from (
+            Cell(*SMALLEST_POINT, incremental=uses_owned_partitions(family)),
+            Cell(*SMALLEST_POINT, homogeneous=False, racks="rf1"),
+        )
         return
     if report.quick:
         yield from _quick(family)
         return
-    for point in grid() if report.options.grid else USUAL:
+    for point in grid() if report.options.grid else DEFAULT_POINTS:
         for homogeneous in (True, False):
-            for incremental in (False, True) if keeps(family) else (False,):
-                # Only client-side assignors use racks; not if all partitions are in all racks
-                # (rf3).
-                racks = ("none", "rf3", "rf1") if point in WITH_RACKS and family.startswith("client") else ("none",)
+            for incremental in (False, True) if uses_owned_partitions(family) else (False,):
+                # Only client-side assignors use racks, and only if not all partitions are in all
+                # racks (as with rf3).
+                racks = (
+                    ("none", "rf3", "rf1") if point in POINTS_WITH_RACKS and family.startswith("client") else ("none",)
+                )
                 for rack in racks:
                     cell = Cell(*point, homogeneous, incremental, rack)
                     if not _too_slow_for_java(family, cell):
@@ -97,21 +102,21 @@ def cells(family: str, report: Report) -> Iterator[Cell]:
 
 def _quick(family: str) -> Iterator[Cell]:
     """Yield a few cells that Java computes quickly."""
-    yield Cell(*LARGEST, incremental=keeps(family))
+    yield Cell(*LARGEST_POINT, incremental=uses_owned_partitions(family))
     if family == "client-range":
-        yield Cell(*LARGEST, homogeneous=False)
-        yield Cell(*LARGEST, racks="rf1")
+        yield Cell(*LARGEST_POINT, homogeneous=False)
+        yield Cell(*LARGEST_POINT, racks="rf1")
     elif "sticky" in family:
         yield Cell(100, 10, 100, homogeneous=False)
         yield Cell(500, 10, 100, homogeneous=False, incremental=True)
     else:
-        yield Cell(*LARGEST, homogeneous=False, incremental=keeps(family))
+        yield Cell(*LARGEST_POINT, homogeneous=False, incremental=uses_owned_partitions(family))
 
 
 def _too_slow_for_java(family: str, cell: Cell) -> bool:
-    """Return whether Kafka's general sticky algorithm needs minutes.
+    """Return whether Kafka's general sticky algorithm takes minutes.
 
-    It needs seconds for 1,000 members with 10 partitions each.
+    It takes seconds for 1,000 members with 10 partitions each.
     """
     if cell.homogeneous or "sticky" not in family:
         return False
@@ -150,39 +155,36 @@ class Times:
         return Times(self.wall + other.wall, self.cpu + other.cpu)
 
 
-def rounds(report: Report, assign: Callable[[GroupSpec], Any], prepared: GroupSpec, *, most_s: float = 12.0) -> Times:
+def rounds(report: Report, assign: Callable[[GroupSpec], Any], prepared: GroupSpec, *, max_s: float = 12.0) -> Times:
     """Run five rounds of 40 ms or more, or three of slow calls; in a smoke run, one call each."""
     gc.collect()
-    least_s = report.pick(0.04, quick=0.04, smoke=0.0)
-    found = Times([], [])
+    min_s = report.pick(0.04, quick=0.04, smoke=0.0)
+    times = Times([], [])
     started = time.perf_counter()
-    while len(found.wall) < 3 or (len(found.wall) < 5 and time.perf_counter() - started < 1):
+    while len(times.wall) < 3 or (len(times.wall) < 5 and time.perf_counter() - started < 1):
         wall, cpu, calls = 0.0, 0.0, 0
-        while calls == 0 or wall < least_s:
+        while calls == 0 or wall < min_s:
             without_caches = fresh(prepared)
             cpu_begin, begin = time.thread_time(), time.perf_counter()
             assign(without_caches)
             wall += time.perf_counter() - begin
             cpu += time.thread_time() - cpu_begin
             calls += 1
-        found += Times([wall / calls * 1e3], [cpu / calls * 1e3])
-        if time.perf_counter() - started > most_s:
+        times += Times([wall / calls * 1e3], [cpu / calls * 1e3])
+        if time.perf_counter() - started > max_s:
             break
-    return found
+    return times
 
 
-def java(family: str, wanted: Sequence[Cell], *, prewarm_ms: int) -> dict[Cell, float]:
-    """Return Kafka's milliseconds for each cell, from one JVM.
-
-    `prewarm_ms`: the time of warm-up.
-    """
+def java(family: str, requested: Sequence[Cell], *, prewarm_ms: int) -> dict[Cell, float]:
+    """Return Kafka's milliseconds for each cell, from one JVM. `prewarm_ms`: the warm-up time."""
     command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     command += [f"-Dprewarm={prewarm_ms}", *(("-XX:+UseG1GC",) if prewarm_ms else SMOKE_JAVA)]
     command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.Bench", family]
-    command += [cell.argument for cell in wanted]
+    command += [cell.argument for cell in requested]
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
     lines = [json.loads(line) for line in run.stdout.splitlines()]
-    return {cell: min(line["min_ns"], line["cpu_ns_per_op"]) / 1e6 for cell, line in zip(wanted, lines, strict=True)}
+    return {cell: min(line["min_ns"], line["cpu_ns_per_op"]) / 1e6 for cell, line in zip(requested, lines, strict=True)}
 
 
 def _members(family: str, cell: Cell) -> dict[str, Member]:
@@ -197,28 +199,28 @@ def with_group(family: str, cell: Cell) -> float:
     """Return the least seconds of three runs from members to the assignment."""
     assignor, members = assignor_of(family), _members(family, cell)
     topology = topology_of(cell.members, cell.ratio, cell.topics, cell.racks)
-    found = []
+    times = []
     for _ in range(3):
         begin = time.perf_counter()
         assignor.assign(members, topology)
-        found.append(time.perf_counter() - begin)
-    return min(found)
+        times.append(time.perf_counter() - begin)
+    return min(times)
 
 
 # ---- families
 
 
 def compare_with_java(report: Report, family: str) -> None:
-    """Measure every cell, ours before and after Java: a busy machine changes meanwhile."""
-    wanted = list(cells(family, report))
+    """Measure every cell, ours before and after Java, as the load of the machine may change."""
+    compared = list(cells(family, report))
     assignor = assignor_of(family)
     ours: dict[Cell, Times] = {}
     whole = {}
-    for cell in wanted:
+    for cell in compared:
         ours[cell] = rounds(report, assignor.assign_group, _prepared(family, cell))
         whole[cell] = with_group(family, cell)
-    peer = java(family, wanted, prewarm_ms=report.pick(7000, quick=2000, smoke=0))
-    for cell in wanted:
+    peer = java(family, compared, prewarm_ms=report.pick(7000, quick=2000, smoke=0))
+    for cell in compared:
         ours[cell] += rounds(report, assignor.assign_group, _prepared(family, cell))
         report.cost(
             f"{family}: {cell}",
@@ -234,19 +236,23 @@ def compare_with_java(report: Report, family: str) -> None:
         return
     for incremental in (False, True):
         for racks in ("none", "rf1"):
-            cell = Cell(*report.pick(LARGEST, quick=LARGEST, smoke=SMALLEST), False, incremental, racks)
+            cell = Cell(
+                *report.pick(LARGEST_POINT, quick=LARGEST_POINT, smoke=SMALLEST_POINT), False, incremental, racks
+            )
             if _too_slow_for_java(family, cell):
-                _alone(report, family, cell, ", Java takes minutes")
+                _measure_without_java(report, family, cell, ", Java takes minutes")
 
 
-def alone(report: Report, family: str) -> None:
+def measure_own_assignors(report: Report, family: str) -> None:
     """Measure assignors that Kafka does not have."""
-    points = report.pick(((1000, 100, 100), LARGEST, (10_000, 10, 1000)), quick=(LARGEST,), smoke=(SMALLEST,))
+    points = report.pick(
+        ((1000, 100, 100), LARGEST_POINT, (10_000, 10, 1000)), quick=(LARGEST_POINT,), smoke=(SMALLEST_POINT,)
+    )
     for point in points:
         for homogeneous in (True,) if report.quick else (True, False):
-            for incremental in (False, True) if keeps(family) and not report.quick else (False,):
+            for incremental in (False, True) if uses_owned_partitions(family) and not report.quick else (False,):
                 for racks in ("none", "rf1") if family == "server-rack-aware-uniform" else ("none",):
-                    _alone(report, family, Cell(*point, homogeneous, incremental, racks))
+                    _measure_without_java(report, family, Cell(*point, homogeneous, incremental, racks))
         if family == "client-lag-aware":
             everything: dict[str, Any] = {
                 "locality": "replica",
@@ -254,22 +260,26 @@ def alone(report: Report, family: str) -> None:
                 "spread_idle": True,
                 "shuffle": True,
             }
-            _alone(report, family, Cell(*point, racks="rf1"), ", local, idle ones spread", **everything)
+            _measure_without_java(
+                report, family, Cell(*point, racks="rf1"), ", local, partitions without lag spread", **everything
+            )
             if report.quick:
                 return
-            _alone(report, family, Cell(*point, incremental=True), ", at most 1,000 move", max_moved=1000)
+            _measure_without_java(
+                report, family, Cell(*point, incremental=True), ", at most 1,000 move", max_moved=1000
+            )
 
 
-def _alone(report: Report, family: str, cell: Cell, how: str = "", **options: Any) -> None:
-    found = rounds(report, _assign(family, cell, **options), _prepared(family, cell))
+def _measure_without_java(report: Report, family: str, cell: Cell, how: str = "", **options: Any) -> None:
+    times = rounds(report, _assign(family, cell, **options), _prepared(family, cell))
     report.cost(
         f"{family}: {cell}{how}",
-        found.least,
+        times.least,
         None,
         "",
         "ms",
         "< 1,000 ms" if family == "client-lag-aware" else "",
-        median=found.median,
+        median=times.median,
     )
 
 
@@ -284,7 +294,7 @@ def _assign(family: str, cell: Cell, **options: Any) -> Callable[[GroupSpec], An
     assignor = assignor_of(family)
     if isinstance(assignor, LagAwareAssignor):
         by_lag, lags = LagAwareAssignor(**options), _lags(cell.partitions)
-        return lambda one: by_lag.assign_group(one, lags=lags)
+        return lambda group: by_lag.assign_group(group, lags=lags)
     return assignor.assign_group
 
 
@@ -294,9 +304,9 @@ def growth(report: Report, family: str) -> None:
     An exponent of 1 is growth like P log P. It is the median of the slopes between doublings, so
     one disturbed measurement does not matter.
     """
-    most, ratio, topics = report.pick(LARGEST, quick=LARGEST, smoke=(80, 10, 10))
+    most, ratio, topics = report.pick(LARGEST_POINT, quick=LARGEST_POINT, smoke=(80, 10, 10))
     for homogeneous in (True, False):
-        for incremental in (False, True) if keeps(family) else (False,):
+        for incremental in (False, True) if uses_owned_partitions(family) else (False,):
             steps = []
             for members in (most // 8, most // 4, most // 2, most):
                 cell = Cell(members, ratio, topics, homogeneous, incremental)
@@ -312,12 +322,16 @@ def growth(report: Report, family: str) -> None:
 def memory(report: Report, family: str) -> None:
     """Measure peak memory of an assignment, without and with the group, including NumPy arrays."""
     for homogeneous in (True, False):
-        cell = Cell(*report.pick(LARGEST, quick=LARGEST, smoke=SMALLEST), homogeneous, keeps(family))
-        given = _members(family, cell)
+        cell = Cell(
+            *report.pick(LARGEST_POINT, quick=LARGEST_POINT, smoke=SMALLEST_POINT),
+            homogeneous,
+            uses_owned_partitions(family),
+        )
+        members = _members(family, cell)
         assign = _assign(family, cell)
         gc.collect()
         tracemalloc.start()
-        prepared = group(given, cell)
+        prepared = group(members, cell)
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         assign(prepared)
@@ -341,7 +355,7 @@ def compare_with_kafka_python(report: Report) -> None:
         "client-roundrobin": RoundRobinPartitionAssignor,
         "client-sticky": StickyPartitionAssignor,
     }
-    cell = Cell(*report.pick((500, 10, 50), quick=(200, 10, 20), smoke=SMALLEST))
+    cell = Cell(*report.pick((500, 10, 50), quick=(200, 10, 20), smoke=SMALLEST_POINT))
     topology = topology_of(cell.members, cell.ratio, cell.topics, "none")
     for family, peer in peers.items():
         members = _members(family, cell)
@@ -380,7 +394,7 @@ def _joined(member_id: str, topics: Sequence[str]) -> SimpleNamespace:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument(
-        "--family", action="append", choices=FAMILIES, help="only this one; may be given more than once"
+        "--family", action="append", choices=FAMILIES, help="measure only this family; may be given more than once"
     )
     parser.add_argument("--grid", action="store_true", help="all cells of Kafka's grid that Java computes in seconds")
     report = Report("quorate.assignors", __doc__ or "", parser)
@@ -391,10 +405,10 @@ def main() -> None:
         if family == "kafka-python":
             compare_with_kafka_python(report)
             continue
-        if family in IN_JAVA:
+        if family in ASSIGNORS_OF_KAFKA:
             compare_with_java(report, family)
         else:
-            alone(report, family)
+            measure_own_assignors(report, family)
         if not report.quick:
             growth(report, family)
             memory(report, family)
