@@ -1,6 +1,6 @@
-"""The order of our hash containers equals that of Java's, run step by step in the oracle.
+"""Our hash containers iterate in the same order as Java's, after the same steps in the oracle.
 
-Compared are `java.util.HashMap`, `HashSet` and Kafka's `TimelineHashMap`.
+Java's containers are `java.util.HashMap`, `HashSet` and Kafka's `TimelineHashMap`.
 """
 
 import os
@@ -22,7 +22,7 @@ from tests.oracle.client import Oracle
 START = 0 if CI else int.from_bytes(os.urandom(4), "big")
 JDK = 17
 
-Line = dict[str, Any]
+Request = dict[str, Any]
 
 
 # ---- hash codes
@@ -40,11 +40,11 @@ def test_string_hashes_equal_javas() -> None:
 
 def test_uuid_hashes_equal_kafkas() -> None:
     ids = {"T1-A4s3VTwiI5CTbEp6POw": 418407434}
-    halves = [Uuid.parse(one) for one in ids]
-    most = np.array([int.from_bytes(one[:8], "big", signed=True) for one in halves])
-    least = np.array([int.from_bytes(one[8:], "big", signed=True) for one in halves])
+    uuids = [Uuid.parse(text) for text in ids]
+    most = np.array([int.from_bytes(uuid[:8], "big", signed=True) for uuid in uuids])
+    least = np.array([int.from_bytes(uuid[8:], "big", signed=True) for uuid in uuids])
     assert [signed(hashed) for hashed in java_order.uuid_hashes(most, least).tolist()] == [*ids.values()]
-    assert [signed(java_order.java_hash(one)) for one in halves] == [*ids.values()]
+    assert [signed(java_order.java_hash(uuid)) for uuid in uuids] == [*ids.values()]
 
 
 @given(st.lists(st.text(max_size=12), max_size=12))
@@ -74,7 +74,7 @@ def test_members_in_a_hash_map() -> None:
     assert [names[place] for place in order] == [f"member-{number}" for number in (1, 2, 0, 3, 4)]
 
 
-def test_partitions_in_a_copied_set_are_ascending_and_in_a_grown_one_not() -> None:
+def test_partitions_are_ascending_in_a_copied_set_but_not_in_a_grown_set() -> None:
     numbers = list(range(11, 23))
     grown: JavaHashSet[int] = JavaHashSet()
     for number in numbers:
@@ -112,14 +112,14 @@ KEYS: dict[str, Callable[[Random], Any]] = {
 MAP_STEPS = ("put", "putIfAbsent", "computeIfAbsent", "compute", "merge")
 
 
-def line(seed: int) -> Line:
-    """Create a line of `javaOrder` with many keys in few buckets, so that trees change."""
+def random_request(seed: int) -> Request:
+    """Return a request `javaOrder` with many keys in few buckets, so that trees change."""
     rng = Random(seed)
     kind = rng.choice(tuple(KEYS))
     container = rng.choice(("HashMap", "HashMap", "HashSet", "TimelineHashMap"))
-    # A small range of keys per line, for as many keys per bucket as possible.
+    # A small range of keys per request, for as many keys per bucket as possible.
     pool = [KEYS[kind](rng) for _ in range(rng.choice((5, 20, 60, 150)))]
-    request: Line = {"op": "javaOrder", "container": container, "keys": kind, "steps": []}
+    request: Request = {"op": "javaOrder", "container": container, "keys": kind, "steps": []}
     if rng.random() < 0.3:
         request["capacity"] = rng.choice((0, 1, 3, 64, 200)) if container != "TimelineHashMap" else 0
     if rng.random() < 0.3:
@@ -143,95 +143,104 @@ def line(seed: int) -> Line:
     return request
 
 
-def key(kind: str, given: Any) -> Any:
+def parse_key(kind: str, given: Any) -> Any:
+    """Convert a key of the request to our type."""
     return Uuid.parse(given) if kind == "uuid" else tuple(given) if kind == "topicPartition" else given
 
 
-def ours(request: Line) -> list[Any]:
-    """Return our order after the steps."""
-    kind = request["keys"]
-    written = {}
+def ours(request: Request) -> list[Any]:
+    """Return the keys in our order after the steps."""
+    original: dict[Any, Any] = {}
 
     def read(given: Any) -> Any:
-        made = key(kind, given)
-        written.setdefault(made, given)
-        return made
+        key = parse_key(request["keys"], given)
+        original.setdefault(key, given)
+        return key
 
-    of = [read(given) for given in request.get("of", ())]
+    initial = [read(given) for given in request.get("of", ())]
     steps = [(next(iter(step.items()))) for step in request["steps"]]
     if request["container"] == "TimelineHashMap":
         timeline: TimelineMap[Any, int] = TimelineMap()
-        for name, given in [("put", one) for one in request.get("of", ())] + steps:
+        for key in initial:
+            timeline[key] = 1
+        for name, given in steps:
             if name == "put":
                 timeline[read(given)] = 1
             else:
                 timeline.pop(read(given), None)
-        return [written[one] for one, _ in timeline.ordered()]
+        return [original[key] for key, _ in timeline.ordered()]
     if request["container"] == "HashSet":
-        found: JavaHashSet[Any] = (
-            JavaHashSet.of(of, jdk=JDK) if "of" in request else JavaHashSet(request.get("capacity"))
+        keys: JavaHashSet[Any] = (
+            JavaHashSet.of(initial, jdk=JDK) if "of" in request else JavaHashSet(request.get("capacity"))
         )
         for name, given in steps:
             match name:
                 case "put":
-                    found.add(read(given))
+                    keys.add(read(given))
                 case "remove":
-                    found.discard(read(given))
+                    keys.discard(read(given))
                 case "iteratorRemove":
-                    gone = {read(one) for one in given}
-                    for one in [one for one in found if one in gone]:
-                        found.discard(one, walking=True)
+                    removed = {read(key) for key in given}
+                    for key in [key for key in keys if key in removed]:
+                        keys.discard(key, walking=True)
                 case "copy":
-                    found = JavaHashSet.of(list(found), jdk=JDK)
-        return [written[one] for one in found]
-    filled: JavaHashMap[Any, int] = JavaHashMap(request.get("capacity"))
-    for one in of:
-        filled.put(one, 1)
+                    keys = JavaHashSet.of(list(keys), jdk=JDK)
+        return [original[key] for key in keys]
+    values: JavaHashMap[Any, int] = JavaHashMap(request.get("capacity"))
+    for key in initial:
+        values.put(key, 1)
     for name, given in steps:
         match name:
             case "put" | "putIfAbsent":
-                filled.put(read(given), 1)
+                values.put(read(given), 1)
             case "computeIfAbsent" | "compute" | "merge":
-                filled.compute_if_absent(read(given), int)
+                values.compute_if_absent(read(given), int)
             case "remove":
-                filled.remove(read(given))
+                values.remove(read(given))
             case "iteratorRemove":
-                gone = {read(one) for one in given}
-                for one in [one for one in filled if one in gone]:
-                    filled.remove(one, walking=True)
+                removed = {read(key) for key in given}
+                for key in [key for key in values if key in removed]:
+                    values.remove(key, walking=True)
             case "copy":
-                size = len(filled)
+                size = len(values)
                 copy: JavaHashMap[Any, int] = JavaHashMap(java_order.copied_map_capacity(size, JDK) if size else None)
-                for one in filled:
-                    copy.put(one, 1)
-                filled = copy
-    return [written[one] for one in filled]
+                for key in values:
+                    copy.put(key, 1)
+                values = copy
+    return [original[key] for key in values]
 
 
 @pytest.mark.oracle
 def test_random_steps_give_javas_order(oracle: Oracle) -> None:
-    lines = [line(seed) for seed in range(START, START + 1500)]
-    results = oracle.call_many(lines)
+    requests = [random_request(seed) for seed in range(START, START + 1500)]
+    results = oracle.call_many(requests)
     assert results[0]["java"] == JDK
-    wrong = [START + place for place, one in enumerate(lines) if ours(one) != results[place]["order"]]
-    assert wrong == []
-    trees = sum(_has_tree(one) for one in lines)
-    assert trees > 100
+    different = [
+        START + number
+        for number, (request, result) in enumerate(zip(requests, results, strict=True))
+        if ours(request) != result["order"]
+    ]
+    assert different == []
+    assert sum(map(_has_tree, requests)) > 100
 
 
-def _has_tree(request: Line) -> bool:
+def _has_tree(request: Request) -> bool:
+    """Return whether a bucket has so many keys that Java stores them in a tree."""
     if request["container"] == "TimelineHashMap":
         return False
     keys = {
-        key(request["keys"], given) for step in request["steps"] for name, given in step.items() if name in MAP_STEPS
+        parse_key(request["keys"], given)
+        for step in request["steps"]
+        for name, given in step.items()
+        if name in MAP_STEPS
     }
-    hashes = java_order.spread(np.array([java_order.java_hash(one) for one in keys], np.uint32))
+    hashes = java_order.spread(np.array([java_order.java_hash(key) for key in keys], np.uint32))
     return len(keys) > 8 and int(np.bincount(hashes & np.uint32(255)).max()) > 8
 
 
 # ---- orders of many keys equal those of maps filled step by step
 
-# Hashes with few buckets, so that some are crowded, or of all kinds.
+# Any hashes, and hashes in few buckets, which get crowded.
 some_hashes = st.lists(st.integers(0, 2**32 - 1) | st.integers(0, 40).map(lambda number: 64 * number), max_size=60)
 capacities = st.sampled_from([1, 2, 16, 64, 256])
 
@@ -242,11 +251,11 @@ def as_array(hashes: list[int]) -> java_order.UInts:
 
 @given(st.lists(st.text(max_size=3), unique=True, max_size=40))
 def test_timeline_order_equals_a_timeline_map(texts: list[str]) -> None:
-    found: TimelineMap[str, int] = TimelineMap()
+    timeline: TimelineMap[str, int] = TimelineMap()
     for text in texts:
-        found[text] = 1
+        timeline[text] = 1
     order = java_order.timeline_order(java_order.string_hashes(texts)).tolist()
-    assert [texts[place] for place in order] == [text for text, _ in found.ordered()]
+    assert [texts[place] for place in order] == [text for text, _ in timeline.ordered()]
 
 
 @given(
@@ -257,18 +266,18 @@ def test_timeline_order_equals_a_timeline_map(texts: list[str]) -> None:
 def test_put_all_and_put_new_equal_single_puts(
     steps: list[tuple[list[str], list[str]]],
 ) -> None:
-    together: TimelineMap[str, int] = TimelineMap()
-    alone: TimelineMap[str, int] = TimelineMap()
+    bulk: TimelineMap[str, int] = TimelineMap()
+    single: TimelineMap[str, int] = TimelineMap()
     for number, (put, removed) in enumerate(steps):
-        together.put_all(dict.fromkeys(put, number))
+        bulk.put_all(dict.fromkeys(put, number))
         for text in dict.fromkeys(put):
-            alone[text] = number
+            single[text] = number
         for text in removed:
-            together.pop(text, None)
-            alone.pop(text, None)
-        assert (together.slots, list(together.ordered())) == (alone.slots, list(alone.ordered()))
+            bulk.pop(text, None)
+            single.pop(text, None)
+        assert (bulk.slots, list(bulk.ordered())) == (single.slots, list(single.ordered()))
     some = {text for put, _ in steps for text in put[::2]}
-    assert together.in_order(some) == [text for text, _ in alone.ordered() if text in some]
+    assert bulk.in_order(some) == [text for text, _ in single.ordered() if text in some]
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 400), st.sampled_from([17, 21]))
@@ -289,40 +298,40 @@ def test_texts_that_share_a_bucket_cannot_be_placed() -> None:
 
 @given(some_hashes, capacities)
 def test_orders_of_put_keys_equal_a_hash_map(hashes: list[int], capacity: int) -> None:
-    found: JavaHashSet[int] = JavaHashSet(capacity, hash_of=hashes.__getitem__, order_of=lambda _: 0)
+    keys: JavaHashSet[int] = JavaHashSet(capacity, hash_of=hashes.__getitem__, order_of=lambda _: 0)
     for place in range(len(hashes)):
-        found.add(place)
-    assert java_order.hash_map_order(as_array(hashes), capacity).tolist() == list(found)
+        keys.add(place)
+    assert java_order.hash_map_order(as_array(hashes), capacity).tolist() == list(keys)
 
 
 @given(some_hashes.filter(bool), capacities, st.booleans())
 def test_orders_of_computed_keys_equal_a_hash_map(hashes: list[int], capacity: int, last_is_new: bool) -> None:
-    found: JavaHashMap[int, int] = JavaHashMap(capacity, hash_of=hashes.__getitem__, order_of=lambda _: 0)
+    computed: JavaHashMap[int, int] = JavaHashMap(capacity, hash_of=hashes.__getitem__, order_of=lambda _: 0)
     for place in range(len(hashes)):
-        found.compute_if_absent(place, int)
+        computed.compute_if_absent(place, int)
     if not last_is_new:
-        found.compute_if_absent(len(hashes) - 1, int)
+        computed.compute_if_absent(len(hashes) - 1, int)
     order = java_order.computed_map_order(as_array(hashes), last_is_new=last_is_new, capacity=capacity)
-    assert order.tolist() == list(found)
+    assert order.tolist() == list(computed)
 
 
 @given(st.lists(some_hashes, max_size=6))
 def test_orders_of_many_sets_equal_single_sets(sets: list[list[int]]) -> None:
-    sizes = np.array([len(one) for one in sets], np.int64)
-    flat = as_array([hashed for one in sets for hashed in one])
+    sizes = np.array([len(hashes) for hashes in sets], np.int64)
+    flat = as_array([hashed for hashes in sets for hashed in hashes])
     maps = np.repeat(np.arange(len(sets)), sizes)
     sixteen = np.full(len(sets), 16)
     crowded = java_order.crowded_maps(java_order.spread(flat), sixteen, 9, sizes=sizes)
     order = java_order.set_order(maps, java_order.spread(flat), java_order.grown(sixteen, sizes)).tolist()
     starts = np.cumsum(sizes) - sizes
-    for number, one in enumerate(sets):
-        walked = java_order.hash_map_order(as_array(one), 16).tolist()
-        here = [place - int(starts[number]) for place in order[starts[number] : starts[number] + sizes[number]]]
-        assert crowded[number] or here == walked
+    for number, hashes in enumerate(sets):
+        expected = java_order.hash_map_order(as_array(hashes), 16).tolist()
+        order_in_set = [place - int(starts[number]) for place in order[starts[number] : starts[number] + sizes[number]]]
+        assert crowded[number] or order_in_set == expected
         # A set with fewer than nine keys per bucket at all times is not crowded.
-        spreaded = java_order.spread(as_array(one))
         if crowded[number]:
-            assert np.bincount(spreaded & np.uint32(15)).max() >= 9
+            spread = java_order.spread(as_array(hashes))
+            assert np.bincount(spread & np.uint32(15)).max() >= 9
 
 
 maps_of_sets = st.lists(
@@ -347,13 +356,13 @@ def test_orders_of_maps_of_sets_equal_single_maps(
     maps: list[tuple[int, list[tuple[int, bool, int, list[int]]]]],
 ) -> None:
     """Keys are put before others are computed, as when targets are copied and extended."""
-    made = [(capacity, sorted(keys, key=lambda one: one[1])) for capacity, keys in maps]
+    sorted_maps = [(capacity, sorted(keys, key=lambda key: key[1])) for capacity, keys in maps]
     expected: list[int] = []
     of, key_maps, hashes, new, numbers, set_capacities = [], [], [], [], [], []
     map_capacities = []
-    for number, (capacity, keys) in enumerate(made):
+    for number, (capacity, keys) in enumerate(sorted_maps):
         first = len(hashes)
-        walked: JavaHashMap[int, JavaHashSet[int]] = JavaHashMap(
+        java_map: JavaHashMap[int, JavaHashSet[int]] = JavaHashMap(
             capacity, hash_of=lambda place: hashes[place], order_of=lambda _: 0
         )
         for place, (hashed, computed, buckets, values) in enumerate(keys, first):
@@ -364,14 +373,14 @@ def test_orders_of_maps_of_sets_equal_single_maps(
             for value in values:
                 filled.add(value)
             if computed:
-                walked.compute_if_absent(place, lambda filled=filled: filled)  # type: ignore[misc]
+                java_map.compute_if_absent(place, lambda filled=filled: filled)  # type: ignore[misc]
             else:
-                walked.put(place, filled)
+                java_map.put(place, filled)
             of += [place] * len(values)
             numbers += values
             set_capacities.append(filled.capacity)
-        map_capacities.append(walked.capacity)
-        expected += [value for _, values in walked.items() for value in values]
+        map_capacities.append(java_map.capacity)
+        expected += [value for _, values in java_map.items() for value in values]
     order = java_order.nested_order(
         np.array(of, np.int64),
         np.array(key_maps, np.int64),
