@@ -14,10 +14,10 @@ import numpy as np
 from quorate.assignors.server.filling import lowest_first
 from quorate.assignors.topology import Ints
 
-__all__ = ["Move", "balancing_moves"]
+__all__ = ["PartitionMove", "balancing_moves"]
 
 
-class Move(NamedTuple):
+class PartitionMove(NamedTuple):
     """A partition (by its position in the topic) that moves from one member to another."""
 
     partition: int
@@ -25,7 +25,7 @@ class Move(NamedTuple):
     new_owner: int
 
 
-def balancing_moves(subscribers: Ints, loads: Ints, owners: Ints) -> list[Move]:
+def balancing_moves(subscribers: Ints, loads: Ints, owners: Ints) -> list[PartitionMove]:
     """Return the moves within one topic, in time order; the arguments are not changed.
 
     `subscribers` ascending, `loads` per member of the group, `owners` of the topic's partitions.
@@ -94,8 +94,8 @@ class _Donors:
             self.position -= 1
 
 
-def _moves(donors: _Donors, by_owner: list[int]) -> list[Move]:
-    moves: list[Move] = []
+def _moves(donors: _Donors, by_owner: list[int]) -> list[PartitionMove]:
+    moves: list[PartitionMove] = []
     order, loads, members = donors.order, donors.loads, donors.members
     receivers_load, receivers_end, position = loads[order[0]] - 1, 0, 0
     while (donor := donors.next_donor()) >= 0:
@@ -112,5 +112,5 @@ def _moves(donors: _Donors, by_owner: list[int]) -> list[Move]:
             break
         loads[donor] -= 1
         loads[receiver] += 1
-        moves.append(Move(partition, members[donor], members[receiver]))
+        moves.append(PartitionMove(partition, members[donor], members[receiver]))
     return moves

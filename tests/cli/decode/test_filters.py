@@ -66,7 +66,7 @@ def test_topic_names_are_learnt_from_filtered_records(quorate, upgrade):
 
     alone = assignments("--type", "8")
     assert alone == assignments()
-    assert any("has orders 0-5, clicks.eu 0-2" in row[-1] for row in alone)
+    assert any("assigned orders 0-5, clicks.eu 0-2" in row[-1] for row in alone)
 
 
 def test_an_unknown_type_suggests_close_matches(quorate, upgrade):
