@@ -184,7 +184,7 @@ def _print_results(tallies: list[Tally], seed: int, *, as_json: bool, as_table: 
     for tally in tallies:
         if as_json:
             line = {"assignor": tally.name, "seed": seed, "cases": tally.cases, "differences": tally.differences}
-            print(json.dumps(line | {"unanswered": tally.unanswered, "reports": tally.reports}), flush=True)
+            print(json.dumps(line | {"unanswered": tally.kafka_failures, "reports": tally.reports}), flush=True)
         reasons = ", ".join(f"{reason}: {count:,}" for reason, count in tally.kafka_failures.most_common())
         table.add_row(tally.name, f"{tally.cases:,}", f"{tally.differences:,}", reasons)
     if as_table:
