@@ -97,9 +97,17 @@ class PartitionCoordinatorLog:
         log = self.partition.log
         if log.files is None or log.size_bytes < _WORTH_COLUMNS_BYTES or log.start_offset > log.segments[0].base_offset:
             return None
-        segments = [(log.files.path(segment), segment.size) for segment in log.segments]
-        blocks = blocks_of(self.partition.topic, self.partition.index, segments)
-        return None if blocks is None else _held(log, blocks)
+        if blocks_of(self.partition.topic, self.partition.index, ()) is None:
+            return None
+        return self._held_blocks()
+
+    def _held_blocks(self) -> Iterator["RawBlock"]:
+        """Yield the log as columns; its segments are those of when the first block is read."""
+        log = self.partition.log
+        assert log.files is not None
+        with _loading(log):
+            segments = [(log.files.path(segment), segment.size) for segment in log.segments]
+            yield from blocks_of(self.partition.topic, self.partition.index, segments) or ()
 
 
 @contextmanager
@@ -110,11 +118,6 @@ def _loading(log: PartitionLog) -> Iterator[None]:
         yield
     finally:
         log.loading -= 1
-
-
-def _held(log: PartitionLog, blocks: Iterator["RawBlock"]) -> Iterator["RawBlock"]:
-    with _loading(log):
-        yield from blocks
 
 
 class TopicHost(Generic[S]):

@@ -190,18 +190,16 @@ class CoordinatorRuntime(Generic[P, S]):
         if running.steps is None or self._running.get(partition.index) is not running:
             return False
         try:
-            next(running.steps)
-        except StopIteration:
+            for _ in running.steps:
+                return True
             self._loaded(running)
-            return False
         except Exception as error:
-            del self._running[partition.index]
+            self._running.pop(partition.index, None)
             self._unreadable[partition.index] = partition, running.leader_epoch  # retried in the next leader epoch
             if not isinstance(error, LogError | ReplayError | OSError):
                 raise
             self._host.unreadable(partition, error)
-            return False
-        return True
+        return False
 
     def _loaded(self, running: Coordinator[S]) -> None:
         """Start a coordinator that has loaded its log, with the metadata of now."""

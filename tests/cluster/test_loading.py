@@ -29,6 +29,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE, Message
 from quorate.coordinator import bulk, bulk_commits
+from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
 from tests.cluster.test_limits import eventually
@@ -305,3 +306,45 @@ def test_a_cluster_that_closes_while_a_log_is_loaded_keeps_it(cluster: EmbeddedC
         found = again.call(lambda: again.core.groups.runtime.loaded_at(partition_of(again.core)))
         assert found is not None
         assert len(list(found.shard.state.offsets.committed)) == 7
+
+
+def test_a_log_that_is_compacted_before_its_first_block_is_read_loads_by_columns(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before that, a load has turns that import pyarrow."""
+    monkeypatch.setattr(coordinators, "_WORTH_COLUMNS_BYTES", 1)
+    core, log = cluster.core, partition_of(cluster.core).log
+    now_ms = core.clock.now_ms()
+
+    def compact_while_loading() -> tuple[int, int]:
+        log.roll(now_ms)
+        before = log.size_bytes
+        assert code_of(core) == LOADING
+        for work in clean(log, now_ms=now_ms):
+            if work is not None:
+                work.run()
+        return before, log.size_bytes
+
+    before, after = cluster.call(compact_while_loading)
+    assert before > after
+    wait_until_loaded(cluster)
+    assert cluster.call(lambda: code_of(core)) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert log.loading == 0
+    assert len(list(core.groups.runtimes()[0].shard.state.offsets.committed)) == 7
+
+
+def test_a_coordinator_that_fails_after_its_log_is_read_handles_no_requests(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its members would have no sessions."""
+    core = cluster.core
+
+    def fail(self: GroupCoordinatorShard, now_ms: int) -> Any:
+        raise ValueError("no sessions")
+
+    monkeypatch.setattr(GroupCoordinatorShard, "loaded", fail)
+    assert cluster.call(lambda: code_of(core)) == LOADING
+    wait_until_loaded(cluster)
+    assert cluster.call(lambda: code_of(core)) == ErrorCode.NOT_COORDINATOR
+    (failure,) = core.failures
+    assert "no sessions" in failure
