@@ -21,6 +21,7 @@ from quorate.codecs.api import (
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
+    HeartbeatRequest,
     ListGroupsRequest,
     ListGroupsResponse,
     OffsetCommitRequest,
@@ -28,6 +29,7 @@ from quorate.codecs.api import (
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     StreamsGroupDescribeRequest,
+    SyncGroupRequest,
     TxnOffsetCommitRequest,
     api_of,
 )
@@ -129,9 +131,23 @@ class GroupCoordinators:
         if not group_id and _requires_group_id(request):
             return self._no_coordinator.failed(request, context, ErrorCode.INVALID_GROUP_ID, "")
         running = self._of(self.partition_for(group_id), broker)
+        if running is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            running = self._while_loading(request)
         if isinstance(running, ErrorCode):
             return self._no_coordinator.failed(request, context, running, "")
         return self.runtime.request(running, request, context)
+
+    def _while_loading(self, request: Message) -> ErrorCode:
+        """Return the error while the coordinator is loading.
+
+        As in Kafka, heartbeats of classic members succeed, so that they stay in their groups.
+        Before 4.0 members that wait for an assignment join again.
+        """
+        if isinstance(request, HeartbeatRequest):
+            return ErrorCode.NONE
+        if isinstance(request, SyncGroupRequest) and not self._broker_configs.coordinator.behaviour.new_coordinator:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def bounded(self, group_id: str, names: Sequence[str]) -> Work[tuple[str, ...]]:
         """Return the distinct names of a subscription, cut off once they exceed any record's size.

@@ -18,7 +18,13 @@ from quorate.cluster.core import ClusterCore
 from quorate.cluster.storage.cleaning import clean
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.turns import at_once
-from quorate.codecs.api import HeartbeatRequest, ListGroupsRequest, OffsetFetchRequest, OffsetFetchResponse
+from quorate.codecs.api import (
+    HeartbeatRequest,
+    ListGroupsRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+)
 from quorate.codecs.api.broker import (
     DescribeTransactionsRequest,
     EndTxnRequest,
@@ -28,6 +34,7 @@ from quorate.codecs.api.broker import (
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE, Message
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator import bulk, bulk_commits
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.results import RequestContext
@@ -78,7 +85,7 @@ def code_of(core: ClusterCore, request: Message | None = None) -> int:
     response: Any = core.groups.request(
         partition_of(core).leader,
         "g1",
-        request or HeartbeatRequest(group_id="g1", generation_id=1, member_id="m"),
+        request or SyncGroupRequest(group_id="g1", generation_id=1, member_id="m"),
         RequestContext(api_version=4, now_ms=core.clock.now_ms()),
     )
     return int(response.error_code)
@@ -348,3 +355,16 @@ def test_a_coordinator_that_fails_after_its_log_is_read_handles_no_requests(
     assert cluster.call(lambda: code_of(core)) == ErrorCode.NOT_COORDINATOR
     (failure,) = core.failures
     assert "no sessions" in failure
+
+
+@pytest.mark.parametrize(("version", "sync"), [("4.3.1", LOADING), ("3.9.2", ErrorCode.REBALANCE_IN_PROGRESS)])
+def test_members_of_classic_groups_stay_in_their_group_while_it_is_loaded(
+    cluster: EmbeddedCluster, version: str, sync: ErrorCode
+) -> None:
+    """Kafka responds to their heartbeats without looking at the group (GroupCoordinatorService)."""
+    core = cluster.core
+    core.broker_configs.upgrade(KafkaVersion.parse(version))
+    heartbeat = HeartbeatRequest(group_id="g1", generation_id=1, member_id="m")
+    assert cluster.call(lambda: (code_of(core, heartbeat), code_of(core))) == (ErrorCode.NONE, sync)
+    wait_until_loaded(cluster)
+    assert cluster.call(lambda: code_of(core, heartbeat)) == ErrorCode.UNKNOWN_MEMBER_ID
