@@ -216,10 +216,10 @@ class GroupCoordinators:
         As in Kafka, the request fails while one of them is loading.
         """
         groups: list[Any] = []
-        for partition in self._host.partitions():
-            running = self._of(partition, broker)
-            if running is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                return ListGroupsResponse(error_code=running)
+        coordinators = [self._of(partition, broker) for partition in self._host.partitions()]  # all begin to load
+        if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in coordinators:
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        for running in coordinators:
             if isinstance(running, ErrorCode):
                 continue  # another broker leads it, or its log cannot be read
             result = self.runtime.request(running, request, context)

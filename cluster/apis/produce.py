@@ -289,7 +289,8 @@ def _unverified(code: ErrorCode, version: int) -> AppendError:
 def _compatible_error(code: ErrorCode, version: int) -> ErrorCode:
     """Return an error that clients of a version know.
 
-    TRANSACTION_ABORTABLE is new in 11 (KIP-890).
+    TRANSACTION_ABORTABLE is new in 11 (KIP-890). As in Kafka, producers retry while the
+    transaction's coordinator is loading or moving.
     """
     match code:
         case ErrorCode.PRODUCER_FENCED:
@@ -297,6 +298,8 @@ def _compatible_error(code: ErrorCode, version: int) -> ErrorCode:
         case ErrorCode.TRANSACTION_ABORTABLE if version < 11:
             return ErrorCode.INVALID_TXN_STATE
         case ErrorCode.CONCURRENT_TRANSACTIONS if version < 12:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS | ErrorCode.NOT_COORDINATOR:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         case _:
             return code

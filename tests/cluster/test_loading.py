@@ -12,6 +12,7 @@ import pytest
 from quorate.cluster import EmbeddedCluster, coordinators, turns
 from quorate.cluster.apis import Context
 from quorate.cluster.apis.describe_transactions import describe_transactions, list_transactions
+from quorate.cluster.apis.produce import _unverified
 from quorate.cluster.apis.transactions import end_txn, init_producer_id
 from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
@@ -302,6 +303,32 @@ def test_transactions_of_a_loading_coordinator_are_refused(cluster: EmbeddedClus
     wait_until_loaded(cluster)
     assert LOADING not in cluster.call(codes)
     assert not core.failures
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_producer_retries_while_the_coordinator_of_its_transaction_is_loading(version: int) -> None:
+    for code in (LOADING, ErrorCode.NOT_COORDINATOR):
+        unverified = _unverified(code, version)
+        assert unverified.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert str(unverified.message).endswith(f"Underlying error: {code.name}")
+
+
+def test_one_list_request_begins_to_load_all_groups(tmp_path: Path, short_turns: None) -> None:
+    properties = {**QUICK, "offsets.topic.num.partitions": 3}
+    with EmbeddedCluster(brokers=1, properties=properties, data=tmp_path) as cluster:
+        core = cluster.core
+
+        def list_groups() -> tuple[int, int]:
+            fill(core)
+            for partition in core.topics[CONSUMER_OFFSETS].partitions[1:]:
+                PartitionCoordinatorLog(partition).append([commit(1)], timestamp_ms=core.clock.now_ms())
+            context = RequestContext(api_version=4, now_ms=core.clock.now_ms())
+            response = core.groups.list_groups(partition_of(core).leader, ListGroupsRequest(), context)
+            return response.error_code, len([*core.groups.runtime.loading()])
+
+        code, loading = cluster.call(list_groups)
+        assert code == LOADING
+        assert loading == 3
 
 
 def test_a_cluster_that_closes_while_a_log_is_loaded_keeps_it(cluster: EmbeddedCluster, tmp_path: Path) -> None:
