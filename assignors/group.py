@@ -171,7 +171,7 @@ class GroupSpec:
     @cached_property
     def id_order(self) -> Ints:
         """Members by member id, in Java's string order."""
-        return np.array(_sorted([(member_id, number) for number, member_id in enumerate(self.member_ids)]), np.int64)
+        return java_order.string_order(self.member_ids)
 
     @cached_property
     def sorted_order(self) -> Ints:
@@ -219,6 +219,5 @@ class GroupSpec:
 
 def _sorted(named: list[tuple[str, int]]) -> list[int]:
     """Return the numbers sorted by their names in Java's string order; ties keep their order."""
-    if not "".join([name for name, _ in named]).isascii():
-        return [number for _, number in sorted(named, key=lambda one: java_order.string_key(one[0]))]
-    return [number for _, number in sorted(named)]
+    order = java_order.string_order([name for name, _ in named])
+    return [named[place][1] for place in order.tolist()]

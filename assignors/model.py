@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quorate.assignors.topology import Ints, TopicPartition, Topology, grouped
+from quorate.assignors.topology import Ints, TopicPartition, Topology, grouped, stable_order
 from quorate.codecs.errors import QuorateError
 
 __all__ = ["Assignment", "AssignorError", "Member"]
@@ -83,8 +83,7 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
 
         A member's partitions keep the order given.
         """
-        # NumPy's stable sort takes linear time for 16-bit numbers.
-        order = np.argsort(owners.astype(np.uint16) if len(member_ids) <= 1 << 16 else owners, kind="stable")
+        order = stable_order(owners, len(member_ids))
         offsets = np.zeros(len(member_ids) + 1, np.int64)
         np.cumsum(np.bincount(owners, minlength=len(member_ids)), out=offsets[1:])
         return cls(topology, member_ids, offsets, partitions[order])

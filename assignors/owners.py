@@ -1,14 +1,37 @@
-"""Partition owners before an assignment, at most one per partition.
+"""Subscribers, and partition owners before an assignment, at most one per partition.
 
 Kafka's own assignors have their own rules for conflicting claims.
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.topology import Ints
 
-__all__ = ["previous_owners"]
+__all__ = ["Bools", "previous_owners", "subscribes"]
+
+Bools = npt.NDArray[np.bool_]
+
+
+def subscribes(group: GroupSpec, members: Ints, topics: Ints) -> Bools:
+    """Mark the pairs in which the member subscribes to the topic."""
+    if len(group.subscriptions) == 1 or not len(members):
+        named = np.zeros(len(group.topology), np.bool_)
+        named[group.subscribed_topics] = True
+        all_name: Bools = np.ones(len(topics), np.bool_) if named.all() else named[topics]
+        return all_name
+    count = len(group.topology)
+    lengths = [len(subscription.topics) for subscription in group.subscriptions]
+    named_topics = np.concatenate([subscription.topics for subscription in group.subscriptions])
+    keys = np.repeat(np.arange(len(lengths)), lengths) * count + named_topics
+    wanted = group.subscription_of[members] * count + topics
+    if len(lengths) * count <= 1 << 26:
+        matrix = np.zeros(len(lengths) * count, np.bool_)
+        matrix[keys] = True
+        does: Bools = matrix[wanted]
+        return does
+    return np.isin(wanted, keys)
 
 
 def previous_owners(group: GroupSpec) -> Ints:
@@ -26,12 +49,7 @@ def previous_owners(group: GroupSpec) -> Ints:
         members, partitions = members[known], partitions[known]
     if not len(partitions):
         return owners
-    wide = len(topology)
-    subscribed = np.sort(np.concatenate([number * wide + one.topics for number, one in enumerate(group.subscriptions)]))
-    claims = group.subscription_of[members] * wide + topology.topic_of[partitions]
-    at = np.searchsorted(subscribed, claims)
-    mine = at < len(subscribed)
-    mine[mine] = subscribed[at[mine]] == claims[mine]
+    mine = subscribes(group, members, topology.topic_of[partitions])
     if not mine.all():
         members, partitions = members[mine], partitions[mine]
     owners[partitions] = members

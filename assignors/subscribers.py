@@ -138,9 +138,7 @@ def _with_partitions(group: GroupSpec, names: Sequence[str], walked: Ints) -> tu
 
 def topics_by_name(group: GroupSpec, topics: Ints) -> Ints:
     """Return the topics sorted by name in Java's string order."""
-    names = [group.topology.topics[topic].name for topic in topics.tolist()]
-    keys = names if "".join(names).isascii() else [java_order.string_key(name) for name in names]
-    return topics[np.array(sorted(range(len(names)), key=keys.__getitem__), np.int64)]
+    return topics[java_order.string_order([group.topology.topics[topic].name for topic in topics.tolist()])]
 
 
 def assigned_by_topic(group: GroupSpec, topics: Ints, owners: Sequence[Ints]) -> Assignment:

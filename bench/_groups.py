@@ -6,7 +6,7 @@ generates the same groups.
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -26,7 +26,8 @@ class Cell:
     """A point of the grid.
 
     `ratio`: partitions per member; `racks`: none, rf3 (every partition in every rack), or rf1 (each
-    in one).
+    in one). `own_topics`: if not 0, each member subscribes to so many topics that it chooses for
+    itself, which Java's benchmark does not have.
     """
 
     members: int
@@ -35,6 +36,7 @@ class Cell:
     homogeneous: bool = True
     incremental: bool = False
     racks: str = "none"
+    own_topics: int = 0
 
     @property
     def partitions(self) -> int:
@@ -50,6 +52,8 @@ class Cell:
 
     def __str__(self) -> str:
         kind = "" if self.homogeneous else ", heterogeneous"
+        if self.own_topics:
+            kind = f", {self.own_topics} topics of its own each"
         return (
             f"{self.members:,} members, {self.ratio} each, {self.topics:,} topics{kind}"
             f"{', incremental' if self.incremental else ''}{'' if self.racks == 'none' else ', racks ' + self.racks}"
@@ -81,8 +85,10 @@ def topology_of(members: int, ratio: int, topics: int, racks: str) -> Topology:
     )
 
 
-def _topics_of(cell: Cell, number: int, members: int) -> range:
-    """Return the topics of a member: all, or those of its bucket."""
+def _topics_of(cell: Cell, number: int, members: int) -> Sequence[int]:
+    """Return the topics of a member: all, its own choice, or those of its bucket."""
+    if cell.own_topics:
+        return tuple(sorted(random.Random(number).sample(range(cell.topics), cell.own_topics)))
     if cell.homogeneous:
         return range(cell.topics)
     buckets = min(BUCKETS, members)
@@ -99,7 +105,7 @@ def members_of(cell: Cell, assignor: Assignor, *, user_data: bool = False) -> di
     """
     count = cell.members - 1 if cell.incremental else cell.members
     aware = cell.racks != "none"
-    lists: dict[range, tuple[str, ...]] = {}
+    lists: dict[Sequence[int], tuple[str, ...]] = {}
     members = {}
     for number in range(count):
         topics = _topics_of(cell, number, count)

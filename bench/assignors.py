@@ -243,31 +243,70 @@ def compare_with_java(report: Report, family: str) -> None:
                 _measure_without_java(report, family, cell, ", Java takes minutes")
 
 
-def measure_own_assignors(report: Report, family: str) -> None:
-    """Measure assignors that Kafka does not have."""
+def measure_lag_aware(report: Report, family: str) -> None:
+    """Measure `lag-aware`, which Kafka does not have."""
     points = report.pick(
         ((1000, 100, 100), LARGEST_POINT, (10_000, 10, 1000)), quick=(LARGEST_POINT,), smoke=(SMALLEST_POINT,)
     )
     for point in points:
         for homogeneous in (True,) if report.quick else (True, False):
             for incremental in (False, True) if uses_owned_partitions(family) and not report.quick else (False,):
-                for racks in ("none", "rf1") if family == "server-rack-aware-uniform" else ("none",):
-                    _measure_without_java(report, family, Cell(*point, homogeneous, incremental, racks))
-        if family == "client-lag-aware":
-            everything: dict[str, Any] = {
-                "locality": "replica",
-                "local_tolerance": 0.1,
-                "spread_idle": True,
-                "shuffle": True,
-            }
-            _measure_without_java(
-                report, family, Cell(*point, racks="rf1"), ", local, partitions without lag spread", **everything
-            )
-            if report.quick:
-                return
-            _measure_without_java(
-                report, family, Cell(*point, incremental=True), ", at most 1,000 move", max_moved=1000
-            )
+                _measure_without_java(report, family, Cell(*point, homogeneous, incremental))
+        everything: dict[str, Any] = {
+            "locality": "replica",
+            "local_tolerance": 0.1,
+            "spread_idle": True,
+            "shuffle": True,
+        }
+        _measure_without_java(
+            report, family, Cell(*point, racks="rf1"), ", local, partitions without lag spread", **everything
+        )
+        if report.quick:
+            return
+        _measure_without_java(report, family, Cell(*point, incremental=True), ", at most 1,000 move", max_moved=1000)
+
+
+def rack_aware_cells(report: Report) -> Iterator[Cell]:
+    """Yield groups of equal, of different, and of entirely different subscriptions."""
+    if report.smoke:
+        yield Cell(*SMALLEST_POINT, incremental=True, racks="rf1")
+        yield Cell(*SMALLEST_POINT, homogeneous=False, racks="rf1", own_topics=3)
+        return
+    for incremental in (False, True):
+        for point in ((1000, 100, 100), LARGEST_POINT, (10_000, 10, 1000)):
+            for homogeneous in (True, False):
+                for racks in ("none", "rf1"):
+                    if not report.quick or (point == LARGEST_POINT and homogeneous):
+                        yield Cell(*point, homogeneous, incremental, racks)
+        yield Cell(10_000, 10, 1000, False, incremental, "rf1", own_topics=20)
+
+
+def compare_with_uniform(report: Report, family: str) -> None:
+    """Measure `rack-aware-uniform` and our `uniform`, each with its own assignment as owned.
+
+    `uniform` ignores the racks. Only these rows have groups in which all subscriptions differ.
+    """
+    for cell in rack_aware_cells(report):
+        _compare_with_uniform(report, family, "server-uniform", cell)
+
+
+def _compare_with_uniform(report: Report, family: str, peer: str, cell: Cell) -> None:
+    ours, theirs = Times([], []), Times([], [])
+    for _ in range(2):
+        ours += rounds(report, _assign(family, cell), _prepared(family, cell))
+        theirs += rounds(report, _assign(peer, cell), _prepared(peer, cell))
+    goal = "< 1,000 ms" if cell.own_topics else "ratio ≥ 0.33" if cell.homogeneous else ""
+    report.cost(
+        f"{family}: {cell}",
+        ours.least,
+        theirs.least,
+        "uniform",
+        "ms",
+        goal,
+        median=ours.median,
+        with_Group=with_group(family, cell) * 1e3,
+        uniform_with_Group=with_group(peer, cell) * 1e3,
+    )
 
 
 def _measure_without_java(report: Report, family: str, cell: Cell, how: str = "", **options: Any) -> None:
@@ -400,15 +439,24 @@ def main() -> None:
     report = Report("quorate.assignors", __doc__ or "", parser)
     if not (ORACLE / "classes").is_dir():
         sys.exit("error: Kafka's jars are missing; run `make bench`, or tests/oracle/build")
-    few = ("client-range", "client-sticky", "server-uniform", "client-lag-aware", "kafka-python")
+    few = (
+        "client-range",
+        "client-sticky",
+        "server-uniform",
+        "client-lag-aware",
+        "server-rack-aware-uniform",
+        "kafka-python",
+    )
     for family in report.options.family or report.pick(FAMILIES, quick=few, smoke=few):
         if family == "kafka-python":
             compare_with_kafka_python(report)
             continue
         if family in ASSIGNORS_OF_KAFKA:
             compare_with_java(report, family)
+        elif family == "client-lag-aware":
+            measure_lag_aware(report, family)
         else:
-            measure_own_assignors(report, family)
+            compare_with_uniform(report, family)
         if not report.quick:
             growth(report, family)
             memory(report, family)

@@ -33,6 +33,7 @@ from quorate.assignors.java_order.hashes import (
     string_hash,
     string_hashes,
     string_key,
+    string_order,
     uuid_hashes,
 )
 from quorate.assignors.java_order.orders import (
@@ -71,6 +72,7 @@ __all__ = [
     "string_hash",
     "string_hashes",
     "string_key",
+    "string_order",
     "table_size",
     "table_sizes",
     "timeline_order",

@@ -30,6 +30,7 @@ __all__ = [
     "string_hash",
     "string_hashes",
     "string_key",
+    "string_order",
     "uuid_hashes",
 ]
 
@@ -87,6 +88,12 @@ def in_java_order(texts: Iterable[str]) -> list[str]:
     """Sort texts as `String.compareTo` does."""
     given = list(texts)
     return sorted(given) if all(map(str.isascii, given)) else sorted(given, key=string_key)
+
+
+def string_order(texts: Sequence[str]) -> Ints:
+    """Return the positions of texts as `String.compareTo` sorts them; ties keep their order."""
+    keys: Sequence[str] | list[bytes] = texts if "".join(texts).isascii() else list(map(string_key, texts))
+    return np.array(sorted(range(len(texts)), key=keys.__getitem__), np.int64)
 
 
 def partition_hashes(topic_hash: int | Ints, partitions: Ints) -> UInts:

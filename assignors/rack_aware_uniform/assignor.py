@@ -11,6 +11,7 @@ from quorate.assignors.rack_aware_uniform.balance import regions
 from quorate.assignors.rack_aware_uniform.hand_out import hand_out
 from quorate.assignors.rack_aware_uniform.kinds import Kinds, Locality
 from quorate.assignors.rack_aware_uniform.solve import Flow, Problem
+from quorate.assignors.topology import Ints
 
 __all__ = ["RackAwareUniformAssignor"]
 
@@ -62,50 +63,36 @@ class RackAwareUniformAssignor(Assignor):
     def assign_group(self, group: GroupSpec) -> Assignment:
         """Assign a prepared group; see `Assignor.assign`."""
         groups = Kinds(group, self.locality)
-        partitions = np.bincount(groups.topics_of, groups.size_of, len(groups.subscribed)).astype(np.int64)
-        subscribed = dict(enumerate(groups.subscribed))
-        problems = [
-            Problem(groups, region) for region in regions(partitions.tolist(), groups.members_of.tolist(), subscribed)
-        ]
-        flows = self._flows(problems, len(groups.partitions), int(np.count_nonzero(groups.owner_of < 0)))
-        owner = groups.number_of[hand_out(groups, problems, flows)]
-        order = np.argsort(groups.partitions)
-        return Assignment.from_owners(group.topology, group.member_ids, groups.partitions[order], owner[order])
+        partitions = np.bincount(groups.topics_of, groups.size_of, groups.topic_kinds).astype(np.int64)
+        problem = Problem(
+            groups, regions(partitions, groups.members_of, groups.subscribed_topics, groups.subscribed_by)
+        )
+        flow = self._flow(problem, len(groups.partitions), int(np.count_nonzero(groups.owner_of < 0)))
+        owners: Ints = np.full(int(group.topology.first[-1]), -1, np.int64)
+        owners[groups.partitions] = groups.number_of[hand_out(groups, problem, flow)]
+        assigned = np.flatnonzero(owners >= 0)
+        return Assignment.from_owners(group.topology, group.member_ids, assigned, owners[assigned])
 
-    def _flows(self, problems: list[Problem], partitions: int, unowned: int) -> list[Flow]:
+    def _flow(self, problem: Problem, partitions: int, unowned: int) -> Flow:
         much = partitions + 1
         if self.prefer == "stickiness":
-            return [problem.best(1, much) for problem in problems]
-        local = [problem.best(much, 1) for problem in problems]
+            return problem.best(1, much)
+        local = problem.best(much, 1)
         # Partitions without an owner are pooled as well, but do not move.
         most = partitions if self.max_moved is None else self.max_moved + unowned
-        if _pooled(local) <= most:
+        if local.pooled <= most:
             return local
-        kept = [problem.best(1, much) for problem in problems]
-        if _pooled(kept) >= most:
+        kept = problem.best(1, much)
+        if kept.pooled >= most:
             return kept
         # Eisner and Severance (1976): the next price to try is that at which both ends cost the
         # same.
         while True:
-            remote, pooled = _pooled(local) - _pooled(kept), _remote(kept) - _remote(local)
-            between = [problem.best(remote, pooled) for problem in problems]
-            if remote * (_remote(between) - _remote(kept)) + pooled * (_pooled(between) - _pooled(kept)) == 0:
-                break
-            if _pooled(between) <= most:
+            remote, pooled = local.pooled - kept.pooled, kept.remote - local.remote
+            between = problem.best(remote, pooled)
+            if remote * (between.remote - kept.remote) + pooled * (between.pooled - kept.pooled) == 0:
+                return problem.between(kept, local, most)
+            if between.pooled <= most:
                 kept = between
             else:
                 local = between
-        moves_left = most - _pooled(kept)
-        result = []
-        for problem, fewer, more in zip(problems, kept, local, strict=True):
-            result.append(problem.between(fewer, more, fewer.pooled + moves_left))
-            moves_left -= result[-1].pooled - fewer.pooled
-        return result
-
-
-def _remote(flows: list[Flow]) -> int:
-    return sum(flow.remote for flow in flows)
-
-
-def _pooled(flows: list[Flow]) -> int:
-    return sum(flow.pooled for flow in flows)

@@ -1,36 +1,37 @@
 """The best possible balance: divides a group into regions with their partition counts.
 
-Topics with the same subscribers are one node, and so are members with the same subscription, so
-networks are small.
+Topics with the same subscribers are one node, and so are members with the same subscription.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from quorate.assignors.rack_aware_uniform.flow import Network
+import numpy as np
 
-__all__ = ["Region", "regions"]
+from quorate.assignors.rack_aware_uniform.flow import Bools, Network
+from quorate.assignors.topology import Ints
+
+__all__ = ["Regions", "regions"]
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
-    """Topics whose partitions go to the same members in every most balanced assignment.
+class Regions:
+    """A division of a group such that the best balance never assigns partitions across regions.
 
-    `topics`: kinds of topics; `subscriptions`: those of the members. Each member gets `least`
-    partitions or, unless `exact`, one more.
+    `of_topic`, `of_subscription`: the region of each kind of topic, and of each subscription. Each
+    member of region `r` gets `least[r]` partitions or, unless `exact[r]`, one more.
     """
 
-    topics: tuple[int, ...]
-    subscriptions: tuple[int, ...]
-    least: int
-    exact: bool
+    of_topic: Ints
+    of_subscription: Ints
+    least: Ints
+    exact: Bools
 
 
-def regions(partitions: Sequence[int], members: Sequence[int], subscribed: Mapping[int, Sequence[int]]) -> list[Region]:
+def regions(partitions: Ints, members: Ints, topics: Ints, subscriptions: Ints) -> Regions:
     """Divide a group into regions.
 
-    `partitions`: of each kind of topic; `members`: of each subscription; `subscribed`: kind of
-    topic → subscriptions.
+    `partitions`: of each kind of topic; `members`: of each subscription. `subscriptions[i]`
+    includes `topics[i]`, a kind of topic.
 
     The most balanced assignments are those whose partition counts, sorted from largest to smallest,
     are lexicographically minimal; their sum of squares is minimal too. The division is a
@@ -38,63 +39,60 @@ def regions(partitions: Sequence[int], members: Sequence[int], subscribed: Mappi
     and then up. If that fails, the minimum cut shows which members cannot give partitions to the
     others, and both parts are divided separately. In the first part all members have at least the
     mean, in the second part at most. So a move from the second to the first part would make the
-    balance worse, and no move in the other direction is possible.
+    balance worse, and no move in the other direction is possible. All parts are divided at the same
+    time, in one network.
     """
-    found = []
-    parts = [(list(range(len(partitions))), list(range(len(members))))]
-    while parts:
-        topics, subscriptions = parts.pop()
-        total = sum(partitions[topic] for topic in topics)
-        number = sum(members[subscription] for subscription in subscriptions)
-        if not number:
-            continue
-        least = total // number
-        if len(subscriptions) == 1:
-            found.append(Region(tuple(topics), tuple(subscriptions), least, total == least * number))
-            continue
-        for limit in (least, least + 1):
-            flow, cut = _try(partitions, members, subscribed, topics, subscriptions, limit)
-            if flow < min(total, limit * number):
-                parts.append(_side(topics, subscriptions, cut, here=True))
-                parts.append(_side(topics, subscriptions, cut, here=False))
-                break
-            if flow == total:
-                found.append(Region(tuple(topics), tuple(subscriptions), least, total == least * number))
-                break
-    return sorted(found, key=lambda region: region.subscriptions)
+    of_topic, of_subscription = np.zeros(len(partitions), np.int64), np.zeros(len(members), np.int64)
+    is_open, up = np.ones(1, np.bool_), np.zeros(1, np.int64)
+    while True:
+        parts = len(is_open)
+        total = _sums(of_topic, partitions, parts)
+        number = _sums(of_subscription, members, parts)
+        least = total // np.maximum(number, 1)
+        is_open &= np.bincount(of_subscription, minlength=parts) > 1
+        if not is_open.any():
+            return Regions(of_topic, of_subscription, least, total == least * number)
+        limit = least + up
+        mine = is_open[of_topic[topics]] & (of_topic[topics] == of_subscription[subscriptions])
+        given = np.where(is_open[of_topic], partitions, 0)
+        taken = np.where(is_open[of_subscription], members * limit[of_subscription], 0)
+        flows, cut = _assigned(given, taken, topics[mine], subscriptions[mine])
+        flow = _sums(of_topic, flows, parts)
+        divided = is_open & (flow < np.minimum(total, limit * number))
+        is_open &= divided | (flow < total)
+        # The second part of a division gets the next free number.
+        second = np.where(divided, parts - 1 + np.cumsum(divided), 0)
+        added = int(np.count_nonzero(divided))
+        up = np.append(np.where(divided, 0, 1), np.zeros(added, np.int64))
+        is_open = np.append(is_open, np.ones(added, np.bool_))
+        reached_topic, reached_subscription = cut[: len(partitions)], cut[len(partitions) :]
+        of_topic = np.where(divided[of_topic] & reached_topic, second[of_topic], of_topic)
+        of_subscription = np.where(
+            divided[of_subscription] & reached_subscription, second[of_subscription], of_subscription
+        )
 
 
-def _try(
-    partitions: Sequence[int],
-    members: Sequence[int],
-    subscribed: Mapping[int, Sequence[int]],
-    topics: Sequence[int],
-    subscriptions: Sequence[int],
-    limit: int,
-) -> tuple[int, list[bool]]:
-    """Return how many partitions can be assigned if no member gets more than `limit`, and the cut.
+def _sums(of: Ints, values: Ints, count: int) -> Ints:
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, of, values)
+    return sums
 
-    The cut marks topics, then subscriptions, that cannot give partitions to the others.
+
+def _assigned(given: Ints, taken: Ints, topics: Ints, subscriptions: Ints) -> tuple[Ints, Bools]:
+    """Return how many partitions of each kind of topic can be assigned, and the cut.
+
+    `given`: partitions of each kind of topic; `taken`: the maximum for each subscription. The cut
+    marks topics, then subscriptions, that cannot give partitions to the others.
     """
-    source, sink = len(topics) + len(subscriptions), len(topics) + len(subscriptions) + 1
-    network = Network(sink + 1)
-    place = {one: len(topics) + number for number, one in enumerate(subscriptions)}
-    given = []
-    for number, topic in enumerate(topics):
-        given.append(network.add(source, number, partitions[topic]))
-        for one in subscribed[topic]:
-            if one in place:
-                network.add(number, place[one], partitions[topic])
-    for one in subscriptions:
-        network.add(place[one], sink, limit * members[one])
-    flows, reached = network.largest(source, sink)
-    return sum(flows[arc // 2] for arc in given), reached
-
-
-def _side(
-    topics: Sequence[int], subscriptions: Sequence[int], cut: Sequence[bool], *, here: bool
-) -> tuple[list[int], list[int]]:
-    return (
-        [topic for number, topic in enumerate(topics) if cut[number] == here],
-        [one for number, one in enumerate(subscriptions, len(topics)) if cut[number] == here],
+    topic_nodes = np.arange(len(given))
+    subscription_nodes = len(given) + np.arange(len(taken))
+    source = len(given) + len(taken)
+    sink = source + 1
+    network = Network(
+        sink + 1,
+        np.concatenate([np.full(len(given), source), topics, subscription_nodes]),
+        np.concatenate([topic_nodes, len(given) + subscriptions, np.full(len(taken), sink)]),
+        np.concatenate([given, given[topics], taken]),
     )
+    flows, reached = network.largest(source, sink)
+    return flows[: len(given)], reached[:source]

@@ -6,30 +6,23 @@ same number of partitions of each cell. Numbers follow member ids and names, so 
 input does not matter.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.owners import previous_owners
-from quorate.assignors.topology import Ints
+from quorate.assignors.subscribers import topics_by_name
+from quorate.assignors.topology import Ints, runs, stable_order
 
-__all__ = ["Kinds", "Locality"]
+__all__ = ["Kinds", "Locality", "numbered"]
 
 Locality = Literal["replica", "leader"]
 """What makes a partition local to a member: a replica, or the leader, in the member's rack."""
 
-
-@dataclass(frozen=True, slots=True)
-class MemberKind:
-    """Interchangeable members (by rank); `owned`: cell → partitions that each of them owns."""
-
-    members: list[int]
-    subscription: int
-    rack: int
-    owned: dict[int, int]
+LARGEST_TABLE = 1 << 22
+"""Numbers up to this one are compared by a table, larger ones by sorting."""
 
 
 class Kinds:
@@ -40,75 +33,78 @@ class Kinds:
 
     `partitions`: the topology's numbers of all partitions with a subscriber, by topic name and
     partition; `cell_of` and `owner_of` (a rank, or -1) belong to them. A cell has
-    `topics_of[cell]`, a kind of topic, `racks_of[cell]`, the member racks in which it is local, and
-    `size_of[cell]` partitions.
+    `topics_of[cell]`, a kind of topic, `local[cell, rack]`, whether it is local to members of a
+    rack, and `size_of[cell]` partitions.
+
+    Kind of topic `subscribed_topics[i]` has the subscription `subscribed_by[i]`; topics ascend, and
+    so do the subscriptions of a topic.
+
+    Members with owned partitions have *pairs* with the cells of these, sorted by member and cell:
+    `pair_member`, `pair_cell`, and `pair_size`, the number of partitions. Those of a member are
+    pairs `pairs_from[rank]` to `pairs_from[rank + 1] - 1`. `owned` are the partitions that have an
+    owner, as positions in `partitions`, and `pair_of` are their pairs.
+
+    `kind_of[rank]` is a member's kind; `members_of_kind[kind]` counts its members, and
+    `first_of[kind]` is the first of them, whose subscription, rack and pairs are those of the kind.
     """
 
     def __init__(self, group: GroupSpec, locality: Locality) -> None:
         topology = group.topology
-        keys = [java_order.string_key(member_id) for member_id in group.member_ids]
-        self.number_of: Ints = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+        self.number_of: Ints = group.id_order
         racks = sorted(group.racks)
         rack_number = np.array([racks.index(rack) for rack in group.racks] + [len(racks)], np.int64)
         self.racks = len(racks)
         self.rack_of: Ints = rack_number[group.rack_of[self.number_of]]
         # Subscriptions by first member, so that their numbers depend on ids only.
-        given = group.subscription_of[self.number_of]
-        seen, first = np.unique(given, return_index=True)
-        by_first = seen[np.argsort(first)]
-        renumbered = np.zeros(len(group.subscriptions), np.int64)
-        renumbered[by_first] = np.arange(len(by_first))
-        self.subscription_of: Ints = renumbered[given]
-        self.members_of: Ints = np.bincount(self.subscription_of, minlength=len(by_first))
-
-        self.subscribed: list[tuple[int, ...]] = []
-        """Kind of topic → subscriptions."""
-        kind_of_topic = self._topics(group, by_first)
-        names = {
-            topic: java_order.string_key(topology.topics[topic].name)
-            for topic in np.flatnonzero(kind_of_topic >= 0).tolist()
-        }
-        topics = np.array(sorted(names, key=names.__getitem__), np.int64)
+        self.subscription_of, first = _by_first(group.subscription_of[self.number_of], len(group.subscriptions))
+        self.members_of: Ints = np.bincount(self.subscription_of, minlength=len(first))
+        kind_of_topic = self._topics(group, group.subscription_of[self.number_of[first]])
+        topics = topics_by_name(group, np.flatnonzero(kind_of_topic >= 0))
         self.partitions = topology.partitions_of(topics)
 
-        local_sets, set_of = self._local(group, racks, locality)
-        codes = kind_of_topic[topology.topic_of[self.partitions]] * len(local_sets) + set_of[self.partitions]
-        cells, self.cell_of = np.unique(codes, return_inverse=True)
-        self.topics_of: list[int] = (cells // len(local_sets)).tolist()
-        self.racks_of = [local_sets[one] for one in (cells % len(local_sets)).tolist()]
-        self.size_of: list[int] = np.bincount(self.cell_of, minlength=len(cells)).tolist()
+        local_of, set_of = self._local(group, racks, locality)
+        codes = np.repeat(kind_of_topic[topics] * len(local_of), topology.sizes[topics]) + set_of[self.partitions]
+        cells, self.cell_of = numbered(codes, self.topic_kinds * len(local_of))
+        self.topics_of: Ints = cells // len(local_of)
+        self.local: npt.NDArray[np.bool_] = local_of[cells % len(local_of)]
+        self.size_of: Ints = np.bincount(self.cell_of, minlength=len(cells))
 
         rank: Ints = np.empty(len(self.number_of) + 1, np.int64)
         rank[self.number_of] = np.arange(len(self.number_of))
         rank[-1] = -1
         self.owner_of: Ints = rank[previous_owners(group)[self.partitions]]
-        self._members()
+        self._pairs()
+        self._kinds()
 
-    def _topics(self, group: GroupSpec, by_first: Ints) -> Ints:
+    def _topics(self, group: GroupSpec, given: Ints) -> Ints:
         """Return the kind of each topic of the topology by its subscribers; -1 without subscribers.
 
-        Kinds are numbered by their subscriptions.
+        `given`: the group's numbers of the subscriptions. Kinds are sorted by their subscriptions.
         """
-        listed = [group.subscriptions[one].topics for one in by_first.tolist()]
+        listed = [group.subscriptions[number].topics for number in given.tolist()]
         topics = np.concatenate([np.empty(0, np.int64), *listed])
-        naming = np.repeat(np.arange(len(listed)), [len(one) for one in listed])
-        order = np.argsort(topics, kind="stable")
-        topics, naming = topics[order], naming[order]
+        subscriptions = np.repeat(np.arange(len(listed)), [len(each) for each in listed])
+        order = stable_order(topics, len(group.topology))
+        topics, subscriptions = topics[order], subscriptions[order]
         starts = np.flatnonzero(np.diff(topics, prepend=-1))
         ends = np.append(starts[1:], len(topics))[: len(starts)]
-        kinds = {
-            topic: tuple(naming[start:end].tolist())
-            for topic, start, end in zip(topics[starts].tolist(), starts.tolist(), ends.tolist(), strict=True)
-        }
-        self.subscribed = sorted(set(kinds.values()))
-        index = {subscribed: number for number, subscribed in enumerate(self.subscribed)}
+        data = subscriptions.astype(">u4").tobytes()
+        subscribers = [data[4 * start : 4 * end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        different = sorted(set(subscribers))
+        index = {each: number for number, each in enumerate(different)}
+        self.topic_kinds = len(different)
+        self.subscribed_topics: Ints = np.repeat(np.arange(len(different)), [len(each) // 4 for each in different])
+        self.subscribed_by: Ints = np.frombuffer(b"".join(different), ">u4").astype(np.int64)
         kind_of: Ints = np.full(len(group.topology), -1, np.int64)
-        kind_of[list(kinds)] = [index[subscribed] for subscribed in kinds.values()]
+        kind_of[topics[starts]] = [index[each] for each in subscribers]
         return kind_of
 
     @staticmethod
-    def _local(group: GroupSpec, racks: list[str], locality: Locality) -> tuple[list[frozenset[int]], Ints]:
-        """Return the distinct sets of local member racks, and the set of each partition."""
+    def _local(group: GroupSpec, racks: list[str], locality: Locality) -> tuple[npt.NDArray[np.bool_], Ints]:
+        """Return the distinct sets of local member racks, and the set of each partition.
+
+        A set is a row with a column for each rack, and one for no rack.
+        """
         topology = group.topology
         number = {rack: index for index, rack in enumerate(racks)}
         sets = [
@@ -118,34 +114,81 @@ class Kinds:
             for listed in topology.replica_racks
         ]
         different = sorted(set(sets))
-        index = {one: place for place, one in enumerate(different)}
-        return [frozenset(one) for one in different], np.array([index[one] for one in sets], np.int64)[
-            topology.replica_racks_of
-        ]
+        index = {each: place for place, each in enumerate(different)}
+        local = np.zeros((len(different), len(racks) + 1), np.bool_)
+        for place, each in enumerate(different):
+            local[place, list(each)] = True
+        return local, np.array([index[each] for each in sets], np.int64)[topology.replica_racks_of]
 
-    def _members(self) -> None:
-        """Compute kinds of members, numbered by first member, and owned partitions by cell."""
-        has = np.flatnonzero(self.owner_of >= 0)
+    def _pairs(self) -> None:
+        """Compute the pairs of members and cells."""
         cells = max(1, len(self.size_of))
-        # Owned partitions sorted by (member, cell, partition); `held[i]:held[i + 1]` are those of
-        # pair i.
-        self.owned_by_pair: Ints = has[np.argsort(self.owner_of[has] * cells + self.cell_of[has], kind="stable")]
-        codes = self.owner_of[self.owned_by_pair] * cells + self.cell_of[self.owned_by_pair]
-        starts = np.flatnonzero(np.diff(codes, prepend=-1))
-        self.held: Ints = np.append(starts, len(codes))
-        self.pair_member: Ints = codes[starts] // cells
-        self.pair_cell: Ints = codes[starts] % cells
-        bounds = np.searchsorted(self.pair_member, np.arange(len(self.number_of) + 1)).tolist()
-        self.pairs_from: list[int] = bounds
-        counts = np.stack([self.pair_cell, np.diff(self.held)], axis=1)
-        data, width = counts.tobytes(), counts.dtype.itemsize * 2
-        found: dict[tuple[int, int, bytes], int] = {}
-        self.kinds: list[MemberKind] = []
-        places = zip(self.subscription_of.tolist(), self.rack_of.tolist(), bounds[:-1], bounds[1:], strict=True)
-        for member, (subscription, rack, start, end) in enumerate(places):
-            key = (subscription, rack, data[start * width : end * width])
-            kind = found.setdefault(key, len(self.kinds))
-            if kind == len(self.kinds):
-                owned = dict(counts[start:end].tolist())
-                self.kinds.append(MemberKind([], subscription, rack, owned))
-            self.kinds[kind].members.append(member)
+        self.owned: Ints = np.flatnonzero(self.owner_of >= 0)
+        codes = self.owner_of[self.owned] * cells + self.cell_of[self.owned]
+        pairs, self.pair_of = numbered(codes, len(self.number_of) * cells)
+        self.pair_size: Ints = np.bincount(self.pair_of, minlength=len(pairs))
+        self.pair_member: Ints = pairs // cells
+        self.pair_cell: Ints = pairs % cells
+        self.pairs_from: Ints = np.searchsorted(self.pair_member, np.arange(len(self.number_of) + 1))
+
+    def _kinds(self) -> None:
+        """Compute kinds of members, numbered by first member."""
+        counts, pairs = self.pair_size, np.diff(self.pairs_from)
+        sums = np.zeros(len(counts) + 1, np.uint64)
+        np.cumsum(_hashed(self.pair_cell * (1 << 32) + counts), out=sums[1:])
+        owned = sums[self.pairs_from[1:]] - sums[self.pairs_from[:-1]]
+        codes = owned ^ _hashed(-1 - self.subscription_of * (self.racks + 1) - self.rack_of)
+        _, first, kind_of = np.unique(codes, return_index=True, return_inverse=True)
+        # Members whose hash collides with that of other members are of a kind of their own.
+        like = first[kind_of]
+        same = (self.subscription_of == self.subscription_of[like]) & (self.rack_of == self.rack_of[like])
+        same &= pairs == pairs[like]
+        compared = np.flatnonzero(same[self.pair_member])
+        member = self.pair_member[compared]
+        other = self.pairs_from[like[member]] + compared - self.pairs_from[member]
+        differs = (self.pair_cell[compared] != self.pair_cell[other]) | (counts[compared] != counts[other])
+        same[member[differs]] = False
+        kind_of[~same] = len(first) + np.arange(np.count_nonzero(~same))
+        self.kind_of, self.first_of = _by_first(kind_of, len(kind_of) + len(first))
+        self.members_of_kind: Ints = np.bincount(self.kind_of, minlength=len(self.first_of))
+
+    def pairs_of_kinds(self) -> tuple[Ints, Ints]:
+        """Return the pairs of all kinds: those of their first members, and the kind of each."""
+        counts = self.pairs_from[self.first_of + 1] - self.pairs_from[self.first_of]
+        return runs(self.pairs_from[self.first_of], counts), np.repeat(np.arange(len(counts)), counts)
+
+
+def numbered(codes: Ints, count: int) -> tuple[Ints, Ints]:
+    """Return the different codes, ascending, and the position of each code among them.
+
+    Codes are below `count`.
+    """
+    if count > LARGEST_TABLE:
+        different, places = np.unique(codes, return_inverse=True)
+        return different, places
+    table = np.zeros(count, np.int64)
+    table[codes] = 1
+    different = np.flatnonzero(table)
+    table[different] = np.arange(len(different))
+    return different, table[codes]
+
+
+def _by_first(codes: Ints, count: int) -> tuple[Ints, Ints]:
+    """Replace codes below `count` by numbers in order of first appearance.
+
+    Returns the number of each entry, and the first entry of each number.
+    """
+    first = np.full(count, len(codes), np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    starts = np.zeros(len(codes), np.bool_)
+    starts[first[codes]] = True
+    numbers = np.cumsum(starts) - 1
+    return numbers[first[codes]], np.flatnonzero(starts)
+
+
+def _hashed(numbers: Ints) -> npt.NDArray[np.uint64]:
+    """Return well distributed hashes (the finalizer of SplitMix64)."""
+    mixed = numbers.astype(np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

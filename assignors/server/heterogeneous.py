@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
+from quorate.assignors.owners import subscribes
 from quorate.assignors.server.assignor import TargetAssignment
 from quorate.assignors.server.filling import fillers
 from quorate.assignors.server.ids import need_ids
@@ -24,7 +25,7 @@ from quorate.assignors.server.old_targets import OldTargets, old_targets
 from quorate.assignors.server.target import target_of_changed
 from quorate.assignors.server.topic_balance import balancing_moves
 from quorate.assignors.subscribers import SubscriberSets, subscriber_sets
-from quorate.assignors.topology import Ints, runs
+from quorate.assignors.topology import Ints, runs, stable_order
 
 __all__ = ["assign_heterogeneous"]
 
@@ -62,26 +63,6 @@ def _topic_order(group: GroupSpec, topics: Ints, partitions: Ints, subscribers: 
 # ---- 1. kept partitions
 
 
-def _subscribes(group: GroupSpec, members: Ints, topics: Ints) -> Bools:
-    """Mark the pairs in which the member subscribes to the topic."""
-    if len(group.subscriptions) == 1 or not len(members):
-        named = np.zeros(len(group.topology), np.bool_)
-        named[group.subscribed_topics] = True
-        all_name: Bools = named[topics]
-        return all_name
-    count = len(group.topology)
-    lengths = [len(subscription.topics) for subscription in group.subscriptions]
-    named_topics = np.concatenate([subscription.topics for subscription in group.subscriptions])
-    keys = np.repeat(np.arange(len(lengths)), lengths) * count + named_topics
-    wanted = group.subscription_of[members] * count + topics
-    if len(lengths) * count <= 1 << 26:
-        matrix = np.zeros(len(lengths) * count, np.bool_)
-        matrix[keys] = True
-        does: Bools = matrix[wanted]
-        return does
-    return np.isin(wanted, keys)
-
-
 def _kept(group: GroupSpec) -> tuple[Bools, Ints, Ints]:
     """Return which owned partitions are kept, and the resulting owners and loads.
 
@@ -91,7 +72,7 @@ def _kept(group: GroupSpec) -> tuple[Bools, Ints, Ints]:
     owners = np.full(group.topology.first[-1], -1, np.int64)
     if not len(owned) or not len(owners):  # no owned partitions, or all topics were deleted
         return np.zeros(len(owned), np.bool_), owners, np.zeros(len(group), np.int64)
-    usable = _subscribes(group, group.owning, group.topology.topic_of[owned]) & (owned >= 0)
+    usable = subscribes(group, group.owning, group.topology.topic_of[owned]) & (owned >= 0)
     numbers, places = owned[usable], group.hash_place[group.owning[usable]]
     owners[numbers] = places
     if int((owners >= 0).sum()) != len(numbers):  # of several owners the last one wins
@@ -204,7 +185,7 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
     slot_of = np.full(len(group), -1, np.int64)
     slot_of[changing] = np.arange(len(changing))
     old = old_targets(group, order[changing], jdk)
-    kept = _subscribes(group, order[changing][old.slots], old.topics)
+    kept = subscribes(group, order[changing][old.slots], old.topics)
     if changes.moves.numbers:
         moved = np.zeros(group.topology.first[-1], np.bool_)
         moved[changes.moves.numbers] = True
@@ -221,7 +202,7 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
     if followed.any():
         single = ~followed[new_slots]
         new_slots, new_numbers = new_slots[single], new_numbers[single]
-    by_slot = np.argsort(new_slots.astype(np.uint16) if len(changing) <= 1 << 16 else new_slots, kind="stable")
+    by_slot = stable_order(new_slots, len(changing))
     new_slots, new_numbers = new_slots[by_slot], new_numbers[by_slot]
     numbers, crowded = lay_out(
         group.topology,
@@ -239,7 +220,7 @@ def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints
         return target_of_changed(group, order[changing], numbers, counts)
     ends = np.cumsum(counts)
     lists = {}
-    dropped = ~_subscribes(group, order[changing][old.slots], old.topics)
+    dropped = ~subscribes(group, order[changing][old.slots], old.topics)
     steps = _steps(old, dropped, changes, changing[exact].tolist(), exact.tolist())
     for slot, place in zip(exact.tolist(), changing[exact].tolist(), strict=True):
         lists[slot] = replayed(group, int(order[place]), steps[place], capacities, jdk)

@@ -16,7 +16,7 @@ from quorate.assignors.server.ids import id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.server.target import target_of_all
 from quorate.assignors.subscribers import range_owners, subscriber_sets
-from quorate.assignors.topology import Ints, Topology, grouped
+from quorate.assignors.topology import Ints, Topology, grouped, stable_order
 from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["ServerRangeAssignor"]
@@ -100,7 +100,7 @@ def _assigned(group: GroupSpec, maps: _TopicMaps, topics: Ints, set_of: Ints, se
     if ranks is None:
         by_rank = _by_rank(maps, topology, owners, numbers)
         numbers, owners = numbers[by_rank], owners[by_rank]
-    order = np.argsort(owners.astype(np.uint16) if len(group) <= 1 << 16 else owners, kind="stable")
+    order = stable_order(owners, len(group))
     numbers, lengths = numbers[order], np.bincount(owners, minlength=len(group))
     for listing in maps.crowded:
         _reorder_crowded(topology, maps, listing, numbers, lengths)
@@ -121,7 +121,7 @@ def _by_rank(maps: _TopicMaps, topology: Topology, owners: Ints, numbers: Ints) 
     else:
         by_key = np.argsort(keys)
         ranks = places[by_key][np.searchsorted(keys[by_key], wanted)]
-    return np.argsort(ranks.astype(np.uint16) if count <= 1 << 16 else ranks, kind="stable")
+    return stable_order(ranks, count)
 
 
 def _reorder_crowded(topology: Topology, maps: _TopicMaps, listing: int, numbers: Ints, lengths: Ints) -> None:

@@ -3,43 +3,17 @@
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.assignors import GroupSpec, Member, Topology
 from quorate.assignors.owners import previous_owners
-from quorate.assignors.rack_aware_uniform import RackAwareUniformAssignor
+from quorate.assignors.rack_aware_uniform import RackAwareUniformAssignor, kinds
 from quorate.assignors.rack_aware_uniform.flow import Network
-from tests.assignors.groups import check_valid, groups, local, moves, reordered
+from tests.assignors.groups import check_valid, groups, reordered
+from tests.assignors.optimum import all_worths, worth
 from tests.extent import portion
-
-
-def all_worths(members, topology, *, leader=False):
-    """Yield the worth of every assignment: sorted counts, remote partitions, moves."""
-    ids = list(members)
-    owners = previous_owners(GroupSpec(members, topology)).tolist()
-    choices, racks = [], []
-    for number, at in enumerate(topology.topic_partitions(np.arange(int(topology.first[-1])))):
-        candidates = [place for place, member in enumerate(ids) if at.topic in members[member].topics]
-        if candidates:
-            listed = topology.replica_racks[topology.replica_racks_of[number]]
-            racks.append(((listed[:1] if leader else listed), owners[number]))
-            choices.append(candidates)
-    for chosen in product(*choices):
-        counts = [0] * len(ids)
-        remote = moved = 0
-        for place, (listed, owner) in zip(chosen, racks, strict=True):
-            counts[place] += 1
-            remote += not (members[ids[place]].rack and members[ids[place]].rack in listed)
-            moved += owner not in (-1, place)
-        yield tuple(sorted(counts, reverse=True)), remote, moved
-
-
-def worth(assignment, members, topology, *, leader=False):
-    """Return the same for one assignment."""
-    remote = len(assignment.partitions) - local(assignment, members, leader=leader)
-    return tuple(sorted(assignment.counts.tolist(), reverse=True)), remote, moves(assignment, members, topology)
-
 
 SMALL = groups(members=4, most=6, topics=2).filter(lambda group: group[1].first[-1] <= 6)
 SMALL_EQUAL = groups(members=4, most=6, topics=2, same=True).filter(lambda group: group[1].first[-1] <= 6)
@@ -74,6 +48,17 @@ def test_max_moved_is_exceeded_only_as_far_as_balance_needs(group, bound):
     assert moved <= max(bound, needed)
     sticky = worth(RackAwareUniformAssignor(prefer="stickiness").assign(members, topology), members, topology)
     assert remote <= sticky[1]
+
+
+@given(groups(members=5, most=6, topics=2).filter(lambda group: group[1].first[-1] <= 5))
+def test_members_with_equal_hashes_are_not_taken_for_each_other(group):
+    """Kinds of members are found by hashes, which may collide; here all of them do."""
+    members, topology = group
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kinds, "_hashed", lambda numbers: np.zeros(len(numbers), np.uint64))
+        assignment = RackAwareUniformAssignor().assign(members, topology)
+    check_valid(assignment, members, topology)
+    assert worth(assignment, members, topology) == min(all_worths(members, topology))
 
 
 def test_all_small_groups_of_one_shape():
@@ -128,10 +113,11 @@ def test_the_reduction_to_kinds_keeps_the_optimum(group, prefer):
     at = topology.topic_partitions(np.arange(int(topology.first[-1])))
     size = len(at)
     source, sink = size + len(ids), size + len(ids) + 1
-    network, costs = Network(sink + 1), []
+    tails, heads, costs = [], [], []
 
     def add(tail, head, cost):
-        network.add(tail, head, 1)
+        tails.append(tail)
+        heads.append(head)
         costs.append(cost)
 
     dear, cheap = (size + 1, 1) if prefer == "locality" else (1, size + 1)
@@ -145,8 +131,10 @@ def test_the_reduction_to_kinds_keeps_the_optimum(group, prefer):
     for place in range(len(ids)):
         for level in range(size):
             add(size + place, sink, level * (size + 1) ** 3)
+    costs = np.array(costs, np.int64)
+    network = Network(sink + 1, np.array(tails, np.int64), np.array(heads, np.int64), np.ones(len(costs), np.int64))
     flows, _ = network.largest(source, sink, costs)
-    cost = sum(cost * flow for cost, flow in zip(costs, flows, strict=True))
+    cost = int(costs @ flows)
 
     counts, remote, moved = worth(RackAwareUniformAssignor(prefer=prefer).assign(members, topology), members, topology)
     evenness = sum(count * (count - 1) // 2 for count in counts) * (size + 1) ** 3
