@@ -11,7 +11,7 @@ import click
 
 from quorate.cli.errors import UserError, note
 from quorate.cli.text_input import STDIN, stdin_lines, text_lines
-from quorate.codecs.consumer_protocol import encode_protocol
+from quorate.codecs.consumer_protocol import SubscriptionForm, encode_protocol
 from quorate.codecs.errors import EncodeError
 from quorate.codecs.json_form import from_json
 from quorate.codecs.json_records import is_no_record, json_documents, record_bytes
@@ -84,19 +84,40 @@ of each type.
     metavar="N",
     help="Version of the message.  [default: the version in INPUT, else the newest]",
 )
+@click.option(
+    "--subscription-form",
+    type=click.Choice([form.value for form in SubscriptionForm]),
+    default=SubscriptionForm.KAFKA.value,
+    show_default=True,
+    help="Rack in a ConsumerProtocolSubscription: since version 3 as in Kafka, or since version 2 as in the text of "
+    "KIP-881.",
+)
 def encode(
-    source: str | None, topic: str, form: str, part: str | None, message: str | None, message_version: int | None
+    source: str | None,
+    topic: str,
+    form: str,
+    part: str | None,
+    message: str | None,
+    message_version: int | None,
+    subscription_form: str,
 ) -> None:
     """Check the options, encode the input and write it."""
     if message_version is not None and message is None:
         raise click.UsageError("--message-version needs --message; set a record's version in its JSON")
+    subscriptions = SubscriptionForm(subscription_form)
+    if subscriptions is not SubscriptionForm.KAFKA and (message or "").lower() != "consumerprotocolsubscription":
+        raise click.UsageError("--subscription-form needs --message ConsumerProtocolSubscription")
     if message is None and form == "raw" and part is None:
         raise click.UsageError("--format raw needs --part key or --part value")
     if message is not None and part is not None:
         raise click.UsageError("--part is for records; a message has no key")
     with _opened(source) as (lines, name):
         documents = json_documents(lines, name)
-        encoded = _messages(documents, message, message_version) if message else _records(documents, topic, part)
+        encoded = (
+            _messages(documents, message, message_version, subscriptions)
+            if message
+            else _records(documents, topic, part)
+        )
         _write(encoded, form)
 
 
@@ -134,7 +155,9 @@ def _records(documents: Iterator[tuple[str, Any]], topic: str, part: str | None)
         note(f"{passed:,} transaction markers or damaged batches in the input are not records: omitted")
 
 
-def _messages(documents: Iterator[tuple[str, Any]], name: str, version: int | None) -> Iterator[Encoded]:
+def _messages(
+    documents: Iterator[tuple[str, Any]], name: str, version: int | None, form: SubscriptionForm
+) -> Iterator[Encoded]:
     cls = PROTOCOL_MESSAGES.get(name) or next(
         (found for known, found in PROTOCOL_MESSAGES.items() if known.lower() == name.lower()), None
     )
@@ -142,12 +165,12 @@ def _messages(documents: Iterator[tuple[str, Any]], name: str, version: int | No
         raise UserError(f"--message {name}: unknown message", f"use one of {', '.join(PROTOCOL_MESSAGES)}")
     for place, document in documents:
         try:
-            yield {"message": _message_bytes(cls, document, version)}
+            yield {"message": _message_bytes(cls, document, version, form)}
         except EncodeError as error:
             raise UserError(f"{place}: {error}") from None
 
 
-def _message_bytes(cls: type[Message], document: Any, version: int | None) -> bytes:
+def _message_bytes(cls: type[Message], document: Any, version: int | None, form: SubscriptionForm) -> bytes:
     assert cls.spec.versions is not None
     newest = cls.spec.versions[-1]
     fields = dict(document) if isinstance(document, dict) else document
@@ -160,7 +183,7 @@ def _message_bytes(cls: type[Message], document: Any, version: int | None) -> by
         )
     message = from_json(cls, fields, version)
     if isinstance(message, ConsumerProtocolSubscription | ConsumerProtocolAssignment):
-        return encode_protocol(message, version)
+        return encode_protocol(message, version, form)
     return encode_message(message, version)  # user data of sticky assignors has no version field
 
 

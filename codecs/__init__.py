@@ -16,7 +16,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription, encode_protocol, open_nested
+from quorate.codecs.consumer_protocol import (
+    SubscriptionForm,
+    decode_assignment,
+    decode_subscription,
+    encode_protocol,
+    open_nested,
+)
 from quorate.codecs.errors import DecodeError, EncodeError, QuorateError, Reason
 from quorate.codecs.json_form import from_json, to_json, to_kafka_json
 from quorate.codecs.records import (
@@ -74,6 +80,7 @@ __all__ = [
     "QuorateError",
     "Reason",
     "Record",
+    "SubscriptionForm",
     "TaggedField",
     "UnknownRecord",
     "Uuid",

@@ -7,6 +7,7 @@ Streams) or damaged.
 """
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TypeAlias, TypeVar, cast
 
 from quorate.codecs.errors import DecodeError, Reason
@@ -24,6 +25,7 @@ __all__ = [
     "Embedded",
     "OpenedBytes",
     "ProtocolMessage",
+    "SubscriptionForm",
     "decode_assignment",
     "decode_subscription",
     "encode_protocol",
@@ -42,6 +44,20 @@ NESTED: dict[tuple[type[Message], str], type[ProtocolMessage]] = {
     (ClassicProtocol, "metadata"): ConsumerProtocolSubscription,
 }
 """The bytes fields that hold a protocol message, with its type."""
+
+
+class SubscriptionForm(StrEnum):
+    """Which of the two descriptions of the rack in subscriptions to follow (KIP-881)."""
+
+    KAFKA = "kafka"
+    """Kafka's since 3.5: subscriptions have a rack since version 3."""
+
+    KIP_881 = "kip-881"
+    """The one in the text of the KIP: since version 2. No release of Kafka uses it."""
+
+
+RACK_SINCE = {SubscriptionForm.KAFKA: 3, SubscriptionForm.KIP_881: 2}
+"""The first version of a subscription with a rack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +93,9 @@ class OpenedBytes(bytes):
         return f"OpenedBytes({self.opened.message!r}, version={self.opened.version})"
 
 
-def _decode(cls: type[ProtocolMessage], data: bytes, where: str) -> Embedded:
+def _decode(
+    cls: type[ProtocolMessage], data: bytes, where: str, form: SubscriptionForm = SubscriptionForm.KAFKA
+) -> Embedded:
     data = bytes(data)  # slices of a view would be views
     if len(data) < 2:
         raise DecodeError(Reason.TOO_SHORT, where=where, position=0, detail=data.hex())
@@ -86,6 +104,8 @@ def _decode(cls: type[ProtocolMessage], data: bytes, where: str) -> Embedded:
         raise DecodeError(Reason.UNKNOWN_VERSION, where=where, position=0, detail=str(version))
     assert cls.spec.versions is not None
     read_as = min(version, cls.spec.versions[-1])
+    if cls is ConsumerProtocolSubscription and read_as >= RACK_SINCE[form]:
+        read_as = cls.spec.versions[-1]  # the rack is the last field
     try:
         return Embedded(version=version, message=message_decoder(cls.spec, read_as, lenient=True)(data, 2))  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001  # any failure of the fast path: trailing bytes, damage, not UTF-8
@@ -93,12 +113,20 @@ def _decode(cls: type[ProtocolMessage], data: bytes, where: str) -> Embedded:
     return Embedded(version=version, message=message, trailing=data[end:])  # type: ignore[arg-type]
 
 
-def decode_subscription(data: bytes) -> Embedded:
+def decode_subscription(data: bytes, form: SubscriptionForm | str = SubscriptionForm.KAFKA) -> Embedded:
     """Decode the metadata that a classic member sent.
 
-    Raises `DecodeError` (Kafka: SchemaException).
+    With the form `KIP_881`, version 2 has a rack as version 3 has. Version 2 of Kafka's own
+    clients, which ends before it, is then read without a rack. With the form `KAFKA`, the rack of
+    version 2 is in `Embedded.trailing`.
+
+    Raises `DecodeError` (Kafka: SchemaException), and `ValueError` for an unknown form.
     """
-    return _decode(ConsumerProtocolSubscription, data, "subscription")
+    form = SubscriptionForm(form)
+    found = _decode(ConsumerProtocolSubscription, data, "subscription")
+    if form is SubscriptionForm.KAFKA or found.version != RACK_SINCE[form] or not found.trailing:
+        return found
+    return _decode(ConsumerProtocolSubscription, data, "subscription", form)
 
 
 def decode_assignment(data: bytes) -> Embedded:
@@ -109,13 +137,20 @@ def decode_assignment(data: bytes) -> Embedded:
     return _decode(ConsumerProtocolAssignment, data, "assignment")
 
 
-def encode_protocol(message: ProtocolMessage, version: int = 3) -> bytes:
-    """Encode an int16 version and the message, as Kafka's generated classes. Raises `EncodeError`.
+def encode_protocol(
+    message: ProtocolMessage, version: int = 3, form: SubscriptionForm | str = SubscriptionForm.KAFKA
+) -> bytes:
+    """Encode an int16 version and the message, as Kafka's generated classes.
 
     Kafka's *clients* also sort a subscription's topics and owned partitions before; the caller has
-    to do that.
+    to do that. `form`: whether version 2 of a subscription has a rack. Kafka's consumers ignore it
+    there, because they ignore bytes after the fields of a version.
+
+    Raises `EncodeError`, and `ValueError` for an unknown form.
     """
-    return version.to_bytes(2, "big") + encode_message(message, version)
+    has_rack = isinstance(message, ConsumerProtocolSubscription) and version >= RACK_SINCE[SubscriptionForm(form)]
+    layout = max(version, RACK_SINCE[SubscriptionForm.KAFKA]) if has_rack else version
+    return version.to_bytes(2, "big") + encode_message(message, layout)
 
 
 def _open(data: bytes, cls: type[ProtocolMessage]) -> bytes:

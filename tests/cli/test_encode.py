@@ -226,6 +226,17 @@ def test_protocol_messages(quorate):
     assert decode_assignment(bytes.fromhex(said)).version == 2
 
 
+def test_a_subscription_of_version_2_has_a_rack_in_the_form_of_the_kip(quorate):
+    subscription = ("--message", "ConsumerProtocolSubscription", '{"topics": ["orders"], "rack_id": "a", "version": 2}')
+    kafka, kip = (
+        bytes.fromhex(quorate("encode", *subscription, "--subscription-form", form).out)
+        for form in ("kafka", "kip-881")
+    )
+    assert kip == kafka + b"\0\1a"
+    ended = quorate("encode", "--subscription-form", "kip-881", '{"type": 0}')
+    assert (ended.status, "--subscription-form needs --message ConsumerProtocolSubscription" in ended.err) == (1, True)
+
+
 def test_user_data_of_the_sticky_assignors_has_no_version(quorate):
     sticky = '{"previous_assignment": [{"topic": "t", "partitions": [1]}], "generation": 5}'
     decoded = decode_sticky_user_data(

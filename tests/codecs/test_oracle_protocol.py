@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.codecs.consumer_protocol import Embedded, decode_assignment, decode_subscription, encode_protocol
+from quorate.codecs.consumer_protocol import (
+    Embedded,
+    SubscriptionForm,
+    decode_assignment,
+    decode_subscription,
+    encode_protocol,
+)
 from quorate.codecs.errors import DecodeError
 from quorate.codecs.json_form import to_kafka_json
 from quorate.codecs.messages import (
@@ -70,6 +76,15 @@ def test_both_sides_write_the_same_bytes_and_read_each_others(
     assert oracle.call(op, version=version, value=to_kafka_json(message, version))["hex"] == written.hex()
     assert decode(written) == Embedded(version=version, message=message)
     check_same_result(oracle, op, decode, written)
+
+
+@given(message=messages(ConsumerProtocolSubscription, 3))
+def test_kafka_ignores_the_rack_of_version_2_in_the_form_of_the_kip(
+    oracle: Oracle, message: ConsumerProtocolSubscription
+) -> None:
+    check_same_result(
+        oracle, "subscription", decode_subscription, encode_protocol(message, 2, SubscriptionForm.KIP_881)
+    )
 
 
 @EACH_MESSAGE
