@@ -40,11 +40,8 @@ demo: .venv/.core ## Run the demo: a cluster with three racks and consumers in o
 	@mkdir -p build
 	@.venv/bin/quorate demo --html build/quorate-demo.html
 
-test: .venv/.dev java $(SPARK_CLASSES) containers ## Run all tests, with Kafka's classes and with brokers in containers; then the integration tests on embedded clusters
-	$(PYTEST) --kafka-runtime docker $(PYTEST_ARGS)
-ifeq ($(PYTEST_ARGS),)
-	$(PYTEST) tests/integration --kafka-runtime embedded -m "not fuzz and not containers and not without_containers"
-endif
+test: .venv/.dev java $(SPARK_CLASSES) containers ## Run all tests, with Kafka's classes, and the integration tests both on embedded brokers and on brokers in containers
+	$(PYTEST) --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
 test-quick: .venv/.dev java $(SPARK_CLASSES) ## Run all tests except those with brokers in containers
 	$(PYTEST) -m "not fuzz and not containers" $(PYTEST_ARGS)

@@ -4,8 +4,9 @@ Loaded by pytest wherever quorate is installed; imports nothing heavy until a fi
 
     def test_orders(kafka_cluster, topic, group_id): ...
 
-Fixtures: `kafka_cluster` (one per session), `kafka_cluster_factory`, `topic`, `group_id`. Marker:
-`kafka_topic(partitions=, replicas=, config=)`. Options: `pytest --help`, "quorate".
+Fixtures: `kafka_cluster` (one per session), `kafka_cluster_factory`, `kafka_runtime`, `topic`,
+`group_id`. Marker: `kafka_topic(partitions=, replicas=, config=)`. Options: `pytest --help`,
+"quorate".
 
 A project's own names take precedence. Fixtures with these names in a test module or conftest.py
 override those of the plugin; the ini option `kafka_fixture_prefix` gives the plugin's other names.
@@ -13,6 +14,7 @@ If the project or another plugin defines an option such as --kafka-version, the 
 --quorate-version only. `-p no:quorate` disables the plugin.
 """
 
+import argparse
 import copy
 import functools
 import inspect
@@ -28,7 +30,7 @@ import pytest
 if TYPE_CHECKING:
     from quorate.cluster.interface import Cluster
 
-__all__ = ["RUNTIMES", "group_id", "kafka_cluster", "kafka_cluster_factory", "topic"]
+__all__ = ["RUNTIMES", "group_id", "kafka_cluster", "kafka_cluster_factory", "kafka_runtime", "topic"]
 
 RUNTIMES = ("embedded", "docker")
 """Runtimes of clusters: in this process, or Kafka brokers in containers."""
@@ -40,6 +42,7 @@ PREFIX = "kafka_fixture_prefix"
 """Option of pytest's configuration file: what the names of the fixtures begin with."""
 
 _SCOPES: Mapping[str, Literal["session", "function"]] = {
+    "kafka_runtime": "session",
     "kafka_cluster_factory": "session",
     "kafka_cluster": "session",
     "topic": "function",
@@ -71,10 +74,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     )
     group.addoption(
         "--quorate-runtime",
-        choices=RUNTIMES,
-        default="embedded",
-        help="run clusters in the process of the tests, or as Kafka brokers in containers "
-        "(--kafka-runtime; default: %(default)s)",
+        metavar="RUNTIME",
+        type=_runtimes,
+        default=RUNTIMES[0],
+        help="run clusters in the process of the tests (embedded), or as Kafka brokers in containers (docker); "
+        "embedded,docker runs each test on both (--kafka-runtime; default: %(default)s)",
     )
     group.addoption(
         "--quorate-version", metavar="VERSION", help="version of Apache Kafka (--kafka-version; default: 4.3.1)"
@@ -94,6 +98,15 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         default="a,b,c",
         help="comma-separated racks of the brokers, round-robin; - is no rack (--kafka-racks; default: %(default)s)",
     )
+
+
+def _runtimes(given: str) -> str:
+    """Check a comma-separated list of runtimes. Raises `ArgumentTypeError`."""
+    names = given.split(",")
+    unknown = [name for name in names if name not in RUNTIMES]
+    if unknown or len(names) > len(set(names)):
+        raise argparse.ArgumentTypeError(f"{given!r}: use embedded, docker, or embedded,docker")
+    return given
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -138,7 +151,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Also filter a warning of kafka-python, whose import warns on Python 3.11 and 3.12.
     """
-    _define_fixtures(config.pluginmanager.get_plugin(_FIXTURES), str(config.getini(PREFIX)))
+    runtimes = str(config.getoption("--quorate-runtime")).split(",")
+    _define_fixtures(config.pluginmanager.get_plugin(_FIXTURES), str(config.getini(PREFIX)), runtimes)
     for name in config.stash.get(_SHORT_NAMES, []):
         # For an unknown option, `getoption` returns the attribute with that name.
         setattr(config.option, f"--kafka-{name}", config.getoption(f"--quorate-{name}"))
@@ -150,14 +164,19 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-def _define_fixtures(plugin: object, prefix: str) -> None:
-    """Set the fixtures of a plugin, with a prefix. Raises `UsageError`."""
+def _define_fixtures(plugin: object, prefix: str, runtimes: Sequence[str]) -> None:
+    """Set the fixtures of a plugin, with a prefix. Raises `UsageError`.
+
+    With several runtimes each test that uses a cluster has a parameter.
+    """
     if not (prefix + "topic").isidentifier():
         raise pytest.UsageError(f"{PREFIX} = {prefix}: fixtures need names of Python; for example: {PREFIX} = quorate_")
     for name, scope in _SCOPES.items():
         definition: Any = globals()[name]
-        if prefix:
-            definition = pytest.fixture(scope=scope, name=prefix + name)(_with_prefix(definition.__wrapped__, prefix))
+        params = runtimes if name == "kafka_runtime" and len(runtimes) > 1 else None
+        if prefix or params:
+            function = _with_prefix(definition.__wrapped__, prefix)
+            definition = pytest.fixture(scope=scope, name=prefix + name, params=params)(function)
         setattr(plugin, name, definition)
 
 
@@ -185,7 +204,13 @@ def _with_prefix(function: Callable[..., Any], prefix: str) -> Callable[..., Any
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., "Cluster"]]:
+def kafka_runtime(request: pytest.FixtureRequest) -> str:
+    """Return the runtime of the clusters of a test: "embedded" or "docker"."""
+    return str(getattr(request, "param", request.config.getoption("--quorate-runtime")))
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_factory(request: pytest.FixtureRequest, kafka_runtime: str) -> Iterator[Callable[..., "Cluster"]]:
     """Return a function that starts a cluster, which is stopped at the end of the session.
 
     It has the arguments of `EmbeddedCluster` (with `TEST_PROPERTIES`), or of `KafkaCluster` with
@@ -208,9 +233,8 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
 
         def start(**arguments: Any) -> "Cluster":
             chosen = {**{name: value for name, value in given.items() if value is not None}, **arguments}
-            runtime = str(option("--quorate-runtime"))
             failure = None
-            unsupported = _unsupported(chosen) if runtime == "embedded" else []
+            unsupported = _unsupported(chosen) if kafka_runtime == "embedded" else []
             if unsupported:
                 names = ", ".join(unsupported)
                 flag = (
@@ -221,7 +245,7 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
                 failure = f"embedded clusters do not support {names}; use Kafka brokers: {flag} docker"
             else:
                 try:
-                    cluster = (_embedded if runtime == "embedded" else _docker)(clusters, **chosen)
+                    cluster = (_embedded if kafka_runtime == "embedded" else _docker)(clusters, **chosen)
                 except QuorateError as error:
                     failure = str(error)
             if failure is not None:  # not in the handler: pytest would show both exceptions

@@ -54,14 +54,14 @@ class Scheduling(LoadScopeScheduling):
     """Distributes whole groups, in the order in which the tests were collected."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if self.config.getoption("--kafka-runtime") == "embedded" and nodeid.startswith("tests/integration/"):
-            return nodeid  # a cluster starts in milliseconds, and each worker has its own
         return group_of(nodeid)
 
 
 def group_of(nodeid: str) -> str:
     """Return the group of a test; one worker runs all tests of a group."""
     file = PurePosixPath(nodeid.partition("::")[0])
+    if "[embedded" in nodeid and file.parts[1] == "integration":
+        return nodeid  # a cluster starts in milliseconds, and each worker has its own
     match file.parts[:2]:
         case ("tests", "pipeline"):
             return "spark"

@@ -1,6 +1,6 @@
-"""Tests on clusters: on Kafka brokers in containers (--kafka-runtime docker) and on embedded ones.
+"""Tests on clusters: on Kafka brokers in containers, and on embedded ones.
 
-`make test` runs both. At the end it reports which scenario ran on which runtime.
+`make test` runs each on both. The summary reports which scenario ran on which runtime.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,8 +12,8 @@ import pytest
 from quorate.integration import Cluster
 
 HERE = Path(__file__).parent
-SCENARIOS: dict[str, dict[str, list[str]]] = {}
-"""Scenario → Kafka version → outcomes of its tests."""
+SCENARIOS: dict[str, dict[tuple[str, str], list[str]]] = {}
+"""Scenario → runtime and Kafka version → outcomes of its tests."""
 
 # Groups notice changes at heartbeats, and scenarios wait for that.
 QUICK = {
@@ -34,16 +34,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    embedded = config.getoption("--kafka-runtime") == "embedded"
     for item in items:
         if HERE not in item.path.parents:
             continue
+        embedded = runtime_of(item) == "embedded"
         given = "kafka_cluster_factory" in getattr(item, "fixturenames", ())
         if "without_containers" not in item.keywords and not (embedded and given):
             item.add_marker("containers")
         lacks = EMBEDDED_LACKS.get(getattr(item, "originalname", item.name))
         if lacks is not None and embedded:
             item.add_marker(pytest.mark.xfail(strict=True, reason=lacks))
+
+
+def runtime_of(item: pytest.Item) -> str:
+    """Return the runtime of a test's clusters."""
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return str(parameters.get("kafka_runtime", item.config.getoption("--kafka-runtime")))
 
 
 EMBEDDED_LACKS = {
@@ -61,7 +67,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     scenario = item.get_closest_marker("scenario")
     if scenario is not None and (report.when == "call" or report.outcome != "passed"):
         version = scenario.kwargs.get("versions") or item.config.getoption("--kafka-version") or "4.3.1"
-        report.user_properties.append(("scenario", (scenario.args[0], version)))
+        runtime = "docker" if item.get_closest_marker("containers") else "embedded"
+        report.user_properties.append(("scenario", (scenario.args[0], runtime, version)))
     return report
 
 
@@ -69,21 +76,27 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     # Reports, unlike anything else, come from xdist's workers to the one that prints.
     for name, value in report.user_properties:
         if name == "scenario" and (report.when == "call" or report.outcome != "passed"):
-            scenario, version = value  # type: ignore[misc]
+            scenario, *where = value  # type: ignore[misc]
             outcome = "declared as lacking" if hasattr(report, "wasxfail") else report.outcome
-            SCENARIOS.setdefault(scenario, {}).setdefault(version, []).append(outcome)
+            SCENARIOS.setdefault(scenario, {}).setdefault(tuple(where), []).append(outcome)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not SCENARIOS:
         return
-    runtime = config.getoption("--kafka-runtime")
-    terminalreporter.section("scenarios on embedded brokers" if runtime == "embedded" else "scenarios on real brokers")
     width = max(map(len, SCENARIOS))
-    for name, versions in sorted(SCENARIOS.items()):
-        for version, outcomes in versions.items():
-            said = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))
-            terminalreporter.write_line(f"{name:{width}}  {runtime}  {version:24}  {said}")
+    for runtime, title in (("docker", "scenarios on real brokers"), ("embedded", "scenarios on embedded brokers")):
+        rows = [
+            (name, version, outcomes)
+            for name, results in sorted(SCENARIOS.items())
+            for (ran_on, version), outcomes in results.items()
+            if ran_on == runtime
+        ]
+        if rows:
+            terminalreporter.section(title)
+        for name, version, outcomes in rows:
+            counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))
+            terminalreporter.write_line(f"{name:{width}}  {runtime}  {version:24}  {counts}")
 
 
 @pytest.fixture(scope="session")
@@ -93,13 +106,13 @@ def kafka_cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def secure_cluster(kafka_cluster_factory: Callable[..., Cluster], request: pytest.FixtureRequest) -> Cluster:
+def secure_cluster(kafka_cluster_factory: Callable[..., Cluster], kafka_runtime: str) -> Cluster:
     """Three brokers that want TLS and a login.
 
     The disk of broker 3 is small, and it is no controller: the cluster outlives the loss of its
     disk.
     """
-    if request.config.getoption("--kafka-runtime") == "embedded":
+    if kafka_runtime == "embedded":
         return kafka_cluster_factory(properties=QUICK, security="SASL_SSL")
     return kafka_cluster_factory(properties=QUICK, security="SASL_SSL", controllers=1, disk_mb={3: 96})
 

@@ -116,6 +116,42 @@ def test_empty_project_uses_an_embedded_cluster_by_default(project: pytest.Pytes
 
 
 @pytest.mark.without_containers
+@pytest.mark.parametrize("prefix", ["", "my_"])
+def test_tests_of_clusters_run_on_several_runtimes(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nothing listens on the discard port
+    project.makeini(f"[pytest]\nkafka_fixture_prefix = {prefix}\n")
+    project.makepyfile(
+        test_runtimes=f"""
+        def test_with_a_cluster({prefix}kafka_runtime, {prefix}kafka_cluster):
+            assert {prefix}kafka_runtime == "embedded"
+
+        def test_without_a_cluster(): ...
+        """
+    )
+    result = project.runpytest_subprocess("-v", "--kafka-runtime", "embedded,docker")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*::test_with_a_cluster?embedded? PASSED*",
+            "*::test_with_a_cluster?docker? ERROR*",
+            "*::test_without_a_cluster *",
+        ]
+    )
+    result = project.runpytest_subprocess("-v")
+    result.assert_outcomes(passed=2)
+
+
+@pytest.mark.without_containers
+@pytest.mark.parametrize("given", ["podman", "embedded,", "docker,docker"])
+def test_an_unknown_runtime_is_reported_in_one_line(project: pytest.Pytester, given: str) -> None:
+    result = project.runpytest_subprocess("--kafka-runtime", given)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--quorate-runtime: '{given}': use embedded, docker, or embedded,docker"])
+
+
+@pytest.mark.without_containers
 def test_arguments_for_containers_are_rejected_for_embedded_clusters_in_one_line(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
