@@ -16,9 +16,10 @@ RangeAssignor().assign(members, topology)["m1"]  # (TopicPartition("orders", 0),
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.explain import Explanation, explain
-from quorate.assignors.group import GroupSpec
+from quorate.assignors.group import GroupSpec, MemberSubscription, SubscriptionType
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.model import Assignment, AssignorError, Member
+from quorate.assignors.protocol import GroupAssignment, ServerAssignor, SubscribedTopicDescriber
 from quorate.assignors.rack_aware_uniform import RackAwareUniformAssignor
 from quorate.assignors.range import RangeAssignor
 from quorate.assignors.registry import client_assignor, server_assignor
@@ -30,12 +31,17 @@ __all__ = [
     "Assignor",
     "AssignorError",
     "Explanation",
+    "GroupAssignment",
     "GroupSpec",
     "LagAwareAssignor",
     "Member",
+    "MemberSubscription",
     "RackAwareUniformAssignor",
     "RangeAssignor",
     "RoundRobinAssignor",
+    "ServerAssignor",
+    "SubscribedTopicDescriber",
+    "SubscriptionType",
     "Topic",
     "TopicPartition",
     "Topology",

@@ -4,6 +4,8 @@ All assignors work on it. It is built once per input.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +13,36 @@ import numpy as np
 
 from quorate.assignors import java_order
 from quorate.assignors.model import Assignment, Member
-from quorate.assignors.topology import Ints, Topology
+from quorate.assignors.topology import Ints, Topology, grouped
+from quorate.codecs import Uuid
 
-__all__ = ["GroupSpec", "Subscription"]
+__all__ = ["GroupSpec", "MemberSubscription", "Subscription", "SubscriptionType"]
+
+
+class SubscriptionType(Enum):
+    """Whether the subscriptions of a group are equal, as determined by the coordinator.
+
+    `uniform` and `simple` have an algorithm for each.
+    """
+
+    HOMOGENEOUS = "HOMOGENEOUS"
+    """All members subscribe to the same topics."""
+
+    HETEROGENEOUS = "HETEROGENEOUS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSubscription:
+    """What a member of a group subscribes to, as server-side assignors see it (KIP-848).
+
+    - `rack_id`: `client.rack`; `None` without one.
+    - `instance_id`: `group.instance.id` of a static member.
+    - `subscribed_topic_ids`: topics that exist, by name or matched by the member's regex.
+    """
+
+    rack_id: str | None
+    instance_id: str | None
+    subscribed_topic_ids: frozenset[Uuid]
 
 
 class Subscription:
@@ -31,9 +60,12 @@ class Subscription:
 
 
 class GroupSpec:
-    """The input of an assignor, with members numbered from 0 in the order given.
+    """The input of an assignor: the members of a group and the topics.
 
-    Topics and partitions have the numbers of `topology`.
+    `member_subscription`, `member_assignment`, `subscription_type` and `is_partition_assigned` are
+    those of Kafka's interface `GroupSpec`. The other attributes are the same as arrays, for groups
+    of thousands of members: members are numbered from 0 in the order given, topics and partitions
+    have the numbers of `topology`.
 
     - `subscriptions`: the distinct subscriptions, compared as sets; `subscription_of[m]` is that of
       member `m`.
@@ -75,6 +107,61 @@ class GroupSpec:
 
     def __len__(self) -> int:
         return len(self.member_ids)
+
+    @cached_property
+    def subscription_type(self) -> SubscriptionType:
+        """Whether all members subscribe to the same topics.
+
+        A coordinator sets what it has determined. Otherwise the type is that of a group without
+        regexes, in which names of topics that do not exist count as well.
+        """
+        return SubscriptionType.HOMOGENEOUS if len(self.subscriptions) <= 1 else SubscriptionType.HETEROGENEOUS
+
+    def member_subscription(self, member_id: str) -> MemberSubscription:
+        """Return rack, instance id and topics of a member. Raises `KeyError`."""
+        member = self.members[member_id]
+        subscription = int(self.subscription_of[self._number_of[member_id]])
+        return MemberSubscription(
+            rack_id=member.rack or None,
+            instance_id=member.instance_id,
+            subscribed_topic_ids=self._subscribed_ids[subscription],
+        )
+
+    def member_assignment(self, member_id: str) -> dict[Uuid, list[int]]:
+        """Return the current target assignment of a member. Raises `KeyError`.
+
+        Partitions that no longer exist are left out. The member may have unsubscribed from a topic.
+        """
+        number = self._number_of[member_id]
+        owned = self.owned[self.owned_offsets[number] : self.owned_offsets[number + 1]]
+        by_name = grouped(self.topology.topic_partitions(owned[owned >= 0]))
+        ids = {name: self.topology.topics[self.topology.index[name]].id for name in by_name}
+        return {topic_id: by_name[name] for name, topic_id in ids.items() if topic_id is not None}
+
+    def is_partition_assigned(self, topic_id: Uuid, partition: int) -> bool:
+        """Return whether a partition is in the current target assignment of a member."""
+        index = self.topology.index_by_id.get(topic_id)
+        number = -1 if index is None else self.topology.number(self.topology.topics[index].name, partition)
+        return number >= 0 and bool(self._is_assigned[number])
+
+    @cached_property
+    def _number_of(self) -> dict[str, int]:
+        return {member_id: number for number, member_id in enumerate(self.member_ids)}
+
+    @cached_property
+    def _subscribed_ids(self) -> list[frozenset[Uuid]]:
+        ids = [topic.id for topic in self.topology.topics]
+        return [
+            frozenset(found for topic in one.topics.tolist() if (found := ids[topic]) is not None)
+            for one in self.subscriptions
+        ]
+
+    @cached_property
+    def _is_assigned(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        assigned = np.zeros(self.topology.first[-1], np.bool_)
+        for numbers in (self.owned, self.withheld):
+            assigned[numbers[numbers >= 0]] = True
+        return assigned
 
     @cached_property
     def from_subscriptions(self) -> dict[Hashable, Any]:
@@ -208,7 +295,7 @@ class GroupSpec:
             )
         other = GroupSpec.__new__(GroupSpec)
         # All derived values stay valid, except those that depend on owned partitions.
-        replaced = ("owned", "owned_offsets", "owned_counts", "owning", "generations", "user_data")
+        replaced = ("owned", "owned_offsets", "owned_counts", "owning", "generations", "user_data", "_is_assigned")
         other.__dict__.update({key: value for key, value in self.__dict__.items() if key not in replaced})
         other.__dict__["owned"] = assignment.partitions
         other.__dict__["owned_offsets"] = assignment.offsets

@@ -183,6 +183,11 @@ class Topology:
         return int(self.first[index]) + partition if 0 <= partition < self.topics[index].partitions else -1
 
     @cached_property
+    def index_by_id(self) -> dict[Uuid, int]:
+        """The index of each topic that has an id."""
+        return {topic.id: index for index, topic in enumerate(self.topics) if topic.id is not None}
+
+    @cached_property
     def id_halves(self) -> tuple[Ints, Ints]:
         """The upper and lower half of each topic id, as signed numbers; zeros without an id."""
         halves = np.frombuffer(b"".join(topic.id or bytes(16) for topic in self.topics), ">i8").astype(np.int64)

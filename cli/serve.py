@@ -28,6 +28,7 @@ from quorate.cli.cluster.options import (
     read_racks,
 )
 from quorate.cli.errors import UserError, note
+from quorate.cli.module_path import search_current_folder
 from quorate.cli.output import echo_lines, next_steps, table_lines
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ quorate serve                                    one broker at 127.0.0.1:9092
 quorate serve --racks a,b,c --data ./kafka       three brokers in racks; topics and offsets are kept in ./kafka
 quorate serve --kafka-version 4.0.2 --port 0     an older release, on free ports
 quorate serve --metrics-port 9404                with /metrics, /health and /ready
+quorate serve --property group.consumer.assignors=mine:Mine,uniform
+                                                 with an assignor of your own: class Mine in ./mine.py
 
 Each option has an environment variable, such as QUORATE_SERVE_RACKS=a,b,c. In a container: docker/serve of quorate's
 repository.
@@ -152,6 +155,9 @@ def serve(
     from quorate.cluster.interface import TEST_PROPERTIES
     from quorate.cluster.turns import collect_rarely
 
+    given = read_properties(properties)
+    if ":" in given.get("group.consumer.assignors", ""):  # MODULE:CLASS
+        search_current_folder()
     began = time.monotonic()
     with ExitStack() as stack:
         ended = stack.enter_context(_signals())
@@ -159,7 +165,7 @@ def serve(
             brokers=count,
             racks=named,
             version=kafka_version,
-            properties={**TEST_PROPERTIES, **broker_properties(count, read_properties(properties))},
+            properties={**TEST_PROPERTIES, **broker_properties(count, given)},
             data=data,
             accept_data_loss=accept_data_loss,
             ports=[port + number for number in range(count)] if port else None,

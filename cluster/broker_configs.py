@@ -1,9 +1,10 @@
 """Configs of brokers, by release, quorate's own, and topics' configs that default to them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
+from quorate.assignors import Assignor
 from quorate.cluster.behaviour import BrokerBehaviour
 from quorate.cluster.config_validation import broker_problem
 from quorate.codecs.configs import (
@@ -16,7 +17,7 @@ from quorate.codecs.configs import (
     config_keys,
 )
 from quorate.codecs.releases import RELEASES, KafkaVersion
-from quorate.coordinator.config import ConfigError, CoordinatorConfig
+from quorate.coordinator.config import ASSIGNORS, ConfigError, CoordinatorConfig, config_fields, named_assignors
 
 __all__ = ["ALL", "MAX_PARTITIONS", "BrokerConfigs", "check_release"]
 
@@ -30,7 +31,7 @@ _OWN = {MAX_PARTITIONS: ConfigKey(name=MAX_PARTITIONS, type=ConfigType.LONG, def
 
 ALL = None
 """Stands for all brokers, in place of an id."""
-_COORDINATORS = frozenset(one.name.replace("_", ".") for one in fields(CoordinatorConfig) if one.init)
+_COORDINATORS = frozenset(config_fields())
 
 
 def check_release(version: KafkaVersion) -> None:
@@ -63,6 +64,10 @@ class BrokerConfigs:
         Raises `ConfigError` for configs that a broker of that release rejects at startup, with
         Kafka's message.
         """
+        plug_ins: Mapping[str, Assignor] = {}
+        if ASSIGNORS in properties:  # may have assignors as elements
+            text, plug_ins = named_assignors(properties[ASSIGNORS])
+            properties = {**properties, ASSIGNORS: text}
         given = {name: as_text(value) for name, value in properties.items()}
         version = CoordinatorConfig.from_properties(
             {k: v for k, v in given.items() if k == "kafka.version"}
@@ -72,7 +77,9 @@ class BrokerConfigs:
             key = _OWN.get(name) or broker_config_key(version, name)
             if name not in THROTTLES and (problem := key.problem(value)):
                 raise ConfigError(problem)
-        coordinator = CoordinatorConfig.from_properties({k: v for k, v in given.items() if k in _COORDINATORS})
+        coordinator = CoordinatorConfig.from_properties(
+            {k: v for k, v in given.items() if k in _COORDINATORS}, plug_ins
+        )
         created = cls(given, coordinator)
         if problem := broker_problem(version, created.effective):
             raise ConfigError(problem)
@@ -147,4 +154,8 @@ class BrokerConfigs:
         """Behave as another release, with its default configs."""
         changed = {name: value.strip() for name, value in self.changed.get(ALL, {}).items()}
         given = {name: value for name, value in (self.properties | changed).items() if name in _COORDINATORS}
-        self.coordinator = CoordinatorConfig.from_properties({**given, "kafka.version": version})
+        if ASSIGNORS in given:  # by the names of those that are loaded
+            given[ASSIGNORS] = as_text(self.coordinator.group_consumer_assignors)
+        self.coordinator = CoordinatorConfig.from_properties(
+            {**given, "kafka.version": version}, self.coordinator.server_assignors
+        )

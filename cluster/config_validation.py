@@ -14,6 +14,7 @@ from quorate.cluster.client_metrics import selectors
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.configs import ConfigKey, ConfigResourceType, UpdateMode, broker_config_key, config_keys, elements
 from quorate.codecs.releases import KafkaVersion
+from quorate.coordinator.config import ASSIGNORS, KAFKA_ASSIGNORS
 from quorate.coordinator.errors import ApiError
 
 __all__ = [
@@ -110,8 +111,8 @@ def _class_problem(behaviour: BrokerBehaviour, value: Value) -> str | None:
         return f"group.share.assignors must contain exactly one assignor, but found {len(assignors)}"
     if unknown := [assignor for assignor in assignors if assignor not in _SHARE_ASSIGNORS]:
         return f"Class {unknown[0]} cannot be found; valid values for group.share.assignors: {_SHARE_ASSIGNORS[0]}"
-    names = elements(value("group.consumer.assignors") or "")
-    if not behaviour.short_assignors and (short := [one for one in names if "." not in one]):
+    names = elements(value(ASSIGNORS) or "")
+    if not behaviour.short_assignors and (short := [one for one in names if one in KAFKA_ASSIGNORS]):
         return f"Class {short[0]} cannot be found; before 4.0 group.consumer.assignors are names of classes"
     if (selector := (value("replica.selector.class") or "").strip()) and selector not in _SELECTORS:
         return f"Class {selector} cannot be found; valid values for replica.selector.class: {', '.join(_SELECTORS)}"

@@ -5,8 +5,10 @@ to a real topic. When the leader changes, the coordinator on the new leader load
 Kafka.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from quorate.cluster.access import AccessContext
@@ -45,6 +47,8 @@ from quorate.coordinator.runtime import Coordinator, CoordinatorRuntime
 
 __all__ = ["GroupCoordinators"]
 
+log = logging.getLogger(__name__)
+
 _SEVERAL_GROUPS: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
     DescribeGroupsRequest: ("groups", "groups", str),
     DeleteGroupsRequest: ("groups_names", "results", str),
@@ -73,6 +77,7 @@ class GroupCoordinators:
         self._broker_configs = services.broker_configs
         self._state = services.state
         self._new_id = services.new_id
+        self._reports = services.reports
         self._authorizer = authorizer
         self._host = TopicHost(services, CONSUMER_OFFSETS, "groups", self._new_shard)
         self.runtime: CoordinatorRuntime[PartitionState, GroupCoordinatorShard] = CoordinatorRuntime(self._host)
@@ -84,6 +89,8 @@ class GroupCoordinators:
             image=self._state.image,
             new_id=self._new_id,
             may_describe=None if self._authorizer is None else self._describable,
+            log_offsets=self._log_offsets,
+            on_fault=partial(self._fault, partition),
         )
         shard.group_configs = self.configs
         return shard
@@ -92,6 +99,20 @@ class GroupCoordinators:
         """Return the topics that a client may describe, of those that a regex matches."""
         access = context.access if isinstance(context, AccessContext) else None
         return topics if access is None else access.topics(Operation.DESCRIBE, topics)
+
+    def _fault(self, partition: PartitionState, text: str) -> None:
+        """Report a fault of an assignor in the log of the group's broker."""
+        self._reports.note(f"broker {partition.leader}: {text}")
+        if not self._reports.has_listener:  # it matters to the author of the assignor
+            log.error("%s", text)
+
+    def _log_offsets(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """Return the log start offset and the high watermark of a partition."""
+        found = self._state.topics.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            return None
+        log = found.partitions[partition].log
+        return log.start_offset, log.high_watermark
 
     # ---- coordinators
 

@@ -28,13 +28,14 @@ class Reports:
     """Reports of problems that are in no response.
 
     `notes`: the last thousands; `failures`: the first hundred tracebacks of internal errors;
-    `failure_count`: the number of internal errors.
+    `failure_count`: the number of internal errors; `has_listener`: whether notes are passed on.
     """
 
     def __init__(self, on_note: Callable[[str], object] | None = None) -> None:
         self.notes: list[str] = []
         self.failures: list[str] = []
         self.failure_count = 0
+        self.has_listener = on_note is not None
         self._on_note = on_note or (lambda text: None)
 
     def note(self, text: str, trace: str = "") -> None:

@@ -1,17 +1,35 @@
 """The coordinator's configs, by Kafka's names, with the defaults of Kafka 4.3."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
 
+from quorate.assignors import Assignor, AssignorError
+from quorate.assignors.plug_ins import as_assignor
+from quorate.assignors.registry import is_known, server_assignor, server_assignor_names
 from quorate.codecs.configs import ConfigKey, ConfigResourceType, as_text, config_keys, elements
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.metadata_hash import HashAlgorithm
 
-__all__ = ["GROUP_CONFIGS", "ConfigError", "CoordinatorConfig", "MigrationPolicy", "group_configs"]
+__all__ = [
+    "ASSIGNORS",
+    "GROUP_CONFIGS",
+    "KAFKA_ASSIGNORS",
+    "ConfigError",
+    "CoordinatorConfig",
+    "MigrationPolicy",
+    "config_fields",
+    "group_configs",
+    "named_assignors",
+]
+
+ASSIGNORS = "group.consumer.assignors"
+
+KAFKA_ASSIGNORS = ("uniform", "range")
+"""Kafka's assignors of consumer groups. Each release has its own; they are created for each use."""
 
 
 class ConfigError(QuorateError, ValueError):
@@ -47,6 +65,9 @@ class CoordinatorConfig:
     `behaviour` is derived from it. `hash_algorithm` selects the metadata hash (KIP-1101), `jdk` the
     Java release whose iteration order to follow. `group_consumer_client_assignors_enable` enables
     client-side assignors (KIP-848, in no release of Kafka).
+
+    `group_consumer_assignors`: names of assignors; MODULE:CLASS is replaced by the assignor's name.
+    `server_assignors`: those of them that are not Kafka's, by name. What is missing is loaded.
     """
 
     group_consumer_session_timeout_ms: int = 45_000
@@ -77,22 +98,33 @@ class CoordinatorConfig:
     kafka_version: KafkaVersion = KafkaVersion.NEWEST
     hash_algorithm: HashAlgorithm = HashAlgorithm.XXH3
     jdk: int = 17
+    server_assignors: Mapping[str, Assignor] = field(default_factory=dict, repr=False, compare=False)
     behaviour: Behaviour = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_assignors(self.group_consumer_assignors)
+        names, plug_ins = _loaded(self.group_consumer_assignors, self.server_assignors)
+        object.__setattr__(self, "group_consumer_assignors", names)
+        object.__setattr__(self, "server_assignors", plug_ins)
         object.__setattr__(self, "behaviour", Behaviour.of(self.kafka_version))
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, Any]) -> Self:
+    def from_properties(
+        cls, properties: Mapping[str, Any], server_assignors: Mapping[str, Assignor] | None = None
+    ) -> Self:
         """Create it from Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}.
 
-        Lists may be strings with commas. Missing configs have the defaults of the release in
-        "kafka.version".
+        Lists may be strings with commas; "group.consumer.assignors" may also have assignors as
+        elements. Missing configs have the defaults of the release in "kafka.version".
+        `server_assignors`: those that are loaded already, by name.
 
         Raises `ConfigError`.
         """
-        known = {field.name.replace("_", "."): field for field in fields(cls) if field.init}
+        loaded = dict(server_assignors or {})
+        if ASSIGNORS in properties:
+            text, given = named_assignors(properties[ASSIGNORS])
+            properties = {**properties, ASSIGNORS: text}
+            loaded |= given
+        known = config_fields()
         keys = config_keys(ConfigResourceType.BROKER, KafkaVersion.NEWEST)
         newest = KafkaVersion.NEWEST
         version = _converted("kafka.version", None, properties.get("kafka.version", newest), newest)
@@ -103,7 +135,16 @@ class CoordinatorConfig:
             if name not in known:
                 raise ConfigError(f"{name} is not a config of the group coordinator")
             chosen[known[name].name] = _converted(name, keys.get(name), value, known[name].default)
-        return cls(**chosen)
+        return cls(**chosen, server_assignors=loaded)
+
+
+def config_fields() -> Mapping[str, "Field[Any]"]:
+    """Return the fields of `CoordinatorConfig` that are configs, by Kafka's names."""
+    return {
+        field.name.replace("_", "."): field
+        for field in fields(CoordinatorConfig)
+        if field.init and field.name != "server_assignors"
+    }
 
 
 GROUP_CONFIGS = frozenset(
@@ -137,13 +178,57 @@ _ASSIGNORS = {f"{_PREFIX}UniformAssignor": "uniform", f"{_PREFIX}RangeAssignor":
 """Kafka's class names, which `group.consumer.assignors` accepts as well."""
 
 
-def _check_assignors(names: tuple[str, ...]) -> None:
-    """Reject a missing or unknown assignor, with which Kafka does not start."""
-    name, valid = "group.consumer.assignors", ", ".join(_ASSIGNORS.values())
+def named_assignors(value: Any) -> tuple[str, dict[str, Assignor]]:
+    """Return a value of `group.consumer.assignors` as text, and the assignors in it by name.
+
+    Raises `ConfigError` for an element that is neither a text nor an assignor.
+    """
+    loaded: dict[str, Assignor] = {}
+    names: list[str] = []
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(one, str):
+            names.append(one)
+            continue
+        try:
+            assignor = as_assignor(one)
+        except AssignorError as error:
+            raise ConfigError(f"{ASSIGNORS}: {error}") from None
+        if assignor.name in KAFKA_ASSIGNORS or assignor.name in loaded:
+            raise ConfigError(f"{ASSIGNORS}: several assignors have the name {assignor.name}; rename one")
+        names.append(assignor.name)
+        loaded[assignor.name] = assignor
+    return as_text(names), loaded
+
+
+def _loaded(names: tuple[str, ...], known: Mapping[str, Assignor]) -> tuple[tuple[str, ...], Mapping[str, Assignor]]:
+    """Return names of assignors, and those that are not Kafka's; loads those that are not `known`.
+
+    Raises `ConfigError` for a missing or unknown assignor, with which Kafka does not start.
+    """
     if not any(names):
-        raise ConfigError(f"Configuration '{name}' must not be empty. Valid values include: {valid}")
-    if unknown := [one for one in names if one not in _ASSIGNORS.values()]:
-        raise ConfigError(f"Class {unknown[0]} cannot be found; valid values for {name}: {valid}")
+        raise ConfigError(
+            f"Configuration '{ASSIGNORS}' must not be empty. Valid values include: {', '.join(KAFKA_ASSIGNORS)}"
+        )
+    found: dict[str, Assignor] = {}
+    texts: dict[str, str] = {}
+    for text in dict.fromkeys(names):
+        assignor = known.get(text)
+        if text not in KAFKA_ASSIGNORS and assignor is None:
+            if text == "simple" or not is_known(text):
+                raise ConfigError(
+                    f"Class {text} cannot be found; valid values for {ASSIGNORS}: {server_assignor_names()}"
+                )
+            try:
+                assignor = server_assignor(text)
+            except AssignorError as error:
+                raise ConfigError(f"{ASSIGNORS}: {error}") from None
+        name = text if assignor is None else assignor.name
+        if name in texts.values() or (assignor is not None and name in KAFKA_ASSIGNORS):
+            raise ConfigError(f"{ASSIGNORS}: several assignors have the name {name}; rename that of {text}")
+        texts[text] = name
+        if assignor is not None:
+            found[name] = assignor
+    return tuple(texts[text] for text in names), found
 
 
 _TRUTH = {"true": True, "false": False}

@@ -3,13 +3,14 @@
 Images are immutable; each change creates a new one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, Self, overload
 
 from quorate.assignors import Topic, Topology
 from quorate.assignors.java_order import JavaHashSet
+from quorate.assignors.topology import Racks
 from quorate.codecs import Uuid
 
 __all__ = ["MetadataDelta", "MetadataImage", "TopicImage"]
@@ -85,14 +86,17 @@ class MetadataImage:
         """
         return list(map(_RacksOf(self.brokers).__getitem__, topic.replicas))
 
-    def topology(self, names: Sequence[str]) -> Topology:
-        """Return the existing topics of these names, for assignors, in the order given."""
+    def topology(self, names: Iterable[str]) -> Topology:
+        """Return the existing topics of these names, for assignors, in the order given.
+
+        Racks of partitions are looked up when they are read, so partitions cost nothing.
+        """
         return Topology(
             Topic(
                 name=name,
                 partitions=topic.partitions,
                 id=topic.id,
-                racks=tuple(tuple(self.brokers.get(broker) for broker in replicas) for replicas in topic.replicas),
+                racks=PartitionRacks(topic.replicas, self.brokers),
             )
             for name in names
             if (topic := self.topics.get(name)) is not None
@@ -100,6 +104,36 @@ class MetadataImage:
 
 
 MetadataImage.EMPTY = MetadataImage()
+
+
+class PartitionRacks(Sequence[Racks]):
+    """The racks of each partition's replicas, the leader's first; `None` where unknown."""
+
+    __slots__ = ("_brokers", "_replicas")
+
+    def __init__(self, replicas: Sequence[tuple[int, ...]], brokers: Mapping[int, str | None]) -> None:
+        self._replicas = replicas
+        self._brokers = brokers
+
+    def __len__(self) -> int:
+        return len(self._replicas)
+
+    @overload
+    def __getitem__(self, index: int) -> Racks: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Racks]: ...
+    def __getitem__(self, index: int | slice) -> Racks | Sequence[Racks]:
+        if isinstance(index, slice):
+            return PartitionRacks(self._replicas[index], self._brokers)
+        return tuple(map(self._brokers.get, self._replicas[index]))
+
+    def __iter__(self) -> Iterator[Racks]:
+        known: dict[tuple[int, ...], Racks] = {}  # topics have far fewer sets of replicas than partitions
+        for replicas in self._replicas:
+            racks = known.get(replicas)
+            if racks is None:
+                racks = known[replicas] = tuple(map(self._brokers.get, replicas))
+            yield racks
 
 
 class _RacksOf(dict[tuple[int, ...], tuple[str, ...]]):

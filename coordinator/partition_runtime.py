@@ -197,6 +197,7 @@ class PartitionRuntime(Generic[S]):
             result = self.shard.handle(request, context)
         except ApiError as error:
             response.complete(self.shard.failed(request, context, error.code, error.message or ""))
+            self.settle()  # as in Kafka, tasks that the request has started run although it failed
             return response
         failed = self._write_all(type(request).__name__, result, response)
         if failed is not None:

@@ -6,6 +6,7 @@ those results set `Result.replay` to False. `GroupCoordinatorShard` maps request
 `ConsumerGroupExtension` is the interface of plug-ins for consumer groups.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -24,12 +25,15 @@ from quorate.coordinator.state import ConsumerGroup, ConsumerMember, Coordinator
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.timers import Timers
 
+log = logging.getLogger(__name__)
+
 __all__ = [
     "Addition",
     "ConsumerGroupExtension",
     "CoordinatorShard",
     "Failure",
     "Handler",
+    "LogOffsets",
     "MayDescribe",
     "OnConsumerGroup",
 ]
@@ -47,6 +51,9 @@ OnConsumerGroup = Callable[[Any, ConsumerGroup, Any, RequestContext], Result[Any
 
 MayDescribe = Callable[[RequestContext, frozenset[str]], Collection[str]]
 """Returns the topic names that the client may describe (Kafka's DESCRIBE operation)."""
+
+LogOffsets = Callable[[str, int], tuple[int, int] | None]
+"""Returns the log start offset and the high watermark of a partition; `None` if unknown."""
 
 
 class Addition(NamedTuple):
@@ -123,8 +130,9 @@ class CoordinatorShard:
 
     `behaviour`: of the configured release of Kafka. `new_id`: generates member ids: whole ids for
     KIP-848, the part after the client id for classic members. `may_describe`: returns those matched
-    topics that the client may describe; all by default. `extensions`: plug-ins, called in this
-    order.
+    topics that the client may describe; all by default. `log_offsets`: for assignors that use lags;
+    unknown by default. `on_fault`: called with a text if an assignor fails; logged by default.
+    `extensions`: plug-ins, called in this order.
 
     `group_configs`: dynamic configs by group. `tasks`: pending work, asynchronous in Kafka.
     `topic_hashes`: hashes of topics (KIP-1101), computed on demand, dropped when the topic changes
@@ -146,12 +154,16 @@ class CoordinatorShard:
         image: MetadataImage = MetadataImage.EMPTY,
         new_id: Callable[[], UUID],
         may_describe: MayDescribe | None = None,
+        log_offsets: LogOffsets | None = None,
+        on_fault: Callable[[str], object] = log.error,
         extensions: Sequence[ConsumerGroupExtension] = (),
     ) -> None:
         self.config = config or CoordinatorConfig()
         self.image = image
         self.new_id = new_id
         self.may_describe = may_describe
+        self.log_offsets = log_offsets
+        self.on_fault = on_fault
         self.extensions = (*self.built_in(), *extensions)
         self.all_handlers = dict(self.handlers)
         for extension in self.extensions:

@@ -18,7 +18,7 @@ from quorate.assignors.group import GroupSpec
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.lags import Lags
 from quorate.assignors.model import Assignment, Member
-from quorate.assignors.server.assignor import ServerAssignor
+from quorate.assignors.server.assignor import KafkaServerAssignor
 from quorate.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from quorate.assignors.topology import Topology
 
@@ -47,7 +47,7 @@ class Strategy:
             raise TypeError(
                 f"{assignor!r} is not an assignor; give an instance of a subclass of quorate.assignors.Assignor"
             )
-        if isinstance(assignor, ServerAssignor):
+        if isinstance(assignor, KafkaServerAssignor):
             raise TypeError(
                 f"{type(assignor).__qualname__} is for brokers and needs topic ids, which clients do not have; "
                 f"use a client-side assignor, or RackAwareUniformAssignor"

@@ -8,14 +8,15 @@ target.assignment["m1"], target.changed
 ```
 """
 
-from quorate.assignors.server.assignor import Record, ServerAssignor, SubscriptionType, TargetAssignment
+from quorate.assignors.group import SubscriptionType
+from quorate.assignors.server.assignor import KafkaServerAssignor, Record, TargetAssignment
 from quorate.assignors.server.range import ServerRangeAssignor
 from quorate.assignors.server.simple import SimpleAssignor
 from quorate.assignors.server.uniform import UniformAssignor
 
 __all__ = [
+    "KafkaServerAssignor",
     "Record",
-    "ServerAssignor",
     "ServerRangeAssignor",
     "SimpleAssignor",
     "SubscriptionType",

@@ -1,4 +1,4 @@
-"""The base class of server-side assignors (KIP-848, KIP-932), and target assignments.
+"""The base class of Kafka's server-side assignors (KIP-848, KIP-932), and target assignments.
 
 **Order of members.** The broker puts members into a HashMap before it assigns. So a `GroupSpec`
 must have them in the coordinator's iteration order, which is that of a TimelineHashMap:
@@ -12,41 +12,20 @@ must have them in the coordinator's iteration order, which is that of a Timeline
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import groupby
 from operator import itemgetter
 
 from quorate.assignors.assignor import Assignor
-from quorate.assignors.group import GroupSpec
+from quorate.assignors.group import GroupSpec, SubscriptionType
 from quorate.assignors.model import Assignment, AssignorError
 from quorate.assignors.topology import Ints
 from quorate.codecs import Uuid
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["Record", "ServerAssignor", "SubscriptionType", "TargetAssignment"]
+__all__ = ["KafkaServerAssignor", "Record", "TargetAssignment"]
 
 Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
 """A member's target assignment as the coordinator writes it: topic ids with partitions."""
-
-
-class SubscriptionType(Enum):
-    """Whether the subscriptions of a group are equal, as determined by the coordinator.
-
-    `uniform` and `simple` have an algorithm for each.
-    """
-
-    HOMOGENEOUS = "HOMOGENEOUS"
-    """All members subscribe to the same topics."""
-
-    HETEROGENEOUS = "HETEROGENEOUS"
-
-    @classmethod
-    def of(cls, group: GroupSpec) -> "SubscriptionType":
-        """Return the type that the coordinator determines for a group without regex subscriptions.
-
-        Names of topics that do not exist count as well.
-        """
-        return cls.HOMOGENEOUS if len(group.subscriptions) <= 1 else cls.HETEROGENEOUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +62,8 @@ def _required(topic_id: Uuid | None) -> Uuid:
     return topic_id
 
 
-class ServerAssignor(Assignor):
-    """Base class of server-side assignors.
+class KafkaServerAssignor(Assignor):
+    """Base class of Kafka's server-side assignors.
 
     - `version`: the Kafka release to follow.
     - `jdk`: the broker's Java version, which matters in rare cases: since 19, copies of a HashSet
@@ -115,7 +94,7 @@ class ServerAssignor(Assignor):
         """
 
     def _type_of(self, group: GroupSpec) -> SubscriptionType:
-        return self.subscription_type or SubscriptionType.of(group)
+        return self.subscription_type or group.subscription_type
 
     def _require_version(self, *needed: KafkaVersion) -> None:
         """Raise `AssignorError` for a release that is older than all of `needed`."""

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from quorate.assignors import java_order
-from quorate.assignors.group import GroupSpec
-from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
+from quorate.assignors.group import GroupSpec, SubscriptionType
+from quorate.assignors.server.assignor import KafkaServerAssignor, TargetAssignment
 from quorate.assignors.server.ids import id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.server.target import target_of_all
@@ -22,7 +22,7 @@ from quorate.codecs.releases import KafkaVersion
 __all__ = ["ServerRangeAssignor"]
 
 
-class ServerRangeAssignor(ServerAssignor):
+class ServerRangeAssignor(KafkaServerAssignor):
     """Kafka's `org.apache.kafka.coordinator.group.assignor.RangeAssignor`, with its results.
 
     `version` must be 4.0.0 or later. Early-access releases used racks (until KAFKA-16694) or owned
@@ -32,7 +32,7 @@ class ServerRangeAssignor(ServerAssignor):
     name: ClassVar[str] = "range"
 
     def target(self, group: GroupSpec) -> TargetAssignment:
-        """Return the target assignment; see `ServerAssignor.target`."""
+        """Return the target assignment; see `KafkaServerAssignor.target`."""
         self._require_version(KafkaVersion(4, 0, 0))
         if not len(group):
             return target_of_all(group, np.empty(0, np.int64), np.empty(0, np.int64))

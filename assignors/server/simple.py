@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from quorate.assignors import java_order
-from quorate.assignors.group import GroupSpec
+from quorate.assignors.group import GroupSpec, SubscriptionType
 from quorate.assignors.model import AssignorError
-from quorate.assignors.server.assignor import Record, ServerAssignor, SubscriptionType, TargetAssignment
+from quorate.assignors.server.assignor import KafkaServerAssignor, Record, TargetAssignment
 from quorate.assignors.server.ids import subscribed_in_order
 from quorate.assignors.server.old_targets import old_targets
 from quorate.assignors.server.share_target import deep_copy, held_target, share_target
@@ -24,7 +24,7 @@ from quorate.codecs.releases import KafkaVersion
 __all__ = ["SimpleAssignor", "assignable_partitions"]
 
 
-class SimpleAssignor(ServerAssignor):
+class SimpleAssignor(KafkaServerAssignor):
     """Kafka's `org.apache.kafka.coordinator.group.assignor.SimpleAssignor`, with its results.
 
     `assignable`: topic → the partitions that may be assigned; topics not listed have none. The
@@ -53,7 +53,7 @@ class SimpleAssignor(ServerAssignor):
         self.assignable = assignable
 
     def target(self, group: GroupSpec) -> TargetAssignment:
-        """Return the target assignment; see `ServerAssignor.target`.
+        """Return the target assignment; see `KafkaServerAssignor.target`.
 
         Raises `AssignorError` also where Kafka's assignor fails: if members own partitions that are
         not assignable.

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from quorate.assignors.group import GroupSpec
-from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
+from quorate.assignors.group import GroupSpec, SubscriptionType
+from quorate.assignors.server.assignor import KafkaServerAssignor, TargetAssignment
 from quorate.assignors.server.heterogeneous import assign_heterogeneous
 from quorate.assignors.server.homogeneous import assign_homogeneous
 from quorate.assignors.server.target import target_of_changed
@@ -17,7 +17,7 @@ from quorate.codecs.releases import KafkaVersion
 __all__ = ["UniformAssignor"]
 
 
-class UniformAssignor(ServerAssignor):
+class UniformAssignor(KafkaServerAssignor):
     """Kafka's `org.apache.kafka.coordinator.group.assignor.UniformAssignor`, with its results.
 
     `version` must be 4.0.0 or later. Before, different subscriptions were assigned by another
@@ -27,7 +27,7 @@ class UniformAssignor(ServerAssignor):
     name: ClassVar[str] = "uniform"
 
     def target(self, group: GroupSpec) -> TargetAssignment:
-        """Return the target assignment; see `ServerAssignor.target`."""
+        """Return the target assignment; see `KafkaServerAssignor.target`."""
         self._require_version(KafkaVersion(4, 0, 0))
         if not len(group):
             return target_of_changed(group, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))

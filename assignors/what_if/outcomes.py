@@ -8,7 +8,8 @@ from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, GroupSpec, Topology, explain, java_order
-from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, assignor_class
+from quorate.assignors.plug_ins import checked, installed
+from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, assignor_class, server_assignor
 from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
@@ -35,7 +36,8 @@ MOST_REBALANCES = 5
 class Choice:
     """An assignor to run.
 
-    `text`: its name as the user gave it; `options`: passed to its class.
+    `name`: of an assignor in quorate, or of a plug-in (`server_assignor`). `text`: the name as the
+    user gave it; `options`: passed to its class.
     """
 
     name: str
@@ -45,9 +47,18 @@ class Choice:
 
     @property
     def label(self) -> str:
-        """The name, with the side if the other side has an assignor of the same name."""
-        both = self.name in CLIENT_ASSIGNORS and self.name in SERVER_ASSIGNORS
-        return f"{self.text} ({self.side})" if both else self.text
+        """The name, with the side if the other side has another assignor of the same name."""
+        ambiguous = (
+            self.name in CLIENT_ASSIGNORS
+            and self.name in SERVER_ASSIGNORS
+            and CLIENT_ASSIGNORS[self.name] != SERVER_ASSIGNORS[self.name]
+        )
+        return f"{self.text} ({self.side})" if ambiguous else self.text
+
+    @property
+    def is_plug_in(self) -> bool:
+        """Whether the assignor is a plug-in: not in quorate."""
+        return self.name not in (CLIENT_ASSIGNORS if self.side == "client" else SERVER_ASSIGNORS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +109,12 @@ def _of_group(name: str, side: Side) -> list[tuple[str, Side]]:
     Our adapters prefix names with `cooperative-`, and may run server-side assignors.
     """
     known = CLIENT_ASSIGNORS if side == "client" else SERVER_ASSIGNORS
+    if not name:
+        return []
     if name in known:
         return [(name, side)]
+    if side == "server":
+        return [(name, side)] if name in installed() else []
     name = name.removeprefix("cooperative-")
     if side == "client" and name in CLIENT_ASSIGNORS.keys() - JAVA_ASSIGNORS:
         return [(name, "client")]
@@ -139,7 +154,7 @@ def _outcome(choice: Choice, situation: GroupSituation, group: GroupSpec, kafka_
     try:
         assignor = _create(choice, situation, kafka_version)
         began = time.perf_counter()
-        assignment = assignor.assign_group(group)
+        assignment = checked(assignor, group) if choice.is_plug_in else assignor.assign_group(group)
         took_ms = (time.perf_counter() - began) * 1000
         assignment, rebalances = _settled(assignor, group, assignment)
     except (AssignorError, ValueError) as error:
@@ -159,6 +174,8 @@ def _outcome(choice: Choice, situation: GroupSituation, group: GroupSpec, kafka_
 
 
 def _create(choice: Choice, situation: GroupSituation, kafka_version: KafkaVersion) -> Assignor:
+    if choice.is_plug_in:
+        return server_assignor(choice.name, **choice.options)
     kind = assignor_class(choice.name, choice.side)
     options = dict(choice.options)
     if choice.name == "lag-aware":

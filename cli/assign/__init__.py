@@ -45,6 +45,7 @@ quorate assign group.yaml --without worker-3 --add spare:b    who takes over?
 quorate assign -b broker:9092 --group web --explain           why is a partition remote?
 quorate assign --log kafka-logs --group web --topology t.yaml a group from a broker's disk
 quorate assign group.yaml --assignor lag-aware --html page.html
+quorate assign group.yaml --assignor mine:Mine                a plug-in for brokers: class Mine in ./mine.py
 quorate assign examples                                       list the example groups
 """
 
@@ -63,7 +64,8 @@ quorate assign examples                                       list the example g
     "assignors",
     multiple=True,
     metavar="NAME[:OPTION=VALUE,...]",
-    help="Run this assignor; may be repeated.  [default: those that suit the group's protocol]",
+    help="Run this assignor, also an installed plug-in or MODULE:CLASS; may be repeated.  "
+    "[default: those that suit the group's protocol]",
 )
 @click.option(
     "--side",

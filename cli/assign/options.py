@@ -14,6 +14,8 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from quorate.assignors.model import AssignorError
+from quorate.assignors.plug_ins import class_of, installed, is_path
 from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, assignor_class
 from quorate.assignors.what_if import (
     Choice,
@@ -28,6 +30,7 @@ from quorate.assignors.what_if import (
     without_members,
 )
 from quorate.cli.errors import UserError
+from quorate.cli.module_path import search_current_folder
 from quorate.codecs.errors import InputError
 from quorate.codecs.printable import listed
 from quorate.codecs.releases import KafkaVersion
@@ -151,15 +154,37 @@ def choices(names: Sequence[str], side: Side | None, situation: GroupSituation) 
 def _choice(text: str, side: Side | None, situation: GroupSituation) -> Choice:
     name, colon, rest = text.partition(":")
     if name not in CLIENT_ASSIGNORS and name not in SERVER_ASSIGNORS:
-        known = list(dict.fromkeys([*CLIENT_ASSIGNORS, *SERVER_ASSIGNORS]))
-        close = difflib.get_close_matches(name, known, 1)
-        raise InputError("unknown assignor", f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}")
+        return _plug_in(text)
     if name not in CLIENT_ASSIGNORS or name not in SERVER_ASSIGNORS:
         side = "client" if name in CLIENT_ASSIGNORS else "server"
     elif side is None:
         side = "server" if situation.protocol == "consumer" else "client"
     options = _arguments(assignor_class(name, side), _split(rest), name) if colon else {}
     return Choice(name=name, side=side, options=options, text=text)
+
+
+def _plug_in(text: str) -> Choice:
+    """Return the choice of NAME[:OPTIONS] or MODULE:CLASS[:OPTIONS]."""
+    name, _, rest = text.partition(":")
+    if name not in installed():
+        cls, _, options = rest.partition(":")
+        if not is_path(f"{name}:{cls}"):
+            known = list(dict.fromkeys([*CLIENT_ASSIGNORS, *SERVER_ASSIGNORS, *sorted(installed())]))
+            close = difflib.get_close_matches(name, known, 1)
+            raise InputError(
+                "unknown assignor",
+                f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}, or MODULE:CLASS",
+            )
+        search_current_folder()
+        name, rest = f"{name}:{cls}", options
+    try:
+        kind = class_of(name)
+    except AssignorError as error:
+        raise InputError(str(error)) from None
+    if rest and kind is None:
+        raise InputError(f"{name} is no class, so it takes no options")
+    options_of = _arguments(kind, _split(rest), name) if rest and kind is not None else {}
+    return Choice(name=name, side="server", options=options_of, text=text)
 
 
 def _split(text: str) -> dict[str, str | None]:

@@ -1,19 +1,30 @@
 """Computation of target assignments, and their records (KIP-848; assignment interval: KIP-1263)."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from quorate.assignors import GroupSpec, Member, Topic, Topology
+from quorate.assignors import GroupSpec, LagAwareAssignor, Member, Topology
 from quorate.assignors.java_order import JavaHashMap, copied_map_capacity, copied_set
 from quorate.assignors.model import AssignorError
-from quorate.assignors.server import ServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
+from quorate.assignors.plug_ins import checked
+from quorate.assignors.server import (
+    KafkaServerAssignor,
+    ServerRangeAssignor,
+    SubscriptionType,
+    TargetAssignment,
+    UniformAssignor,
+)
 from quorate.assignors.server.ids import set_subscription_order
+from quorate.assignors.server.target import target_of_all
 from quorate.assignors.topology import Ints
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
+from quorate.codecs.printable import brief
 from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.lags import lags_of_group
 from quorate.coordinator.consumer.owned import Partitions, as_target, equal
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
@@ -22,11 +33,13 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
 __all__ = ["ASSIGNORS", "INTERVAL", "Target", "TargetRequest", "last_target", "next_target", "preferred_assignor"]
 
+log = logging.getLogger(__name__)
+
 INTERVAL = "group_consumer_assignment_interval_ms"
 """The config with the minimum time between two target assignments."""
 
-ASSIGNORS: Mapping[str, type[ServerAssignor]] = {"uniform": UniformAssignor, "range": ServerRangeAssignor}
-"""Server-side assignors by their names in `group.consumer.assignors`."""
+ASSIGNORS: Mapping[str, type[KafkaServerAssignor]] = {"uniform": UniformAssignor, "range": ServerRangeAssignor}
+"""Kafka's server-side assignors by their names in `group.consumer.assignors`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +112,20 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
     group, jdk = request.group, shard.config.jdk
     name = preferred_assignor(group, request.before.metadata, request.member.metadata)
     name = name or shard.config.group_consumer_assignors[0]
-    if name not in ASSIGNORS or name not in shard.config.group_consumer_assignors:
+    if name not in shard.config.group_consumer_assignors:
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group.group_id} requests assignor {name}, which is not configured"
         )
-    assignor = ASSIGNORS[name](version=shard.config.kafka_version, jdk=jdk, subscription_type=request.subscription_type)
     prepared = _group(shard.image, request, ignore_own=name == "range", jdk=jdk)
     try:
-        assigned = assignor.target(prepared)
+        assigned = _assigned(shard, request, name, prepared)
     except AssignorError as error:
-        raise ApiError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot compute the target assignment for epoch {request.epoch}: {error}"
-        ) from None
+        shard.on_fault(
+            f"group {brief(group.group_id)}: no target assignment for epoch {request.epoch}: {error}; "
+            "the group keeps its last one, and heartbeats fail"
+        )
+        log.debug("the exception of assignor %s", name, exc_info=error.__cause__)
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) from None  # as in Kafka, clients get no reason
     changed = set(assigned.changed.tolist())
     tagged = group.target_tags if shard.extensions else {}  # assignors write no tags of plug-ins
     mine: Partitions = {}
@@ -118,7 +133,7 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
         member_id = prepared.member_ids[number]
         stored = group.targets.get(member_id)
         requesting = member_id == request.member.member_id
-        if number in changed:
+        if number in changed or (requesting and name not in ASSIGNORS):
             new: Partitions = dict(assigned.record(number))
         elif requesting and name != "range":
             new = as_target(_previous(request), jdk)
@@ -137,6 +152,25 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
     assigned_ms = request.now_ms if shard.behaviour.assignment_interval else 0
     records.append(write.target_epoch(group.group_id, request.epoch, assigned_ms))
     return Target(request.epoch, mine)
+
+
+def _assigned(shard: CoordinatorShard, request: TargetRequest, name: str, prepared: GroupSpec) -> TargetAssignment:
+    """Run the assignor. Raises `AssignorError`, also for a plug-in that fails in any other way."""
+    config = shard.config
+    plug_in = config.server_assignors.get(name)
+    if plug_in is None:
+        kafkas = ASSIGNORS[name](
+            version=config.kafka_version, jdk=config.jdk, subscription_type=request.subscription_type
+        )
+        return kafkas.target(prepared)
+    prepared.subscription_type = request.subscription_type
+    if isinstance(plug_in, LagAwareAssignor) and plug_in.source is None:
+        lags = lags_of_group(shard, request.group.group_id, prepared)
+        assignment = checked(plug_in, prepared, lambda group: plug_in.assign_group(group, lags=lags))
+    else:
+        assignment = checked(plug_in, prepared)
+    changed = target_of_all(prepared, assignment.partitions, assignment.counts).changed
+    return TargetAssignment(prepared, assignment, changed)  # also of others in the plug-in's order, as Kafka
 
 
 def _previous(request: TargetRequest) -> tuple[TopicPartition, ...]:
@@ -184,11 +218,7 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jd
             add(member, member.metadata.subscribed_topic_names, group.targets.get(member_id, ()))
     if updated.member_id not in group.members:
         add(updated, request.topics, own_target)
-    topology = Topology(
-        Topic(name=name, partitions=topic.partitions, id=topic.id)
-        for name in names
-        if (topic := image.topics.get(name)) is not None
-    )
+    topology = image.topology(names)
     prepared = GroupSpec(members, topology)
     for number, member_id in enumerate(prepared.member_ids if unions else ()):
         if member_id in unions:

@@ -164,7 +164,7 @@ def _made(seed: int, *, fresh: bool = False) -> GroupSpec:
 def test_every_partition_goes_to_the_required_number_of_subscribers(seed: int) -> None:
     made = _made(seed)
     assignment = SimpleAssignor().assign_group(made)
-    alike = SubscriptionType.of(made) is SubscriptionType.HOMOGENEOUS
+    alike = made.subscription_type is SubscriptionType.HOMOGENEOUS
     wanted = {topic for member in made.members.values() for topic in member.topics}
     holders = Counter(at for given in assignment.values() for at in given if at.topic in wanted)
     total = sum(topic.partitions for topic in made.topology.topics if topic.name in wanted)
@@ -183,7 +183,7 @@ def test_every_partition_goes_to_the_required_number_of_subscribers(seed: int) -
 @given(seed=seeds)
 def test_with_equal_subscriptions_counts_differ_by_one_at_most(seed: int) -> None:
     made = _made(seed, fresh=True)
-    if SubscriptionType.of(made) is SubscriptionType.HOMOGENEOUS and not _crowded(made):
+    if made.subscription_type is SubscriptionType.HOMOGENEOUS and not _crowded(made):
         assert np.ptp(SimpleAssignor().assign_group(made).counts) <= 1
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.assignors import Assignment, AssignorError, GroupSpec, Member, Topic, Topology
-from quorate.assignors.server import ServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
+from quorate.assignors.server import KafkaServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
 from quorate.codecs import Uuid
 from quorate.codecs.releases import KafkaVersion
 from tests.assignors.groups import check_valid
@@ -19,7 +19,7 @@ from tests.assignors.server_setup import as_case, assignments, changed_records, 
 from tests.assignors.vectors import server_vector_case, server_vectors
 from tests.oracle.client import Oracle
 
-BY_NAME: dict[str, ServerAssignor] = {"uniform": UniformAssignor(), "range": ServerRangeAssignor()}
+BY_NAME: dict[str, KafkaServerAssignor] = {"uniform": UniformAssignor(), "range": ServerRangeAssignor()}
 VECTORS = [(name, number) for name in BY_NAME for number in range(len(server_vectors(name)))]
 
 
@@ -29,7 +29,7 @@ def test_documented_results_of_kafka(assignor: str, number: int) -> None:
     made = read_server_case(server_vector_case(vector))
     target = BY_NAME[assignor].target(made)
     names = {topic.id: topic.name for topic in made.topology.topics}
-    assert (SubscriptionType.of(made) is SubscriptionType.HOMOGENEOUS) == vector["homogeneous"]
+    assert (made.subscription_type is SubscriptionType.HOMOGENEOUS) == vector["homogeneous"]
     for member, member_id in enumerate(made.member_ids):
         expected = {topic: sorted(partitions) for topic, partitions in vector["result"][member_id].items()}
         has = target.assignment.by_topic(member_id)
@@ -110,7 +110,7 @@ def test_only_members_whose_target_changed_get_a_record() -> None:
 
 
 @pytest.mark.parametrize("assignor", BY_NAME.values(), ids=BY_NAME)
-def test_assigning_again_changes_nothing(assignor: ServerAssignor) -> None:
+def test_assigning_again_changes_nothing(assignor: KafkaServerAssignor) -> None:
     made = group("t1:7 t2:4", m1="t1 t2", m2="t1", m3="t2 t1")
     again = assignor.target(made.with_owned(assignor.assign_group(made)))
     assert len(again.changed) == 0
@@ -140,7 +140,7 @@ def test_every_partition_goes_to_one_subscriber(assignor: str, seed: int) -> Non
 @given(seed=seeds)
 def test_uniform_counts_differ_by_one_at_most_with_equal_subscriptions(seed: int) -> None:
     made = _case(seed, "uniform")
-    if SubscriptionType.of(made) is SubscriptionType.HOMOGENEOUS:
+    if made.subscription_type is SubscriptionType.HOMOGENEOUS:
         assert np.ptp(UniformAssignor().assign_group(made).counts) <= 1
 
 
@@ -153,7 +153,7 @@ def test_uniform_moves_only_what_balance_requires(seed: int) -> None:
     again["members"] = {name: again["members"][name] for name in again["members"] if name in case["members"]}
     again["topics"] = case["topics"]
     made = read_server_case(again)
-    if SubscriptionType.of(made) is SubscriptionType.HOMOGENEOUS and len(made):
+    if made.subscription_type is SubscriptionType.HOMOGENEOUS and len(made):
         total, members = len(UniformAssignor().assign_group(made).partitions), len(made)
         kept = _kept(made, UniformAssignor().assign_group(made))
         wanted = {topic for one in made.members.values() for topic in one.topics}
@@ -210,7 +210,7 @@ def test_a_set_of_twelve_partitions_iterates_differently_on_jdk_19() -> None:
 
 
 @pytest.mark.parametrize("assignor", [UniformAssignor, ServerRangeAssignor])
-def test_unsupported_releases_are_rejected(assignor: type[ServerAssignor]) -> None:
+def test_unsupported_releases_are_rejected(assignor: type[KafkaServerAssignor]) -> None:
     made = group("t1:3", m1="t1")
     with pytest.raises(AssignorError, match=r"supports Kafka 4\.0\.0 to 4\.3\.1, not 3\.9\.2; leave `version` out"):
         assignor(version=KafkaVersion(3, 9, 2)).assign_group(made)
@@ -220,21 +220,21 @@ def test_unsupported_releases_are_rejected(assignor: type[ServerAssignor]) -> No
 
 
 @pytest.mark.parametrize("assignor", BY_NAME.values(), ids=BY_NAME)
-def test_an_empty_group_has_an_empty_target(assignor: ServerAssignor) -> None:
+def test_an_empty_group_has_an_empty_target(assignor: KafkaServerAssignor) -> None:
     target = assignor.target(group("t1:3"))
     assert dict(target.assignment) == {}
     assert len(target.changed) == 0
 
 
 @pytest.mark.parametrize("assignor", BY_NAME.values(), ids=BY_NAME)
-def test_a_topic_without_an_id_is_rejected_by_name(assignor: ServerAssignor) -> None:
+def test_a_topic_without_an_id_is_rejected_by_name(assignor: KafkaServerAssignor) -> None:
     for members in ({"m1": "t1 t2"}, {"m1": "t1", "m2": "t2"}):
         with pytest.raises(AssignorError, match=r"topic t1 has no id, which server-side assignors need"):
             assignor.target(group("t1:3 t2:1", ids=False, **members))
 
 
 @pytest.mark.parametrize("assignor", BY_NAME.values(), ids=BY_NAME)
-def test_a_topic_without_an_id_and_without_subscribers_is_accepted(assignor: ServerAssignor) -> None:
+def test_a_topic_without_an_id_and_without_subscribers_is_accepted(assignor: KafkaServerAssignor) -> None:
     there = Topic(name="t1", partitions=2, id=Uuid(bytes(15) + b"\1"))
     topology = Topology([there, Topic(name="t2", partitions=2)])
     assert [len(given) for given in assignor.assign({"m1": Member(topics=["t1"])}, topology).values()] == [2]
@@ -242,7 +242,7 @@ def test_a_topic_without_an_id_and_without_subscribers_is_accepted(assignor: Ser
 
 @pytest.mark.parametrize("assignor", BY_NAME.values(), ids=BY_NAME)
 @pytest.mark.parametrize("other", ["t1 missing", "missing", ""])
-def test_topics_that_do_not_exist_are_left_out(assignor: ServerAssignor, other: str) -> None:
+def test_topics_that_do_not_exist_are_left_out(assignor: KafkaServerAssignor, other: str) -> None:
     target = assignor.target(group("t1:4", m1="t1 missing", m2=other, m3="missing"))
     has = {member: len(given) for member, given in target.assignment.items()}
     assert has == {"m1": 2 if "t1" in other else 4, "m2": 2 if "t1" in other else 0, "m3": 0}

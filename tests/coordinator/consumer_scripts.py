@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, Protocol
 
 from quorate.codecs import Uuid
+from tests.coordinator.plug_in import FAULTS
 
 __all__ = ["Client", "Cluster", "History", "OpRunner"]
 
@@ -109,15 +110,21 @@ class Client:
 class History:
     """A random history.
 
-    `regexes`, `statics`: share of members with a regex or an instance id. `clients`: those that
-    consider themselves members, by group and member id.
+    `regexes`, `statics`: share of members with a regex or an instance id. `plug_in`: the broker has
+    the assignor of tests/coordinator/plug_in.py, which fails for members in some racks. `clients`:
+    those that consider themselves members, by group and member id.
     """
 
-    def __init__(self, rng: Random, runner: OpRunner, *, regexes: float = 0.4, statics: float = 0.4) -> None:
+    def __init__(
+        self, rng: Random, runner: OpRunner, *, regexes: float = 0.4, statics: float = 0.4, plug_in: bool = False
+    ) -> None:
         self.rng = rng
         self.runner = runner
         self.regexes = regexes
         self.statics = statics
+        self.assignors = [None, None, None, "plug-in", "uniform"] if plug_in else ASSIGNORS
+        self.racks = ["a", "b", "c"] * 7 + FAULTS if plug_in else ["a", "b", "c"]
+        self.racked = 0.8 if plug_in else 0.3
         self.groups = ["g", "h"] if rng.random() < 0.4 else ["g"]
         self.members = rng.sample(MEMBERS, rng.choice([1, 2, 3, 4, 6]))
         self.clients: dict[tuple[str, str], Client] = {}
@@ -126,7 +133,9 @@ class History:
         config: Json = {"group.consumer.assignment.interval.ms": rng.choice([0, 0, 1000, 5000])}
         if rng.random() < 0.15:
             config["group.consumer.max.size"] = rng.choice([1, 2, 3])
-        if rng.random() < 0.2:
+        if plug_in:
+            config["group.consumer.assignors"] = ["oracle.PlugIn", "uniform"]
+        elif rng.random() < 0.2:
             config["group.consumer.assignors"] = rng.choice([["range", "uniform"], ["range"], ["uniform"]])
         if regexes and rng.random() < 0.3:
             config["executor"] = "manual"
@@ -277,11 +286,11 @@ class History:
                 body.setdefault("subscribedTopicNames", client.names or [])
             if client.regex is not None:
                 body.setdefault("subscribedTopicRegex", client.regex)
-            assignor = rng.choice(ASSIGNORS)
+            assignor = rng.choice(self.assignors)
             if assignor is not None:
                 body["serverAssignor"] = assignor
-            if rng.random() < 0.3:
-                body["rackId"] = rng.choice(["a", "b", "c"])
+            if rng.random() < self.racked:
+                body["rackId"] = rng.choice(self.racks)
         client_id = "client" if rng.random() < 0.95 else "other"
         reply = self.runner.request("ConsumerGroupHeartbeat", 1, client_id=client_id, **body)
         response = reply["response"]

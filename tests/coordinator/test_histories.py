@@ -31,6 +31,7 @@ HISTORIES: dict[str, tuple[Callable[..., Any], int, range, dict[str, Any]]] = {
     "consumer groups": (History, 40, range(portion(60)), {}),
     "consumer groups that name topics": (History, 40, range(1000, 1030), {"regexes": 0}),
     "consumer groups without static members": (History, 40, range(2000, 2020), {"statics": 0}),
+    "consumer groups with a plug-in assignor": (History, 40, range(3000, 3000 + portion(40)), {"plug_in": True}),
     "classic groups": (ClassicHistory, 50, range(portion(25)), {}),
     "one classic group": (ClassicHistory, 50, range(1000, 1025), {"groups": 1}),
     "one classic group without static members": (

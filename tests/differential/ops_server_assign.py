@@ -7,8 +7,8 @@ import numpy as np
 from quorate.assignors import GroupSpec
 from quorate.assignors.java_order import JavaHashSet
 from quorate.assignors.server import (
+    KafkaServerAssignor,
     Record,
-    ServerAssignor,
     ServerRangeAssignor,
     SimpleAssignor,
     SubscriptionType,
@@ -54,7 +54,7 @@ SHARE: Types = (
     ShareGroupTargetAssignmentMetadataValue,
 )
 
-ASSIGNORS: dict[str, type[ServerAssignor]] = {"uniform": UniformAssignor, "range": ServerRangeAssignor}
+ASSIGNORS: dict[str, type[KafkaServerAssignor]] = {"uniform": UniformAssignor, "range": ServerRangeAssignor}
 
 
 @op("serverAssign")
@@ -83,9 +83,7 @@ def share_assign(request: Json) -> Json:
 def _read(request: Json) -> tuple[GroupSpec, SubscriptionType]:
     need(request, "members")
     group = read_server_case(request)
-    kind = (
-        SubscriptionType(request["subscriptionType"]) if "subscriptionType" in request else SubscriptionType.of(group)
-    )
+    kind = SubscriptionType(request["subscriptionType"]) if "subscriptionType" in request else group.subscription_type
     return group, kind
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
+from quorate.assignors.plug_ins import as_assignor
 from quorate.codecs import Uuid, decode_record, encode_record, from_json, to_kafka_json
 from quorate.codecs.api import api_of
 from quorate.codecs.api.error_codes import ErrorCode
@@ -20,6 +21,7 @@ from quorate.coordinator.log import MemoryLog, StoredMarker, StoredRecord
 from quorate.coordinator.partition_runtime import PartitionRuntime, WriteEvent
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.state import ReplayError
+from tests.coordinator.plug_in import PlugIn
 from tests.differential.ops import BadInput, Json, need, unhex
 
 __all__ = ["ShardSide"]
@@ -29,6 +31,8 @@ SIZE_COUNTER_MS = 60_000
 
 # Configs that Kafka's coordinator has and ours does not. As by the oracle, all others are rejected.
 IGNORED = {"max.message.bytes", "offset.commit.timeout.ms", "group.coordinator.threads", "offsets.topic.num.partitions"}
+JAVA_PLUG_INS = {"oracle.PlugIn": as_assignor(PlugIn())}
+"""Class in `group.consumer.assignors` → the same assignor in Python."""
 OWN = {"id", "op", "startMs", "decode", "hex", "verbose", "executor", "kafkaApis", "holdCommits", "configs", "denied"}
 
 
@@ -92,7 +96,7 @@ class ShardSide:
         }
         try:
             config = CoordinatorConfig.from_properties(
-                {**self._version, **{k: v for k, v in given.items() if k not in IGNORED}}
+                {**self._version, **{k: v for k, v in given.items() if k not in IGNORED}}, JAVA_PLUG_INS
             )
         except ConfigError as error:
             raise BadInput(str(error)) from None
