@@ -118,6 +118,7 @@ def working_folder(tmp_path, monkeypatch) -> Path:
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
     (folder / "kafka-logs").symlink_to(ROOT / "tests" / "data" / "captures" / "upgrade-4.0-to-4.3-and-back")
     monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)  # as for a script in it, which imports the files that a page shows
     return folder
 
 

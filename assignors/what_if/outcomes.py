@@ -116,11 +116,9 @@ def _of_group(name: str, side: Side) -> list[tuple[str, Side]]:
     if side == "server":
         return [(name, side)] if name in installed() else []
     name = name.removeprefix("cooperative-")
-    if side == "client" and name in CLIENT_ASSIGNORS.keys() - JAVA_ASSIGNORS:
+    if name in CLIENT_ASSIGNORS.keys() - JAVA_ASSIGNORS:
         return [(name, "client")]
-    if side == "client" and name == "rack-aware-uniform":
-        return [(name, "server")]
-    return []
+    return [(name, "server")] if name == "rack-aware-uniform" else []
 
 
 def outcome_now(situation: GroupSituation) -> Outcome | None:

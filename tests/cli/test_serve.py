@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
+from quorate.cluster.waiting import wait_for
 from tests.integration.over_http import got
 
 
@@ -231,3 +233,76 @@ def test_wrong_options_are_an_error(quorate, arguments, said):
     assert ended.err.splitlines()[0].startswith(f"error: {said}")
     assert "Traceback" not in ended.err
     assert "quorate-cluster" not in {thread.name for thread in set(threading.enumerate()) - before}
+
+
+PLUG_IN = """
+class Mine:
+    name = "mine"
+
+    def assign(self, group_spec, topic_describer):
+        last = max(group_spec.member_ids)
+        topics = group_spec.member_subscription(last).subscribed_topic_ids
+        return {last: {topic_id: range(topic_describer.num_partitions(topic_id)) for topic_id in topics}}
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Create a project with an assignor of ten lines, and a folder in which it is installed."""
+    (tmp_path / "ten_lines.py").write_text(PLUG_IN)
+    site = tmp_path / "site"
+    info = site / "mine-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "ten_lines.py").write_text(PLUG_IN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[quorate.server_assignors]\nmine = ten_lines:Mine\n")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    return tmp_path
+
+
+@pytest.mark.parametrize("assignor", ["mine", "ten_lines:Mine"])
+def test_a_librdkafka_group_uses_the_assignor_of_an_empty_project(start, project, assignor, monkeypatch):
+    if ":" in assignor:
+        monkeypatch.delenv("PYTHONPATH")
+    monkeypatch.chdir(project)
+    assignors = f"group.consumer.assignors=uniform,{assignor}"
+    with served(start, "--property", assignors) as (_, where):
+        config = {
+            "bootstrap.servers": where["client_config"]["bootstrap_servers"],
+            "group.id": "g",
+            "group.protocol": "consumer",
+            "group.remote.assignor": "mine",
+        }
+        producer = Producer({"bootstrap.servers": config["bootstrap.servers"]})
+        producer.produce("orders", b"one")
+        assert producer.flush(300) == 0
+        consumers = [Consumer(config) for _ in range(2)]
+        for consumer in consumers:
+            consumer.subscribe(["orders"])
+
+        def counts():
+            for consumer in consumers:
+                consumer.poll(0.1)
+            return sorted(len(consumer.assignment()) for consumer in consumers) == [0, 6]
+
+        wait_for("one member has all partitions", counts, 300_000)
+        for consumer in consumers:
+            consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("assignor", "complaint"),
+    [
+        ("mine", "Class mine cannot be found; valid values for group.consumer.assignors: uniform, range, "
+                 "rack-aware-uniform, lag-aware, or MODULE:CLASS"),
+        ("ten_lines:Gone", "group.consumer.assignors: cannot load ten_lines:Gone: AttributeError"),
+        ("no_such:Thing", "group.consumer.assignors: cannot load no_such:Thing: ModuleNotFoundError"),
+    ],
+)  # fmt: skip
+def test_an_assignor_that_does_not_load_is_refused(start, project, assignor, complaint, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH")
+    process = start("serve", "--port", 0, "--property", f"group.consumer.assignors={assignor}", cwd=project)
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out) == (1, b"")
+    assert err.decode().startswith(f"error: {complaint}")
+    assert b"Traceback" not in err

@@ -115,6 +115,52 @@ def test_empty_project_uses_an_embedded_cluster_by_default(project: pytest.Pytes
     result.assert_outcomes(passed=3)
 
 
+USES_PLUG_IN = """
+import pytest
+from confluent_kafka import Consumer
+
+@pytest.fixture(scope="session", params=["local-first", "local_first:LocalFirst"])
+def kafka_cluster(kafka_cluster_factory, request):
+    return kafka_cluster_factory(properties={"group.consumer.assignors": request.param})
+
+@pytest.mark.kafka_topic(assignment=[[1], [2], [3], [1], [2], [3]])
+def test_members_get_local_partitions(kafka_cluster, topic, group_id):
+    consumers = [
+        Consumer(
+            {
+                "bootstrap.servers": kafka_cluster.bootstrap_servers,
+                "group.id": group_id,
+                "group.protocol": "consumer",
+                "group.remote.assignor": "local-first",
+                "client.rack": rack,
+            }
+        )
+        for rack in "abc"
+    ]
+    for consumer in consumers:
+        consumer.subscribe([topic])
+    assigned = None
+    while assigned != [[0, 3], [1, 4], [2, 5]]:
+        for consumer in consumers:
+            consumer.poll(0.1)
+        assigned = [sorted(at.partition for at in consumer.assignment()) for consumer in consumers]
+    for consumer in consumers:
+        consumer.close()
+"""
+
+
+@pytest.mark.without_containers
+def test_a_group_uses_the_assignor_of_a_project_by_entry_point_and_by_path(project: pytest.Pytester) -> None:
+    page = (ROOT / "docs" / "how-to" / "server-assignors.md").read_text()
+    (plug_in,) = re.findall(r"```python\n# local_first.py\n(.*?)```", page, re.DOTALL)
+    assert len(plug_in.split("\n\n")[1].splitlines()) <= 11
+    project.makepyfile(local_first=plug_in, test_local=USES_PLUG_IN)
+    installed = project.mkdir("local_first-1.0.dist-info")
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: local-first\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[quorate.server_assignors]\nlocal-first = local_first:LocalFirst\n")
+    project.runpytest_subprocess(timeout=300).assert_outcomes(passed=2)
+
+
 @pytest.mark.without_containers
 @pytest.mark.parametrize("prefix", ["", "my_"])
 def test_tests_of_clusters_run_on_several_runtimes(
