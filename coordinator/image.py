@@ -86,17 +86,18 @@ class MetadataImage:
         """
         return list(map(_RacksOf(self.brokers).__getitem__, topic.replicas))
 
-    def topology(self, names: Iterable[str]) -> Topology:
+    def topology(self, names: Iterable[str], *, racks: bool = True) -> Topology:
         """Return the existing topics of these names, for assignors, in the order given.
 
-        Racks of partitions are looked up when they are read, so partitions cost nothing.
+        Racks of partitions are looked up when they are read, so partitions cost nothing. Without
+        `racks`, which Kafka's assignors ignore, topics cost a third.
         """
         return Topology(
             Topic(
                 name=name,
                 partitions=topic.partitions,
                 id=topic.id,
-                racks=PartitionRacks(topic.replicas, self.brokers),
+                racks=PartitionRacks(topic.replicas, self.brokers) if racks else (),
             )
             for name in names
             if (topic := self.topics.get(name)) is not None

@@ -116,7 +116,7 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group.group_id} requests assignor {name}, which is not configured"
         )
-    prepared = _group(shard.image, request, ignore_own=name == "range", jdk=jdk)
+    prepared = _group(shard.image, request, ignore_own=name == "range", racks=name not in ASSIGNORS, jdk=jdk)
     try:
         assigned = _assigned(shard, request, name, prepared)
     except AssignorError as error:
@@ -178,11 +178,11 @@ def _previous(request: TargetRequest) -> tuple[TopicPartition, ...]:
     return request.group.targets.get(request.replaced or request.member.member_id, ())
 
 
-def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jdk: int) -> GroupSpec:
+def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, racks: bool, jdk: int) -> GroupSpec:
     """Return the group for the assignor, with members in the order of Kafka's map.
 
     `ignore_own`: leave out the requesting member's previous target, so that an assignor that
-    ignores previous targets returns the new one in full.
+    ignores previous targets returns the new one in full. `racks`: the assignor uses racks.
     """
     group, updated, replaced = request.group, request.member, request.replaced
     members: dict[str, Member] = {}
@@ -218,7 +218,7 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jd
             add(member, member.metadata.subscribed_topic_names, group.targets.get(member_id, ()))
     if updated.member_id not in group.members:
         add(updated, request.topics, own_target)
-    topology = image.topology(names)
+    topology = image.topology(names, racks=racks)
     prepared = GroupSpec(members, topology)
     for number, member_id in enumerate(prepared.member_ids if unions else ()):
         if member_id in unions:

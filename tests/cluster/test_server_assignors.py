@@ -14,12 +14,15 @@ from quorate.assignors import GroupAssignment, GroupSpec, SubscribedTopicDescrib
 from quorate.assignors.what_if import Choice, outcomes, usual_choices
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.waiting import wait_for
+from quorate.codecs.api.broker import DescribeConfigsRequest
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.integration.live_groups import live_situation
 from tests.assignors.fewest_moves import optimum
 from tests.broker.broker import java as java_command
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
 from tests.cluster.test_java_clients import TOOLS, TOOLS_LIB
+from tests.cluster.wire import Wire
 from tests.integration.groups import Member, group_state
 from tests.integration.limits import LIMIT_MS
 
@@ -190,6 +193,30 @@ def test_a_live_group_of_uniform_is_compared_with_assignors_that_know_racks(
     assert next(iter(found)) == "uniform"
     assert found["uniform"] < found["rack-aware-uniform"] == best(kafka, "orders")[0]
     assert found[path] == 6
+
+
+def test_plug_ins_stay_loaded_when_configs_change_and_the_cluster_is_upgraded(
+    kafka: EmbeddedCluster, start: Start, plug_in: RoundRobin
+) -> None:
+    def loaded() -> Any:
+        found: Any = kafka.core.broker_configs.coordinator.server_assignors["round-robin"]
+        return found.plug_in
+
+    create(kafka, "orders", [[1]] * 4)
+    member = start("a", "a", group_remote_assignor="round-robin")
+    wait_for("the partitions", lambda: len(member.assigned) == 4, LIMIT_MS)
+    kafka.set_config("broker:", {"log.retention.ms": "600000"})
+    assert loaded() is plug_in
+    kafka.upgrade("4.3.0")
+    assert loaded() is plug_in
+    other = start("b", "b", group_remote_assignor="round-robin")
+    wait_for("each has its share", lambda: len(member.assigned) == len(other.assigned) == 2, LIMIT_MS)
+    resource = DescribeConfigsResource(
+        resource_type=4, resource_name="1", configuration_keys=("group.consumer.assignors",)
+    )
+    with Wire(kafka.core.brokers[1].port) as wire:
+        (described,) = wire.request(DescribeConfigsRequest(resources=(resource,)), 4).results
+    assert described.configs[0].value == "rack-aware-uniform,uniform,round-robin"
 
 
 @pytest.fixture
