@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from quorate.cluster.embedded import EmbeddedCluster
     from quorate.cluster.errors import ClusterError
     from quorate.cluster.faults import Corrupt, Delay, Disconnect, Error, Silence, WaitFor
+    from quorate.cluster.file_log import FileLog
     from quorate.cluster.interface import TEST_PROPERTIES, BrokerInfo, Cluster
     from quorate.cluster.security import Security, make_certificate
-    from quorate.cluster.storage.file_log import FileLog
 
 __all__ = [
     "TEST_PROPERTIES",
@@ -45,7 +45,7 @@ _MODULES = {
     "faults": ("Corrupt", "Delay", "Disconnect", "Error", "Silence", "WaitFor"),
     "interface": ("TEST_PROPERTIES", "BrokerInfo", "Cluster"),
     "security": ("Security", "make_certificate"),
-    "storage.file_log": ("FileLog",),
+    "file_log": ("FileLog",),
 }
 
 

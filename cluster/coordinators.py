@@ -4,120 +4,18 @@ Coordinators append real batches to a real topic. When a partition's leader chan
 on the new leader loads the log, as in Kafka.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Generic
 
 from quorate.cluster.clock import Handle
-from quorate.cluster.log import PartitionLog
+from quorate.cluster.coordinator_log import PartitionCoordinatorLog
 from quorate.cluster.services import Services
-from quorate.cluster.storage.file_log import blocks_of
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.turns import turn_of_timers
-from quorate.codecs import CoordinatorRecord, LogError
-from quorate.codecs.batches import BatchProblem, read_batches
-from quorate.coordinator.log import StoredMarker, StoredRecord, batch_of, in_batches, stored_in
 from quorate.coordinator.partition_runtime import S
 from quorate.coordinator.partitioning import partition_for
 
-if TYPE_CHECKING:
-    from quorate.codecs.log.raw import RawBlock
-
-__all__ = ["PartitionCoordinatorLog", "TopicHost"]
-
-_WORTH_COLUMNS_BYTES = 1 << 20
-
-
-class PartitionCoordinatorLog:
-    """A `CoordinatorLog` in the log of a partition.
-
-    `base_sequence`: that of batches; group coordinators write 0, with and without a producer id,
-    transaction coordinators -1. `coordinator_epoch`: the transaction coordinator's epoch, for
-    markers.
-    """
-
-    def __init__(self, partition: PartitionState, *, base_sequence: int = 0) -> None:
-        self.partition = partition
-        self.base_sequence = base_sequence
-        self.coordinator_epoch = 0
-
-    def append(
-        self,
-        records: Sequence[CoordinatorRecord],
-        *,
-        timestamp_ms: int,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-    ) -> int:
-        """Append one batch; return the offset of its first record. Raises `AppendError`."""
-        log = self.partition.log
-        first = log.next_offset
-        data = batch_of(
-            records,
-            first_offset=first,
-            timestamp_ms=timestamp_ms,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            leader_epoch=self.partition.leader_epoch,
-            base_sequence=self.base_sequence,
-        )
-        log.append_own(data, timestamp_ms)
-        return first
-
-    def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
-        """Split records into batches of at most the topic's `max.message.bytes`."""
-        return in_batches(records, self.partition.log.config.max_message_bytes)
-
-    def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
-        """Append a transaction marker; return its offset. Raises `AppendError`."""
-        return self.partition.log.append_marker(
-            producer_id,
-            producer_epoch,
-            commit=commit,
-            now_ms=timestamp_ms,
-            leader_epoch=self.partition.leader_epoch,
-            coordinator_epoch=self.coordinator_epoch,
-        )
-
-    def read(self) -> Iterator[StoredRecord | StoredMarker]:
-        """Yield all records and markers, oldest first. Raises `LogError` for a damaged batch."""
-        place = f"{self.partition.topic}-{self.partition.index}"
-        with _loading(self.partition.log):
-            for stored in self.partition.log:
-                batch = next(read_batches(stored.data))
-                if isinstance(batch, BatchProblem):
-                    raise LogError(
-                        f"{place}, offset {stored.base_offset:,}: {batch.detail}; "
-                        "restore the partition's folder from a copy"
-                    )
-                yield from stored_in(batch, topic=self.partition.topic, place=place)
-
-    def blocks(self) -> Iterator["RawBlock"] | None:
-        """Return the log as columns, or `None` if it is in memory or too small for that."""
-        log = self.partition.log
-        if log.files is None or log.size_bytes < _WORTH_COLUMNS_BYTES or log.start_offset > log.segments[0].base_offset:
-            return None
-        if blocks_of(self.partition.topic, self.partition.index, ()) is None:
-            return None
-        return self._held_blocks()
-
-    def _held_blocks(self) -> Iterator["RawBlock"]:
-        """Yield the log as columns; its segments are those of when the first block is read."""
-        log = self.partition.log
-        assert log.files is not None
-        with _loading(log):
-            segments = [(log.files.path(segment), segment.size) for segment in log.segments]
-            yield from blocks_of(self.partition.topic, self.partition.index, segments) or ()
-
-
-@contextmanager
-def _loading(log: PartitionLog) -> Iterator[None]:
-    """Keep the segments of a log as they are, while it is read in several turns."""
-    log.loading += 1
-    try:
-        yield
-    finally:
-        log.loading -= 1
+__all__ = ["TopicHost"]
 
 
 class TopicHost(Generic[S]):

@@ -13,7 +13,8 @@ from typing import Any
 
 from quorate.cluster.access import AccessContext
 from quorate.cluster.authorizer import Authorizer, Operation
-from quorate.cluster.coordinators import PartitionCoordinatorLog, TopicHost
+from quorate.cluster.coordinator_log import PartitionCoordinatorLog
+from quorate.cluster.coordinators import TopicHost
 from quorate.cluster.services import Services
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.turns import Work

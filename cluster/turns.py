@@ -66,7 +66,7 @@ class _Running:
     call: ThreadCall | None = None
 
 
-def at_once(work: Work[T]) -> T:
+def at_once(work: Generator[Any, Any, T]) -> T:
     """Run work to its end without other turns; it must not yield a `ThreadCall`."""
     try:
         while True:

@@ -5,7 +5,7 @@ Closed segments before the first open transaction are compacted, unless they are
 `min.cleanable.dirty.ratio`, or is older than `max.compaction.lag.ms`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from quorate.cluster.storage.segment import BatchFacts, LogSegment
 from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.batches import Batch, BatchProblem, read_batches
 from quorate.codecs.log.compaction import BatchWork, Cleaning
+from quorate.codecs.log.model import LogError
 
 __all__ = ["clean", "is_due"]
 
@@ -64,27 +65,37 @@ class _Closed:
         return f"segment {self.base_offset}"
 
     def batches(self) -> Iterator[Batch]:
-        return _read(self.segment)
+        position = 0
+        for batch in _read(self.segment):
+            position += len(batch.data)
+            yield batch
+        if position < self.segment.size:
+            raise _damaged(self.segment, position, "the following bytes are no batch")
 
 
 def _read(segment: LogSegment) -> Iterator[Batch]:
     for one in segment.batches():
         batch = next(read_batches(one.data))
-        assert not isinstance(batch, BatchProblem), batch.detail
+        if isinstance(batch, BatchProblem):
+            raise _damaged(segment, segment.position_of(one.base_offset), batch.detail)
         yield batch
 
 
-def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
+def _damaged(segment: LogSegment, position: int, detail: str) -> LogError:
+    return LogError(f"segment {segment.base_offset}, position {position:,}: {detail}; restore the file from a copy")
+
+
+def clean(log: PartitionLog, *, now_ms: int) -> Generator[BatchWork[Any] | None, None, Cleaning | None]:
     """Compact a log in steps, between which it may be written to.
 
     Each step yields work that the caller may run elsewhere, or `None`. Work that the caller has not
-    run is run here. Stops early if the oldest segments are deleted meanwhile, or a coordinator
-    begins to load the log: it would miss records whose tombstones are removed. Raises `LogError`
-    and `OSError`.
+    run is run here. Returns the finished pass, or `None` if it stops early, because the oldest
+    segments are deleted meanwhile, or a coordinator begins to load the log: it would miss records
+    whose tombstones are removed. Raises `LogError` and `OSError`.
     """
     closed = _cleanable(log, now_ms)
     if not closed or _must_stop(log, closed):
-        return
+        return None
     following = log.segments[len(closed) :]
     cleaning = Cleaning(
         now_ms=now_ms, tombstone_retention_ms=log.config.delete_retention_ms, retain=lambda batch: _is_last(log, batch)
@@ -93,7 +104,7 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
     for step in cleaning.scan([_Closed(one) for one in closed], newest, following[0].base_offset):
         yield step
         if _must_stop(log, closed):
-            return
+            return None
     for one in cleaning.segments:
         assert isinstance(one, _Closed)
         store = MemoryStore() if log.files is None else log.files.cleaned(one.segment)
@@ -108,7 +119,7 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
                 cleaned.append(data, facts.last_offset, facts.max_timestamp_ms)
             if _must_stop(log, closed):
                 _discard(log, cleaned)
-                return
+                return None
         if isinstance(store, FileStore) and log.files is not None:  # flush the new segment before it replaces the old
             try:
                 log.files.unseal_on_disk(log, one.segment)
@@ -119,6 +130,7 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
                 raise
         _put(log, one.segment, cleaned)
     log.first_dirty_offset = max(log.first_dirty_offset, following[0].base_offset)
+    return cleaning
 
 
 def _must_stop(log: PartitionLog, closed: list[LogSegment]) -> bool:

@@ -81,7 +81,8 @@ class Cleaning:
     """One pass: `scan` all batches first, then clean each of `segments`, in the order of the log.
 
     `retain` selects batches whose header stays even without records, because it has the last
-    sequence number of their producer. `records_read` and `records_kept` count records.
+    sequence number of their producer. `records_read` and `records_kept` count records,
+    `bytes_read` and `bytes_kept` their batches' bytes.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Cleaning:
     ) -> None:
         self.segments: Sequence[ClosedSegment] = ()
         self.records_read = self.records_kept = 0
+        self.bytes_read = self.bytes_kept = 0
         self._now_ms = now_ms
         self._horizon_ms = now_ms + tombstone_retention_ms
         self._retain = retain
@@ -121,6 +123,7 @@ class Cleaning:
     def _scan(self, segment: ClosedSegment, batch: Batch) -> None:
         records = _records(segment, batch)
         self.records_read += len(records)
+        self.bytes_read += len(batch.data)
         if not batch.header.control and not self._aborted(batch):
             self._last.update((record.key, record.offset) for record in records if record.key is not None)
 
@@ -137,8 +140,10 @@ class Cleaning:
             kept = batch.header.delete_horizon_ms, []
         if kept is None:
             return None
+        cleaned = _encoded(batch, len(records), *kept)
         self.records_kept += len(kept[1])
-        return _encoded(batch, len(records), *kept)
+        self.bytes_kept += len(cleaned)
+        return cleaned
 
     def _data(self, batch: Batch, records: list[BatchRecord]) -> tuple[int | None, list[BatchRecord]] | None:
         """Return the delete horizon and the records to keep; `None` if there are none."""

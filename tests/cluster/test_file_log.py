@@ -1,8 +1,8 @@
 """`FileLog`: Kafka reads its files, it reads them back, and a crash loses no acknowledged data."""
 
-import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorate.cluster import FileLog
-from quorate.cluster.storage.file_log import Fsync
+from quorate.cluster.file_log import Fsync
+from quorate.cluster.storage.checksums import CHECKSUMS
 from quorate.codecs import CoordinatorRecord, LogEntry, LogError, Uuid, read_log
 from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.v2 import HEADER_BYTES
@@ -180,17 +181,32 @@ APPENDS = st.lists(
 )
 
 
-@settings(max_examples=portion(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(appends=APPENDS, transactional=st.booleans(), segment_bytes=st.sampled_from([1, 300, 1 << 20]))
+@settings(max_examples=portion(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    appends=APPENDS,
+    transactional=st.booleans(),
+    segment_bytes=st.sampled_from([1, 300, 1 << 20]),
+    power_failed=st.booleans(),
+    cuts=st.lists(st.floats(0, 1, exclude_max=True), max_size=8),
+)
 def test_a_crash_at_any_byte_of_a_write_keeps_acknowledged_batches(
-    tmp_path_factory: pytest.TempPathFactory, appends: list[Any], transactional: bool, segment_bytes: int
+    tmp_path_factory: pytest.TempPathFactory,
+    appends: list[Any],
+    transactional: bool,
+    segment_bytes: int,
+    power_failed: bool,
+    cuts: list[float],
 ) -> None:
+    """`power_failed`: the checksums are on disk, and the batch is not."""
     folder = tmp_path_factory.mktemp("log")
+    crashed = folder.with_name(f"{folder.name}-crashed")
     producer = {"producer_id": PRODUCER, "producer_epoch": 0} if transactional else {}
     before: list[StoredRecord | StoredMarker] = []
     with FileLog(folder, fsync="never", segment_bytes=segment_bytes) as log:
         for append in appends:
             before = contents(log)
+            checksums = log.folder.joinpath(CHECKSUMS)
+            before_sums = checksums.read_bytes() if checksums.exists() else None
             if isinstance(append, bool):
                 log.append_marker(PRODUCER, 0, commit=append, timestamp_ms=NOW)
             else:
@@ -198,19 +214,22 @@ def test_a_crash_at_any_byte_of_a_write_keeps_acknowledged_batches(
                 log.append(records, timestamp_ms=NOW, **producer)
         after = contents(log)
         newest = log.segments()[-1]
-    whole = newest.read_bytes()
-    start = start_of_last_batch(whole)
-    for end in range(start, len(whole) + 1):
-        newest.write_bytes(whole[:end])
+        if not power_failed and before_sums is not None:
+            checksums.write_bytes(before_sums)
+        shutil.copytree(folder, crashed)
+    size = newest.stat().st_size
+    start = start_of_last_batch(newest.read_bytes())
+    for end in sorted({start, size, *(start + int(cut * (size - start)) for cut in cuts)}):
+        shutil.rmtree(folder)
+        shutil.copytree(crashed, folder)
+        os.truncate(newest, end)
         with FileLog(folder, fsync="never", segment_bytes=segment_bytes) as log:
             found = contents(log)
-            assert found == (after if end == len(whole) else before), f"cut at {end} of {start} to {len(whole)}"
-            assert log.cut_bytes == (0 if end == len(whole) else end - start)
+            assert found == (after if end == size else before), f"cut at {end} of {start} to {size}"
+            assert log.cut_bytes == (0 if end == size else end - start)
             assert log.append([commit(9)], timestamp_ms=NOW) == len(found)
             assert [stored.offset for stored in log.read()] == list(range(len(found) + 1))
-        for later in newest.parent.glob("*.log"):
-            if int(later.stem) > int(newest.stem):
-                later.unlink()
+    shutil.rmtree(crashed)
 
 
 def start_of_last_batch(segment: bytes) -> int:
@@ -231,8 +250,11 @@ def test_a_batch_inside_a_torn_record_is_not_taken_for_a_batch_of_the_log(tmp_pa
                 [BatchRecord(offset=1, timestamp_ms=0, key=b"k", value=inner.encode("latin-1") + bytes(9))]
             )
             patched.setattr("quorate.coordinator.log.encode_batch", lambda *_, **__: raw)
+            checksums = log.folder / CHECKSUMS
+            acknowledged = checksums.read_bytes()
             log.append([commit(1)], timestamp_ms=NOW)
         (path,) = log.segments()
+    checksums.write_bytes(acknowledged)
     os.truncate(path, path.stat().st_size - 3)
     with FileLog(tmp_path, fsync="never") as log:
         assert len(contents(log)) == 1
@@ -278,32 +300,26 @@ def test_a_batch_above_the_limit_is_rejected(tmp_path: Path) -> None:
         assert log.append([commit(0)], timestamp_ms=NOW) == 0
 
 
-class FullDisk(io.FileIO):
-    """Accepts 20 bytes, then fails."""
+def test_a_partial_write_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwrite, free_bytes = os.pwrite, 20
 
-    free_bytes = 20
-
-    def write(self, data: Any) -> int:
-        if not self.free_bytes:
+    def write_until_full(descriptor: int, data: bytes, position: int) -> int:
+        nonlocal free_bytes
+        if not free_bytes:
             raise OSError(28, "No space left on device")
-        self.free_bytes -= (written := super().write(bytes(data[: self.free_bytes])))
+        free_bytes -= (written := pwrite(descriptor, data[:free_bytes], position))
         return written
 
-
-def test_a_partial_write_is_removed(tmp_path: Path) -> None:
     with FileLog(tmp_path, fsync="never") as log:
         log.append([commit(0)], timestamp_ms=NOW)
         (path,) = log.segments()
         size = path.stat().st_size
-        log._file.close()
-        disk = FullDisk(path, "r+b")
-        disk.seek(0, os.SEEK_END)
-        log._file = disk
+        monkeypatch.setattr(os, "pwrite", write_until_full)
         with pytest.raises(AppendError) as failed:
             log.append([commit(1)], timestamp_ms=NOW)
         assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert (path.stat().st_size, log.next_offset, len(contents(log))) == (size, 1, 1)
-        disk.free_bytes = 1 << 20
+        free_bytes = 1 << 20
         assert log.append([commit(1)], timestamp_ms=NOW) == 1
         assert len(contents(log)) == 2
 
@@ -313,6 +329,7 @@ def test_fsync_is_called_for_each_append_if_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: Fsync, synced: int
 ) -> None:
     with FileLog(tmp_path, fsync=fsync) as log:
+        log.append([commit(0)], timestamp_ms=NOW)  # also flushes the folder's entries
         calls: list[int] = []
         monkeypatch.setattr("os.fsync", calls.append)
         for number in range(3):
@@ -322,10 +339,12 @@ def test_fsync_is_called_for_each_append_if_configured(
 
 def test_batches_appended_while_reading_are_not_returned(tmp_path: Path) -> None:
     with FileLog(tmp_path, fsync="never") as log:
-        log.append([commit(0)], timestamp_ms=NOW)
+        for number in range(2):
+            log.append([commit(number)], timestamp_ms=NOW)
         reading = log.read()
-        log.append([commit(1)], timestamp_ms=NOW)
-        assert [stored.offset for stored in reading] == [0]
+        assert next(reading).offset == 0
+        log.append([commit(2)], timestamp_ms=NOW)
+        assert [stored.offset for stored in reading] == [1]
 
 
 def test_batches_of_other_writers_are_read_correctly(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from quorate.cluster import ClusterError, EmbeddedCluster, ManualClock, request_handler
 from quorate.cluster.connection import java_address
-from quorate.cluster.coordinators import PartitionCoordinatorLog
+from quorate.cluster.coordinator_log import PartitionCoordinatorLog
 from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.meter import Meter, error_codes
 from quorate.codecs import CONSUMER_OFFSETS

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from quorate.cluster import EmbeddedCluster, coordinators, turns
+from quorate.cluster import EmbeddedCluster, turns
 from quorate.cluster.apis import Context
 from quorate.cluster.apis.describe_transactions import describe_transactions, list_transactions
 from quorate.cluster.apis.produce import _unverified
 from quorate.cluster.apis.transactions import end_txn, init_producer_id
-from quorate.cluster.coordinators import PartitionCoordinatorLog
+from quorate.cluster.coordinator_log import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.storage.cleaning import clean
 from quorate.cluster.topics import PartitionState
@@ -121,7 +121,7 @@ def test_requests_of_a_loading_coordinator_are_refused_and_others_are_served(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, by_columns: bool
 ) -> None:
     if by_columns:
-        monkeypatch.setattr(coordinators, "_WORTH_COLUMNS_BYTES", 1)
+        monkeypatch.setattr(PartitionCoordinatorLog, "min_columns_bytes", 1)
         monkeypatch.setattr(bulk, "_EVENTS_PER_STEP", 1)
         monkeypatch.setattr(bulk_commits, "_ROWS_PER_STEP", 1)
     core = cluster.core
@@ -135,7 +135,7 @@ def test_requests_of_a_loading_coordinator_are_refused_and_others_are_served(
     assert set(during) == {LOADING}
     assert len(during) >= (5 if by_columns else COMMITS)
     in_turns = snapshot(core.groups.runtimes()[0].shard.state)
-    monkeypatch.setattr(coordinators, "_WORTH_COLUMNS_BYTES", 1 << 30)
+    monkeypatch.setattr(PartitionCoordinatorLog, "min_columns_bytes", 1 << 30)
     cluster.call(lambda: (core.groups.runtime.close(), core.groups.runtime.loaded_at(partition_of(core))))
     assert snapshot(core.groups.runtimes()[0].shard.state) == in_turns
     assert not core.failures
@@ -346,7 +346,7 @@ def test_a_log_that_is_compacted_before_its_first_block_is_read_loads_by_columns
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before that, a load has turns that import pyarrow."""
-    monkeypatch.setattr(coordinators, "_WORTH_COLUMNS_BYTES", 1)
+    monkeypatch.setattr(PartitionCoordinatorLog, "min_columns_bytes", 1)
     core, log = cluster.core, partition_of(cluster.core).log
     now_ms = core.clock.now_ms()
 

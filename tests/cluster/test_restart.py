@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer
 
 from quorate.cluster import ClusterError, EmbeddedCluster, ManualClock
-from quorate.cluster.coordinators import PartitionCoordinatorLog
+from quorate.cluster.coordinator_log import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import read_log
 from quorate.codecs.batches import Batch, BatchRecord, read_batches
@@ -245,7 +245,7 @@ def test_large_offsets_logs_load_the_same_by_columns(tmp_path: Path, monkeypatch
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     partition = core.internal_topic(CONSUMER_OFFSETS).partitions[0]
-    monkeypatch.setattr("quorate.cluster.coordinators._WORTH_COLUMNS_BYTES", 1)
+    monkeypatch.setattr(PartitionCoordinatorLog, "min_columns_bytes", 1)
     log = PartitionCoordinatorLog(partition)
     for number in range(50):
         log.append([commit(number, group=f"g{number % 7}")], timestamp_ms=clock.now_ms())
@@ -257,7 +257,7 @@ def test_large_offsets_logs_load_the_same_by_columns(tmp_path: Path, monkeypatch
     assert log.blocks() is not None
     found = []
     for least in (1, 1 << 30):
-        monkeypatch.setattr("quorate.cluster.coordinators._WORTH_COLUMNS_BYTES", least)
+        monkeypatch.setattr(PartitionCoordinatorLog, "min_columns_bytes", least)
         shard = GroupCoordinatorShard(new_id=uuid4)
         PartitionRuntime(shard, PartitionCoordinatorLog(partition), now_ms=clock.now_ms()).load()
         found.append(snapshot(shard.state))

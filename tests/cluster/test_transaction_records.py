@@ -7,7 +7,7 @@ import pytest
 
 from quorate.assignors.java_order import JavaHashSet
 from quorate.cluster import ManualClock
-from quorate.cluster.coordinators import PartitionCoordinatorLog
+from quorate.cluster.coordinator_log import PartitionCoordinatorLog
 from quorate.codecs import CoordinatorRecord, encode_record, read_log
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quorate.cluster import ManualClock
-from quorate.cluster.coordinators import PartitionCoordinatorLog
+from quorate.cluster.coordinator_log import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api.error_codes import ErrorCode
