@@ -193,10 +193,10 @@ def named_assignors(value: Any) -> tuple[str, dict[str, Assignor]]:
             assignor = as_assignor(one)
         except AssignorError as error:
             raise ConfigError(f"{ASSIGNORS}: {error}") from None
-        if assignor.name in KAFKA_ASSIGNORS or assignor.name in loaded:
-            raise ConfigError(f"{ASSIGNORS}: several assignors have the name {assignor.name}; rename one")
         names.append(assignor.name)
         loaded[assignor.name] = assignor
+    if twice := [name for name in loaded if names.count(name) > 1]:
+        raise ConfigError(f"{ASSIGNORS}: several assignors have the name {twice[0]}; rename one")
     return as_text(names), loaded
 
 
@@ -223,7 +223,7 @@ def _loaded(names: tuple[str, ...], known: Mapping[str, Assignor]) -> tuple[tupl
             except AssignorError as error:
                 raise ConfigError(f"{ASSIGNORS}: {error}") from None
         name = text if assignor is None else assignor.name
-        if name in texts.values() or (assignor is not None and name in KAFKA_ASSIGNORS):
+        if name in texts.values():
             raise ConfigError(f"{ASSIGNORS}: several assignors have the name {name}; rename that of {text}")
         texts[text] = name
         if assignor is not None:

@@ -116,7 +116,9 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group.group_id} requests assignor {name}, which is not configured"
         )
-    prepared = _group(shard.image, request, ignore_own=name == "range", racks=name not in ASSIGNORS, jdk=jdk)
+    is_plug_in = name in shard.config.server_assignors
+    is_range = name == "range" and not is_plug_in
+    prepared = _group(shard.image, request, ignore_own=is_range, racks=is_plug_in, jdk=jdk)
     try:
         assigned = _assigned(shard, request, name, prepared)
     except AssignorError as error:
@@ -133,9 +135,9 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
         member_id = prepared.member_ids[number]
         stored = group.targets.get(member_id)
         requesting = member_id == request.member.member_id
-        if number in changed or (requesting and name not in ASSIGNORS):
+        if number in changed or (requesting and is_plug_in):
             new: Partitions = dict(assigned.record(number))
-        elif requesting and name != "range":
+        elif requesting and not is_range:
             new = as_target(_previous(request), jdk)
         else:
             new = as_target(stored, jdk) if member_id in tagged and stored is not None else {}

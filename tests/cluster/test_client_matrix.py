@@ -141,12 +141,12 @@ def aiokafka(way: Way) -> list[bytes]:
 
 
 @cache
-def built() -> Path:
-    """franz-go's client."""
+def built(program: str = ".") -> Path:
+    """Build a program of franz-go's client, and return its path."""
     made = Path(mkdtemp(prefix="quorate-franz-")) / "franz"
     atexit.register(shutil.rmtree, made.parent)
     offline = {**os.environ, "GOFLAGS": "-mod=readonly", "GOPROXY": "off"}
-    subprocess.run(["go", "build", "-o", made, "."], cwd=FRANZ, env=offline, check=True, timeout=300)
+    subprocess.run(["go", "build", "-o", made, program], cwd=FRANZ, env=offline, check=True, timeout=300)
     return made
 
 
@@ -161,7 +161,8 @@ def franz_go(way: Way) -> list[bytes]:
 FRANZ = Path(__file__).with_name("franz")
 CLIENTS = [librdkafka, librdkafka_848, kafka_python, aiokafka]
 _MODULES = Path(os.environ.get("GOMODCACHE") or Path.home() / "go" / "pkg" / "mod")
-if shutil.which("go") is not None and (_MODULES / "github.com" / "twmb" / "franz-go@v1.22.2").is_dir():
+HAS_FRANZ = shutil.which("go") is not None and (_MODULES / "github.com" / "twmb" / "franz-go@v1.22.2").is_dir()
+if HAS_FRANZ:
     CLIENTS.append(franz_go)  # only if it is built: `make bench` fetches its modules
 
 

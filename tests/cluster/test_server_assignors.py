@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quorate.assignors import GroupAssignment, GroupSpec, SubscribedTopicDescriber
+from quorate.assignors import GroupAssignment, GroupSpec, RackAwareUniformAssignor, SubscribedTopicDescriber
 from quorate.assignors.what_if import Choice, outcomes, usual_choices
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.waiting import wait_for
@@ -21,12 +21,19 @@ from tests.assignors.fewest_moves import optimum
 from tests.broker.broker import java as java_command
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
+from tests.cluster.test_client_matrix import HAS_FRANZ, built
 from tests.cluster.test_java_clients import TOOLS, TOOLS_LIB
 from tests.cluster.wire import Wire
 from tests.integration.groups import Member, group_state
 from tests.integration.limits import LIMIT_MS
 
 RACKS = ("a", "b", "c")
+QUICK_GROUPS = {
+    **QUICK,
+    "group.consumer.heartbeat.interval.ms": 200,
+    "group.consumer.min.heartbeat.interval.ms": 200,
+    "group.consumer.assignment.interval.ms": 0,
+}
 Start = Callable[..., Member]
 
 
@@ -57,11 +64,8 @@ def plug_in() -> RoundRobin:
 @pytest.fixture
 def kafka(plug_in: RoundRobin) -> Iterator[EmbeddedCluster]:
     properties = {
-        **QUICK,
+        **QUICK_GROUPS,
         "group.consumer.assignors": ["rack-aware-uniform", "uniform", plug_in],
-        "group.consumer.heartbeat.interval.ms": 200,
-        "group.consumer.min.heartbeat.interval.ms": 200,
-        "group.consumer.assignment.interval.ms": 0,
         "group.consumer.regex.refresh.interval.ms": 10_000,
     }
     with EmbeddedCluster(racks=RACKS, properties=properties, seed=1) as made:
@@ -253,3 +257,29 @@ def test_java_and_librdkafka_members_share_a_group(kafka: EmbeddedCluster, start
             wait_for("local partitions", lambda: member.assigned == {("orders", 0), ("orders", 2)}, LIMIT_MS)
         finally:
             process.terminate()
+
+
+class NamedUniform(RackAwareUniformAssignor):
+    """Has the name that franz-go requests: `uniform` or `range`, without a choice."""
+
+    name = "uniform"
+
+
+@pytest.mark.skipif(not HAS_FRANZ, reason="Go or franz-go is missing; make bench fetches it")
+def test_franz_go_members_get_local_partitions() -> None:
+    properties = {**QUICK_GROUPS, "group.consumer.assignors": [NamedUniform()]}
+    with EmbeddedCluster(racks=RACKS, properties=properties, seed=1) as kafka, ExitStack() as stack:
+        create(kafka, "orders", [[1 + number % 3] for number in range(6)])
+        members = []
+        for rack in RACKS:
+            command = [built("./member"), kafka.bootstrap_servers, "g", "orders", rack]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stack.callback(process.wait)
+            assert process.stdin is not None
+            stack.callback(process.stdin.close)
+            assert process.stdout is not None
+            members.append(process.stdout)
+        for place, lines in enumerate(members):
+            assert any({*map(int, line.split())} == {place, place + 3} for line in lines)
+            lines.close()
+        assert kafka.failures == []

@@ -320,9 +320,21 @@ def test_an_assignor_that_is_unknown_or_does_not_load_is_rejected(value: Any, re
     assert reason in str(raised.value)
 
 
-def test_a_plug_in_may_not_have_the_name_of_an_assignor_of_kafka() -> None:
-    class Uniform(First):
-        name = "uniform"
+class Uniform(First):
+    name = "uniform"
 
+
+@pytest.mark.parametrize("value", [[Uniform()], "tests.coordinator.test_plug_ins:Uniform"])
+def test_a_plug_in_may_replace_an_assignor_of_kafka(value: Any) -> None:
+    config = CoordinatorConfig.from_properties({"group.consumer.assignors": value})
+    scene = PlugInScene(config.server_assignors["uniform"])
+    scene.enter("m1", server_assignor="uniform")
+    scene.enter("m2", server_assignor="uniform")
+    scene.settle()
+    assert scene.targets() == {"m1": [0, 1, 2, 3, 4, 5], "m2": []}
+
+
+@pytest.mark.parametrize("value", [[Uniform(), "uniform"], "uniform,tests.coordinator.test_plug_ins:Uniform"])
+def test_a_plug_in_and_an_assignor_of_kafka_cannot_have_one_name(value: Any) -> None:
     with pytest.raises(ConfigError, match="several assignors have the name uniform"):
-        CoordinatorConfig.from_properties({"group.consumer.assignors": [Uniform()]})
+        CoordinatorConfig.from_properties({"group.consumer.assignors": value})
