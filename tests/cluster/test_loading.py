@@ -196,6 +196,22 @@ def test_metadata_that_changes_meanwhile_is_taken_after_the_load(cluster: Embedd
     assert not runtime.shard.state.offsets.committed
 
 
+def test_configs_that_change_meanwhile_are_used_after_the_load(cluster: EmbeddedCluster) -> None:
+    core = cluster.core
+
+    def change_while_loading() -> None:
+        assert code_of(core) == LOADING
+        core.broker_configs.upgrade(KafkaVersion.parse("4.0.2"))
+        core.groups.broker_configs_changed()
+        assert code_of(core) == LOADING
+
+    cluster.call(change_while_loading)
+    wait_until_loaded(cluster)
+    (runtime,) = core.groups.runtimes().values()
+    assert runtime.shard.config is core.broker_configs.coordinator
+    assert not runtime.shard.config.behaviour.metadata_hash
+
+
 def test_another_leader_loads_the_log_again(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     core, partition = cluster.core, partition_of(cluster.core)
     loads: list[int] = []
