@@ -39,12 +39,16 @@ REQUEST_TIMEOUT_MS = 30_000
 
 @contextmanager
 def open_admin(
-    servers: Sequence[str], config: Mapping[str, Any], connect_timeout_ms: int, doing: str
+    servers: Sequence[str],
+    config: Mapping[str, Any],
+    connect_timeout_ms: int,
+    doing: str,
+    required: str = "DESCRIBE on the group and on its topics is required",
 ) -> Iterator[tuple["KafkaAdminClient", str]]:
     """Connect an admin client; yields it, and the name of the cluster for errors.
 
-    `config`: kafka-python's. `doing`: the operation, for errors. Raises `LiveError`, and
-    `InputError` for errors of Kafka within the block.
+    `config`: kafka-python's. `doing`: the operation, and `required`: its permissions, for errors.
+    Raises `LiveError`, and `InputError` for errors of Kafka within the block.
     """
     where = where_text(servers, config)
     check_connection(servers, config)
@@ -65,7 +69,7 @@ def open_admin(
             except KafkaError as error:
                 raise InputError(
                     f"{where}: {doing} failed: {explain_error(error)}",
-                    "DESCRIBE on the group and on its topics is required",
+                    required,
                 ) from error
 
 

@@ -1,7 +1,7 @@
 """`quorate groups`: groups in `__consumer_offsets`, from files or a live cluster, now or earlier.
 
-No group is joined. This module reads the options; other modules of the package read and format
-groups, and are imported when they are needed.
+No group is joined, and only `remove-member` changes one. This module reads the options; other
+modules of the package read, change and format groups, and are imported when they are needed.
 """
 
 import functools
@@ -40,7 +40,8 @@ LIVE = f"{__name__}.live"
 HELP = """Show groups, now or at an earlier time: the output of kafka-consumer-groups.sh, racks, epochs and history.
 
 A SOURCE is a segment file, the folder of a partition, or a broker's log directory, as for `quorate decode`. With -b
-records are read from a live cluster. No group is joined, and nothing is committed or written.
+records are read from a live cluster. No group is joined, and nothing is committed or written; only remove-member
+changes a group.
 
 \b
 quorate groups list kafka-logs                             every group
@@ -49,6 +50,7 @@ quorate groups members kafka-logs --group web --at 2h      its members, two hour
 quorate groups offsets -b broker:9092 --group 'web-*'      offsets, lags, racks of partitions
 quorate groups history kafka-logs --group web              its events, as sentences
 quorate groups upgrade-check -b broker:9092                before you upgrade the brokers
+quorate groups remove-member -b broker:9092 --group web --instance-id web-3
 """
 
 
@@ -223,18 +225,21 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
 
 @groups.command(cls=WithConnection)
 @reading_options
+@click.option("--static", is_flag=True, help="Only static members: those with a group.instance.id.")
 @click.pass_context
-def members(ctx: click.Context, /, **options: Any) -> None:
+def members(ctx: click.Context, /, static: bool, **options: Any) -> None:
     """Show members with racks, epochs, current and target assignments."""
     from quorate.coordinator.history.group_rows import member_rows
 
     found = read_groups(ctx, options)
+    rows = [row for row in member_rows(found) if not static or row["group_instance_id"] is not None]
+    nothing = "no static members" if static else "nothing to show"
     columns = (
         "group consumer_id group_instance_id host client_id rack protocol partitions local remote "
         "member_epoch assignment to_give_up target_epoch target_assignment state"
     )
     optional = "group_instance_id rack local remote to_give_up"
-    print_rows(ctx, found, member_rows(found), options["as_json"], columns, optional)
+    print_rows(ctx, found, rows, options["as_json"], columns, optional, nothing)
 
 
 @groups.command(cls=WithConnection)
@@ -328,6 +333,44 @@ def upgrade_check(
         columns,
         nothing=f"Kafka {to} affects none of {counted(len(found.groups), 'group')}",
     )
+
+
+@groups.command("remove-member", cls=WithConnection)
+@servers_option("The cluster.  [required]")
+@click.option("--group", metavar="NAME", required=True, help="The group.")
+@click.option(
+    "--instance-id",
+    "instance_ids",
+    multiple=True,
+    metavar="ID[=MEMBER-ID]",
+    help="Static member with this instance id; only if it still has this member id, if one is given.",
+)
+@click.option("--member-id", "member_ids", multiple=True, metavar="ID", help="Member with this id, static or not.")
+@click.option("--all", "everyone", is_flag=True, help="All members of the group.")
+@click.option(
+    "--reason",
+    metavar="TEXT",
+    help="Reason for the log of the coordinator (KIP-800).  [default: member was removed by an admin]",
+)
+@click.option("--dry-run", is_flag=True, help="Show the members, and remove none.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all fields.")
+@connection_options
+@click.pass_context
+def remove_member(ctx: click.Context, /, as_json: bool, **options: Any) -> None:
+    """Remove static members (KIP-345), or other members, from a group.
+
+    --instance-id and --member-id may be repeated. The partitions of the members are assigned to
+    others at once, without waiting for the session timeout. Stop the consumers before: those that
+    still run rejoin.
+    """
+    from quorate.cli.groups.remove import COLUMNS, OPTIONAL, removed_rows
+
+    rows, succeeded = removed_rows(ctx, options)
+    if rows or as_json:
+        print_rows(ctx, None, rows, as_json, COLUMNS, OPTIONAL)
+    if not succeeded:
+        ctx.exit(1)
 
 
 def _release(text: str | None) -> "KafkaVersion":
