@@ -272,12 +272,16 @@ def rack_aware_cells(report: Report) -> Iterator[Cell]:
         yield Cell(*SMALLEST_POINT, incremental=True, racks="rf1")
         yield Cell(*SMALLEST_POINT, homogeneous=False, racks="rf1", own_topics=3)
         return
+    if report.quick:
+        yield Cell(*LARGEST_POINT, racks="rf1")
+        yield Cell(*LARGEST_POINT, incremental=True, racks="rf1")
+        yield Cell(10_000, 10, 1000, False, racks="rf1", own_topics=20)
+        return
     for incremental in (False, True):
         for point in ((1000, 100, 100), LARGEST_POINT, (10_000, 10, 1000)):
             for homogeneous in (True, False):
                 for racks in ("none", "rf1"):
-                    if not report.quick or (point == LARGEST_POINT and homogeneous):
-                        yield Cell(*point, homogeneous, incremental, racks)
+                    yield Cell(*point, homogeneous, incremental, racks)
         yield Cell(10_000, 10, 1000, False, incremental, "rf1", own_topics=20)
 
 
@@ -292,7 +296,7 @@ def compare_with_uniform(report: Report, family: str) -> None:
 
 def _compare_with_uniform(report: Report, family: str, peer: str, cell: Cell) -> None:
     ours, theirs = Times([], []), Times([], [])
-    for _ in range(2):
+    for _ in range(report.pick(2, quick=1, smoke=1)):
         ours += rounds(report, _assign(family, cell), _prepared(family, cell))
         theirs += rounds(report, _assign(peer, cell), _prepared(peer, cell))
     goal = "< 1,000 ms" if cell.own_topics else "ratio ≥ 0.33" if cell.homogeneous else ""
