@@ -5,6 +5,7 @@ tests/integration/test_remove_members.py runs it with all clients, also on Kafka
 
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,3 +116,18 @@ def test_a_close_match_is_suggested_for_a_group_that_does_not_exist(quorate, clu
     assert (status, out[-1]) == (1, "UNKNOWN_MEMBER_ID")
     assert f"group {member[:-1]} does not exist" in err
     assert f"did you mean {member}" in err
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ([], ("group web does not exist", "no groups are visible")),
+        ([("other", "Classic")], ("group web does not exist", "existing groups: other")),
+        ([("web", "Share")], ("web is a share group, whose members cannot be removed", "stop the client")),
+        ([("web", "Consumer")], ("", "")),
+        ([("web", None)], ("", "")),
+    ],
+)
+def test_why_a_group_has_no_such_member(groups, expected):
+    admin = SimpleNamespace(list_groups=lambda: [{"group_id": name, "group_type": kind} for name, kind in groups])
+    assert group_members._why_unknown(admin, "web") == expected
