@@ -146,8 +146,8 @@ tests/%/target/.built: tests/%/pom.xml tests/%/build $(JAVA_SOURCES)
 
 # JVMs of Spark in tests map their classes from an archive for the installed pyspark and Java.
 
-$(SPARK_CLASSES): tests/pipeline/archive.py .venv/.dev
+$(SPARK_CLASSES): tests/pipeline/helpers/archive.py .venv/.dev
 	@scripts/setup-java
 	@echo "archiving the classes of Spark"
 	@mkdir -p $(@D)
-	@.venv/bin/python -m tests.pipeline.archive $@ > $(@D)/archive.log 2>&1 || { cat $(@D)/archive.log; exit 1; }
+	@.venv/bin/python -m tests.pipeline.helpers.archive $@ > $(@D)/archive.log 2>&1 || { cat $(@D)/archive.log; exit 1; }

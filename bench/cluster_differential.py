@@ -17,7 +17,7 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from _report import SMOKE, first_seed
 
 from tests.broker.broker import missing
-from tests.cluster.pair_play import Differs, duel
+from tests.cluster.helpers.pair_play import Differs, duel
 
 STEPS = 60
 SEEDS = 2_000

@@ -1,8 +1,8 @@
 """Run 200 consumers in 20 groups on an embedded cluster for minutes, with faults.
 
-Members crash, brokers change racks, and connections break (`tests/cluster/load.py`). All records
-must be processed, no partition may be owned twice, no committed offset may decrease, and memory
-must not grow. Prints the seed; the exit status is 1 if one of these checks fails.
+Members crash, brokers change racks, and connections break (`tests/cluster/helpers/load.py`). All
+records must be processed, no partition may be owned twice, no committed offset may decrease, and
+memory must not grow. Prints the seed; the exit status is 1 if one of these checks fails.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from _report import SMOKE, first_seed
 from confluent_kafka import Producer
 
 from quorate.cluster import EmbeddedCluster
-from tests.cluster.load import PROPERTIES, TOPIC, Broken, Load
+from tests.cluster.helpers.load import PROPERTIES, TOPIC, Broken, Load
 
 GROWTH = 1.5
 """Limit of the memory at the end, relative to that after a third of the time. Memory grows slowly

@@ -30,9 +30,9 @@ from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.consumer_scripts import History
 from tests.coordinator.minimise import run_and_minimise
 from tests.coordinator.mixed_scripts import MixedHistory
+from tests.coordinator.offsets.test_offsets import simple_history
 from tests.coordinator.scripts import Differs, Duel, KnownFailure
 from tests.coordinator.share_scripts import ShareHistory
-from tests.coordinator.test_offsets import simple_history
 from tests.oracle.client import Oracle, missing_reason
 
 STEPS = 50

@@ -60,7 +60,7 @@ def serve(*, authorizer: bool) -> None:
     from quorate.cluster import EmbeddedCluster, Security
     from quorate.cluster.turns import collect_rarely
     from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
-    from tests.cluster.features import switch_on
+    from tests.cluster.helpers.features import switch_on
 
     longest = [0.0, "", 0.0]
     collecting = [0.0, 0.0]  # start of the garbage collection, and its time in this turn
@@ -138,7 +138,7 @@ def probe(port: int, pid: int, user: str | None) -> None:
     from threading import Thread
 
     from quorate.codecs.api import ConsumerGroupHeartbeatRequest
-    from tests.cluster.wire import Wire
+    from tests.cluster.helpers.wire import Wire
 
     worst = {"held_ms": 0.0, "late_ms": 0.0, "count": 0}
 
@@ -232,7 +232,7 @@ def send(port: int, attack: Attack, open_for_good: list[socket.socket], user: st
 
     Returns a problem, or `None`.
     """
-    from tests.cluster.wire import Wire
+    from tests.cluster.helpers.wire import Wire
 
     connection = Wire(port, timeout_s=NO_RESPONSE_S, user=user).socket
     try:

@@ -20,7 +20,7 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from _report import SMOKE, first_seed
 
-from tests.cluster.damage import Finding, play
+from tests.cluster.helpers.damage import Finding, play
 
 CASES = 1_000
 EACH = 10

@@ -38,7 +38,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # For each JVM of Spark that a test starts, in any process. It lives for seconds or minutes, too
 # short for the optimizing compiler to pay off.
-SPARK_CLASSES = Path(__file__).parent / "pipeline" / "target" / "spark.jsa"  # tests/pipeline/archive.py
+SPARK_CLASSES = Path(__file__).parent / "pipeline" / "target" / "spark.jsa"  # tests/pipeline/helpers/archive.py
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 if SPARK_CLASSES.exists():
     QUICK_JVM += f" -XX:SharedArchiveFile={SPARK_CLASSES} -Xlog:cds*=off"  # of another release's jars, Java would warn

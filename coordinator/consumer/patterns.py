@@ -3,8 +3,8 @@ r"""Regexes in RE2 syntax, as Kafka's coordinators accept them (KIP-848, KIP-115
 Kafka compiles them with RE2/J, this module with RE2. Both match in time linear in the length of the
 name, which Python's `re` does not guarantee. A few patterns have another meaning in RE2/J. Those
 that can be detected in the pattern are handled here; the table in
-docs/explanation/consumer-groups.md has the rest. tests/coordinator/test_patterns.py compares with
-RE2/J.
+docs/explanation/consumer-groups.md has the rest. tests/coordinator/consumer/test_patterns.py
+compares with RE2/J.
 """
 
 import re

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from quorate.cli.main import main
-from tests.codecs.captures import CAPTURES
+from tests.codecs.helpers.captures import CAPTURES
 from tests.oracle.fixtures import oracle as oracle
 
 PLAIN = {"COLUMNS": "120", "NO_COLOR": "", "FORCE_COLOR": "", "TERM": "xterm", "LC_ALL": "C.UTF-8"}

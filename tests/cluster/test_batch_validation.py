@@ -8,7 +8,7 @@ import pytest
 from quorate.cluster import EmbeddedCluster
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
-from tests.cluster.batch_cases import CASES, Case, Player
+from tests.cluster.helpers.batch_cases import CASES, Case, Player
 
 
 @pytest.fixture(scope="module")

@@ -27,9 +27,9 @@ from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
-from tests.cluster.pair import Pair
-from tests.cluster.pair_play import SETTINGS
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.pair import Pair
+from tests.cluster.helpers.pair_play import SETTINGS
+from tests.cluster.helpers.wire import Wire
 
 TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

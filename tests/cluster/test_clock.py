@@ -9,7 +9,7 @@ from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.error_codes import ErrorCode
 from tests.cluster.conftest import QUICK
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.wire import Wire
 
 HOUR_MS = 3_600_000
 SESSION_MS = 45_000

@@ -19,7 +19,7 @@ from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError, CoordinatorConfig, config_fields
 from tests.broker.broker import LIB
 from tests.broker.fixtures import need_broker
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.wire import Wire
 
 RELEASE = KafkaVersion(4, 3)
 TOPIC, BROKER, GROUP = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.GROUP

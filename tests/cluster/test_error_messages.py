@@ -5,11 +5,11 @@ from random import Random
 
 from quorate.cluster import EmbeddedCluster
 from quorate.codecs.api.broker import ApiVersionsRequest
-from tests.cluster.batch_cases import CASES, Player
-from tests.cluster.pair import parts
-from tests.cluster.pair_play import SETTINGS
-from tests.cluster.pair_requests import Requests
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.batch_cases import CASES, Player
+from tests.cluster.helpers.pair import parts
+from tests.cluster.helpers.pair_play import SETTINGS
+from tests.cluster.helpers.pair_requests import Requests
+from tests.cluster.helpers.wire import Wire
 
 _REPR = re.compile(
     r"\b(?!RecordError\b)[A-Z]\w+\(\w*=?|<\w+[.:]|<[\w.]+ object|\bb['\"]|\b[A-Z][a-z]\w*\.[A-Z_]{2,}\b| at 0x"

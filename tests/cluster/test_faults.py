@@ -33,10 +33,10 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import read_batches
 from quorate.codecs.message import Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType, default_of
-from tests.cluster.pair import error_codes
+from tests.cluster.helpers.pair import error_codes
+from tests.cluster.helpers.wire import Wire
 from tests.cluster.test_log import batch
-from tests.cluster.wire import Wire
-from tests.codecs.strategies import messages
+from tests.codecs.helpers.strategies import messages
 from tests.extent import portion
 
 CODE = ErrorCode.THROTTLING_QUOTA_EXCEEDED

@@ -12,8 +12,8 @@ import pytest
 from quorate.cluster import EmbeddedCluster
 from quorate.codecs.api.broker import MetadataRequest
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic
+from tests.cluster.helpers.wire import Wire
 from tests.cluster.test_limits import eventually
-from tests.cluster.wire import Wire
 
 CONNECTIONS = 1_000
 MOST_GROWTH_MIB = 60

@@ -10,8 +10,8 @@ from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.broker import FindCoordinatorRequest, MetadataRequest
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.coordinator.consumer import regexes
+from tests.cluster.helpers.wire import Wire
 from tests.cluster.test_limits import eventually
-from tests.cluster.wire import Wire
 
 NO_TOPICS = MetadataRequest(topics=())
 

@@ -21,9 +21,9 @@ from quorate.codecs.api.broker import FindCoordinatorRequest
 from tests.broker.broker import java
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
-from tests.cluster.features import switch_on
+from tests.cluster.helpers.features import switch_on
+from tests.cluster.helpers.wire import Wire
 from tests.cluster.test_java_clients import TOOLS, TOOLS_LIB
-from tests.cluster.wire import Wire
 
 Run = Callable[..., str]
 CONFIG = "kafka.admin.ConfigCommand"

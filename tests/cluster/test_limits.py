@@ -32,7 +32,7 @@ from quorate.coordinator.log import AppendError
 from quorate.coordinator.records import empty_classic_group
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.wire import Wire
 
 WHO = MetadataRequest(topics=())
 

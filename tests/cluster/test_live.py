@@ -6,7 +6,7 @@ from quorate.cluster import Delay, Disconnect, EmbeddedCluster, Error
 from quorate.codecs import LiveError, read_live
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.error_codes import ErrorCode
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.wire import Wire
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
 from quorate.cluster import EmbeddedCluster
-from tests.cluster.load import PROPERTIES, TOPIC, Broken, Ledger, Load
+from tests.cluster.helpers.load import PROPERTIES, TOPIC, Broken, Ledger, Load
 
 SECONDS = 8
 

@@ -40,9 +40,9 @@ from quorate.coordinator import bulk, bulk_commits
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
+from tests.cluster.helpers.wire import Wire
+from tests.cluster.storage.test_restart import commit
 from tests.cluster.test_limits import eventually
-from tests.cluster.test_restart import commit
-from tests.cluster.wire import Wire
 from tests.coordinator.snapshots import snapshot
 
 COMMITS = 60

@@ -13,7 +13,7 @@ from quorate.cluster.core import ClusterCore
 from quorate.cluster.log import PartitionLog
 from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read_batches
 from quorate.codecs.configs import ConfigResourceType
-from tests.cluster.test_restart import quiet_core
+from tests.cluster.storage.test_restart import quiet_core
 
 HOUR_MS = 3_600_000
 

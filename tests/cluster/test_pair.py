@@ -37,9 +37,9 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.message import Message
 from tests.broker.fixtures import need_broker
-from tests.cluster.pair import Pair
-from tests.cluster.pair_gaps import GAPS, Gap
-from tests.cluster.pair_play import Duel, duel
+from tests.cluster.helpers.pair import Pair
+from tests.cluster.helpers.pair_gaps import GAPS, Gap
+from tests.cluster.helpers.pair_play import Duel, duel
 from tests.extent import portion
 
 STEPS = 30

@@ -37,9 +37,9 @@ from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig,
 from quorate.codecs.api.error_codes import ErrorCode
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
-from tests.cluster.pair import Pair
-from tests.cluster.pair_play import Duel, duel
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.pair import Pair
+from tests.cluster.helpers.pair_play import Duel, duel
+from tests.cluster.helpers.wire import Wire
 
 CLIENT_METRICS = 16
 SET, DELETE, APPEND = 0, 1, 2

@@ -25,7 +25,7 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.api.broker.alter_user_scram_credentials import ScramCredentialDeletion
 from quorate.codecs.api.error_codes import ErrorCode
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.wire import Wire
 
 ALICE = Security(users={"alice": "first"})
 SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"

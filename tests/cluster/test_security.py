@@ -16,7 +16,7 @@ from quorate.cluster.security import Login, LoginFailed
 from quorate.codecs.api.broker import MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.codecs.api.error_codes import ErrorCode
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.wire import Wire
 
 PASSWORD = "very secret"
 

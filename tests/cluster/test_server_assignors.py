@@ -21,9 +21,9 @@ from tests.assignors.fewest_moves import optimum
 from tests.broker.broker import java as java_command
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
+from tests.cluster.helpers.wire import Wire
 from tests.cluster.test_client_matrix import HAS_FRANZ, built
 from tests.cluster.test_java_clients import TOOLS, TOOLS_LIB
-from tests.cluster.wire import Wire
 from tests.integration.groups import Member, group_state
 from tests.integration.limits import LIMIT_MS
 

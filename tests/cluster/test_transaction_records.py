@@ -12,8 +12,8 @@ from quorate.codecs import CoordinatorRecord, encode_record, read_log
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
 from quorate.coordinator.transactions.records import Status, Transaction, record_of, transaction_of
-from tests.cluster.test_restart import quiet_core
-from tests.codecs.captures import PARTITIONS, CapturedPartition
+from tests.cluster.storage.test_restart import quiet_core
+from tests.codecs.helpers.captures import PARTITIONS, CapturedPartition
 
 CAPTURED = [partition for partition in PARTITIONS if partition.topic == TRANSACTION_STATE]
 

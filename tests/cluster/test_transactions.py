@@ -15,9 +15,9 @@ from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError, StoredRecord
 from quorate.coordinator.transactions.records import Status, record_of, transaction_of
-from tests.cluster.damage import crash
-from tests.cluster.test_killed import Steps
-from tests.cluster.test_restart import quiet_core
+from tests.cluster.helpers.damage import crash
+from tests.cluster.storage.test_killed import Steps
+from tests.cluster.storage.test_restart import quiet_core
 
 MINUTE_MS = 60_000
 

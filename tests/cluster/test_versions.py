@@ -24,8 +24,8 @@ from quorate.codecs.api.lookup import api_of
 from quorate.codecs.releases import RELEASES, KafkaVersion, features_of, last_versions
 from quorate.coordinator.config import ConfigError, MigrationPolicy
 from tests.cluster.conftest import QUICK
-from tests.cluster.features import switch_on
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.features import switch_on
+from tests.cluster.helpers.wire import Wire
 
 RECORDED = {
     one["version"]: one

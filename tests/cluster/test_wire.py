@@ -40,10 +40,10 @@ from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOff
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
-from tests.cluster.features import switch_on
+from tests.cluster.helpers.features import switch_on
+from tests.cluster.helpers.wire import Wire
 from tests.cluster.test_log import batch
-from tests.cluster.wire import Wire
-from tests.codecs.strategies import messages
+from tests.codecs.helpers.strategies import messages
 from tests.extent import portion
 
 

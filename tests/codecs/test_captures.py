@@ -30,7 +30,7 @@ from quorate.codecs.batches import (
 )
 from quorate.codecs.log import read_log, read_segment
 from quorate.codecs.log.model import LogEntry
-from tests.codecs.captures import CAPTURES, PARTITIONS, CapturedPartition
+from tests.codecs.helpers.captures import CAPTURES, PARTITIONS, CapturedPartition
 
 partitions = pytest.mark.parametrize("captured", PARTITIONS, ids=str)
 

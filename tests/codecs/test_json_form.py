@@ -44,7 +44,7 @@ from quorate.codecs.sticky_user_data import (
     encode_cooperative_sticky_user_data,
     encode_sticky_user_data,
 )
-from tests.codecs.strategies import RECORD_VERSIONS, records_of, version_id
+from tests.codecs.helpers.strategies import RECORD_VERSIONS, records_of, version_id
 from tests.extent import portion
 
 SUBSCRIPTION = ConsumerProtocolSubscription(

@@ -11,7 +11,7 @@ from quorate.codecs import RECORD_TYPES, CoordinatorRecord, decode_record, encod
 from quorate.codecs.exact import decode_exactly
 from quorate.codecs.layout import layout, record_key_layout, record_value_layout
 from quorate.codecs.messages import GroupMetadataKey, MemberMetadata, OffsetCommitValue
-from tests.codecs.strategies import RECORD_VERSIONS, damaged, records_of, version_id
+from tests.codecs.helpers.strategies import RECORD_VERSIONS, damaged, records_of, version_id
 from tests.extent import portion
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from quorate.codecs import CoordinatorRecord, MalformedRecord, decode_record, encode_record
 from quorate.codecs.layout import LayoutError, record_value_layout
 from quorate.codecs.messages import RECORD_TYPES
-from tests.codecs.strategies import KAFKA, RECORD_VERSIONS, records_of
-from tests.codecs.test_columns import decoded, expected
+from tests.codecs.columnar.test_columns import decoded, expected
+from tests.codecs.helpers.strategies import KAFKA, RECORD_VERSIONS, records_of
 from tests.codecs.test_oracle_records import check_same_result, hexed
 from tests.oracle.client import Oracle
 

@@ -29,7 +29,7 @@ from quorate.codecs.sticky_user_data import (
     encode_cooperative_sticky_user_data,
     encode_sticky_user_data,
 )
-from tests.codecs.strategies import damaged, messages
+from tests.codecs.helpers.strategies import damaged, messages
 from tests.extent import portion
 from tests.oracle.client import Oracle
 

@@ -31,8 +31,8 @@ from quorate.codecs.records import (
 )
 from quorate.codecs.tags import read_tags
 from quorate.codecs.wire import StructType, default_of
-from tests.codecs.newer_fields import has_newer_fields
-from tests.codecs.strategies import KAFKA, RECORD_VERSIONS, damaged, messages, records, records_of, version_id
+from tests.codecs.helpers.newer_fields import has_newer_fields
+from tests.codecs.helpers.strategies import KAFKA, RECORD_VERSIONS, damaged, messages, records, records_of, version_id
 from tests.extent import portion
 from tests.oracle.client import Oracle, OracleError
 

@@ -5,7 +5,7 @@ import pytest
 from quorate.codecs import RECORD_TYPES, decode_record
 from quorate.codecs.log import read_log
 from quorate.codecs.record_text import _VALUES, RecordText
-from tests.codecs.captures import PARTITIONS
+from tests.codecs.helpers.captures import PARTITIONS
 
 ALL = [record_type for types in RECORD_TYPES.values() for record_type in types.values()]
 

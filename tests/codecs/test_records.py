@@ -42,7 +42,7 @@ from quorate.codecs.messages import (
 )
 from quorate.codecs.records import _KEYS, encode_message, record_type_of
 from quorate.codecs.wire import Array, Int32, String
-from tests.codecs.strategies import damaged, records
+from tests.codecs.helpers.strategies import damaged, records
 from tests.extent import portion
 
 KEY = bytes.fromhex("000300026367")  # ConsumerGroupMetadata of "cg"

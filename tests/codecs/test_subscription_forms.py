@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from quorate.codecs import SubscriptionForm, decode_subscription, encode_protocol
 from quorate.codecs.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from tests.codecs.strategies import messages
+from tests.codecs.helpers.strategies import messages
 
 KIP = SubscriptionForm.KIP_881
 ORDERS = ConsumerProtocolSubscription(topics=("orders",), generation_id=5, rack_id="a")

@@ -22,9 +22,9 @@ if __name__ == "__main__":
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.consumer_scripts import History
 from tests.coordinator.mixed_scripts import MixedHistory
+from tests.coordinator.offsets.test_offsets import simple_history
 from tests.coordinator.scripts import Duel, Json
 from tests.coordinator.share_scripts import ShareHistory
-from tests.coordinator.test_offsets import simple_history
 from tests.oracle.client import Oracle
 
 __all__ = ["FILE", "Kinds", "Recording", "read_recordings", "record"]

@@ -4,7 +4,7 @@ import pytest
 
 from quorate.codecs.log import read_log
 from quorate.coordinator.partitioning import partition_for
-from tests.codecs.captures import CAPTURES
+from tests.codecs.helpers.captures import CAPTURES
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from quorate.coordinator.log import MemoryLog
 from quorate.coordinator.results import Result, Task
 from quorate.coordinator.runtime import Coordinator, CoordinatorRuntime
 from quorate.coordinator.timers import Timers
-from tests.cluster.test_restart import commit
+from tests.cluster.storage.test_restart import commit
 
 SESSION_MS = 10_000
 

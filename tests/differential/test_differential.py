@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from quorate.codecs import Uuid, encode_record, to_kafka_json
 from quorate.codecs.wire import readable
-from tests.codecs.newer_fields import has_newer_fields
-from tests.codecs.strategies import KAFKA, damaged, records
+from tests.codecs.helpers.newer_fields import has_newer_fields
+from tests.codecs.helpers.strategies import KAFKA, damaged, records
 from tests.differential.compare import compare
 from tests.differential.driver import responses
 from tests.extent import portion

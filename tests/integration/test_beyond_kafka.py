@@ -27,7 +27,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.client_assignors import AnnouncedAssignors, ClientAssignor, ComputeAssignment
 from quorate.codecs.tags import read_tags, written_tags
 from quorate.coordinator import HashAlgorithm, group_hash, topic_hash
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.wire import Wire
 from tests.integration.conftest import QUICK
 from tests.integration.groups import Member, all_of, group_state, settled, wait_for_epoch
 from tests.integration.limits import LIMIT_MS

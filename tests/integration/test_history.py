@@ -6,7 +6,7 @@ import pytest
 
 from quorate.codecs import LogEntry, read_log
 from quorate.codecs.messages import classic_group, consumer_group, offsets
-from tests.codecs.captures import CAPTURES
+from tests.codecs.helpers.captures import CAPTURES
 from tests.integration.history import replay
 
 pytestmark = pytest.mark.without_containers

@@ -7,7 +7,7 @@ from typing import Any
 from quorate.cluster.features import INCOMPLETE
 from quorate.codecs.api.broker import ApiVersionsRequest
 from quorate.integration import Cluster
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.wire import Wire
 
 RECORDED = Path(__file__).parents[1] / "data" / "api_versions.jsonl"
 

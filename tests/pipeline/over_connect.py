@@ -26,9 +26,9 @@ from quorate.pipeline.streaming import (
 )
 from quorate.pipeline.streaming.keyed import PROVIDER, ROCKS_DB
 from tests.coordinator.captures import CAPTURES, entries, folders
-from tests.pipeline.jobs import comparable, replay
-from tests.pipeline.reading import by_place, expected
-from tests.pipeline.test_rebalances import of_group
+from tests.pipeline.helpers.jobs import comparable, replay
+from tests.pipeline.helpers.reading import by_place, expected
+from tests.pipeline.jobs.test_rebalances import of_group
 
 UPGRADE = "upgrade-4.0-to-4.3-and-back"
 LOG = CAPTURES / UPGRADE

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from quorate.pipeline import OptionError, decode, spark_schema
 from quorate.pipeline.source import ConsumerOffsets
 from tests.pipeline.conftest import CAPTURES
-from tests.pipeline.reading import by_place, rows_of
+from tests.pipeline.helpers.reading import by_place, rows_of
 
 LOG = CAPTURES / "upgrade-4.0-to-4.3-and-back"
 SOME = "group, offset_commit.offset,timestamp,offset_commit.topic"

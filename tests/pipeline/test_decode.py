@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from quorate.codecs import LogEntry, read_log
 from quorate.pipeline import OptionError, decode, decode_segments, spark_schema
 from tests.pipeline.conftest import CAPTURES
-from tests.pipeline.reading import by_place, expected, rows_of
+from tests.pipeline.helpers.reading import by_place, expected, rows_of
 
 LOG = CAPTURES / "upgrade-4.0-to-4.3-and-back"
 

@@ -25,7 +25,7 @@ from quorate.pipeline.jobs.survivors import survivors
 from quorate.pipeline.options import PUSH_DOWN
 from quorate.pipeline.push_down import PushDown, What
 from quorate.pipeline.schema import LATEST_MS
-from tests.pipeline.reading import rows_of
+from tests.pipeline.helpers.reading import rows_of
 
 WRAPS = 2**63 // 1000 + 1
 """Overflows an int64 in microseconds: the year 294,247."""

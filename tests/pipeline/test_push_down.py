@@ -28,8 +28,8 @@ from quorate.pipeline.jobs.records import milliseconds
 from quorate.pipeline.jobs.state import STATE, group_state
 from quorate.pipeline.push_down import PushDown
 from quorate.pipeline.source import ConsumerOffsets
-from tests.pipeline.jobs import comparable, replay_stored, rows_of
-from tests.pipeline.random_logs import Stored, random_commits, random_groups
+from tests.pipeline.helpers.jobs import comparable, replay_stored, rows_of
+from tests.pipeline.helpers.random_logs import Stored, random_commits, random_groups
 
 Logs = tuple[Path, int, dict[int, list[Stored]]]
 """A folder, the seed of partition 0, and the records of its partitions."""

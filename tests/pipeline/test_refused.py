@@ -12,7 +12,7 @@ from quorate.pipeline import OptionError, group_state, lag, rebalances, spark_sc
 from quorate.pipeline.jobs.columns import NEEDED, until
 from quorate.pipeline.jobs.locality import _rates
 from tests.coordinator.captures import folders
-from tests.pipeline.jobs import rows_of, table_of
+from tests.pipeline.helpers.jobs import rows_of, table_of
 
 ENDS = "topic string, partition string, timestamp string, end_offset string"
 UPGRADE = "upgrade-4.0-to-4.3-and-back"

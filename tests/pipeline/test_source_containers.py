@@ -14,8 +14,8 @@ from quorate.cluster.waiting import wait_for
 from quorate.integration import Cluster
 from quorate.pipeline.source import ConsumerOffsets
 from tests.integration.groups import committed
-from tests.pipeline.in_threads import in_threads
-from tests.pipeline.reading import by_place, expected, rows_of
+from tests.pipeline.helpers.in_threads import in_threads
+from tests.pipeline.helpers.reading import by_place, expected, rows_of
 
 pytestmark = pytest.mark.containers
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.pipeline.source import ConsumerOffsets
-from tests.codecs.segments import group_epoch
+from tests.codecs.helpers.segments import group_epoch
 from tests.extent import portion
 from tests.pipeline.conftest import CAPTURES
-from tests.pipeline.file_logs import damage, write_log
-from tests.pipeline.reading import by_place, expected, rows_of, splits_of
+from tests.pipeline.helpers.file_logs import damage, write_log
+from tests.pipeline.helpers.reading import by_place, expected, rows_of, splits_of
 
 LOGS = sorted(path for path in CAPTURES.iterdir())
 LEVELS = st.sampled_from(["read_committed", "read_uncommitted"])

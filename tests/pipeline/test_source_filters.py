@@ -37,8 +37,8 @@ from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.messages import OffsetCommitKey, OffsetCommitValue
 from quorate.pipeline.source import ConsumerOffsets, _FilteringReader
 from tests.extent import portion
-from tests.pipeline.file_logs import START_MS, write_log
-from tests.pipeline.reading import EPOCH, rows_of
+from tests.pipeline.helpers.file_logs import START_MS, write_log
+from tests.pipeline.helpers.reading import EPOCH, rows_of
 
 TIMES = st.integers(0, 1500).map(lambda ms: EPOCH + timedelta(milliseconds=START_MS + ms)) | st.integers(
     0, 1_500_000

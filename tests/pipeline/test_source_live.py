@@ -21,8 +21,8 @@ from quorate.pipeline.source import ConsumerOffsets
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
 from tests.codecs.test_live import Client
-from tests.pipeline.jobs import comparable, replay
-from tests.pipeline.reading import by_place, expected, rows_of, splits_of
+from tests.pipeline.helpers.jobs import comparable, replay
+from tests.pipeline.helpers.reading import by_place, expected, rows_of, splits_of
 from tests.pipeline.test_push_down import lasts, rows_read, state_of
 
 

@@ -13,8 +13,8 @@ from quorate.pipeline import OptionError
 from quorate.pipeline.files import DataLoss
 from quorate.pipeline.live_options import client_config
 from quorate.pipeline.options import OPTIONS, Options, parse_options
-from tests.pipeline.file_logs import START_MS, write_log
-from tests.pipeline.reading import by_place, expected, rows_of, splits_of
+from tests.pipeline.helpers.file_logs import START_MS, write_log
+from tests.pipeline.helpers.reading import by_place, expected, rows_of, splits_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from quorate.cluster import EmbeddedCluster, Security, make_certificate
-from tests.pipeline.reading import rows_of
+from tests.pipeline.helpers.reading import rows_of
 
 PASSWORD = 'very "secret"; \\ indeed'
 

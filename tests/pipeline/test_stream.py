@@ -21,8 +21,8 @@ from quorate.pipeline.files import DataLoss
 from quorate.pipeline.source import ConsumerOffsets
 from quorate.pipeline.stream import UnlimitedReader
 from quorate.pipeline.stream_limited import LimitedReader
-from tests.pipeline.file_logs import write_log
-from tests.pipeline.reading import by_place, expected
+from tests.pipeline.helpers.file_logs import write_log
+from tests.pipeline.helpers.reading import by_place, expected
 
 LEVELS = st.sampled_from(["read_committed", "read_uncommitted"])
 

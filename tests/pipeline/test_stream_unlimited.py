@@ -12,8 +12,8 @@ from quorate.pipeline import arrow_schema
 from quorate.pipeline.options import parse_options
 from quorate.pipeline.source import reading_of, wanted_by
 from quorate.pipeline.stream import UnlimitedReader
-from tests.pipeline.file_logs import write_log
-from tests.pipeline.reading import by_place, expected
+from tests.pipeline.helpers.file_logs import write_log
+from tests.pipeline.helpers.reading import by_place, expected
 
 
 def test_micro_batches_without_a_start_have_each_row_once(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from quorate.codecs.messages import (
 )
 from quorate.codecs.records import CoordinatorRecord
 from quorate.coordinator.history.situations import Known, SituationReplay
-from tests.codecs.captures import CAPTURES
+from tests.codecs.helpers.captures import CAPTURES
 
 CONSUMER = CAPTURES / "consumer-4.3"
 CLASSIC = CAPTURES / "classic-3.9"

@@ -9,7 +9,7 @@ import pytest
 from quorate.codecs import RECORD_TYPES, Uuid, decode_record, to_json
 from quorate.codecs.json_lines import _flat_writer
 from quorate.codecs.messages import OffsetCommitValue
-from tests.codecs.captures import PARTITIONS
+from tests.codecs.helpers.captures import PARTITIONS
 
 partitions = pytest.mark.parametrize("captured", PARTITIONS, ids=str)
 

@@ -11,7 +11,7 @@ from quorate.codecs.batches.model import ControlRecord, ProblemReason
 from quorate.codecs.json_lines import HexEntry
 from quorate.codecs.log.model import LogProblem
 from quorate.codecs.record_text import RecordText
-from tests.codecs.strategies import records
+from tests.codecs.helpers.strategies import records
 
 
 def test_topic_names_are_learnt_from_earlier_records(quorate, upgrade):

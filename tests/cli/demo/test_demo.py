@@ -10,7 +10,7 @@ from quorate.cli.demo import recording as demo_module
 from quorate.codecs.batches import read_batches
 from quorate.codecs.group_upgrades import group_upgrades
 from quorate.codecs.log import read_log
-from tests.codecs.captures import CAPTURES
+from tests.codecs.helpers.captures import CAPTURES
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from quorate.cluster import EmbeddedCluster, ManualClock
 from quorate.codecs import CONSUMER_OFFSETS
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.wire import Wire
 
 ONE_EACH = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
 

@@ -28,10 +28,10 @@ from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.batches.v2 import CRC_START, HEADER, HEADER_BYTES
 from quorate.codecs.message import TRANSACTION_STATE
-from tests.cluster import batch_cases
+from tests.cluster.helpers import batch_cases
+from tests.cluster.helpers.wire import Wire
 from tests.cluster.responses.requests import fetch_of
 from tests.cluster.test_log import batch
-from tests.cluster.wire import Wire
 
 
 def test_an_unknown_producer_must_begin_at_sequence_0_if_the_broker_adds_partitions(

@@ -15,9 +15,9 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.error_codes import ErrorCode
+from tests.cluster.helpers.wire import Wire
 from tests.cluster.responses.requests import fetch_of
 from tests.cluster.test_log import batch
-from tests.cluster.wire import Wire
 
 
 def test_a_session_keeps_the_name_of_a_deleted_topic(cluster: EmbeddedCluster, wire: Wire, topic: Any) -> None:

@@ -52,7 +52,7 @@ from quorate.codecs.api.offset_fetch import OffsetFetchRequestTopic
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import TRANSACTION_STATE
-from tests.cluster.wire import Wire
+from tests.cluster.helpers.wire import Wire
 
 RANGE = JoinGroupRequestProtocol(name="range", metadata=b"")
 LEVELS = {"kraft.version": 1, "nothing": 0, "share.version": 1}

@@ -1,0 +1,183 @@
+"""Send random requests to the embedded cluster and to a real broker until responses differ."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from random import Random
+
+from quorate.cluster import EmbeddedCluster
+from quorate.codecs.api import ShareGroupHeartbeatRequest
+from quorate.codecs.api.broker import (
+    ApiVersionsRequest,
+    DeleteTopicsRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    MetadataRequest,
+)
+from quorate.codecs.message import Message
+from quorate.integration import KafkaCluster
+from tests.broker.broker import Broker
+from tests.cluster.helpers.features import switch_on
+from tests.cluster.helpers.pair import LATE_S, Difference, Ids, Pair
+from tests.cluster.helpers.pair_gaps import undeclared
+from tests.cluster.helpers.pair_requests import Requests
+from tests.cluster.helpers.pair_share import ShareStates
+from tests.cluster.helpers.pair_tables import SETS, SETS_ONCE
+from tests.cluster.helpers.wire import Wire
+
+__all__ = ["SETTINGS", "Differs", "Duel", "duel"]
+
+_STAYS_S = 5
+"""How long to wait for equal metadata before declared differences are taken to remain."""
+_OFFSETS_PARTITIONS = 3
+SETTINGS: Mapping[str, object] = {
+    "offsets.topic.num.partitions": _OFFSETS_PARTITIONS,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.num.partitions": 2,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "num.partitions": 2,
+    "auto.create.topics.enable": "true",
+    "group.consumer.assignment.interval.ms": 0,
+    "group.share.assignment.interval.ms": 0,
+    # Old segments may be deleted at any time: records with a timestamp of 5 ms are sent, too.
+    "log.retention.check.interval.ms": 10**9,
+    "log.initial.task.delay.ms": 10**9,
+    # Expired transactions end at once here, and are also in the results of other seeds.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+}
+"""Of both."""
+
+CHANGES = frozenset(
+    {
+        "CreateTopics",
+        "DeleteTopics",
+        "CreatePartitions",
+        "AlterConfigs",
+        "IncrementalAlterConfigs",
+        "DeleteRecords",
+        "EndTxn",
+        "InitProducerId",
+        "Metadata",
+        "AlterPartitionReassignments",
+        "ElectLeaders",
+        "AddPartitionsToTxn",
+        "Produce",
+        "UpdateFeatures",
+        "AlterUserScramCredentials",
+        "AlterClientQuotas",
+        "CreateAcls",
+        "DeleteAcls",
+    }
+)
+"""APIs whose changes a real broker applies with a delay."""
+
+
+class Differs(AssertionError):
+    """The responses of the brokers differ."""
+
+
+class Duel:
+    """The embedded cluster and a real broker.
+
+    `requests`: how many were compared. `share_states`: those of the real broker.
+    """
+
+    def __init__(
+        self, ours: EmbeddedCluster, port: int, *, sets: frozenset[str] = SETS, user: str | None = None
+    ) -> None:
+        """`port`: the real broker's. `sets`: arrays without an order. `user`: for SASL."""
+        self._user = user
+        self._sets = sets
+        self.ours = ours
+        self.ports = (ours.core.brokers[1].port, port)
+        self.ids = Ids()
+        self.requests = 0
+        self.pair = Pair(*self.ports, ids=self.ids, sets=sets, user=user)
+        self.share_states = ShareStates(port, _OFFSETS_PARTITIONS, user)
+        for key_type in (0, 1):  # creates the internal topics
+            self._until_equal(FindCoordinatorRequest(coordinator_keys=("g",), key_type=key_type), 4)
+        self._until_equal(InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000), 4)
+        requested = ApiVersionsRequest(client_software_name="w", client_software_version="1")
+        reported, real, _ = self.pair.request(requested, 4)
+        theirs_by_key = {api_key.api_key: api_key for api_key in real.api_keys}
+        self.versions = {
+            api_key.api_key: range(max(api_key.min_version, _OLDEST.get(api_key.api_key, 0)), api_key.max_version + 1)
+            for api_key in reported.api_keys
+            if api_key.api_key in theirs_by_key
+        }
+
+    def _until_equal(self, request: Message, version: int) -> None:
+        for _ in range(1000):
+            found = self.pair.request(request, version)[2]
+            if not found or all(one.path == "producer_epoch" for one in found):
+                return
+            time.sleep(0.2)
+        raise Differs(f"the brokers do not get ready: {found[0]}")
+
+    def play(self, seed: int, steps: int) -> None:
+        """Send random requests until two responses differ.
+
+        Raises `Differs`, with the seed and the request.
+        """
+        random = Random(seed)
+        pair = Pair(*self.ports, ids=self.ids, sets=self._sets)
+        pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference remains
+        requests = Requests(random, self.ours.core, self.versions, prefix=f"s{seed}-")
+        try:
+            for step in range(steps):
+                request, version = requests.next()
+                ours, _, found = pair.request(request, version, random.randrange(2))
+                self.requests += 1
+                self._check(found, seed, step, request, "")
+                if isinstance(ours, Message):
+                    requests.observe(request, ours)
+                if isinstance(request, ShareGroupHeartbeatRequest):
+                    self.share_states.wait(request.group_id)
+                if requests.api.name in CHANGES:
+                    self._check(pair.settle(_STAYS_S), seed, step, request, "afterwards: ")
+        finally:
+            pair.close()
+            self._clean()
+        if self.ours.core.failures:
+            raise Differs(f"seed {seed}: {self.ours.core.failures[0]}")
+
+    def _check(self, found: list[Difference], seed: int, step: int, request: Message, when: str) -> None:
+        left = undeclared(found)
+        if left:
+            reported = "\n".join(map(str, left[:5]))
+            raise Differs(f"seed {seed}, step {step}: {when}{reported}\n{request}")
+
+    def _clean(self) -> None:
+        """Delete topics on both sides, so that seeds are independent."""
+        for port in self.ports:
+            with Wire(port, user=self._user) as wire:
+                found = wire.request(MetadataRequest(topics=None, allow_auto_topic_creation=False), 9).topics
+                names = tuple(one.name for one in found if not one.name.startswith("__"))
+                wire.request(DeleteTopicsRequest(topic_names=names, timeout_ms=5000), 5)
+        self.pair.settle(_STAYS_S)
+
+
+_OLDEST = {0: 3}
+"""Produce reports versions that it rejects (KAFKA-18659)."""
+
+
+@contextmanager
+def duel(version: str | None = None) -> Iterator[Duel]:
+    """Yield both brokers, ready.
+
+    `version`: the release of Kafka. The real broker runs in a container, unless it has the version
+    of tests/broker (the default).
+    """
+    with ExitStack() as stack:
+        ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, version=version))
+        switch_on(ours)
+        if version is None:
+            port = stack.enter_context(Broker(SETTINGS)).port
+        else:
+            real = stack.enter_context(KafkaCluster(racks=[None], version=version, properties=SETTINGS))
+            port = int(real.bootstrap_servers.rpartition(":")[2])
+        one = Duel(ours, port, sets=SETS if version is None else SETS | SETS_ONCE)
+        stack.callback(one.pair.close)
+        yield one

@@ -1,0 +1,65 @@
+"""Waits until a real broker has initialized the share state of a group's partitions.
+
+A heartbeat writes which partitions are initializing, and a broker responds before their state is in
+`__share_group_state`; the embedded cluster initializes at once. The next heartbeat bumps the group
+epoch. So random requests wait, by reading `__consumer_offsets`, which alone shows this.
+"""
+
+import time
+
+from quorate.codecs import CONSUMER_OFFSETS, decode_record
+from quorate.codecs.api.broker import FetchRequest
+from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
+from quorate.codecs.batches import BatchRecord, read_batches
+from quorate.codecs.messages.share_group import (
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+)
+from quorate.coordinator.partitioning import partition_for
+from tests.cluster.helpers.wire import Wire
+
+__all__ = ["ShareStates"]
+
+_TIMEOUT_S = 60
+
+
+class ShareStates:
+    """The share states of a broker on `port`, with `partitions` partitions of `__consumer_offsets`.
+
+    `user`: for SASL, if required.
+    """
+
+    def __init__(self, port: int, partitions: int, user: str | None = None) -> None:
+        self._port = port
+        self._user = user
+        self._ends = [0] * partitions
+        self._initializing: dict[str, bool] = {}
+
+    def wait(self, group_id: str) -> None:
+        """Wait until no partition of the group is initializing. Raises `TimeoutError`."""
+        until = time.monotonic() + _TIMEOUT_S
+        with Wire(self._port, user=self._user) as wire:
+            while self._read(wire, partition_for(group_id, len(self._ends))) or self._initializing.get(group_id, False):
+                if time.monotonic() > until:
+                    raise TimeoutError(f"partitions of share group {group_id} got no state within {_TIMEOUT_S} s")
+
+    def _read(self, wire: Wire, partition: int) -> bool:
+        """Read new records, waiting for a short time; return whether there were any."""
+        wanted = FetchPartition(partition=partition, fetch_offset=self._ends[partition], partition_max_bytes=1 << 20)
+        topic = FetchTopic(topic=CONSUMER_OFFSETS, partitions=(wanted,))
+        (found,) = wire.request(FetchRequest(max_wait_ms=20, min_bytes=1, topics=(topic,)), 11).responses[0].partitions
+        assert found.error_code == 0, found
+        for batch in read_batches(found.records or b""):
+            for record in batch.records():
+                assert isinstance(record, BatchRecord), record
+                self._ends[partition] = record.offset + 1
+                if not batch.header.control:
+                    self._take(record)
+        return bool(found.records)
+
+    def _take(self, record: BatchRecord) -> None:
+        read = decode_record(record.key, record.value)
+        if isinstance(read.key, ShareGroupStatePartitionMetadataKey):
+            value = read.value
+            is_some = isinstance(value, ShareGroupStatePartitionMetadataValue) and bool(value.initializing_topics)
+            self._initializing[read.key.group_id] = is_some

@@ -1,0 +1,243 @@
+"""`group_state` compared with the coordinator's replay, and with the brokers' responses."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # the usual alias
+
+from quorate.codecs import LogEntry, read_log
+from quorate.coordinator.group_shard import GroupCoordinatorShard
+from quorate.coordinator.history import Moment
+from quorate.coordinator.state import CoordinatorState
+from quorate.pipeline.jobs.audit import upgrade_audit
+from quorate.pipeline.jobs.columns import PUSHDOWN
+from quorate.pipeline.jobs.rebalances import rebalances
+from quorate.pipeline.jobs.records import packed
+from quorate.pipeline.jobs.state import STATE, GroupState, group_state, replayed
+from quorate.pipeline.jobs.survivors import ABORTED, PENDING_OF, survivors
+from quorate.pipeline.schema import OptionError
+from tests.coordinator.captures import CAPTURES, Checkpoint, checkpoints, entries, folders
+from tests.coordinator.test_captures import described
+from tests.pipeline.helpers.jobs import (
+    NAMES,
+    Rowlike,
+    comparable,
+    everything,
+    in_any_order,
+    named,
+    replay,
+    replay_stored,
+    rows_of,
+    stored_rows,
+    table_of,
+)
+from tests.pipeline.helpers.random_logs import Stored, random_commits, random_groups
+
+
+def by_log(rows: DataFrame) -> dict[tuple[str, int], list[Rowlike]]:
+    found: dict[tuple[str, int], list[Rowlike]] = {}
+    for row in rows.toArrow().cast(STATE).to_pylist():
+        found.setdefault((row["log_topic"], row["log_partition"]), []).append(row)
+    return found
+
+
+def test_the_state_of_every_capture_equals_a_replay_in_any_order_of_rows(
+    spark: SparkSession,
+) -> None:
+    found = by_log(group_state(in_any_order(everything(spark), seed=7)).rows)
+    groups = 0
+    for capture in NAMES:
+        for folder in folders(capture):
+            log = capture, int(folder.name.rpartition("-")[2])
+            wanted = comparable(replay(entries(folder)))
+            assert comparable(found.get(log, [])) == wanted, log
+            groups += len(wanted)
+    assert groups > 60
+
+
+def at_all_checkpoints() -> dict[str, Checkpoint]:
+    """Return all checkpoints by a name for the log at that time."""
+    return {str(at): at for capture in NAMES for at in checkpoints(capture)}
+
+
+def cut_at_checkpoints(spark: SparkSession) -> DataFrame:
+    """Return the surviving records of each capture at each of its checkpoints, by one `as_of`."""
+    last: dict[tuple[str, int], int] = {}
+    tables = []
+    for name, at in at_all_checkpoints().items():
+        for folder in folders(at.capture):
+            tables.append(named(table_of(folder), name))
+            last[name, int(folder.name.rpartition("-")[2])] = at.end_offsets.get(folder.name, 0) - 1
+    left = survivors(in_any_order(rows_of(spark, tables), seed=8), as_of=last)
+    return packed(left, PENDING_OF, ABORTED)
+
+
+def unordered(value: Any) -> Any:
+    """Sort lists: the order of members depends on earlier members in Kafka's hash map."""
+    if isinstance(value, dict):
+        return {name: unordered(one) for name, one in value.items()}
+    return sorted(map(unordered, value), key=repr) if isinstance(value, list) else value
+
+
+def test_the_state_at_every_checkpoint_equals_the_responses_of_brokers(spark: SparkSession) -> None:
+    table = cut_at_checkpoints(spark).toArrow()
+    topics = table.column("topic").to_pylist()
+    places: dict[tuple[str, int], list[int]] = {}
+    for number, log in enumerate(zip(topics, table.column("partition").to_pylist(), strict=True)):
+        places.setdefault(log, []).append(number)
+    compared = offsets = 0
+    for name, at in at_all_checkpoints().items():
+        shards = []
+        for folder in folders(at.capture):
+            shard = GroupCoordinatorShard(image=at.image, new_id=uuid4)
+            rows = places.get((name, int(folder.name.rpartition("-")[2])), [])
+            state, _ = replayed(table.take(pa.array(rows, pa.int64())))
+            assert not state.skipped
+            shard.state = state
+            shards.append(shard)
+        for reported in at.groups:
+            if "raw" in reported:
+                (shard,) = [shard for shard in shards if reported["groupId"] in shard.state.groups]
+                group = shard.state.groups[reported["groupId"]]
+                (raw,) = reported["raw"]["data"]["groups"]
+                assert unordered(described(shard, group, reported["raw"]["apiVersion"])) == unordered(raw), (
+                    f"{at}: {group}"
+                )
+                compared += 1
+            if reported.get("type") != "Share" and "offsets" in reported:
+                wanted = {where: one["offset"] for where, one in reported["offsets"].items() if one}
+                committed = {
+                    f"{topic}-{number}": offset.value.offset
+                    for shard in shards
+                    for topic, number, offset in shard.state.offsets.of_group(reported["groupId"])
+                }
+                assert committed == wanted, f"{at}: {reported['groupId']}"
+                offsets += len(wanted)
+    assert compared > 100
+    assert offsets > 100
+
+
+@pytest.mark.parametrize("place", [0.3, 0.8])
+def test_as_of_a_time_ends_each_log_before_its_first_later_record(spark: SparkSession, place: float) -> None:
+    captures = ["consumer-4.3", "transactions-4.3"]
+    logs = {(capture, int(folder.name[-1])): entries(folder) for capture in captures for folder in folders(capture)}
+    times = sorted(entry.timestamp_ms for log in logs.values() for entry in log)
+    moment = times[int(place * len(times))]
+    found = by_log(group_state(everything(spark).where(F.col("topic").isin(captures)), as_of=moment).rows)
+    for log, of_log in logs.items():
+        cut = [one for one in Moment(timestamp_ms=moment).cut(of_log) if isinstance(one, LogEntry)]
+        assert comparable(found.get(log, [])) == comparable(replay(cut)), log
+
+
+def test_rows_without_markers_count_as_committed(spark: SparkSession) -> None:
+    of = [folder for folder in folders("transactions-4.3") if any(folder.glob("*.log"))]
+    df = rows_of(spark, [table_of(folder, isolation_level="read_committed") for folder in of])
+    found = by_log(group_state(df).rows)
+    for folder in of:
+        committed = list(read_log(folder, isolation_level="read_committed"))
+        state = CoordinatorState()
+        for entry in committed:
+            assert isinstance(entry, LogEntry)
+            state.replay(entry.record, offset=entry.offset)
+        assert comparable(found.get(("__consumer_offsets", int(folder.name[-1])), [])) == comparable(state)
+
+
+# ---- random logs
+
+
+def random_logs() -> Iterator[tuple[str, list[Stored]]]:
+    first = Random().randrange(1 << 30)
+    for seed in range(first, first + 60):
+        yield f"commits of seed {seed}", random_commits(seed)
+    for seed in range(first, first + 12):
+        yield f"groups of seed {seed}", random_groups(seed)
+
+
+def end_of_write(stored: list[Stored], offset: int) -> int:
+    """Return the last offset of the write that contains this one.
+
+    Within a write, a group may exist only because of a member's record that was deleted later
+    (seed 145996929).
+    """
+    at = max(one.timestamp_ms for one in stored if one.offset <= offset)
+    return max(one.offset for one in stored if one.timestamp_ms <= at)
+
+
+def test_the_state_of_random_logs_equals_a_replay(spark: SparkSession) -> None:
+    logs: dict[str, list[Stored]] = {}
+    last: dict[tuple[str, int], int] = {}
+    for name, stored in random_logs():
+        for part, share in (("all", 1.0), ("half", 0.5)):
+            log = f"{part} of {name}"
+            logs[log] = stored
+            last[log, 0] = end_of_write(stored, int(share * stored[-1].offset)) if stored else 0
+    df = in_any_order(rows_of(spark, [stored_rows(stored, log) for log, stored in logs.items()]), seed=9)
+    found = by_log(group_state(df, as_of=last, isolation_level="read_uncommitted").rows)
+    groups = 0
+    for log, stored in logs.items():
+        wanted = comparable(replay_stored(one for one in stored if one.offset <= last[log, 0]))
+        assert comparable(found.get((log, 0), [])) == wanted, log
+        groups += len(wanted)
+    assert groups > 100
+
+
+# ---- tables and errors
+
+
+def test_tables_equal_the_nested_rows(spark: SparkSession) -> None:
+    state = GroupState(group_state(everything(spark).where("topic = 'upgrade-4.0-to-4.3-and-back'")).rows).cache()
+    rows = {row.group: row for row in state.rows.collect() if row.group}
+    groups = {row.group: row.asDict() for row in state.groups.collect()}
+    assert {name: (one["epoch"], one["members"]) for name, one in groups.items()} == {
+        name: (row.epoch, len(row.members)) for name, row in rows.items()
+    }
+    assert groups["ship-orders"]["epoch"] == 8
+    assert groups["ship-orders"]["has_topic_record"]
+    members = {row.member_id: row for row in state.members.where("group = 'ship-orders'").collect()}
+    assert {row.rack for row in members.values()} == {"rack-a", "rack-b", "rack-c"}
+    targets = state.targets.where("group = 'ship-orders'").collect()
+    assigned = state.assignments.where("group = 'ship-orders'").collect()
+    assert {(row.member_id, row.topic, row.partition) for row in targets} == {
+        (row.member_id, row.topic, row.partition) for row in assigned if not row.revoking
+    }
+    assert len(targets) == sum(row.target for row in members.values()) > 10
+    assert state.offsets.where("pending_of is not null").count() == 0
+    state.unpersist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda df: group_state(df.drop("offset")), "no column offset"),
+        (lambda df: group_state(df.select(*df.columns[:15])), "no columns of any record type"),
+        (lambda df: group_state(df, as_of="yesterday"), "as_of is 'yesterday'"),
+        (lambda df: group_state(df, as_of={}), "as_of needs partitions"),
+        (lambda df: group_state(df, isolation_level="dirty"), "read_committed or read_uncommitted"),
+        (lambda df: group_state(df.drop("control"), isolation_level="read_uncommitted"), "transaction markers"),
+    ],
+)
+def test_invalid_input_is_an_error_of_one_line(spark: SparkSession, change: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message) as error:
+        change(everything(spark))
+    assert "\n" not in str(error.value)
+
+
+def test_rows_that_spark_would_filter_are_refused(spark: SparkSession) -> None:
+    pytest.importorskip("pyspark", minversion="4.1")  # 4.0 pushes no filters
+    loaded = spark.read.format("consumer-offsets").load(str(CAPTURES / "upgrade-4.0-to-4.3-and-back"))
+    try:
+        spark.conf.set(PUSHDOWN, "true")
+        for job in (group_state, rebalances, upgrade_audit):
+            with pytest.raises(OptionError, match="set it to false before load"):
+                job(loaded)
+        group_state(loaded.cache())
+        spark.conf.set(PUSHDOWN, "false")
+        rebalances(loaded)
+    finally:
+        loaded.unpersist()
+        spark.conf.unset(PUSHDOWN)

@@ -1,0 +1,110 @@
+"""Streams compared with batch jobs, with random micro-batches and killed queries."""
+
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from quorate.pipeline.jobs.lag import lag
+from quorate.pipeline.jobs.rebalances import rebalances
+from quorate.pipeline.jobs.state import STATE, group_state
+from quorate.pipeline.schema import OptionError
+from quorate.pipeline.streaming import (
+    alerts,
+    latest_lag,
+    latest_rebalances,
+    latest_state,
+    stream_group_state,
+    stream_lag,
+    stream_rebalances,
+)
+from quorate.pipeline.streaming.keyed import PROVIDER
+from tests.coordinator.captures import folders
+from tests.pipeline.helpers.jobs import NAMES, comparable, rows_of, table_of
+from tests.pipeline.helpers.streams import cut, run_killed, stream_of, write_parts
+
+UPGRADE = "upgrade-4.0-to-4.3-and-back"
+
+
+def committed() -> pa.Table:
+    """Return the committed rows of all captures."""
+    return pa.concat_tables(
+        table_of(folder, capture, "read_committed") for capture in NAMES for folder in folders(capture)
+    )
+
+
+def by_log(table: pa.Table) -> dict[tuple[str, int], dict[str, dict[str, object]]]:
+    found: dict[tuple[str, int], list[dict[str, object]]] = {}
+    for row in table.to_pylist():
+        found.setdefault((row["log_topic"], row["log_partition"]), []).append(row)
+    return {log: comparable(rows) for log, rows in found.items() if comparable(rows)}
+
+
+def test_groups_of_a_killed_stream_equal_those_of_the_batch_job(spark: SparkSession, tmp_path: Path) -> None:
+    table = committed()
+    write_parts(tmp_path / "rows", cut(table, 2, Random(1)))
+    found = run_killed(stream_group_state(stream_of(spark, tmp_path / "rows")), tmp_path, Random(2), partitions=2)
+    wanted = group_state(rows_of(spark, [table]), isolation_level="read_committed")
+    actual = by_log(latest_state(found).rows.select(*STATE.names).toArrow().cast(STATE))
+    expected = by_log(wanted.rows.where("group is not null").drop("skipped").toArrow())
+    assert actual == {
+        log: {name: row | {"skipped": None} for name, row in rows.items()} for log, rows in expected.items()
+    }
+    assert sum(map(len, actual.values())) > 60
+
+
+def test_rebalances_lags_and_alerts_of_streams_equal_those_of_the_batch_jobs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = pa.concat_tables(table_of(folder, UPGRADE, "read_committed") for folder in folders(UPGRADE))
+    write_parts(tmp_path / "rows", cut(table, 2, Random(4)))
+    times = table.column("timestamp").drop_null().sort().to_pylist()
+    commits = table.filter(pc.equal(table.column("type"), "OffsetCommit")).column("offset_commit").to_pylist()
+    of = sorted({(row["topic"], row["partition"]) for row in commits})
+    ends = pa.table(
+        {
+            "topic": [topic for topic, _ in of for _ in range(2)],
+            "partition": pa.array([number for _, number in of for _ in range(2)], pa.int32()),
+            "timestamp": pa.array([times[len(times) // 2], times[-1]] * len(of), pa.timestamp("us", "UTC")),
+            "end_offset": [100, 2000] * len(of),
+        }
+    )
+    write_parts(tmp_path / "ends", [ends])
+    schema = "topic string, partition int, timestamp timestamp, end_offset long"
+    rows, snapshots = stream_of(spark, tmp_path / "rows"), stream_of(spark, tmp_path / "ends", schema=schema)
+
+    def both(found: DataFrame, wanted: DataFrame) -> None:
+        got, expected = (
+            sorted(str([round(one, 6) if isinstance(one, float) else one for one in row]) for row in df.collect())
+            for df in (found.select(*wanted.columns), wanted)
+        )
+        assert got == expected
+        assert expected
+
+    seen = run_killed(stream_rebalances(rows), tmp_path / "rebalances")
+    both(latest_rebalances(seen), rebalances(rows_of(spark, [table])))
+    seen = run_killed(stream_lag(rows, snapshots, keep_ms=1 << 40), tmp_path / "lag")
+    both(latest_lag(seen), lag(rows_of(spark, [table]), rows_of(spark, [ends]), isolation_level="read_committed"))
+    limits = {"storm_rebalances": 3, "storm_window_ms": 60_000, "silence_ms": 3000}
+    seen = run_killed(alerts(rows, snapshots, lag_limit=500, **limits), tmp_path / "alerts", Random(5))
+    once = [
+        (row["alert"], row["group"], row["log_partition"], row["topic"], row["partition"], row["since"])
+        for row in seen.collect()
+    ]
+    assert len(once) == len(set(once))
+    assert {row[0] for row in once} >= {"storm", "lag", "no-commits"}
+
+
+def test_missing_requirements_of_streams_are_errors(spark: SparkSession, tmp_path: Path) -> None:
+    write_parts(tmp_path / "rows", [])
+    rows = stream_of(spark, tmp_path / "rows")
+    with pytest.raises(OptionError, match="needs a stream"):
+        stream_group_state(rows_of(spark, [committed().slice(0, 1)]))
+    with pytest.raises(OptionError, match="alerts of lags need both end_offsets and lag_limit"):
+        alerts(rows, lag_limit=5)
+    spark.conf.unset(PROVIDER)
+    with pytest.raises(OptionError, match=r"needs RocksDB.*RocksDBStateStoreProvider"):
+        stream_group_state(rows)
