@@ -64,6 +64,10 @@ def regex(duel: Duel, seed: int) -> None:
     History(Random(seed), duel, regexes=0.9, statics=0.1).run(STEPS)
 
 
+def plug_in(duel: Duel, seed: int) -> None:
+    History(Random(seed), duel, plug_in=True).run(STEPS)
+
+
 def classic(duel: NamedDuel, seed: int) -> None:
     anything = AnyRequests if seed % 2 else None
     ClassicHistory(Random(seed), duel, groups=1 + seed // 2 % 2, anything=anything).run(STEPS)
@@ -85,6 +89,7 @@ KINDS: dict[str, tuple[type[Duel], Callable[[Any, int], None]]] = {
     "consumer": (Duel, consumer),
     "static": (Duel, static),
     "regex": (Duel, regex),
+    "plug-in": (Duel, plug_in),
     "classic": (NamedDuel, classic),
     "mixed": (NamedDuel, mixed),
     "share": (Duel, share),

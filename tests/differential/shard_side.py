@@ -119,7 +119,13 @@ class ShardSide:
 
     def _open(self, now_ms: int, stored: list[StoredRecord | StoredMarker]) -> None:
         authorizer = self._may_describe if self._denied else None
-        shard = GroupCoordinatorShard(self._config, image=self._image, new_id=self._new_id, may_describe=authorizer)
+        shard = GroupCoordinatorShard(
+            self._config,
+            image=self._image,
+            new_id=self._new_id,
+            may_describe=authorizer,
+            on_fault=lambda text: None,  # plug-ins fail on purpose
+        )
         self.log = MemoryLog(stored)
         self._events = []
         self._completed = []
