@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from quorate.assignors import GroupAssignment, GroupSpec, RackAwareUniformAssignor, SubscribedTopicDescriber
 from quorate.assignors.what_if import Choice, outcomes, usual_choices
@@ -257,6 +258,32 @@ def test_java_and_librdkafka_members_share_a_group(kafka: EmbeddedCluster, start
             wait_for("local partitions", lambda: member.assigned == {("orders", 0), ("orders", 2)}, LIMIT_MS)
         finally:
             process.terminate()
+
+
+def test_lag_aware_reads_the_logs_and_the_committed_offsets_of_the_cluster() -> None:
+    properties = {**QUICK_GROUPS, "group.consumer.assignors": "lag-aware"}
+    with EmbeddedCluster(racks=RACKS, properties=properties, seed=1) as kafka, ExitStack() as stack:
+        kafka.create_topic("orders", partitions=4)
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        for partition, records in enumerate((400, 30, 20, 300)):
+            for _ in range(records):
+                producer.produce("orders", b"one", partition=partition)
+        assert producer.flush(LIMIT_MS / 1000) == 0
+        # The lags are 0, 30, 20 and 300: partition 0 was read.
+        other = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g"})
+        other.commit(offsets=[TopicPartition("orders", 0, 400)], asynchronous=False)
+        other.close()
+        members = []
+        for name in ("a", "b"):
+            member = Member(kafka, "g", ("orders",), name=name, **{"enable.auto.commit": False})
+            members.append(stack.enter_context(member))
+            wait_for("partitions", lambda member=member: bool(member.assigned), LIMIT_MS)
+        expected = [{0, 3}, {1, 2}]
+
+        def by_lag() -> bool:
+            return sorted(sorted(at for _, at in member.assigned) for member in members) == list(map(sorted, expected))
+
+        wait_for("an assignment by lag", by_lag, LIMIT_MS)
 
 
 class NamedUniform(RackAwareUniformAssignor):
