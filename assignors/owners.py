@@ -19,7 +19,7 @@ def subscribes(group: GroupSpec, members: Ints, topics: Ints) -> Bools:
     if len(group.subscriptions) == 1 or not len(members):
         named = np.zeros(len(group.topology), np.bool_)
         named[group.subscribed_topics] = True
-        all_name: Bools = np.ones(len(topics), np.bool_) if named.all() else named[topics]
+        all_name: Bools = named[topics]
         return all_name
     count = len(group.topology)
     lengths = [len(subscription.topics) for subscription in group.subscriptions]
@@ -49,9 +49,10 @@ def previous_owners(group: GroupSpec) -> Ints:
         members, partitions = members[known], partitions[known]
     if not len(partitions):
         return owners
-    mine = subscribes(group, members, topology.topic_of[partitions])
-    if not mine.all():
-        members, partitions = members[mine], partitions[mine]
+    if len(group.subscriptions) > 1 or len(group.subscribed_topics) < len(topology):
+        mine = subscribes(group, members, topology.topic_of[partitions])
+        if not mine.all():
+            members, partitions = members[mine], partitions[mine]
     owners[partitions] = members
     if len(partitions) > np.count_nonzero(owners >= 0):
         _resolve_conflicts(owners, partitions, members, group.generations)

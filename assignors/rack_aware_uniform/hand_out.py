@@ -58,10 +58,12 @@ def hand_out(groups: Kinds, problem: Problem, flow: Flow) -> Ints:
     if len(free):
         cells, pools, amounts = _entries(problem, flow)
         by_cell = free[stable_order(groups.cell_of[free], len(groups.size_of))]
-        # A pool's share of a cell is taken from the whole cell, at equal distances.
-        number = np.arange(len(by_cell)) - np.repeat(np.cumsum(amounts) - amounts, amounts)
-        distance = ((2 * number + 1) << DISTANCE_BITS) // np.repeat(2 * amounts, amounts)
-        pool = _last_of_sorted(np.repeat(cells, amounts), distance, np.repeat(pools, amounts))
+        pool = np.repeat(pools, amounts)
+        if (cells[1:] == cells[:-1]).any():
+            # A pool's share of a cell is taken from the whole cell, at equal distances.
+            number = np.arange(len(by_cell)) - np.repeat(np.cumsum(amounts) - amounts, amounts)
+            distance = ((2 * number + 1) << DISTANCE_BITS) // np.repeat(2 * amounts, amounts)
+            pool = _last_of_sorted(np.repeat(cells, amounts), distance, pool)
         partitions = _last_of_sorted(pool, by_cell)
         slots = np.repeat(np.arange(members), quota)
         rounds = np.arange(len(slots)) - np.repeat(np.cumsum(quota) - quota, quota)
