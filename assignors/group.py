@@ -283,6 +283,18 @@ class GroupSpec:
             return np.array([number for _, number in static] + _sorted(dynamic), np.int64)
         return np.array(_sorted(static) + _sorted(dynamic), np.int64)
 
+    def copied(self) -> "GroupSpec":
+        """Return a copy for code that may change it.
+
+        Members and topics are shared, but what was owned does not change.
+        """
+        self.owned  # noqa: B018  # computed before that code runs
+        other = GroupSpec.__new__(GroupSpec)
+        for name, value in self.__dict__.items():
+            if name != "from_subscriptions":
+                other.__dict__[name] = value.copy() if isinstance(value, np.ndarray | list | dict) else value
+        return other
+
     def with_owned(self, assignment: Assignment, *, generation: int = -1) -> "GroupSpec":
         """Return the same group with owned partitions from `assignment`, and without user data.
 

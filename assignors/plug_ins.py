@@ -3,12 +3,14 @@
 A plug-in is a `ServerAssignor`, or an `Assignor` of quorate's own interface, which works on arrays.
 """
 
+import importlib
 import traceback
-from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
-from inspect import isclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from inspect import isasyncgenfunction, isclass, iscoroutinefunction, isgeneratorfunction, signature
 from operator import index
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,41 +34,55 @@ _MAX_REASON = 500
 """Characters of an exception in messages."""
 
 
+_MACHINERY = (__file__, str(Path(importlib.__file__).parent), "<")
+"""Files that run a plug-in's code, but are not its code."""
+
+
 class PlugInAssignor(Assignor):
     """Runs a `ServerAssignor` as an `Assignor`. `origin`: where it was loaded from."""
 
-    def __init__(self, plug_in: ServerAssignor, origin: str) -> None:
+    def __init__(self, plug_in: ServerAssignor, name: str, origin: str) -> None:
         self.plug_in = plug_in
+        self.name = name  # type: ignore[misc]  # a class variable of other assignors
         self.origin = origin
-        self.name = plug_in.name  # type: ignore[misc]  # a class variable of other assignors
 
     def assign_group(self, group: GroupSpec) -> Assignment:
-        """Run the plug-in. Raises `AssignorError` for a fault, which it names."""
+        """Run the plug-in on a copy of the group.
+
+        Raises `AssignorError` for a fault, which it names.
+        """
         topology = group.topology
         missing = group.subscribed_topics[np.isin(group.subscribed_topics, topology.without_id)]
         if len(missing):
             raise AssignorError(
                 f"topic {topology.topics[missing[0]].name} has no id, which server-side assignors require"
             )
-        try:
-            assigned = self.plug_in.assign(group, SubscribedTopicDescriber(topology))
+        with _faults_of(f"assignor {self.name} ({self.origin})", _Fault):
+            assigned = self.plug_in.assign(group.copied(), SubscribedTopicDescriber(topology))
             numbers, owners = _numbers(group, assigned)
-        except _Fault as fault:
-            self._fail(str(fault))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  # of the plug-in, even SystemExit: it must not end the broker
-            self._fail(f"raised {type(error).__name__}{_reason(error)}{_place(error)}", error)
-        assignment = Assignment.from_owners(topology, group.member_ids, numbers, owners)
-        _check(self, group, assignment)
+            assignment = Assignment.from_owners(topology, group.member_ids, numbers, owners)
+            _check(group, assignment)
         return assignment
-
-    def _fail(self, fault: str, cause: BaseException | None = None) -> NoReturn:
-        raise AssignorError(f"assignor {self.name} ({self.origin}) {fault}") from cause
 
 
 class _Fault(AssignorError):
-    """What a plug-in returned that is not an assignment."""
+    """What a plug-in returned that the group cannot use."""
+
+
+@contextmanager
+def _faults_of(assignor: str, plain: type[AssignorError]) -> Iterator[None]:
+    """Raise `AssignorError`, which names the assignor, for each exception.
+
+    `plain`: errors whose text says what the assignor did.
+    """
+    try:
+        yield
+    except plain as fault:
+        raise AssignorError(f"{assignor} {fault}") from fault.__cause__
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of the plug-in, even SystemExit: it must not end the broker
+        raise AssignorError(f"{assignor} raised {type(error).__name__}{_reason(error)}{_place(error)}") from error
 
 
 def checked(
@@ -79,40 +95,31 @@ def checked(
     """
     if isinstance(assignor, PlugInAssignor):
         return assignor.assign_group(group)
-    try:
+    with _faults_of(f"assignor {assignor.name}", AssignorError):
         assignment = (assign or assignor.assign_group)(group)
         if assignment.topology is not group.topology or tuple(assignment.member_ids) != tuple(group.member_ids):
-            raise AssignorError("returned an assignment of another group")
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # of a user's class, as above
-        what = str(error) if isinstance(error, AssignorError) else f"raised {type(error).__name__}{_reason(error)}"
-        where = "" if isinstance(error, AssignorError) else _place(error)
-        raise AssignorError(f"assignor {assignor.name} {what}{where}") from error
-    owners = _check(assignor, group, assignment)
-    numbers = assignment.partitions[np.lexsort((assignment.partitions, owners))]
+            raise _Fault("returned an assignment of another group")
+        owners = _check(group, assignment)
+        numbers = assignment.partitions[np.lexsort((assignment.partitions, owners))]
     return Assignment(group.topology, group.member_ids, assignment.offsets, numbers)
 
 
-def _check(assignor: Assignor, group: GroupSpec, assignment: Assignment) -> Ints:
-    """Raise `AssignorError` if the group cannot use the assignment. Returns the owners."""
+def _check(group: GroupSpec, assignment: Assignment) -> Ints:
+    """Raise `_Fault` if the group cannot use the assignment. Returns the owners."""
     topology, numbers = group.topology, assignment.partitions
     owners: Ints = np.repeat(np.arange(len(group)), assignment.counts)
     if len(numbers):
         if numbers.min() < 0 or numbers.max() >= topology.first[-1]:
-            raise AssignorError(f"assignor {assignor.name} returned a partition that does not exist")
+            raise _Fault("returned a partition that does not exist")
         twice = np.flatnonzero(np.bincount(numbers, minlength=1) > 1)
         if len(twice):
             first, second = sorted(group.member_ids[one] for one in owners[numbers == twice[0]][:2].tolist())
             to = f"members {first} and {second}" if first != second else f"member {first} twice"
-            raise AssignorError(f"assignor {assignor.name} assigned {_named(group, twice[0])} to {to}")
+            raise _Fault(f"assigned {_named(group, twice[0])} to {to}")
         foreign = np.flatnonzero(~group.subscribes[group.subscription_of[owners], topology.topic_of[numbers]])
         if len(foreign):
             number, owner = numbers[foreign[0]], group.member_ids[int(owners[foreign[0]])]
-            raise AssignorError(
-                f"assignor {assignor.name} assigned {_named(group, number)} to member {owner}, "
-                "which does not subscribe to the topic"
-            )
+            raise _Fault(f"assigned {_named(group, number)} to member {owner}, which does not subscribe to the topic")
     return owners
 
 
@@ -145,7 +152,8 @@ def _numbers(group: GroupSpec, assigned: Any) -> tuple[Ints, Ints]:
             for partition in _iterated(partitions, member_id, name):
                 number = topology.number(name, _as_index(partition, member_id, name))
                 if number < 0:
-                    raise _Fault(f"assigned partition {partition} of topic {name} to member {member_id}; it has none")
+                    what = f"partition {_shown(partition)} of topic {name}"
+                    raise _Fault(f"assigned {what} to member {member_id}; it has none")
                 found.append(number)
             numbers += sorted(found)
             owners += [member] * len(found)
@@ -170,7 +178,10 @@ def _kind(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return brief(repr(value), 100)
+    try:
+        return brief(repr(value), 100)
+    except Exception:  # noqa: BLE001  # of a class of the plug-in, or a number of thousands of digits
+        return _kind(value)
 
 
 def _reason(error: BaseException) -> str:
@@ -182,19 +193,22 @@ def _reason(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Return the file and line in which an exception was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
+    """Return the file and line of a plug-in in which an exception was raised, if it was."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_MACHINERY)]
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 
 
 # ---- loading
 
 
-def installed() -> "dict[str, EntryPoint]":
-    """Return the entry points of installed plug-ins, by name."""
+def installed() -> "dict[str, list[EntryPoint]]":
+    """Return the entry points of installed plug-ins, by name; usually one of each."""
     from importlib.metadata import entry_points  # takes longer than the rest of this package
 
-    return {one.name: one for one in entry_points(group=ENTRY_POINTS)}
+    found: dict[str, list[EntryPoint]] = {}
+    for one in entry_points(group=ENTRY_POINTS):
+        found.setdefault(one.name, []).append(one)
+    return found
 
 
 def is_path(text: str) -> bool:
@@ -221,7 +235,7 @@ def load(text: str, **options: Any) -> Assignor:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # importing and creating a plug-in runs its code
-        raise AssignorError(f"cannot load {text}: {type(error).__name__}{_reason(error)}") from error
+        raise AssignorError(f"cannot load {text}: {type(error).__name__}{_reason(error)}{_place(error)}") from error
     if origin != text and assignor.name != text:
         raise AssignorError(
             f"entry point {text} ({origin}) has an assignor with the name {assignor.name!r}; give both the same name"
@@ -241,7 +255,7 @@ def class_of(text: str) -> type | None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # as in `load`
-        raise AssignorError(f"cannot load {text}: {type(error).__name__}{_reason(error)}") from error
+        raise AssignorError(f"cannot load {text}: {type(error).__name__}{_reason(error)}{_place(error)}") from error
     return found if isclass(found) else None
 
 
@@ -252,12 +266,16 @@ def _found(text: str) -> tuple[Any, str]:
     known = installed()
     if text not in known:
         raise AssignorError(f"there is no plug-in {text!r}")
-    return known[text].load(), known[text].value
+    if len(paths := sorted({one.value for one in known[text]})) > 1:
+        raise AssignorError(
+            f"several installed packages have an assignor {text}: {', '.join(paths)}; give MODULE:CLASS of one"
+        )
+    return known[text][0].load(), paths[0]
 
 
 def _imported(text: str) -> Any:
     module, _, name = text.partition(":")
-    found: Any = import_module(module)
+    found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
     return found
@@ -270,10 +288,36 @@ def as_assignor(value: Any, origin: str | None = None) -> Assignor:
     """
     kind = value if isclass(value) else type(value)
     origin = origin or f"{kind.__module__}:{kind.__qualname__}"
-    if isclass(value) or not isinstance(value, Assignor | ServerAssignor) or not callable(value.assign):
-        what = "a class; give an instance" if isclass(value) else "without name and assign"
-        raise AssignorError(f"{origin} is no server-side assignor: {what}")
-    name = getattr(value, "name", None)
-    if not isinstance(name, str) or not name.strip() or "," in name:
-        raise AssignorError(f"{origin} has the name {_shown(name)}; give it a text without commas")
-    return value if isinstance(value, Assignor) else PlugInAssignor(value, origin)
+    if problem := _problem(value):
+        raise AssignorError(f"{origin} is no server-side assignor: {problem}")
+    name = value.name
+    if not isinstance(name, str) or not name.isprintable() or not name or name != name.strip() or set(name) & set(",:"):
+        raise AssignorError(
+            f"{origin} has the name {_shown(name)}; give it printable text without commas, colons or spaces around it"
+        )
+    return value if isinstance(value, Assignor) else PlugInAssignor(value, name, origin)
+
+
+def _problem(value: Any) -> str | None:
+    """Return why a value is no assignor; `None` if it may be one."""
+    if isclass(value):
+        return "a class; give an instance"
+    if missing := [name for name in ("name", "assign") if not hasattr(value, name)]:
+        return f"without {' and '.join(missing)}"
+    if not callable(value.assign):
+        return "assign is no method"
+    if isinstance(value, Assignor):
+        return None
+    if iscoroutinefunction(value.assign) or isasyncgenfunction(value.assign):
+        return "assign is async; it must return the target assignment"
+    if isgeneratorfunction(value.assign):
+        return "assign has a yield; it must return the target assignment"
+    try:
+        found = signature(value.assign)
+    except (TypeError, ValueError):  # of some functions in C
+        return None
+    try:
+        found.bind(None, None)
+    except TypeError:
+        return f"assign{found} does not take the two arguments group_spec and topic_describer"
+    return None

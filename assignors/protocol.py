@@ -48,7 +48,8 @@ class ServerAssignor(Protocol):
     """A server-side assignor of consumer groups (KIP-848), as a plug-in for a broker.
 
     Modelled on Kafka's `ConsumerGroupPartitionAssignor`. Members select it by `name`, with the
-    consumer's config `group.remote.assignor`. An assignor serves all groups of a broker.
+    consumer's config `group.remote.assignor`. One instance serves all groups and brokers of an
+    embedded cluster.
     """
 
     @property

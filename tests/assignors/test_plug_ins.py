@@ -103,6 +103,7 @@ FAULTS = {
     "returned '0' as a partition of topic t for member m1": {"m1": {T: ["0"]}},
     "assigned partition 3 of topic t to member m1; it has none": {"m1": {T: [3]}},
     "assigned partition -1 of topic t to member m1; it has none": {"m1": {T: [-1]}},
+    "assigned partition a value of type int of topic t to member m1; it has none": {"m1": {T: [10**5000]}},
     "assigned t-1 to members m1 and m2": {"m1": {T: [1, 0]}, "m2": {T: [2, 1]}},
     "assigned t-1 to member m1 twice": {"m1": {T: [1, 1]}},
     "assigned u-0 to member m1, which does not subscribe to the topic": {"m1": {U: [0]}},
@@ -117,7 +118,7 @@ FAULTS = {
 def test_a_fault_is_an_error_that_names_the_plug_in_and_the_fault(group: GroupSpec, fault: str) -> None:
     with pytest.raises(AssignorError) as raised:
         checked(as_assignor(Fixed(FAULTS[fault]), "mine:Fixed"), group)
-    assert str(raised.value).startswith("assignor fixed")
+    assert str(raised.value).startswith("assignor fixed (mine:Fixed) ")
     assert fault in str(raised.value)
     if isinstance(FAULTS[fault], BaseException):
         assert f"({__file__}, line " in str(raised.value)
@@ -148,6 +149,41 @@ def test_an_assignor_on_arrays_is_checked_as_well(group: GroupSpec) -> None:
     ):
         with pytest.raises(AssignorError, match=f"assignor arrays .*{fault}"):
             checked(Arrays(lists), group)
+
+
+def change_members(group: Any) -> None:
+    group.members["m1"].owned.clear()
+    group.members.clear()
+
+
+CHANGES: dict[str, Any] = {
+    "members": change_members,
+    "member ids": lambda group: setattr(group, "member_ids", ()),
+    "owned": lambda group: group.owned.fill(0),
+    "hash order": lambda group: group.hash_order.fill(0),
+    "subscriptions": lambda group: group.subscriptions.clear(),
+    "subscription_of": lambda group: group.subscription_of.fill(0),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_plug_in_that_changes_its_arguments_changes_a_copy(what: str) -> None:
+    class Changes(Fixed):
+        def assign(self, group_spec: GroupSpec, topic_describer: SubscribedTopicDescriber) -> Any:
+            CHANGES[what](group_spec)
+            return {"m1": {T: [1]}, "m2": {U: [1]}}
+
+    members = {
+        member_id: Member(topics=one.topics, rack=one.rack, instance_id=one.instance_id, owned=list(one.owned))
+        for member_id, one in MEMBERS.items()
+    }
+    group = GroupSpec(members, TOPOLOGY)
+    assert dict(checked(as_assignor(Changes()), group)) == {"m1": (("t", 1),), "m2": (("u", 1),)}
+    other = GroupSpec(MEMBERS, TOPOLOGY)
+    assert group.member_ids == other.member_ids
+    assert list(group.members) == list(other.members)
+    for name in ("owned", "owned_offsets", "hash_order", "subscription_of", "subscribes"):
+        assert getattr(group, name).tolist() == getattr(other, name).tolist(), name
 
 
 def test_topics_need_ids() -> None:
@@ -186,6 +222,27 @@ class BadName(Mine):
 class NoAssign:
     name = "no-assign"
 
+class Colon(Mine):
+    name = "a:b"
+
+class Blank(Mine):
+    name = "mine "
+
+class Control(Mine):
+    name = "mi\\nne"
+
+class Async(Mine):
+    async def assign(self, group_spec, topic_describer):
+        return {}
+
+class Yields(Mine):
+    def assign(self, group_spec, topic_describer):
+        yield "m1", {}
+
+class OneArgument(Mine):
+    def assign(self, group_spec):
+        return {}
+
 instance = RackAwareUniformAssignor(max_moved=3)
 """
 
@@ -198,9 +255,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "[quorate.server_assignors]\n"
+        "[quorate.server_assignors]\nboth = plug_in_of_test:Other\n"
         "mine = plug_in_of_test:Mine\nwrong = plug_in_of_test:Other\ngone = plug_in_of_test:Gone\n"
     )
+    other = tmp_path / "other-1.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (other / "entry_points.txt").write_text("[quorate.server_assignors]\nboth = plug_in_of_test:Mine\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
     for name in ("plug_in_of_test", "plug_in_that_fails"):
@@ -227,15 +288,22 @@ def test_plug_ins_are_loaded_by_entry_point_and_by_path() -> None:
     ("text", "reason"),
     [
         ("nope", r"unknown server-side assignor 'nope'; use one of uniform, range, rack-aware-uniform, lag-aware, "
-                 r"the installed gone, mine, wrong, or MODULE:CLASS"),
+                 r"the installed both, gone, mine, wrong, or MODULE:CLASS"),
         ("wrong", r"entry point wrong \(plug_in_of_test:Other\) has an assignor with the name 'other'"),
         ("gone", r"cannot load gone: AttributeError: .*Gone"),
-        ("no.such.module:Mine", r"cannot load no\.such\.module:Mine: ModuleNotFoundError: No module named 'no'"),
-        ("plug_in_that_fails:Mine", r"cannot load plug_in_that_fails:Mine: SystemExit: not here"),
-        ("plug_in_of_test:Fails", r"cannot load plug_in_of_test:Fails: OSError: no such file: weights"),
-        ("plug_in_of_test:NoName", r"plug_in_of_test:NoName is no server-side assignor: without name and assign"),
-        ("plug_in_of_test:NoAssign", r"without name and assign"),
-        ("plug_in_of_test:BadName", r"has the name 'a,b'; give it a text without commas"),
+        ("no.such.module:Mine", r"cannot load no\.such\.module:Mine: ModuleNotFoundError: No module named 'no'$"),
+        ("plug_in_that_fails:Mine", r"SystemExit: not here \(.*plug_in_that_fails\.py, line 1\)$"),
+        ("plug_in_of_test:Fails", r"OSError: no such file: weights \(.*plug_in_of_test\.py, line 17\)$"),
+        ("both", r"packages have an assignor both: plug_in_of_test:Mine, plug_in_of_test:Other; give"),
+        ("plug_in_of_test:NoName", r"plug_in_of_test:NoName is no server-side assignor: without name$"),
+        ("plug_in_of_test:NoAssign", r"without assign$"),
+        ("plug_in_of_test:Colon", r"has the name 'a:b'; give it printable text without commas, colons or spaces"),
+        ("plug_in_of_test:Blank", r"has the name 'mine '; give it"),
+        ("plug_in_of_test:Control", r"has the name 'mi\\nne'; give it"),
+        ("plug_in_of_test:Async", r"Async is no server-side assignor: assign is async; it must return"),
+        ("plug_in_of_test:Yields", r"Yields is no server-side assignor: assign has a yield; it must return"),
+        ("plug_in_of_test:OneArgument", r"assign\(group_spec\) does not take the two arguments group_spec and topic_d"),
+        ("plug_in_of_test:BadName", r"has the name 'a,b'; give it printable text without commas"),
         ("plug_in_of_test:SOURCE", r"cannot load .*AttributeError"),
     ],
 )  # fmt: skip
