@@ -1,14 +1,12 @@
-"""Plan the tasks of a query on files: find partitions, and the pieces of their segments to read."""
+"""Plan what a query on files reads: find partitions, and the pieces of their segments."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
-
-from pyspark.sql.datasource import InputPartition
 
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.log.files import PartitionFiles, find_partitions
@@ -18,7 +16,7 @@ from quorate.pipeline.files_survey import Piece, Surveyed, survey
 from quorate.pipeline.options import EARLIEST, LATEST, Options
 from quorate.pipeline.schema import OptionError
 
-__all__ = ["DataLoss", "Piece", "Split", "bundled", "check_offset", "find_files", "offset_of", "plan", "splits_of"]
+__all__ = ["DataLoss", "Piece", "bundled", "check_offset", "find_files", "has_copies", "offset_of", "plan"]
 
 T = TypeVar("T")
 
@@ -28,17 +26,6 @@ AT_ONCE: Final = 8
 
 class DataLoss(QuorateError, RuntimeError):
     """Requested offsets are no longer in the log."""
-
-
-class Split(InputPartition):
-    """The pieces that one task reads, in the order of the log."""
-
-    def __init__(self, pieces: Iterable[Piece]) -> None:
-        self.pieces = tuple(pieces)
-        super().__init__(None)
-
-    def __repr__(self) -> str:
-        return f"Split({', '.join(f'{piece.path}:{piece.begin}-{piece.end}' for piece in self.pieces)})"
 
 
 def find_files(options: Options) -> list[PartitionFiles]:
@@ -65,6 +52,11 @@ def find_files(options: Options) -> list[PartitionFiles]:
     return [found[place] for place in sorted(found, key=lambda one: (one[0], -1 if one[1] is None else one[1], one[2]))]
 
 
+def has_copies(files: Collection[PartitionFiles]) -> bool:
+    """Return whether two folders have the same partition, which may be copies."""
+    return len({(file.topic, file.partition) for file in files}) < len(files)
+
+
 def _expanded(given: str) -> list[Path]:
     parts = urlsplit(given)
     if parts.scheme == "file":
@@ -86,7 +78,7 @@ def _expanded(given: str) -> list[Path]:
     return segments
 
 
-# ---- from partitions to tasks
+# ---- from partitions to pieces
 
 
 def plan(
@@ -181,11 +173,6 @@ def _of_piece(found: Surveyed, piece: Piece) -> Transactions:
         if few:
             aborted[producer_id] = few
     return Transactions(aborted, found.transactions.last_stable_offset)
-
-
-def splits_of(pieces: Iterable[Piece], max_split_bytes: int) -> list[Split]:
-    """Group pieces into tasks of at most `max_split_bytes`, except for a single larger piece."""
-    return [Split(few) for few in bundled(pieces, lambda piece: piece.end - piece.begin, max_split_bytes)]
 
 
 def bundled(parts: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:

@@ -24,12 +24,12 @@ from quorate.codecs.log.files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log.model import LogError, LogProblem, is_damage
 from quorate.pipeline.files import Piece, check_offset
 from quorate.pipeline.filters import RecordBounds
-from quorate.pipeline.options import Mode
+from quorate.pipeline.options import Mode, Options
 from quorate.pipeline.push_down import PushDown, is_later
 from quorate.pipeline.rows import MAX_ROWS, Rows, timestamps
 from quorate.pipeline.schema import INT, TEXT
 
-__all__ = ["Reading", "read_piece"]
+__all__ = ["Reading", "read_piece", "reading_of", "wanted_by"]
 
 _ROUNDS = 8
 """Attempts to find the last decodable record of each key; after these, all records are decoded. A
@@ -48,6 +48,30 @@ class Reading:
     include_raw: bool = False
     fail_on_data_loss: bool = True
     push_down: PushDown | None = None
+
+
+def wanted_by(options: Options) -> RecordBounds:
+    """Return the bounds of types, partitions and times in the options."""
+    return RecordBounds(
+        types=None if options.types is None else frozenset(options.types),
+        partitions=options.partitions,
+        times=(options.starting_timestamp, options.ending_timestamp),
+    )
+
+
+def reading_of(options: Options, wanted: RecordBounds) -> Reading:
+    """Return the parameters that all tasks share."""
+    rows = Rows(options.topic, options.types, options.columns)
+    rows.wanted = wanted.types
+    return Reading(
+        rows=rows,
+        wanted=wanted,
+        read_committed=options.read_committed,
+        mode=options.mode,
+        include_raw=options.include_raw,
+        fail_on_data_loss=options.fail_on_data_loss,
+        push_down=options.push_down,
+    )
 
 
 def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> Iterator[pa.RecordBatch]:

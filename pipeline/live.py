@@ -1,4 +1,4 @@
-"""Read a running cluster for Spark: fetch record batches as bytes, and decode them like files.
+"""Read a running cluster: fetch record batches as bytes, and decode them like files.
 
 Requests offsets and batches from brokers, and retries. Knows nothing about Spark's streams.
 """
@@ -6,7 +6,7 @@ Requests offsets and batches from brokers, and retries. Knows nothing about Spar
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
 from quorate.codecs.live_connect import LiveError, client_log, connect, explain_error, likely_reason, where_text
@@ -22,20 +21,19 @@ from quorate.codecs.live_topic import offsets_of, topic_partitions
 from quorate.codecs.log.batch_starts import batch_starts
 from quorate.codecs.log.blocks import Batches, headers_of
 from quorate.codecs.log.transactions import Transactions
-from quorate.pipeline.files import DataLoss, Piece, Split, bundled, check_offset, offset_of
+from quorate.pipeline.files import DataLoss, Piece, check_offset, offset_of
 from quorate.pipeline.files_read import Reading, read_piece
 from quorate.pipeline.live_options import client_config
 from quorate.pipeline.options import EARLIEST, LATEST, Options
-from quorate.pipeline.workers import settle
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
     from kafka.net.compat import KafkaNetClient
 
-__all__ = ["OffsetRange", "RangeSplit", "TopicConnection", "cut", "ranges_of", "read_task"]
+__all__ = ["BYTES_PER_OFFSET", "OffsetRange", "TopicConnection", "ranges_of", "read_ranges"]
 
 BYTES_PER_OFFSET: Final = 100
-"""Estimated size of a record. Sizes are not known before reading, so tasks are cut by offsets."""
+"""Estimated size of a record. Sizes are not known before reading, so ranges are cut by offsets."""
 
 FETCH_BYTES: Final = 16 << 20
 CONNECT_TIMEOUT_MS: Final = 10_000
@@ -56,17 +54,6 @@ class OffsetRange:
     partition: int
     start: int
     end: int
-
-
-class RangeSplit(InputPartition):
-    """The offset ranges that one task fetches."""
-
-    def __init__(self, ranges: Iterable[OffsetRange]) -> None:
-        self.ranges = tuple(ranges)
-        super().__init__(None)
-
-    def __repr__(self) -> str:
-        return f"RangeSplit({', '.join(f'{one.partition}:{one.start}-{one.end}' for one in self.ranges)})"
 
 
 class TopicConnection:
@@ -301,7 +288,7 @@ def _spans(aborted: Iterable[Any], batches: Batches) -> dict[int, list[tuple[int
     return found
 
 
-# ---- options to tasks, tasks to rows
+# ---- options to ranges, ranges to rows
 
 
 def ranges_of(options: Options, cluster: TopicConnection) -> list[OffsetRange]:
@@ -340,28 +327,8 @@ def starts_of(
     return found
 
 
-def cut(ranges: Iterable[OffsetRange], max_split_bytes: int) -> list[RangeSplit]:
-    """Return tasks of about `max_split_bytes`: long ranges are cut, short ones share a task."""
-    most = max(max_split_bytes // BYTES_PER_OFFSET, 1)
-    parts = (
-        replace(whole, start=start, end=min(start + most, whole.end))
-        for whole in ranges
-        for start in range(whole.start, whole.end, most)
-    )
-    return [RangeSplit(few) for few in bundled(parts, lambda part: part.end - part.start, most)]
-
-
-def read_task(task: InputPartition, options: Options, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a task. Spark passes an empty task if there are no tasks."""
-    if isinstance(task, Split):
-        for piece in task.pieces:
-            yield from read_piece(piece, reading)
-    elif isinstance(task, RangeSplit):
-        yield from _read_ranges(task.ranges, options, reading)
-    settle()
-
-
-def _read_ranges(ranges: Iterable[OffsetRange], options: Options, reading: Reading) -> Iterator[pa.RecordBatch]:
+def read_ranges(ranges: Iterable[OffsetRange], options: Options, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """Fetch offset ranges, and return their rows. Raises `LiveError`, and `DataLoss`."""
     with TopicConnection(options) as cluster:
         for wanted in ranges:
             for data, transactions in cluster.fetch(wanted):

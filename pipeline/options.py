@@ -17,6 +17,7 @@ from quorate.pipeline.push_down import PushDown
 from quorate.pipeline.schema import CONTROL, OptionError, arrow_schema, record_types
 
 __all__ = [
+    "FORMAT",
     "OPTIONS",
     "PUSH_DOWN",
     "Mode",
@@ -32,6 +33,9 @@ Mode: TypeAlias = Literal["PERMISSIVE", "FAILFAST", "DROPMALFORMED"]
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+
+FORMAT: Final = "consumer-offsets"
+"""Name of the Spark source."""
 
 _KAFKA: Final = "kafka."
 _MODES: Final = ("PERMISSIVE", "FAILFAST", "DROPMALFORMED")

@@ -11,8 +11,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from quorate.assignors import Topology
-from quorate.pipeline.jobs.columns import AsOf
 from quorate.pipeline.jobs.locality import CURRENT, Locality
+from quorate.pipeline.jobs.moments import AsOf
 from quorate.pipeline.report_charts import KINDS, e, human, lag_panel, matrix, seconds_text, time_text, timeline
 from quorate.pipeline.report_data import Facts, LagSeries, Row, collect
 

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 
 from quorate.assignors import Topology
 from quorate.pipeline.jobs.audit import upgrade_audit
-from quorate.pipeline.jobs.columns import AsOf
 from quorate.pipeline.jobs.lag import lag
 from quorate.pipeline.jobs.locality import CURRENT, Locality
+from quorate.pipeline.jobs.moments import AsOf
 from quorate.pipeline.jobs.rebalances import rebalances, storms
 from quorate.pipeline.jobs.state import group_state
 

@@ -10,15 +10,17 @@ declarations in `quorate.codecs`.
 import re
 from collections.abc import Iterable
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from quorate.codecs.columnar.schema import record_schema
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.message import CONSUMER_OFFSETS, RecordType
 from quorate.codecs.messages import RECORD_TYPES
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 __all__ = [
     "COMMON",
@@ -138,7 +140,7 @@ def arrow_schema(
 
 def spark_schema(
     topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None, columns: Iterable[str] | None = None
-) -> StructType:
+) -> "StructType":
     """Return the columns in Spark: common columns, then a struct for each record type.
 
     `types`: the record types, by default all of the topic; `"Control"` is transaction markers.
@@ -146,6 +148,8 @@ def spark_schema(
     in the schema does not depend on the order in `columns`. Raises `OptionError` for an unknown
     topic, type or column.
     """
+    from pyspark.sql.pandas.types import from_arrow_schema  # the local engine has no pyspark
+
     schema: StructType = from_arrow_schema(arrow_schema(topic, types, columns))
     return schema
 

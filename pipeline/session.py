@@ -22,8 +22,8 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 
 from quorate.codecs.errors import InputError
 from quorate.pipeline.files import find_files
-from quorate.pipeline.options import parse_options
-from quorate.pipeline.source import FORMAT, register
+from quorate.pipeline.options import FORMAT, parse_options
+from quorate.pipeline.source import register
 
 __all__ = ["check_source", "check_table", "in_one_line", "read_rows", "read_table", "started", "write"]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from quorate.pipeline.files import find_files, plan, splits_of
-from quorate.pipeline.files_read import Reading
-from quorate.pipeline.filters import RecordBounds, narrowed
-from quorate.pipeline.live import TopicConnection, cut, ranges_of, read_task
-from quorate.pipeline.options import LATEST, Options, parse_options
-from quorate.pipeline.rows import Rows
+from quorate.pipeline.files import find_files, plan
+from quorate.pipeline.files_read import Reading, reading_of, wanted_by
+from quorate.pipeline.filters import narrowed
+from quorate.pipeline.live import TopicConnection, ranges_of
+from quorate.pipeline.options import FORMAT, LATEST, Options, parse_options
 from quorate.pipeline.schema import OptionError, spark_schema
 from quorate.pipeline.stream import UnlimitedReader
+from quorate.pipeline.tasks import cut, read_task, splits_of
 from quorate.pipeline.workers import settle
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["FORMAT", "ConsumerOffsets", "register", "stream_reader"]
-
-FORMAT: Final = "consumer-offsets"
 
 _IN_4_2: Final = "needs Spark 4.2 or newer, which passes the start of a micro-batch to the source; omit it"
 _PUSHES_FILTERS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -72,30 +70,6 @@ class ConsumerOffsets(DataSource):
 def _is_main(module: str) -> bool:
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name == module
-
-
-def wanted_by(options: Options) -> RecordBounds:
-    """Return the bounds of types, partitions and times in the options."""
-    return RecordBounds(
-        types=None if options.types is None else frozenset(options.types),
-        partitions=options.partitions,
-        times=(options.starting_timestamp, options.ending_timestamp),
-    )
-
-
-def reading_of(options: Options, wanted: RecordBounds) -> Reading:
-    """Return the parameters that all tasks share."""
-    rows = Rows(options.topic, options.types, options.columns)
-    rows.wanted = wanted.types
-    return Reading(
-        rows=rows,
-        wanted=wanted,
-        read_committed=options.read_committed,
-        mode=options.mode,
-        include_raw=options.include_raw,
-        fail_on_data_loss=options.fail_on_data_loss,
-        push_down=options.push_down,
-    )
 
 
 class _Reader(DataSourceReader):

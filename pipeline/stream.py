@@ -13,12 +13,13 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogError
-from quorate.pipeline.files import DataLoss, find_files, offset_of, plan, splits_of
+from quorate.pipeline.files import DataLoss, find_files, offset_of, plan
 from quorate.pipeline.files_read import Reading
 from quorate.pipeline.files_survey import survey
-from quorate.pipeline.live import OffsetRange, TopicConnection, cut, read_task, starts_of
+from quorate.pipeline.live import OffsetRange, TopicConnection, starts_of
 from quorate.pipeline.options import EARLIEST, LATEST, Options
 from quorate.pipeline.schema import OptionError
+from quorate.pipeline.tasks import cut, read_task, splits_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

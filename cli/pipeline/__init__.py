@@ -1,31 +1,32 @@
-"""`quorate pipeline`: the jobs of `quorate.pipeline`, on local Spark or under spark-submit.
+"""`quorate pipeline`: the jobs of `quorate.pipeline`, in this process or with Spark.
 
-This module reads the options. `quorate.pipeline.session` starts Spark and writes results; `output`
-prints them.
+This module has the commands, `engine` chooses the engine, `job` runs the job, and `output` prints
+results. `quorate.pipeline.session` starts Spark and writes results; `quorate.pipeline.local` works
+without it.
 """
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from quorate.cli.connection import check_one_source, servers_option
-from quorate.cli.errors import UserError, note
+from quorate.cli.connection import servers_option
+from quorate.cli.pipeline.engine import ENGINE
+from quorate.cli.pipeline.job import Job, run_job
 from quorate.cli.subcommands import Commands
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["pipeline"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-HELP = """Analyse months of __consumer_offsets with Spark: group states, rebalances, lags, locality and upgrades.
+HELP = """Analyse months of __consumer_offsets: group states, rebalances, lags, locality and upgrades.
+
+Logs of up to 2 GB are analysed in this process where a command has the option --engine; Spark is used for larger
+ones, on a cluster, and by the other commands.
 
 A SOURCE is a segment file, the folder of a partition, or a broker's log directory; with --from, the location of
-previously decoded rows. With -b records are read from a live cluster. Results are printed, or written by Spark with
---output.
+previously decoded rows. With -b records are read from a live cluster. Results are printed, or written with --output.
 
 \b
 quorate pipeline state kafka-logs --table members
@@ -109,66 +110,6 @@ def _with_options(*options: Any) -> Callable[[F], F]:
     return with_options
 
 
-class _Job:
-    """The Spark session, the input rows, and the options of all commands."""
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        from quorate.cli.times import read_moment
-        from quorate.pipeline.session import check_source, check_table, read_rows, started
-
-        self.options = options
-        given = dict(_pair("--option", one) for one in options["options"])
-        sources, servers = options["sources"], options["bootstrap_servers"]
-        check_one_source(None, sources, servers)
-        moment = read_moment(options["as_of"], "--as-of")
-        if moment.offset is not None:
-            raise UserError(f"--as-of {moment.offset}: name the partition, as in --as-of 17:{moment.offset}")
-        offsets = moment.offsets
-        self.as_of: Any = (
-            moment.timestamp_ms if offsets is None else {one: at for one, at in offsets.items() if one is not None}
-        )
-        if servers is not None:
-            given["kafka.bootstrap.servers"] = servers
-        for option in ("end_offsets", "throughput"):
-            check_table(f"--{option.replace('_', '-')}", options.get(option))
-        check_source(options["input_format"], sources, given)
-        self.spark: SparkSession = started(options["master"], dict(_pair("--conf", one) for one in options["conf"]))
-        self.rows: DataFrame = read_rows(self.spark, options["input_format"], sources, given)
-
-    def deliver(self, tables: Mapping[str, "DataFrame"], shown: str) -> None:
-        """Write the tables, or print one of them."""
-        from quorate.cli.pipeline.output import show
-        from quorate.pipeline.session import write
-
-        options = self.options
-        if options["output"] is not None:
-            places = write(tables, options["output"], options["output_format"], overwrite=options["overwrite"])
-            for name, place in places.items():
-                note(f"{name}: {place}")
-        else:
-            show(tables[shown], as_json=options["as_json"], limit=options["limit"])
-
-
-def _pair(option: str, text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UserError(f"{option} {text}: is not NAME=VALUE")
-    return name, value
-
-
-def _run(options: Mapping[str, Any], run: Callable[[_Job], None]) -> None:
-    """Start Spark and run a job; report errors in one line."""
-    try:
-        from quorate.pipeline.session import in_one_line
-    except ImportError as error:
-        missing = (error.name or "pyspark").partition(".")[0]
-        raise UserError(
-            f"pipeline needs Spark, and {missing} is not installed", "pip install 'quorate[spark]'"
-        ) from error
-    with in_one_line():
-        run(_Job(options))
-
-
 def _topology(path: str) -> Any:
     from quorate.assignors.what_if.description import read_topology
 
@@ -178,6 +119,7 @@ def _topology(path: str) -> Any:
 @pipeline.command()
 @_with_options(
     *_INPUT,
+    ENGINE,
     click.option(
         "--table", type=click.Choice(STATE_TABLES), default="groups", show_default=True, help="Table to print."
     ),
@@ -186,7 +128,12 @@ def _topology(path: str) -> Any:
 def state(**options: Any) -> None:
     """Show groups, members, assignments and offsets, now or at an earlier time."""
 
-    def run(job: _Job) -> None:
+    def run(job: Job) -> None:
+        if job.local is not None:
+            from quorate.pipeline import local
+
+            job.deliver(local.group_state(job.local, job.as_of).tables, options["table"])
+            return
         from quorate.pipeline import group_state
 
         found = group_state(job.rows, job.as_of)
@@ -194,12 +141,13 @@ def state(**options: Any) -> None:
             found = found.cache()
         job.deliver(found.tables, options["table"])
 
-    _run(options, run)
+    run_job(options, run)
 
 
 @pipeline.command()
 @_with_options(
     *_INPUT,
+    ENGINE,
     click.option(
         "--storms",
         "only_storms",
@@ -227,15 +175,25 @@ def state(**options: Any) -> None:
 def rebalances(**options: Any) -> None:
     """Show each epoch and generation, with cause, duration and moved partitions."""
 
-    def run(job: _Job) -> None:
+    def run(job: Job) -> None:
+        window_ms, at_least = 1000 * options["window"], options["at_least"]
+        if job.local is not None:
+            from quorate.pipeline import local
+            from quorate.pipeline.local.output import ordered
+
+            table = local.rebalances(job.local, job.as_of)
+            if options["only_storms"]:
+                table = local.storms(table, window_ms=window_ms, at_least=at_least)
+            job.deliver({"rebalances": ordered(table, "started_at", "group")}, "rebalances")
+            return
         from quorate.pipeline import rebalances, storms
 
         found = rebalances(job.rows, job.as_of)
         if options["only_storms"]:
-            found = storms(found, window_ms=1000 * options["window"], at_least=options["at_least"])
+            found = storms(found, window_ms=window_ms, at_least=at_least)
         job.deliver({"rebalances": found.orderBy("started_at", "group")}, "rebalances")
 
-    _run(options, run)
+    run_job(options, run)
 
 
 _END_OFFSETS = click.option(
@@ -265,7 +223,7 @@ def lag(**options: Any) -> None:
     """Show lags over time, rates, and the time until groups catch up."""
     _needed(options, "end_offsets")
 
-    def run(job: _Job) -> None:
+    def run(job: Job) -> None:
         from quorate.pipeline import lag
         from quorate.pipeline.session import read_table
 
@@ -274,7 +232,7 @@ def lag(**options: Any) -> None:
             {"lag": lag(job.rows, ends, as_of=job.as_of).orderBy("group", "topic", "partition", "timestamp")}, "lag"
         )
 
-    _run(options, run)
+    run_job(options, run)
 
 
 @pipeline.command()
@@ -303,16 +261,16 @@ def locality(**options: Any) -> None:
     _needed(options, "topology")
     topology = _topology(options["topology"])
 
-    def run(job: _Job) -> None:
+    def run(job: Job) -> None:
         found = _locality(job, topology, options)
         job.deliver(
             {name: one.orderBy("group", "assignor") for name, one in found.cache().tables.items()}, options["table"]
         )
 
-    _run(options, run)
+    run_job(options, run)
 
 
-def _locality(job: _Job, topology: Any, options: Mapping[str, Any]) -> Any:
+def _locality(job: Job, topology: Any, options: Mapping[str, Any]) -> Any:
     from quorate.pipeline import locality
     from quorate.pipeline.session import read_table
 
@@ -329,18 +287,25 @@ def _locality(job: _Job, topology: Any, options: Mapping[str, Any]) -> Any:
 
 
 @pipeline.command()
-@_with_options(*_INPUT, _TOPOLOGY, *_OUTPUT)
+@_with_options(*_INPUT, ENGINE, _TOPOLOGY, *_OUTPUT)
 def audit(**options: Any) -> None:
     """Show how past upgrades affected groups, and how the next one would."""
     topology = None if options["topology"] is None else _topology(options["topology"])
 
-    def run(job: _Job) -> None:
+    def run(job: Job) -> None:
+        if job.local is not None:
+            from quorate.pipeline import local
+            from quorate.pipeline.local.output import ordered
+
+            table = local.upgrade_audit(job.local, topology, as_of=job.as_of)
+            job.deliver({"audit": ordered(table, "group", "at_end", "log_offset", "finding")}, "audit")
+            return
         from quorate.pipeline import upgrade_audit
 
         found = upgrade_audit(job.rows, topology, as_of=job.as_of)
         job.deliver({"audit": found.orderBy("group", "at_end", "log_offset", "finding")}, "audit")
 
-    _run(options, run)
+    run_job(options, run)
 
 
 @pipeline.command()
@@ -357,7 +322,7 @@ def report(**options: Any) -> None:
     """Write an HTML page with charts of lags, rebalances, racks and upgrades."""
     topology = None if options["topology"] is None else _topology(options["topology"])
 
-    def run(job: _Job) -> None:
+    def run(job: Job) -> None:
         from quorate.cli.pipeline.output import write_text
         from quorate.pipeline.report import report
         from quorate.pipeline.session import read_table
@@ -373,7 +338,7 @@ def report(**options: Any) -> None:
         )
         write_text(options["output"], page)
 
-    _run(options, run)
+    run_job(options, run)
 
 
 def _needed(options: Mapping[str, Any], *names: str) -> None:

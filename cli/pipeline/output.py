@@ -12,7 +12,7 @@ from quorate.cli.output import echo_lines, table_lines
 from quorate.codecs.printable import brief_id, cut, hash_text, printable, time_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyarrow import Table
 
 __all__ = ["show", "write_text"]
 
@@ -29,13 +29,12 @@ def write_text(path: str, text: str) -> None:
     note(f"report: {path}")
 
 
-def show(table: "DataFrame", *, as_json: bool, limit: int) -> None:
-    """Print the rows.
+def show(table: "Table", *, as_json: bool, limit: int) -> None:
+    """Print at most `limit` rows.
 
     The table omits columns that are empty in all rows; JSON has them.
     """
-    names = table.columns
-    rows = table.limit(limit + 1).toArrow().to_pylist()
+    names, rows = table.schema.names, table.slice(0, limit + 1).to_pylist()
     more, rows = len(rows) > limit, rows[:limit]
     if as_json:
         click.echo(json.dumps([_plain(row) for row in rows], indent=2, ensure_ascii=False))

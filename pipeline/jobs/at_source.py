@@ -5,22 +5,20 @@ unchanged result of `load()` is therefore loaded again with an internal option
 (`quorate.pipeline.push_down`). The results are the same, with less work.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame
 
 from quorate.codecs.log.model import LogError
-from quorate.pipeline.files import find_files
-from quorate.pipeline.jobs.columns import FORMAT, AsOf, last_offsets, membership, moment_of, until
-from quorate.pipeline.options import PUSH_DOWN, Options, parse_options
-from quorate.pipeline.push_down import Log, PushDown, What
+from quorate.pipeline.files import find_files, has_copies
+from quorate.pipeline.jobs.columns import membership, until
+from quorate.pipeline.jobs.moments import AsOf, push_down_of
+from quorate.pipeline.options import FORMAT, PUSH_DOWN, Options, parse_options
+from quorate.pipeline.push_down import What
 from quorate.pipeline.schema import OptionError
 
 __all__ = ["AtSource", "loaded", "of_groups"]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def loaded(
     plan = getattr(df, "_jdf", None)  # Spark Connect has none
     if plan is None or df.isStreaming or df.storageLevel.useMemory or df.storageLevel.useDisk:
         return None
-    push_down = _push_down(what, as_of)
+    push_down = push_down_of(what, as_of)
     relation = plan.queryExecution().analyzed()
     if relation.getClass().getSimpleName() != "DataSourceV2Relation" or relation.table().name() != FORMAT:
         return None
@@ -65,7 +63,7 @@ def loaded(
     try:
         options = parse_options(given)
         # The other modes drop rows or fail the job, which depends on all rows.
-        if options.mode != "PERMISSIVE" or (not options.kafka and _has_copies(options)):
+        if options.mode != "PERMISSIVE" or (not options.kafka and has_copies(find_files(options))):
             return None
     except (OptionError, LogError, OSError):
         return None  # reported when the DataFrame is read
@@ -76,19 +74,3 @@ def loaded(
         .load()
     )
     return AtSource(rows, options) if rows.schema == df.schema else None
-
-
-def _has_copies(options: Options) -> bool:
-    files = find_files(options)
-    return len({(file.topic, file.partition) for file in files}) < len(files)
-
-
-def _push_down(what: What, as_of: AsOf | None) -> PushDown:
-    if as_of is None:
-        return PushDown(what=what)
-    if not isinstance(as_of, Mapping):
-        return PushDown(what=what, until_ms=(moment_of(as_of) - _EPOCH) // timedelta(milliseconds=1))
-    ends: dict[Log, int] = {
-        (None if len(where) == 1 else where[0], where[-1]): offset for *where, offset in last_offsets(as_of)
-    }
-    return PushDown(what=what, until_offsets=ends)

@@ -1,57 +1,31 @@
 """Columns of decoded records that jobs use; the source's `types` option may omit record types."""
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # the usual alias
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.codecs.message import CONSUMER_OFFSETS, RecordType
 from quorate.codecs.messages import RECORD_TYPES
-from quorate.codecs.wire import StringType
 from quorate.pipeline.casts import time_or_null
-from quorate.pipeline.schema import CONTROL, GROUP_FIELDS, OptionError, column_of, struct_of
+from quorate.pipeline.jobs.moments import LOG, NO_ORDER, NO_TIME, AsOf, last_offsets, moment_of
+from quorate.pipeline.jobs.needed import key_fields, present_in
+from quorate.pipeline.options import FORMAT
+from quorate.pipeline.schema import CONTROL, OptionError, column_of
 
 __all__ = [
-    "LOG",
-    "NO_ORDER",
-    "AsOf",
     "is_control",
     "key_columns",
     "known_offset",
     "known_timestamp",
-    "last_offsets",
     "membership",
-    "moment_of",
     "present_types",
     "record_time",
     "until",
     "with_same_log",
 ]
-
-FORMAT = "consumer-offsets"
-"""Name of the Spark source."""
-
-LOG = ("topic", "partition")
-"""Columns that identify the log of a record."""
-
-NEEDED = (
-    *("topic", "partition", "offset", "timestamp", "producer_id"),
-    *("transactional", "type", "value_version", "group", "tombstone"),
-)
-"""Common columns that jobs use."""
-
-NO_TIME = "a record has no timestamp, so records of one write cannot be found: fill the column `timestamp`"
-NO_ORDER = "a record has no offset, so records cannot be ordered: fill the column `offset`"
-
-AsOf = datetime | int | Mapping[int, int] | Mapping[tuple[str, int], int]
-"""A moment: a time (UTC by default), ms since 1970, or the offset of the last record to include, by
-partition or by topic and partition.
-"""
-
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -86,29 +60,11 @@ def present_types(
     common columns, all of `wanted`, or required fields are missing.
     """
     check_uses(df)
-    if missing := [name for name in NEEDED if name not in df.columns]:
-        raise OptionError(
-            f"the DataFrame has no column {', '.join(missing)}: use one of spark.read.format('consumer-offsets') "
-            "or of decode(), and with the option `columns`, include these"
-        )
-    found = [
-        one
-        for one in RECORD_TYPES[CONSUMER_OFFSETS].values()
-        if column_of(one.name) in df.columns and (wanted is None or one.name in wanted)
-    ]
-    if not found:
-        names = ", ".join(wanted) if wanted is not None else "any record type"
-        raise OptionError(f"the DataFrame has no columns of {names}: read it without the option `types`, or with these")
-    for one in found:
-        column, kind = column_of(one.name), df.schema[column_of(one.name)].dataType
-        present = kind.names if isinstance(kind, StructType) else []
-        needed = [field.name for field in struct_of(one) if fields is None or field.name in fields]
-        if lacking := [name for name in needed if name not in present]:
-            raise OptionError(
-                f"the column {column} has no {', '.join(lacking)}: "
-                f"read it without the option `columns`, or with {column} as a whole"
-            )
-    return found
+    return present_in(df.columns, lambda name: _fields(df.schema[name].dataType), wanted, fields)
+
+
+def _fields(kind: DataType) -> list[str]:
+    return kind.names if isinstance(kind, StructType) else []
 
 
 def key_columns(types: Iterable[RecordType]) -> tuple[Column, Column]:
@@ -116,13 +72,7 @@ def key_columns(types: Iterable[RecordType]) -> tuple[Column, Column]:
 
     Each is null for record types that lack it.
     """
-    texts: list[Column] = []
-    numbers: list[Column] = []
-    for one in types:
-        for field in one.key.fields:
-            if field.name not in GROUP_FIELDS:
-                where = texts if isinstance(field.type, StringType) else numbers
-                where.append(F.col(f"{column_of(one.name)}.{field.name}"))
+    texts, numbers = ([F.col(f"{column}.{field}") for column, field in found] for found in key_fields(types))
     text = F.coalesce(*texts) if texts else F.lit(None).cast("string")
     return text, F.coalesce(*numbers).cast("int") if numbers else F.lit(None).cast("int")
 
@@ -174,18 +124,6 @@ def until(df: DataFrame, as_of: AsOf | None) -> DataFrame:
     return with_ends.where(F.col("first_later").isNull() | (F.col("offset") < F.col("first_later"))).drop("first_later")
 
 
-def moment_of(as_of: object) -> datetime:
-    """Convert to a time with a zone. Raises `OptionError` for an invalid value."""
-    if isinstance(as_of, datetime):
-        return as_of if as_of.tzinfo is not None else as_of.replace(tzinfo=UTC)
-    if isinstance(as_of, int) and not isinstance(as_of, bool):
-        try:
-            return datetime.fromtimestamp(as_of / 1000, UTC)
-        except (ValueError, OverflowError, OSError) as error:
-            raise OptionError(f"as_of is {as_of}, which is not a time in ms since 1970") from error
-    raise OptionError(f"as_of is {as_of!r}: use a datetime, ms since 1970, or a mapping of partitions to offsets")
-
-
 def is_control() -> Column:
     """Return the condition that a row is a transaction marker."""
     return F.col("type") == CONTROL
@@ -211,25 +149,3 @@ def _until_offsets(df: DataFrame, as_of: Mapping[int, int] | Mapping[tuple[str, 
     if "last_topic" in last.columns:
         same = same & (F.col("topic") == F.col("last_topic"))
     return df.join(F.broadcast(last), same, "left_semi")
-
-
-def last_offsets(as_of: Mapping[Any, Any]) -> list[tuple[Any, ...]]:
-    """Return tuples of topic (if given), partition and offset. Raises `OptionError`."""
-    ends: list[tuple[Any, ...]] = []
-    for at, offset in as_of.items():
-        match at, offset:
-            case (bool(), _) | ((_, bool()), _) | (_, bool()):
-                pass
-            case int(), int():
-                ends.append((at, offset))
-                continue
-            case (str(topic), int(partition)), int():
-                ends.append((topic, partition, offset))
-                continue
-        raise OptionError(
-            f"as_of has {at!r}: {offset!r}, which is not the offset of a partition: "
-            "use {17: 4711} or {('__consumer_offsets', 17): 4711}"
-        )
-    if len({len(one) for one in ends}) != 1:
-        raise OptionError("as_of needs partitions, either all as numbers or all with their topic")
-    return ends

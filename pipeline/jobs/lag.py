@@ -13,15 +13,8 @@ from pyspark.sql.types import IntegralType
 from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.pipeline.casts import fitting, refused
 from quorate.pipeline.jobs.at_source import loaded
-from quorate.pipeline.jobs.columns import (
-    AsOf,
-    key_columns,
-    known_offset,
-    moment_of,
-    present_types,
-    record_time,
-    until,
-)
+from quorate.pipeline.jobs.columns import key_columns, known_offset, present_types, record_time, until
+from quorate.pipeline.jobs.moments import AsOf, moment_of
 from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
 from quorate.pipeline.schema import LATEST_MS, OptionError, column_of
 

@@ -30,7 +30,7 @@ from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS
 from quorate.codecs import Uuid
 from quorate.coordinator.state import GroupKind
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
-from quorate.pipeline.jobs.columns import AsOf
+from quorate.pipeline.jobs.moments import AsOf
 from quorate.pipeline.jobs.state import GroupState, group_state
 from quorate.pipeline.schema import DOUBLE, INT, TEXT, OptionError
 from quorate.pipeline.workers import settle

@@ -1,19 +1,16 @@
 """Convert rows of the pipeline's schema back to records, which the coordinator replays.
 
-This is a Python loop over rows, so jobs first filter rows in the JVM. The rows are packed for
-Python: a single column has the struct of the row's record type as JSON, instead of a struct column
-per record type. Spark computes the size of each column of a row, which takes 300 µs for all types.
+This is a Python loop over rows, so jobs first filter rows. Spark packs the rows for Python
+(`packed`); the local engine passes them as the source returns them.
 """
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.log.model import LogEntry
@@ -21,18 +18,20 @@ from quorate.codecs.message import CONSUMER_OFFSETS, MessageSpec, RecordType
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import ArrayType, BytesType, StructType, Uuid, UuidType, WireType
-from quorate.pipeline.jobs.columns import NO_ORDER, record_time
-from quorate.pipeline.schema import GROUP_FIELDS, column_of
+from quorate.pipeline.jobs.moments import NO_ORDER, milliseconds
+from quorate.pipeline.schema import GROUP_FIELDS
 from quorate.pipeline.workers import settle
 
 __all__ = [
+    "ABORTED",
+    "COMMON",
     "PACKED",
+    "PENDING_OF",
     "TWO_RECORDS",
+    "TYPES",
     "Row",
     "entries",
     "entry_of",
-    "packed",
-    "packed_columns",
     "record_of",
     "rows_in_order",
 ]
@@ -43,31 +42,23 @@ Convert = Callable[[Any], Any]
 PACKED = "packed"
 """Column with the fields of key and value, as JSON."""
 
+PENDING_OF = "pending_of"
+"""Column with the producer of an open transaction, null for all other rows."""
+
+ABORTED = "aborted"
+"""Column that marks an offset commit in an aborted transaction: it only creates the group."""
+
 TWO_RECORDS = (
     "there are two different records at this offset: "
     "rows of several clusters need different names in the column `topic`, "
     "and of segments with the same offsets only one is of the log"
 )
 
-_COMMON = (
+COMMON = (
     *("topic", "partition", "offset", "producer_id", "transactional"),
     *("type", "value_version", "group", "tombstone"),
 )
-_TYPES = {found.name: found for found in RECORD_TYPES[CONSUMER_OFFSETS].values()}
-
-
-def packed(df: DataFrame, *also: Column | str) -> DataFrame:
-    """Pack rows for `rows_in_order`, with the columns `also`.
-
-    Rows of transaction markers and of undecodable records have no packed fields.
-    """
-    return df.select(*packed_columns(df), *also)
-
-
-def packed_columns(df: DataFrame) -> list[Column | str]:
-    """Return the columns of packed rows."""
-    structs = [column_of(name) for name in _TYPES if column_of(name) in df.columns]
-    return [*_COMMON, record_time(), F.coalesce(*[F.to_json(F.col(name)) for name in structs]).alias(PACKED)]
+TYPES = {found.name: found for found in RECORD_TYPES[CONSUMER_OFFSETS].values()}
 
 
 def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:
@@ -76,7 +67,7 @@ def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:
     Duplicate rows are dropped. Raises `ValueError` for rows without an offset, and for different
     records at one offset, which cannot be of one log.
     """
-    rows = [row for row in table.to_pylist() if row["type"] in _TYPES and row[PACKED] is not None]
+    rows = [row for row in table.to_pylist() if row["type"] in TYPES and row[PACKED] is not None]
     if any(row["offset"] is None for row in rows):
         raise ValueError(NO_ORDER)
     rows.sort(key=_offset)
@@ -84,22 +75,22 @@ def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:
     for row in rows:
         if row["offset"] != last["offset"]:
             last = row
-            yield row, record_of(_TYPES[row["type"]], row, json.loads(row[PACKED]))
+            yield row, record_of(TYPES[row["type"]], row, json.loads(row[PACKED]))
         elif any(row[name] != last[name] for name in ("type", "group", PACKED)):
             raise ValueError(f"{row['topic']}-{row['partition']}, offset {row['offset']}: {TWO_RECORDS}")
     settle()
 
 
-def entries(table: pa.Table) -> Iterator[LogEntry]:
-    """Yield the same as log entries, to replay a history."""
-    for row, record in rows_in_order(table):
+def entries(rows: Iterable[tuple[Row, CoordinatorRecord]]) -> Iterator[LogEntry]:
+    """Yield the rows of one log as log entries, to replay a history."""
+    for row, record in rows:
         timestamp = row["timestamp"]
         yield _entry(row, record, -1 if timestamp is None else milliseconds(timestamp))
 
 
 def entry_of(row: Row, timestamp_ms: int) -> LogEntry:
     """Convert one packed row to a log entry."""
-    return _entry(row, record_of(_TYPES[row["type"]], row, json.loads(row[PACKED])), timestamp_ms)
+    return _entry(row, record_of(TYPES[row["type"]], row, json.loads(row[PACKED])), timestamp_ms)
 
 
 def _entry(row: Row, record: CoordinatorRecord, timestamp_ms: int) -> LogEntry:
@@ -120,13 +111,6 @@ def _entry(row: Row, record: CoordinatorRecord, timestamp_ms: int) -> LogEntry:
         value_bytes=None,
         record=record,
     )
-
-
-def milliseconds(timestamp: Any) -> int:
-    """Convert a time with a zone to exact milliseconds since 1970."""
-    from datetime import UTC, datetime, timedelta
-
-    return int((timestamp - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1))
 
 
 def record_of(record_type: RecordType, row: Row, struct: Row) -> CoordinatorRecord:
@@ -165,7 +149,7 @@ def _conversion(kind: WireType) -> Convert | None:
         case UuidType():
             return Uuid.parse
         case BytesType():
-            return b64decode
+            return _bytes
         case StructType(spec):
             return _message(spec)
         case ArrayType(element):
@@ -174,6 +158,11 @@ def _conversion(kind: WireType) -> Convert | None:
                 return tuple
             return lambda values: tuple(map(convert, values))
     return None
+
+
+def _bytes(value: str | bytes) -> bytes:
+    """Return the bytes of a field, which packed rows have in base64."""
+    return b64decode(value) if isinstance(value, str) else value
 
 
 def _offset(row: Row) -> int:

@@ -13,8 +13,6 @@ from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.codecs.message import RecordType
 from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.columns import (
-    LOG,
-    AsOf,
     is_control,
     key_columns,
     known_offset,
@@ -22,25 +20,19 @@ from quorate.pipeline.jobs.columns import (
     until,
     with_same_log,
 )
-from quorate.pipeline.jobs.records import PACKED, TWO_RECORDS, packed, packed_columns
-from quorate.pipeline.schema import CONTROL, OptionError, arrow_schema, column_of
+from quorate.pipeline.jobs.moments import LOG, AsOf
+from quorate.pipeline.jobs.needed import check_isolation_level
+from quorate.pipeline.jobs.packed import packed, packed_columns
+from quorate.pipeline.jobs.records import ABORTED, PACKED, PENDING_OF, TWO_RECORDS
+from quorate.pipeline.schema import CONTROL, arrow_schema, column_of
 
 __all__ = [
-    "ABORTED",
-    "PENDING_OF",
     "has_markers",
     "is_in_transaction",
     "packed_survivors",
     "survivors",
     "with_outcomes",
 ]
-
-PENDING_OF = "pending_of"
-"""Column with the producer of an open transaction, null for all other rows."""
-
-ABORTED = "aborted"
-"""Column that marks an offset commit in an aborted transaction: it only creates the group."""
-
 
 _OURS = frozenset(arrow_schema().names)
 
@@ -168,14 +160,8 @@ def has_markers(df: DataFrame, isolation_level: str | None) -> bool:
 
     `None` looks for a marker with a Spark job. Raises `OptionError`.
     """
-    if isolation_level not in (None, "read_committed", "read_uncommitted"):
-        raise OptionError(f"isolation_level is {isolation_level!r}: use read_committed or read_uncommitted, or omit it")
     has_control = column_of(CONTROL) in df.columns
-    if isolation_level == "read_uncommitted" and not has_control:
-        raise OptionError(
-            "read_uncommitted needs the rows of transaction markers: "
-            f"read with isolation.level=read_uncommitted, and {CONTROL} among `types`"
-        )
+    check_isolation_level(isolation_level, has_control)
     if isolation_level is None and has_control:
         return not df.where(is_control()).select("offset").isEmpty()
     return isolation_level == "read_uncommitted"

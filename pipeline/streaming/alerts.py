@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from quorate.pipeline.jobs.columns import LOG, present_types
+from quorate.pipeline.jobs.columns import present_types
+from quorate.pipeline.jobs.moments import LOG
 from quorate.pipeline.schema import INT, LONG, TEXT, TIME, OptionError
 from quorate.pipeline.streaming.alert_monitor import AlertMonitor, GroupActivity, Limits
 from quorate.pipeline.streaming.group_rows import Packed

@@ -18,8 +18,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from quorate.codecs.message import RecordType
-from quorate.pipeline.jobs.columns import LOG, is_control, key_columns, record_time
-from quorate.pipeline.jobs.records import packed
+from quorate.pipeline.jobs.columns import is_control, key_columns, record_time
+from quorate.pipeline.jobs.moments import LOG
+from quorate.pipeline.jobs.packed import packed
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.group_rows import Packed
 from quorate.pipeline.workers import settle

@@ -12,8 +12,9 @@ from quorate.codecs import Uuid
 from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import RECORD_TYPES
-from quorate.pipeline.jobs.columns import LOG, known_timestamp, membership, present_types
-from quorate.pipeline.jobs.rebalances import REBALANCES, GroupRebalances
+from quorate.pipeline.jobs.columns import known_timestamp, membership, present_types
+from quorate.pipeline.jobs.moments import LOG
+from quorate.pipeline.jobs.rebalance_rows import REBALANCES, GroupRebalances
 from quorate.pipeline.schema import BOOL, LONG
 from quorate.pipeline.streaming.group_rows import KEY, VALUE, GroupRows, Packed, entry
 from quorate.pipeline.streaming.keyed import Frames, Processor, changes, keyed_rows, rows_after

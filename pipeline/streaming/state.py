@@ -11,8 +11,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from quorate.codecs import Uuid
 from quorate.codecs.record_text import learn_names
 from quorate.coordinator.state import CoordinatorState
-from quorate.pipeline.jobs.columns import LOG, present_types
-from quorate.pipeline.jobs.state import STATE, GroupState, state_rows
+from quorate.pipeline.jobs.columns import present_types
+from quorate.pipeline.jobs.moments import LOG
+from quorate.pipeline.jobs.state import GroupState
+from quorate.pipeline.jobs.state_rows import STATE, state_rows
 from quorate.pipeline.schema import BOOL, LONG, TIME
 from quorate.pipeline.streaming.group_rows import KEY, VALUE, GroupRows, entry
 from quorate.pipeline.streaming.keyed import Frames, Processor, changes, keyed_rows, rows_after

@@ -46,3 +46,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     register(session)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session", params=["local", "spark"])
+def engine(request: pytest.FixtureRequest) -> "Engine":  # noqa: F821  # imported below: it needs pyspark
+    """Run a test on both engines of jobs."""
+    from tests.pipeline.helpers.engines import LocalEngine, SparkEngine
+
+    return LocalEngine() if request.param == "local" else SparkEngine(request.getfixturevalue("spark"))

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from quorate.pipeline import decode, group_state, lag, rebalances, register, upgrade_audit
-from quorate.pipeline.jobs.state import STATE
+from quorate.pipeline.jobs.state_rows import STATE
 from quorate.pipeline.streaming import (
     alerts,
     latest_lag,

@@ -23,9 +23,10 @@ from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline import files_read
 from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.lag import lag
+from quorate.pipeline.jobs.moments import milliseconds
 from quorate.pipeline.jobs.rebalances import rebalances
-from quorate.pipeline.jobs.records import milliseconds
-from quorate.pipeline.jobs.state import STATE, group_state
+from quorate.pipeline.jobs.state import group_state
+from quorate.pipeline.jobs.state_rows import STATE
 from quorate.pipeline.push_down import PushDown
 from quorate.pipeline.source import ConsumerOffsets
 from tests.pipeline.helpers.jobs import comparable, replay_stored, rows_of

@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from quorate.pipeline import OptionError, group_state, lag, rebalances, spark_schema, upgrade_audit
-from quorate.pipeline.jobs.columns import NEEDED, until
+from quorate.pipeline.jobs.columns import until
 from quorate.pipeline.jobs.locality import _rates
+from quorate.pipeline.jobs.needed import NEEDED
 from tests.coordinator.captures import folders
 from tests.pipeline.helpers.jobs import rows_of, table_of
 

@@ -1,4 +1,4 @@
-"""The report, and `quorate pipeline`, in one session of Spark."""
+"""The report, and `quorate pipeline` in this process and in one session of Spark."""
 
 import csv
 import json
@@ -13,17 +13,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from quorate.cli.main import main
 from quorate.coordinator.history import Cause
-from quorate.pipeline.jobs.audit import AUDIT
+from quorate.pipeline.jobs.audit_rows import AUDIT
 from quorate.pipeline.jobs.columns import PUSHDOWN
 from quorate.pipeline.jobs.locality import LOCALITY
-from quorate.pipeline.jobs.rebalances import REBALANCES
-from quorate.pipeline.jobs.state import MEMBER, OFFSET, STATE
+from quorate.pipeline.jobs.rebalance_rows import REBALANCES
+from quorate.pipeline.jobs.state_rows import MEMBER, OFFSET, STATE
 from quorate.pipeline.report import page
 from quorate.pipeline.report_charts import human, kind_of, seconds_text
 from quorate.pipeline.report_data import Facts, LagSeries, thinned
@@ -33,22 +34,32 @@ UPGRADE = CAPTURES / "upgrade-4.0-to-4.3-and-back"
 CONSUMER = CAPTURES / "consumer-4.3"
 
 
+Run = Callable[..., tuple[int, str, str]]
+
+
 @pytest.fixture
-def run(spark: SparkSession) -> Iterator[Callable[..., tuple[int, str, str]]]:
-    """Run `quorate pipeline` in the existing session."""
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `quorate pipeline`, which must not start Spark."""
+    monkeypatch.setitem(sys.modules, "quorate.pipeline.session", None)
+    return invoke
 
-    def call(*arguments: object) -> tuple[int, str, str]:
-        result = CliRunner(catch_exceptions=False).invoke(main, ["pipeline", *map(str, arguments)])
-        return result.exit_code, result.stdout, result.stderr
 
-    yield call
+@pytest.fixture
+def run_in_spark(spark: SparkSession) -> Iterator[Run]:
+    """Run `quorate pipeline` in the existing session, where Spark is needed or selected."""
+    yield invoke
     spark.conf.unset(PUSHDOWN)  # as in conftest: Spark 4.0 does not have it
+
+
+def invoke(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner(catch_exceptions=False).invoke(main, ["pipeline", *map(str, arguments)])
+    return result.exit_code, result.stdout, result.stderr
 
 
 # ---- the command
 
 
-def test_state_is_shown_as_a_table_now_and_earlier(run: Any) -> None:
+def test_state_is_shown_as_a_table_now_and_earlier(run: Run) -> None:
     status, out, _ = run("state", UPGRADE)
     assert status == 0
     lines = {line.split()[2]: line for line in out.splitlines()}
@@ -58,7 +69,7 @@ def test_state_is_shown_as_a_table_now_and_earlier(run: Any) -> None:
     assert "ship-orders" not in before
 
 
-def test_rebalances_are_shown_as_json_with_all_columns(run: Any) -> None:
+def test_rebalances_are_shown_as_json_with_all_columns(run: Run) -> None:
     status, out, err = run("rebalances", UPGRADE, "--json", "--limit", "3")
     rows = json.loads(out)
     assert (status, len(rows)) == (0, 3)
@@ -68,12 +79,15 @@ def test_rebalances_are_shown_as_json_with_all_columns(run: Any) -> None:
     assert {"causes", "joined", "superseded_at"} <= rows[0].keys()
 
 
-def test_tables_are_written_and_read_again(run: Any, spark: SparkSession, tmp_path: Path) -> None:
-    status, out, err = run("state", UPGRADE, "--output", tmp_path / "state")
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_tables_are_written_and_read_again(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    run = request.getfixturevalue("run" if engine == "local" else "run_in_spark")
+    command = ["state", UPGRADE, "--output", tmp_path / "state", "--engine", engine]
+    status, out, err = run(*command)
     assert (status, out) == (0, "")
     assert f"members: {tmp_path}/state/members" in err
-    assert spark.read.parquet(str(tmp_path / "state" / "groups")).count() == 8
-    status, _, err = run("state", UPGRADE, "--output", tmp_path / "state")
+    assert pq.read_table(tmp_path / "state" / "groups").num_rows == 8
+    status, _, err = run(*command)
     assert (status, err.splitlines()) == (
         1,
         [
@@ -83,7 +97,42 @@ def test_tables_are_written_and_read_again(run: Any, spark: SparkSession, tmp_pa
     )
 
 
-def test_as_of_takes_offsets_of_several_partitions(run: Any) -> None:
+def test_output_is_replaced_only_if_it_is_a_table(run: Run, tmp_path: Path) -> None:
+    command = ["rebalances", UPGRADE, "--output", tmp_path / "out", "--overwrite"]
+    assert run(*command)[0] == 0
+    assert run(*command, "--option", "partitions=1")[0] == 0
+    assert set(pq.read_table(tmp_path / "out").column("log_partition").to_pylist()) == {1}
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    status, _, err = run(*command)
+    assert (status, err.splitlines()[0]) == (
+        1,
+        f"error: {tmp_path}/out/notes.txt: is not part of a table and would be deleted",
+    )
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+    status, _, err = run("audit", UPGRADE, "--output", "/dev/null/x")
+    assert (status, err.splitlines()) == (1, ["error: /dev/null/x: Not a directory"])
+
+
+@pytest.mark.parametrize("form", ["parquet", "json", "csv"])
+def test_both_engines_write_the_same_files(run_in_spark: Run, spark: SparkSession, tmp_path: Path, form: str) -> None:
+    found = {}
+    for engine in ("local", "spark"):
+        status, _, err = run_in_spark(
+            "rebalances", CONSUMER, "--output", tmp_path / engine, "--format", form, "--engine", engine
+        )
+        assert status == 0, err
+        reader = spark.read.format(form).options(header="true")
+        rows = reader.load(str(tmp_path / engine)).orderBy("started_at", "group", "epoch")
+        found[engine] = rows.columns, rows.collect()
+        if form != "parquet":
+            files = sorted((tmp_path / engine).glob(f"*.{form}"))
+            lines = "".join(file.read_text("utf-8") for file in files).splitlines()
+            found[engine] += (sorted(lines),)
+    assert found["local"] == found["spark"]
+    assert len(found["local"][1]) > 40
+
+
+def test_as_of_takes_offsets_of_several_partitions(run: Run) -> None:
     _, out, _ = run("state", UPGRADE, "--table", "offsets", "--json", "--as-of", "1:54,2:60")
     last: dict[int, int] = {}
     for row in json.loads(out):
@@ -93,7 +142,7 @@ def test_as_of_takes_offsets_of_several_partitions(run: Any) -> None:
     assert last[2] <= 60
 
 
-def test_nested_columns_are_json_in_csv(run: Any, tmp_path: Path) -> None:
+def test_nested_columns_are_json_in_csv(run: Run, tmp_path: Path) -> None:
     status, _, err = run(
         "rebalances", UPGRADE, "--option", "partitions=1", "--output", tmp_path / "csv", "--format", "csv"
     )
@@ -103,12 +152,62 @@ def test_nested_columns_are_json_in_csv(run: Any, tmp_path: Path) -> None:
     assert {"joined"} in [set(json.loads(row["causes"])) for row in rows]
 
 
-def test_written_rows_can_replace_the_log_as_a_source(run: Any, spark: SparkSession, tmp_path: Path) -> None:
+def test_written_rows_can_replace_the_log_as_a_source(run_in_spark: Run, spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.read.format("consumer-offsets").load(str(UPGRADE))
     rows.write.parquet(str(tmp_path / "rows"))
-    assert run("audit", tmp_path / "rows", "--from", "parquet", "--json") == run("audit", UPGRADE, "--json")
+    found = run_in_spark("audit", tmp_path / "rows", "--from", "parquet", "--json")
+    assert found[0] == 0
+    assert (
+        found
+        == run_in_spark("audit", UPGRADE, "--json")
+        == run_in_spark("audit", UPGRADE, "--json", "--engine", "spark")
+    )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--conf", "spark.ui.enabled=false"], "--conf"),
+        (["--master", "local"], "--master"),
+        (["--from", "parquet"], "--from parquet"),
+        (["--output", "out", "--format", "delta"], "--format delta"),
+        (["--output", "s3a://bucket/groups"], "--output s3a://bucket/groups"),
+    ],
+)
+def test_the_local_engine_refuses_options_that_need_spark(run: Run, arguments: list[str], reason: str) -> None:
+    status, out, err = run("state", UPGRADE, "--engine", "local", *arguments)
+    assert (status, out) == (1, "")
+    assert err.splitlines() == [
+        f"error: --engine local: {reason} needs Spark",
+        "       omit it, or use --engine spark",
+    ]
+
+
+def test_spark_is_chosen_for_large_logs(run_in_spark: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.cli.pipeline.engine.LOCAL_BYTES", 1000)
+    monkeypatch.setattr("quorate.pipeline.local.group_state", None)
+    status, out, err = run_in_spark("state", UPGRADE)
+    assert (status, "ship-orders" in out) == (0, True), err
+    assert re.search(r"^using Spark for 0\.\d GB; --engine local uses this process, and its memory$", err, re.MULTILINE)
+
+
+def test_the_local_engine_needs_neither_pyspark_nor_java(tmp_path: Path) -> None:
+    hidden = (
+        "import sys\n"
+        "for name in ('pyspark', 'py4j'):\n"
+        "    sys.modules[name] = None\n"
+        "from quorate.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    for job in (["state"], ["rebalances", "--storms"], ["audit"]):
+        command = [sys.executable, "-P", "-c", hidden, "pipeline", *job, str(CONSUMER), "--json"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert len(json.loads(done.stdout)) > 3
+
+
+@pytest.mark.parametrize("engine", ["auto", "spark"])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -121,6 +220,18 @@ def test_written_rows_can_replace_the_log_as_a_source(run: Any, spark: SparkSess
         (["state", UPGRADE, "--as-of", "0:5,soon"], "--as-of 0:5,soon: neither a time nor offsets of partitions"),
         (["state", UPGRADE, "--as-of", "0:5,0:6"], "--as-of 0:5,0:6: partition 0 is given twice"),
         (["state", UPGRADE, "--as-of", "soon"], "--as-of 'soon' is not a time"),
+    ],
+)
+def test_errors_are_one_line(
+    request: pytest.FixtureRequest, engine: str, arguments: list[object], message: str
+) -> None:
+    run = request.getfixturevalue("run" if engine == "auto" else "run_in_spark")
+    check_error(run(*arguments, "--engine", engine), message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
         (
             ["audit", UPGRADE, "--output", "/dev/null/x", "--format", "delta"],
             "--format delta: this Spark has no such format",
@@ -131,8 +242,12 @@ def test_written_rows_can_replace_the_log_as_a_source(run: Any, spark: SparkSess
         (["rebalances", UPGRADE, "--from", "no-such-format"], "no-such-format"),
     ],
 )
-def test_errors_are_one_line(run: Any, arguments: list[object], message: str) -> None:
-    status, out, err = run(*arguments)
+def test_errors_of_spark_are_one_line(run_in_spark: Run, arguments: list[object], message: str) -> None:
+    check_error(run_in_spark(*arguments), message)
+
+
+def check_error(done: tuple[int, str, str], message: str) -> None:
+    status, out, err = done
     assert (status, out) == (1, "")
     assert message in err.splitlines()[0]
     assert err.startswith("error: ")
@@ -141,7 +256,7 @@ def test_errors_are_one_line(run: Any, arguments: list[object], message: str) ->
 
 
 def test_an_error_at_the_start_of_spark_is_printed_alone(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "quorate.pipeline", "state", str(UPGRADE)]
+    command = [sys.executable, "-P", "-m", "quorate.pipeline", "state", str(UPGRADE), "--engine", "spark"]
     clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT")}
     done = subprocess.run(command, env=clean | {"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (1, "")
@@ -155,7 +270,8 @@ def test_an_error_at_the_start_of_spark_is_printed_alone(tmp_path: Path) -> None
     done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=300)
     assert done.stderr == "error: Spark does not start: Invalid maximum heap size: -Xmxlots\n"
     hidden = (
-        "import sys; sys.modules['pyspark'] = None; from quorate.cli.main import main; main(['pipeline', 'state', 'x'])"
+        "import sys; sys.modules['pyspark'] = None; from quorate.cli.main import main; "
+        "main(['pipeline', 'state', 'x', '--engine', 'spark'])"
     )
     done = subprocess.run([sys.executable, "-P", "-c", hidden], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (1, "")
@@ -207,7 +323,7 @@ def checked(html: str) -> Checked:
     return parser
 
 
-def test_the_report_of_a_capture_has_all_charts(run: Any, tmp_path: Path) -> None:
+def test_the_report_of_a_capture_has_all_charts(run_in_spark: Run, tmp_path: Path) -> None:
     topology = {
         "topics": {
             "t-alpha": {"partitions": 6, "racks": [["rack-a"], ["rack-b"], ["rack-c"]] * 2},
@@ -220,7 +336,7 @@ def test_the_report_of_a_capture_has_all_charts(run: Any, tmp_path: Path) -> Non
         f"t-alpha,{number},2026-11-21T08:{minute}:00Z,{100 * minute}" for number in range(6) for minute in range(14, 22)
     ]
     (tmp_path / "ends.csv").write_text("\n".join(lines))
-    status, out, err = run(
+    status, out, err = run_in_spark(
         *("report", CONSUMER, "--output", tmp_path / "report.html", "--end-offsets", tmp_path / "ends.csv"),
         *("--topology", tmp_path / "topics.json", "--price-per-gb", "0.02", "--title", "Captured <groups>"),
     )

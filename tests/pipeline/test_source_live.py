@@ -10,10 +10,12 @@ from pyspark.sql import SparkSession
 
 from quorate.codecs import LiveError, LogEntry, read_log
 from quorate.coordinator.history import Moment
+from quorate.pipeline import local
 from quorate.pipeline.files import DataLoss
 from quorate.pipeline.jobs.at_source import loaded
-from quorate.pipeline.jobs.records import milliseconds
-from quorate.pipeline.jobs.state import STATE, group_state
+from quorate.pipeline.jobs.moments import milliseconds
+from quorate.pipeline.jobs.state import group_state
+from quorate.pipeline.jobs.state_rows import STATE
 from quorate.pipeline.live import OffsetRange, TopicConnection, ranges_of
 from quorate.pipeline.options import parse_options
 from quorate.pipeline.push_down import PushDown
@@ -55,6 +57,19 @@ def test_rows_from_a_broker_equal_those_of_its_log_files(broker: Broker, isolati
     assert len(wanted) > 50
     assert by_place(found) == by_place(wanted)
     assert by_place(rows_of(broker.log_dir, isolation_level=isolation_level)) == by_place(wanted)
+
+
+@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+def test_the_local_engine_returns_the_same_from_a_broker_and_its_files(broker: Broker, isolation_level: str) -> None:
+    options = {"isolation.level": isolation_level}
+    files = local.read(broker.log_dir, options=options)
+    live = local.read(options=options | {"kafka.bootstrap.servers": broker.bootstrap_servers})
+    assert live.size_bytes() > 1000
+    found = local.group_state(live).offsets
+    assert found.num_rows > 3
+    assert found.equals(local.group_state(files).offsets)
+    pending = [one for one in found.column("pending_of").to_pylist() if one is not None]
+    assert bool(pending) == (isolation_level == "read_uncommitted")
 
 
 def test_small_tasks_and_fetches_return_the_same_rows(broker: Broker) -> None:

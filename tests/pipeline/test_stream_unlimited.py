@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from quorate.pipeline import arrow_schema
+from quorate.pipeline.files_read import reading_of, wanted_by
 from quorate.pipeline.options import parse_options
-from quorate.pipeline.source import reading_of, wanted_by
 from quorate.pipeline.stream import UnlimitedReader
 from tests.pipeline.helpers.file_logs import write_log
 from tests.pipeline.helpers.reading import by_place, expected

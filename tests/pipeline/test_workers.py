@@ -11,8 +11,9 @@ import pytest
 
 from quorate.pipeline import arrow_schema
 from quorate.pipeline.decode import _decoder, _reading
+from quorate.pipeline.files_read import reading_of, wanted_by
 from quorate.pipeline.jobs.records import rows_in_order
-from quorate.pipeline.source import ConsumerOffsets, reading_of, stream_reader, wanted_by
+from quorate.pipeline.source import ConsumerOffsets, stream_reader
 from quorate.pipeline.streaming.keyed import Frames, Processor
 from quorate.pipeline.workers import settle
 from tests.pipeline.conftest import CAPTURES

@@ -6,6 +6,7 @@ A DataFrame contains several logs, each with its own topic, so that one Spark jo
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from random import Random
 from tempfile import mkdtemp
 from typing import Any
 
@@ -18,7 +19,7 @@ from quorate.codecs import CoordinatorRecord, LogEntry, decode_columns, encode_r
 from quorate.codecs.log.columns import read_columns
 from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.state import CoordinatorState
-from quorate.pipeline.jobs.state import STATE, state_rows
+from quorate.pipeline.jobs.state_rows import STATE, state_rows
 from quorate.pipeline.rows import Rows, timestamps
 from tests.coordinator.captures import CAPTURES, folders
 
@@ -32,6 +33,7 @@ __all__ = [
     "replay",
     "replay_stored",
     "rows_of",
+    "shuffled",
     "stored_rows",
     "table_of",
 ]
@@ -84,6 +86,13 @@ def everything(spark: SparkSession) -> DataFrame:
 def in_any_order(df: DataFrame, seed: int) -> DataFrame:
     """Return the rows in random order."""
     return df.repartition(5, F.rand(seed))
+
+
+def shuffled(table: pa.Table, seed: int) -> pa.Table:
+    """Return the rows in random order."""
+    order = list(range(table.num_rows))
+    Random(seed).shuffle(order)
+    return table.take(pa.array(order, pa.int64()))
 
 
 def stored_rows(stored: Iterable[StoredRecord | StoredMarker], log: str, partition: int = 0) -> pa.Table:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import RECORD_TYPES
-from quorate.pipeline.jobs.records import milliseconds
+from quorate.pipeline.jobs.moments import milliseconds
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
 from quorate.pipeline.streaming.group_rows import Packed
 

@@ -3,22 +3,22 @@
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from quorate.assignors import Topology
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.history.upgrade import findings
-from quorate.pipeline.jobs.audit import AUDIT, rows_of_group, upgrade_audit
+from quorate.pipeline.jobs.audit_rows import AUDIT, rows_of_group
 from tests.coordinator.captures import checkpoints, entries, folders
-from tests.pipeline.helpers.jobs import NAMES, Rowlike, everything, in_any_order, replay
+from tests.pipeline.helpers.engines import Engine
+from tests.pipeline.helpers.jobs import NAMES, Rowlike, captured, replay
 from tests.pipeline.jobs.test_rebalances import group_of
 
 UPGRADE = "upgrade-4.0-to-4.3-and-back"
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> list[Rowlike]:
-    rows: list[Rowlike] = upgrade_audit(in_any_order(everything(spark), seed=4)).toArrow().cast(AUDIT).to_pylist()
+def found(engine: Engine) -> list[Rowlike]:
+    rows: list[Rowlike] = engine.upgrade_audit(engine.rows(captured(), seed=4)).cast(AUDIT).to_pylist()
     return sorted(rows, key=lambda row: (row["log_offset"], row["finding"]))
 
 

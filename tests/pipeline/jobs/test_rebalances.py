@@ -1,4 +1,4 @@
-"""`rebalances` and `storms`: captures compared with a run without Spark, and single examples."""
+"""`rebalances` and `storms`: captures compared with each group alone, and single examples."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,16 +9,17 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # the usual alias
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from quorate.codecs import CoordinatorRecord, LogEntry
+from quorate.codecs.errors import InputError
 from quorate.coordinator.history import EpochBumped, events
 from quorate.coordinator.history.facts import GenerationBegan
-from quorate.pipeline.jobs.rebalances import REBALANCES, rebalances, rows_of_group, storms
+from quorate.pipeline.jobs.rebalance_rows import REBALANCES, rows_of_group
+from quorate.pipeline.local.histories import STORMS
 from quorate.pipeline.schema import OptionError
 from tests.coordinator.captures import entries, folders
-from tests.pipeline.helpers.jobs import NAMES, Rowlike, everything, in_any_order
+from tests.pipeline.helpers.engines import Engine, LocalEngine, SparkEngine
+from tests.pipeline.helpers.jobs import NAMES, Rowlike, captured
 
 UPGRADE = "upgrade-4.0-to-4.3-and-back"
 
@@ -48,9 +49,9 @@ def all_groups() -> Iterator[tuple[str, int, str]]:
                 yield capture, int(folder.name[-1]), group
 
 
-def test_rebalances_in_spark_equal_those_of_the_logs_in_any_order_of_rows(spark: SparkSession) -> None:
+def test_rebalances_equal_those_of_the_logs_in_any_order_of_rows(engine: Engine) -> None:
     found: dict[tuple[str, int, str], list[Rowlike]] = {}
-    table = rebalances(in_any_order(everything(spark), seed=3)).toArrow().cast(REBALANCES)
+    table = engine.rebalances(engine.rows(captured(), seed=3)).cast(REBALANCES)
     for row in table.to_pylist():
         found.setdefault((row["log_topic"], row["log_partition"], row["group"]), []).append(row)
     compared = 0
@@ -127,7 +128,7 @@ def test_conversions_are_causes() -> None:
 # ---- storms
 
 
-def table(spark: SparkSession, *groups: tuple[str, list[int]]) -> Any:
+def table(*groups: tuple[str, list[int]]) -> pa.Table:
     """Return rebalances of groups at these seconds."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [
@@ -144,42 +145,65 @@ def table(spark: SparkSession, *groups: tuple[str, list[int]]) -> Any:
         for group, seconds in groups
         for number, second in enumerate(seconds)
     ]
-    return spark.createDataFrame(pa.Table.from_pylist(rows, REBALANCES), from_arrow_schema(REBALANCES))
+    return pa.Table.from_pylist(rows, REBALANCES)
 
 
-def test_many_rebalances_in_a_short_time_are_a_storm(spark: SparkSession) -> None:
-    found = storms(
+def test_many_rebalances_in_a_short_time_are_a_storm(engine: Engine) -> None:
+    found = engine.storms(
         table(
-            spark,
             ("calm", [0, 60, 120, 180]),
             ("once", [500, 0, 10, 20, 900]),
             ("twice", [0, 5, 10, 15, 20, 25, 1000, 1010, 1020]),
             ("edge", [0, 15, 30]),
             ("nearly", [0, 15, 31]),
+            ("at once", [0, 0, 0, 31, 90]),
         ),
         window_ms=30_000,
         at_least=3,
     )
-    rows = (
-        found.orderBy("group", "started_at")
-        .select("group", F.unix_seconds("started_at"), "ended_at", "rebalances", "causes", "partitions_moved")
-        .collect()
-    )
-    start = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
-    assert [(row[0], row[1] - start, row[3], row[4], row[5]) for row in rows] == [
-        ("edge", 0, 3, {"joined": 1, "left": 2}, 6),
-        ("once", 0, 3, {"joined": 2, "left": 1}, 6),
-        ("twice", 0, 6, {"joined": 3, "left": 3}, 12),
-        ("twice", 1000, 3, {"joined": 1, "left": 2}, 6),
+    assert found.schema.names == STORMS.names
+    rows = found.cast(STORMS).sort_by([("group", "ascending"), ("started_at", "ascending")]).to_pylist()
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    assert [
+        (
+            row["group"],
+            (row["started_at"] - start).seconds,
+            (row["ended_at"] - start).total_seconds(),
+            row["rebalances"],
+            dict(row["causes"]),
+            row["partitions_moved"],
+        )
+        for row in rows
+    ] == [
+        ("at once", 0, 0.5, 3, {"joined": 1, "left": 2}, 6),
+        ("edge", 0, 30.5, 3, {"joined": 1, "left": 2}, 6),
+        ("once", 0, 20.5, 3, {"joined": 2, "left": 1}, 6),
+        ("twice", 0, 25.5, 6, {"joined": 3, "left": 3}, 12),
+        ("twice", 1000, 1020.5, 3, {"joined": 1, "left": 2}, 6),
     ]
 
 
-def test_a_storm_needs_two_rebalances_and_a_window(spark: SparkSession) -> None:
+def test_storms_of_captures_are_the_same_on_both_engines(spark: SparkSession) -> None:
+    found = LocalEngine().rebalances(pa.concat_tables(captured()))
+    for window_ms, at_least in ((300_000, 5), (20_000, 3), (3_000, 2)):
+        local, wanted = (
+            engine.storms(found, window_ms=window_ms, at_least=at_least).cast(STORMS).to_pylist()
+            for engine in (LocalEngine(), SparkEngine(spark))
+        )
+        assert sorted(map(str, local)) == sorted(map(str, wanted))
+        assert len(local) > 5
+
+
+def test_a_storm_needs_two_rebalances_and_a_window(engine: Engine) -> None:
     with pytest.raises(OptionError, match="a storm is two or more"):
-        storms(table(spark, ("g", [0])), at_least=1)
+        engine.storms(table(("g", [0])), at_least=1)
 
 
-def test_rows_without_timestamps_are_errors(spark: SparkSession) -> None:
-    timeless = everything(spark).withColumn("timestamp", F.lit(None).cast("timestamp"))
-    with pytest.raises(PySparkException, match="a record has no timestamp, so records of one write cannot be found"):
-        rebalances(timeless).collect()
+def test_rows_without_timestamps_are_errors(engine: Engine) -> None:
+    rows = pa.concat_tables(captured())
+    at = rows.schema.get_field_index("timestamp")
+    timeless = rows.set_column(at, rows.schema.field(at), pa.nulls(rows.num_rows, rows.schema.field(at).type))
+    with pytest.raises(
+        (PySparkException, InputError), match="a record has no timestamp, so records of one write cannot be found"
+    ):
+        engine.rebalances(engine.rows([timeless]))

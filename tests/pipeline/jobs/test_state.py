@@ -8,7 +8,6 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 
 from quorate.codecs import LogEntry, read_log
 from quorate.coordinator.group_shard import GroupCoordinatorShard
@@ -16,16 +15,19 @@ from quorate.coordinator.history import Moment
 from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline.jobs.audit import upgrade_audit
 from quorate.pipeline.jobs.columns import PUSHDOWN
+from quorate.pipeline.jobs.packed import packed
 from quorate.pipeline.jobs.rebalances import rebalances
-from quorate.pipeline.jobs.records import packed
-from quorate.pipeline.jobs.state import STATE, GroupState, group_state, replayed
-from quorate.pipeline.jobs.survivors import ABORTED, PENDING_OF, survivors
+from quorate.pipeline.jobs.records import ABORTED, PENDING_OF, rows_in_order
+from quorate.pipeline.jobs.state import GroupState, group_state
+from quorate.pipeline.jobs.state_rows import replayed
+from quorate.pipeline.jobs.survivors import survivors
 from quorate.pipeline.schema import OptionError
 from tests.coordinator.captures import CAPTURES, Checkpoint, checkpoints, entries, folders
 from tests.coordinator.test_captures import described
+from tests.pipeline.helpers.engines import Engine, LocalEngine, SparkEngine, by_log
 from tests.pipeline.helpers.jobs import (
     NAMES,
-    Rowlike,
+    captured,
     comparable,
     everything,
     in_any_order,
@@ -39,17 +41,8 @@ from tests.pipeline.helpers.jobs import (
 from tests.pipeline.helpers.random_logs import Stored, random_commits, random_groups
 
 
-def by_log(rows: DataFrame) -> dict[tuple[str, int], list[Rowlike]]:
-    found: dict[tuple[str, int], list[Rowlike]] = {}
-    for row in rows.toArrow().cast(STATE).to_pylist():
-        found.setdefault((row["log_topic"], row["log_partition"]), []).append(row)
-    return found
-
-
-def test_the_state_of_every_capture_equals_a_replay_in_any_order_of_rows(
-    spark: SparkSession,
-) -> None:
-    found = by_log(group_state(in_any_order(everything(spark), seed=7)).rows)
+def test_the_state_of_every_capture_equals_a_replay_in_any_order_of_rows(engine: Engine) -> None:
+    found = by_log(engine.state(engine.rows(captured(), seed=7))["rows"])
     groups = 0
     for capture in NAMES:
         for folder in folders(capture):
@@ -96,7 +89,7 @@ def test_the_state_at_every_checkpoint_equals_the_responses_of_brokers(spark: Sp
         for folder in folders(at.capture):
             shard = GroupCoordinatorShard(image=at.image, new_id=uuid4)
             rows = places.get((name, int(folder.name.rpartition("-")[2])), [])
-            state, _ = replayed(table.take(pa.array(rows, pa.int64())))
+            state, _ = replayed(rows_in_order(table.take(pa.array(rows, pa.int64()))))
             assert not state.skipped
             shard.state = state
             shards.append(shard)
@@ -123,21 +116,21 @@ def test_the_state_at_every_checkpoint_equals_the_responses_of_brokers(spark: Sp
 
 
 @pytest.mark.parametrize("place", [0.3, 0.8])
-def test_as_of_a_time_ends_each_log_before_its_first_later_record(spark: SparkSession, place: float) -> None:
+def test_as_of_a_time_ends_each_log_before_its_first_later_record(engine: Engine, place: float) -> None:
     captures = ["consumer-4.3", "transactions-4.3"]
     logs = {(capture, int(folder.name[-1])): entries(folder) for capture in captures for folder in folders(capture)}
     times = sorted(entry.timestamp_ms for log in logs.values() for entry in log)
     moment = times[int(place * len(times))]
-    found = by_log(group_state(everything(spark).where(F.col("topic").isin(captures)), as_of=moment).rows)
+    found = by_log(engine.state(engine.rows(captured(captures)), as_of=moment)["rows"])
     for log, of_log in logs.items():
         cut = [one for one in Moment(timestamp_ms=moment).cut(of_log) if isinstance(one, LogEntry)]
         assert comparable(found.get(log, [])) == comparable(replay(cut)), log
 
 
-def test_rows_without_markers_count_as_committed(spark: SparkSession) -> None:
+def test_rows_without_markers_count_as_committed(engine: Engine) -> None:
     of = [folder for folder in folders("transactions-4.3") if any(folder.glob("*.log"))]
-    df = rows_of(spark, [table_of(folder, isolation_level="read_committed") for folder in of])
-    found = by_log(group_state(df).rows)
+    rows = engine.rows([table_of(folder, isolation_level="read_committed") for folder in of])
+    found = by_log(engine.state(rows)["rows"])
     for folder in of:
         committed = list(read_log(folder, isolation_level="read_committed"))
         state = CoordinatorState()
@@ -168,7 +161,7 @@ def end_of_write(stored: list[Stored], offset: int) -> int:
     return max(one.offset for one in stored if one.timestamp_ms <= at)
 
 
-def test_the_state_of_random_logs_equals_a_replay(spark: SparkSession) -> None:
+def test_the_state_of_random_logs_equals_a_replay(engine: Engine) -> None:
     logs: dict[str, list[Stored]] = {}
     last: dict[tuple[str, int], int] = {}
     for name, stored in random_logs():
@@ -176,8 +169,8 @@ def test_the_state_of_random_logs_equals_a_replay(spark: SparkSession) -> None:
             log = f"{part} of {name}"
             logs[log] = stored
             last[log, 0] = end_of_write(stored, int(share * stored[-1].offset)) if stored else 0
-    df = in_any_order(rows_of(spark, [stored_rows(stored, log) for log, stored in logs.items()]), seed=9)
-    found = by_log(group_state(df, as_of=last, isolation_level="read_uncommitted").rows)
+    rows = engine.rows([stored_rows(stored, log) for log, stored in logs.items()], seed=9)
+    found = by_log(engine.state(rows, as_of=last, isolation_level="read_uncommitted")["rows"])
     groups = 0
     for log, stored in logs.items():
         wanted = comparable(replay_stored(one for one in stored if one.offset <= last[log, 0]))
@@ -208,6 +201,17 @@ def test_tables_equal_the_nested_rows(spark: SparkSession) -> None:
     assert len(targets) == sum(row.target for row in members.values()) > 10
     assert state.offsets.where("pending_of is not null").count() == 0
     state.unpersist()
+
+
+def test_both_engines_return_the_same_tables(spark: SparkSession) -> None:
+    rows = list(captured(["upgrade-4.0-to-4.3-and-back", "transactions-4.3", "consumer-4.3"]))
+    found, wanted = (engine.state(engine.rows(rows)) for engine in (LocalEngine(), SparkEngine(spark)))
+    assert found.keys() == wanted.keys()
+    for name, table in wanted.items():
+        assert found[name].schema.names == table.schema.names
+        as_found = found[name].cast(table.schema)
+        assert sorted(map(str, as_found.to_pylist())) == sorted(map(str, table.to_pylist())), name
+    assert min(table.num_rows for name, table in found.items() if name != "skipped") > 5
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.messages import OffsetCommitKey
 from quorate.coordinator.bulk import load_state
 from quorate.pipeline import group_state
-from quorate.pipeline.jobs.state import STATE
+from quorate.pipeline.jobs.state_rows import STATE
 from tests.broker.fixtures import need_broker
 from tests.cluster.test_file_log_tools import dumped, ours
 from tests.pipeline.helpers.jobs import comparable

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from quorate.pipeline.jobs.lag import lag
 from quorate.pipeline.jobs.rebalances import rebalances
-from quorate.pipeline.jobs.state import STATE, group_state
+from quorate.pipeline.jobs.state import group_state
+from quorate.pipeline.jobs.state_rows import STATE
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming import (
     alerts,

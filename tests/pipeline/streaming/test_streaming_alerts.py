@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.pipeline.jobs.rebalances import rows_of_group
+from quorate.pipeline.jobs.rebalance_rows import rows_of_group
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.alert_monitor import Limits
 from quorate.pipeline.streaming.alerts import AlertsProcessor, LagAlertsProcessor

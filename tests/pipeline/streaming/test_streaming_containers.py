@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from quorate.integration import Cluster
 from quorate.pipeline import group_state, lag, rebalances
 from quorate.pipeline.jobs.at_source import loaded
-from quorate.pipeline.jobs.state import STATE
+from quorate.pipeline.jobs.state_rows import STATE
 from quorate.pipeline.streaming import (
     latest_lag,
     latest_rebalances,

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from quorate.pipeline.jobs.rebalances import REBALANCES, rows_of_group
-from quorate.pipeline.jobs.state import STATE, state_rows
+from quorate.pipeline.jobs.rebalance_rows import REBALANCES, rows_of_group
+from quorate.pipeline.jobs.state_rows import STATE, state_rows
 from quorate.pipeline.streaming.group_rows import Packed, entry
 from quorate.pipeline.streaming.keyed import readable
 from quorate.pipeline.streaming.rebalances import RebalancesProcessor

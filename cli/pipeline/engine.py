@@ -1,0 +1,95 @@
+"""The engine of a job: this process (`quorate.pipeline.local`), or Spark."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli.errors import UserError, note
+
+if TYPE_CHECKING:
+    from quorate.pipeline.local import LocalRows
+
+__all__ = ["ENGINE", "LOCAL_BYTES", "errors_in_one_line", "local_rows"]
+
+LOCAL_BYTES = 2 << 30
+"""Size of logs up to which `auto` chooses this process, whose memory holds a partition's rows."""
+
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="Run in this process, or with Spark.  auto: this process for up to 2 GB, without options of Spark.",
+)
+
+
+def local_rows(options: Mapping[str, Any], sources: Sequence[str], given: Mapping[str, str]) -> "LocalRows | None":
+    """Return the rows for the local engine; `None` for Spark.
+
+    `given` are options of the source. Raises `UserError` for options that the local engine lacks,
+    and errors of sources that cannot be read.
+    """
+    engine = options.get("engine", "spark")
+    if engine == "spark":
+        return None
+    reason = _only_spark(options)
+    if reason is not None:
+        if engine == "local":
+            raise UserError(f"--engine local: {reason} needs Spark", "omit it, or use --engine spark")
+        return None
+    from quorate.pipeline.local import LocalRows
+
+    rows = LocalRows(dict(given) | ({"paths": json.dumps(list(sources))} if sources else {}))
+    size = rows.size_bytes()
+    if engine == "auto" and size > LOCAL_BYTES:
+        note(f"using Spark for {size / 1e9:,.1f} GB; --engine local uses this process, and its memory")
+        return None
+    return rows
+
+
+def _only_spark(options: Mapping[str, Any]) -> str | None:
+    """Return what only Spark can do in these options."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return "spark-submit"
+    for name in ("master", "conf"):
+        if options[name]:
+            return f"--{name}"
+    if options["input_format"] != "consumer-offsets":
+        return f"--from {options['input_format']}"
+    output = options.get("output")
+    if output is not None:
+        from quorate.pipeline.local.output import FORMATS
+
+        if options.get("output_format", FORMATS[0]) not in FORMATS:
+            return f"--format {options['output_format']}"
+        if "://" in output and not output.startswith("file://"):
+            return f"--output {output}"
+    return None
+
+
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Convert errors of Spark, and missing packages, to an error of one line."""
+    try:
+        try:
+            yield
+        except Exception as error:
+            if not type(error).__module__.startswith(("pyspark", "py4j")):
+                raise
+            from quorate.pipeline.session import in_one_line
+
+            with in_one_line():
+                raise
+    except ImportError as error:
+        missing = (error.name or "pyspark").partition(".")[0]
+        if missing not in ("pyspark", "py4j", "pandas", "pyarrow", "google"):
+            raise
+        extra = "arrow" if missing == "pyarrow" else "spark"
+        needed = "Arrow" if missing == "pyarrow" else "Spark"
+        raise UserError(
+            f"pipeline needs {needed}, and {missing} is not installed", f"pip install 'quorate[{extra}]'"
+        ) from error
