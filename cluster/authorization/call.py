@@ -12,6 +12,7 @@ from quorate.cluster.broker import Broker
 from quorate.cluster.context import Context
 from quorate.cluster.error_responses import failed_response
 from quorate.cluster.turns import ThreadCall, Work, split
+from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
@@ -106,6 +107,11 @@ class Call:
             return merged
 
         return self.after(self.handle(**{field: left}), merge)
+
+    def name_of_topic(self, topic_id: Uuid) -> str | None:
+        """Return the name of the topic with an id; `None` if it does not exist."""
+        found = self.broker.cluster.topics_by_id.get(topic_id)
+        return None if found is None else found.name
 
     def split_topics(
         self, operation: Operation, topics: Iterable[T], name_of: Callable[[T], str | None]

@@ -177,10 +177,7 @@ def offset_commit(call: Call) -> HandlerResult:
 
 def _name_of(call: Call, topic: Any) -> str | None:
     """Return a topic's name, also for a topic id (since version 10); `None` for an unknown id."""
-    if call.context.api_version < 10:
-        return topic.name  # type: ignore[no-any-return]
-    found = call.broker.cluster.topics_by_id.get(topic.topic_id)
-    return None if found is None else found.name
+    return topic.name if call.context.api_version < 10 else call.name_of_topic(topic.topic_id)
 
 
 def txn_offset_commit(call: Call) -> HandlerResult:

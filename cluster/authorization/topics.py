@@ -72,10 +72,7 @@ def produce(call: Call) -> Work[Any]:
         return (yield from call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
     def name_of(topic: Any) -> str | None:
-        if not by_id:
-            return topic.name  # type: ignore[no-any-return]
-        found = call.broker.cluster.topics_by_id.get(topic.topic_id)
-        return None if found is None else found.name
+        return call.name_of_topic(topic.topic_id) if by_id else topic.name
 
     if transactional_id is None and (yield from _has_transactional_records(request)):
         return call.handle()  # the handler rejects the whole request
@@ -164,10 +161,7 @@ def metadata(call: Call) -> Work[Any]:
 
 
 def _name_of(call: Call, topic: MetadataRequestTopic) -> str | None:
-    if topic.topic_id == Uuid.ZERO:
-        return topic.name
-    found = call.broker.cluster.topics_by_id.get(topic.topic_id)
-    return None if found is None else found.name
+    return topic.name if topic.topic_id == Uuid.ZERO else call.name_of_topic(topic.topic_id)
 
 
 def _seen(call: Call, response: Any, denied: tuple[MetadataResponseTopic, ...]) -> Work[Any]:

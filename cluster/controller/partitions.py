@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from quorate.cluster.controller.controller import Controller
 from quorate.cluster.controller.records import election_record, partition_record
-from quorate.cluster.controller.state import SAME_LEADER
 from quorate.cluster.controller.topics import TopicControl
 from quorate.cluster.log_manager import LogManager
 from quorate.cluster.storage.metadata import MetadataBatch
@@ -13,7 +12,6 @@ from quorate.cluster.topics import NO_LEADER, Elections, PartitionState, TopicSt
 from quorate.cluster.turns import Work, at_once
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
-from quorate.codecs.metadata_records import PartitionChangeRecord
 from quorate.coordinator.errors import ApiError
 
 __all__ = ["PartitionControl"]
@@ -112,14 +110,9 @@ class PartitionControl:
             raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         (replicas,) = self._topics.check_assignment([brokers])
         before = partition.replicas
-        leader, in_sync = Elections(self._state.alive)[replicas, (), partition.leader]
-        change = PartitionChangeRecord(
-            partition_id=partition.index,
-            topic_id=self._state.topics[partition.topic].id,
-            isr=None if in_sync == partition.in_sync else in_sync,
-            leader=SAME_LEADER if leader == partition.leader else leader,
-            replicas=None if replicas == before else replicas,
-        )
+        election = Elections(self._state.alive)[replicas, (), partition.leader]
+        topic_id = self._state.topics[partition.topic].id
+        change = election_record(topic_id, partition, election, None if replicas == before else replicas)
         data = self._logs.data
         try:
             if data is not None:

@@ -147,14 +147,20 @@ def partition_record(topic_id: Uuid, partition: PartitionState, brokers: Mapping
     )
 
 
-def election_record(topic_id: Uuid, partition: PartitionState, election: Election) -> Message:
-    """Return the record that changes a partition's leader or in-sync replicas."""
+def election_record(
+    topic_id: Uuid, partition: PartitionState, election: Election, replicas: tuple[int, ...] | None = None
+) -> Message:
+    """Return the record that changes a partition's leader or in-sync replicas.
+
+    `replicas`: the new ones, if they change.
+    """
     leader, in_sync = election
     return PartitionChangeRecord(
         partition_id=partition.index,
         topic_id=topic_id,
         isr=None if in_sync == partition.in_sync else in_sync,
         leader=SAME_LEADER if leader == partition.leader else leader,
+        replicas=replicas,
     )
 
 

@@ -1,6 +1,6 @@
 """OffsetCommit v2–10 and TxnOffsetCommit v0–5."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -123,13 +123,11 @@ def prepare_commit(
     """Compute the records and the response of a request in short steps."""
     topics: Sequence[Any]
     unknown: Mapping[Uuid, OffsetCommitResponseTopic]
-    committed: Sequence[Any]
     if isinstance(request, OffsetCommitRequest):
         topics, unknown = _resolved(image, request, context)
-        records, committed = yield from _committed(config, topics, request, context)
     else:
         topics, unknown = request.topics, {}
-        records, committed = yield from _committed_in_transaction(config, request, context)
+    records, committed = yield from _committed(config, topics, request, context)
     encoded = EncodedRecords()
     for record in records:
         encoded.append(record)
@@ -160,19 +158,28 @@ def _resolved(
 
 def _committed(
     config: CoordinatorConfig,
-    topics: Iterable[OffsetCommitRequestTopic],
-    request: OffsetCommitRequest,
+    topics: Iterable[Any],
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
     context: RequestContext,
-) -> Generator[None, None, tuple[list[CoordinatorRecord], list[OffsetCommitResponseTopic]]]:
-    """Return the records of a commit and the response for each topic, in short steps."""
+) -> Generator[None, None, tuple[list[CoordinatorRecord], list[Any]]]:
+    """Return the records of a commit and the response for each topic, in short steps.
+
+    As in Kafka, those of transactions have no topic ids.
+    """
     records: list[CoordinatorRecord] = []
-    committed = []
-    expires = -1 if request.retention_time_ms == -1 else context.now_ms + request.retention_time_ms
+    committed: list[Any] = []
+    partition_type: Callable[..., Any] = OffsetCommitResponsePartition
+    expires, has_ids = -1, True
+    if isinstance(request, TxnOffsetCommitRequest):
+        partition_type, has_ids = TxnOffsetCommitResponsePartition, False
+    elif request.retention_time_ms != -1:
+        expires = context.now_ms + request.retention_time_ms
     for topic in topics:
+        topic_id = topic.topic_id if has_ids else Uuid.ZERO
         partitions = []
         for part in topic.partitions:
             code = _metadata_error(config, part)
-            partitions.append(OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code))
+            partitions.append(partition_type(partition_index=part.partition_index, error_code=code))
             if code == ErrorCode.NONE:
                 records.append(
                     offset_commit(
@@ -185,13 +192,16 @@ def _committed(
                         metadata=part.committed_metadata or "",
                         commit_timestamp_ms=context.now_ms,
                         expire_timestamp_ms=expires,
-                        topic_id=topic.topic_id,
+                        topic_id=topic_id,
                     )
                 )
             yield
-        committed.append(
-            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
-        )
+        if has_ids:
+            committed.append(
+                OffsetCommitResponseTopic(name=topic.name, topic_id=topic_id, partitions=tuple(partitions))
+            )
+        else:
+            committed.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=tuple(partitions)))
     return records, committed
 
 
@@ -337,7 +347,7 @@ def commit_offsets_of_transaction(
     if (prepared := _prepared(shard, context)) is not None:
         records, topics = prepared.records, prepared.committed
     else:
-        records, topics = _at_once(_committed_in_transaction(shard.config, request, context))
+        records, topics = _at_once(_committed(shard.config, request.topics, request, context))
     return Result(
         records=records,
         response=TxnOffsetCommitResponse(topics=tuple(topics)),
@@ -345,35 +355,6 @@ def commit_offsets_of_transaction(
         producer_epoch=request.producer_epoch,
         on_appended=partial(shard.state.need_unwritten_group, request.group_id),
     )
-
-
-def _committed_in_transaction(
-    config: CoordinatorConfig, request: TxnOffsetCommitRequest, context: RequestContext
-) -> Generator[None, None, tuple[list[CoordinatorRecord], Sequence[TxnOffsetCommitResponseTopic]]]:
-    """Return the records of a commit and the response for each topic, in short steps."""
-    records: list[CoordinatorRecord] = []
-    committed = []
-    for topic in request.topics:
-        partitions = []
-        for part in topic.partitions:
-            code = _metadata_error(config, part)
-            partitions.append(TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code))
-            if code == ErrorCode.NONE:
-                records.append(
-                    offset_commit(
-                        config,
-                        group=request.group_id,
-                        topic=topic.name,
-                        partition=part.partition_index,
-                        offset=part.committed_offset,
-                        leader_epoch=part.committed_leader_epoch,
-                        metadata=part.committed_metadata or "",
-                        commit_timestamp_ms=context.now_ms,  # no topic id, as in Kafka for transactions
-                    )
-                )
-            yield
-        committed.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=tuple(partitions)))
-    return records, committed
 
 
 def transaction_commit_failed(
