@@ -1,4 +1,4 @@
-"""Compare our coordinator with Kafka's own by random histories (`make bench-diff`).
+"""Compare our coordinator with Kafka's own of two releases by random histories (`make bench-diff`).
 
 Records, responses and timers of both must be equal. Prints the seeds, and each difference as a
 minimized script. The exit status is 1 if there are differences. `--seed` repeats a run.
@@ -24,6 +24,7 @@ from _report import SMOKE, first_seed
 from rich.console import Console
 from rich.table import Table
 
+from quorate.codecs.releases import KafkaVersion
 from tests.coordinator.any_requests import AnyRequests
 from tests.coordinator.any_scripts import AnyHistory
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
@@ -44,12 +45,16 @@ ROUND = 50
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A played script: the number of its lines, and the difference, if any."""
+    """A played script: the number of its lines, and the difference, if any.
+
+    `release`: an older release of Kafka, `None` for the newest.
+    """
 
     kind: str
     seed: int
     lines: int
     difference: str | None = None
+    release: str | None = None
 
 
 def consumer(duel: Duel, seed: int) -> None:
@@ -109,13 +114,17 @@ def play(oracle: Oracle, kind: str, seed: int) -> int:
 
 
 SCRIPTS = 20_000
-"""Per kind."""
+"""Per kind and release."""
+
+RELEASES: tuple[str | None, ...] = (None, "4.3")
+"""The newest release, and older ones with an oracle that has all ops."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", action="append", choices=KINDS, help="only this one; may be given more than once")
-    parser.add_argument("--scripts", type=int, default=SCRIPTS, help="per kind")
+    parser.add_argument("--scripts", type=int, default=SCRIPTS, help="per kind and release")
+    parser.add_argument("--release", choices=[KafkaVersion.NEWEST.short, "4.3"], help="only this one (default: both)")
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
     parser.add_argument("--progress", type=Path, help="file of played scripts, to resume a run (needs --seed)")
     parser.add_argument("--quick", action="store_true", help="40 scripts per kind")
@@ -124,35 +133,42 @@ def main() -> None:
     options = parser.parse_args()
     if options.progress is not None and options.seed is None:
         parser.error("--progress resumes the scripts of a seed: give it with --seed")
-    reason = missing_reason()
-    if reason is not None:
-        sys.exit(f"error: {reason}")
+    releases = RELEASES if options.release is None else [one for one in RELEASES if one == options.release] or [None]
+    for release in releases:
+        reason = missing_reason(release)
+        if reason is not None:
+            sys.exit(f"error: {reason}")
     seed = first_seed(options, 3)
     count = 1 if options.smoke else 40 if options.quick else options.scripts
     kinds = options.kind or list(KINDS)
     print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
     seeds = range(seed, seed + count)
     done = [one for one in _read(options.progress) if one.kind in kinds and one.seed in seeds]
-    done += _sweep(kinds, seeds, done, options.progress)
-    _print(kinds, seed, done, as_json=options.json or options.smoke, as_table=not options.json)
+    for release in releases:
+        found = [one for one in done if one.release == release]
+        found += _sweep(kinds, seeds, found, options.progress, release)
+        done += [one for one in found if one not in done]
+        _print(kinds, seed, found, release, as_json=options.json or options.smoke, as_table=not options.json)
     sys.exit(1 if any(one.difference is not None for one in done) else 0)
 
 
-def _sweep(kinds: list[str], seeds: range, done: list[Played], progress: Path | None) -> Iterator[Played]:
+def _sweep(
+    kinds: list[str], seeds: range, done: list[Played], progress: Path | None, release: str | None
+) -> Iterator[Played]:
     """Play the remaining scripts, and report progress on stderr."""
     known = {(one.kind, one.seed) for one in done}
     differ = dict.fromkeys(kinds, 0)
     played, started = 0, time.perf_counter()
-    with Oracle() as oracle:
+    with Oracle(release=release) as oracle:
         for first in range(seeds.start, seeds.stop, ROUND):
             for kind in kinds:
                 for seed in range(first, min(first + ROUND, seeds.stop)):
                     if (kind, seed) in known:
                         continue
                     try:
-                        one = Played(kind, seed, play(oracle, kind, seed))
+                        one = Played(kind, seed, play(oracle, kind, seed), release=release)
                     except Differs as found:
-                        one = Played(kind, seed, 0, str(found))
+                        one = Played(kind, seed, 0, str(found), release)
                         differ[kind] += 1
                         if differ[kind] <= SHOWN:
                             print(one.difference, file=sys.stderr, flush=True)
@@ -174,8 +190,11 @@ def _read(progress: Path | None) -> list[Played]:
     return [Played(**json.loads(line)) for line in progress.read_text().splitlines()]
 
 
-def _print(kinds: list[str], seed: int, done: list[Played], *, as_json: bool, as_table: bool) -> None:
-    table = Table(title=f"Differences from Kafka 4.3.1's coordinator, seeds from {seed}")
+def _print(
+    kinds: list[str], seed: int, done: list[Played], release: str | None, *, as_json: bool, as_table: bool
+) -> None:
+    kafka = release or KafkaVersion.NEWEST.short
+    table = Table(title=f"Differences from Kafka {kafka}'s coordinator, seeds from {seed}")
     for name in ("histories", "scripts", "lines", "differ"):
         table.add_column(name, justify="left" if name == "histories" else "right")
     for kind in kinds:
@@ -184,7 +203,14 @@ def _print(kinds: list[str], seed: int, done: list[Played], *, as_json: bool, as
         differences = [one.difference for one in ours if one.difference is not None]
         table.add_row(kind, f"{len(ours):,}", f"{lines:,}", f"{len(differences):,}")
         if as_json:
-            counts = {"histories": kind, "seed": seed, "scripts": len(ours), "lines": lines, "differ": len(differences)}
+            counts = {
+                "histories": kind,
+                "kafka": kafka,
+                "seed": seed,
+                "scripts": len(ours),
+                "lines": lines,
+                "differ": len(differences),
+            }
             print(json.dumps({**counts, "reports": differences[:SHOWN]}))
     if as_table:
         Console(width=100).print(table)

@@ -35,9 +35,8 @@ from pyspark.sql.types import StructType
 
 from quorate.pipeline import decode, group_state, lag, register
 from quorate.pipeline.source import ConsumerOffsets
-from tests.broker.broker import LIB, Broker, missing
+from tests.broker.broker import Broker, missing, tools
 
-ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target" / "lib"
 MILLION = 1_000_000
 SOME = "group,timestamp,tombstone,offset_commit.topic,offset_commit.partition,offset_commit.offset"
 """The columns that a lag needs."""
@@ -156,8 +155,8 @@ def by_console(spark: SparkSession, dump: DataFrame, folder: Path, count: int) -
         for key, value in pairs:
             producer.produce("copy", value=value, key=key)
         producer.flush(120)
-        command = ["java", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-        command += ["-cp", f"{ORACLE}/*{os.pathsep}{LIB}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer"]
+        command = tools("-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+        command += ["org.apache.kafka.tools.consumer.ConsoleConsumer"]
         command += ["--bootstrap-server", broker.bootstrap_servers, "--topic", "copy", "--from-beginning"]
         command += ["--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter", "--timeout-ms", "30000"]
 

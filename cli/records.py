@@ -111,7 +111,7 @@ def _print_types(types: list[RecordType]) -> None:
 
 def _print_type(facts: dict[str, Any]) -> None:
     low, high = facts["versions"]
-    written = "no longer written" if facts["written"] is None else f"Kafka 4.3 writes {facts['written']}"
+    written = "no longer written" if facts["written"] is None else f"Kafka 4.4 writes {facts['written']}"
     click.secho(f"{facts['name']}, type {facts['type']} of {facts['topic']}", bold=True)
     click.echo(
         f"since Kafka {facts['since']}; value {_versions(low, high)}, {written}"

@@ -92,7 +92,7 @@ repository.
     is_flag=True,
     help="Start even if data in DIR is missing or damaged; damaged files are kept in DIR/damaged-….",
 )
-@click.option("--kafka-version", metavar="X.Y.Z", help="Release of Kafka to emulate.  [default: 4.3.1]")
+@click.option("--kafka-version", metavar="X.Y.Z", help="Release of Kafka to emulate.  [default: 4.4.0]")
 @properties_option
 @click.option(
     "--security",

@@ -41,6 +41,7 @@ from quorate.cluster.apis import (
     topics,
     transactions,
     unregister_broker,
+    unregister_controller,
 )
 from quorate.cluster.authorization import cluster as cluster_rules
 from quorate.cluster.authorization import groups as group_rules
@@ -124,6 +125,7 @@ from quorate.codecs.api.broker import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
     UnregisterBrokerRequest,
+    UnregisterControllerRequest,
     UpdateFeaturesRequest,
 )
 from quorate.codecs.api.broker.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
@@ -171,6 +173,10 @@ def api_versions(broker: Broker, request: ApiVersionsRequest, context: Context) 
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.software = f"{name} {version}"
     cluster = broker.cluster
+    if context.api_version >= 5 and (request.cluster_id is None) != (request.node_id == -1):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if request.cluster_id is not None and (request.cluster_id, request.node_id) != (cluster.cluster_id, broker.id):
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)  # KIP-1242
     supported = features_of(cluster.broker_configs.kafka_version)
     return ApiVersionsResponse(
         api_keys=_keys(cluster),
@@ -329,6 +335,12 @@ _APIS = (
     HandledApi(ShareGroupHeartbeatRequest, groups.heartbeat_with_topics, group_rules.group_heartbeat),
     HandledApi(ShareGroupDescribeRequest, groups.about_groups, group_rules.share_group_describe),
     HandledApi(StreamsGroupDescribeRequest, groups.about_groups, group_rules.streams_group_describe),
+    HandledApi(
+        UnregisterControllerRequest,
+        unregister_controller.unregister_controller,
+        cluster_permission(Operation.ALTER),
+        lacks="registrations of controllers",
+    ),
     HandledApi(ConsumerGroupPrepareAssignmentRequest, groups.about_one_group, group_permission(Operation.READ)),
     HandledApi(ConsumerGroupInstallAssignmentRequest, groups.about_one_group, group_permission(Operation.READ)),
 )

@@ -189,9 +189,9 @@ class _DecoderSource:
             source.add(f"f_{f.name} = {source.bind('d', f.default)}")
         source.add("unknown = ()", "if tags:")
         source.depth += 1
-        source.add("if tags > 127: tags, p = rest(b, p, tags)", "if tags > len(b) - p: raise Inexact")
+        source.add("if tags > 127: tags, p = rest(b, p, tags)", "if not 0 <= tags <= len(b) - p: raise Inexact")
         if not self.lenient:
-            source.add("if tags < 0: raise Inexact", "last = -1")
+            source.add("last = -1")
         source.add("for _ in range(tags):")
         source.depth += 1
         source.add(

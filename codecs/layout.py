@@ -284,7 +284,7 @@ class TaggedFields(Construct):  # type: ignore[misc]
         unknown = []
         lenient = _lenient(context)
         count = _UVARINT._parsereport(stream, context, path)
-        if count < 0 and not lenient:
+        if count < 0:  # before 4.4 Kafka took it for 0
             raise LayoutError(Reason.BAD_TAG, f"{count} tagged fields")
         for _ in range(count):
             start = stream_tell(stream, path)

@@ -136,7 +136,7 @@ class MessageSpec:
 class RecordType:
     """A record type of a coordinator topic: the int16 that its keys start with, and its messages.
 
-    `since` is the first Kafka release that writes it. `written` is the value version that Kafka 4.3
+    `since` is the first Kafka release that writes it. `written` is the value version that Kafka 4.4
     writes, `None` if it no longer writes it.
     """
 

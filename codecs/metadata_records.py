@@ -38,6 +38,7 @@ __all__ = [
     "TopicRecord",
     "UnknownMetadata",
     "UnregisterBrokerRecord",
+    "UnregisterControllerRecord",
     "UserScramCredentialRecord",
     "decode_metadata",
     "encode_metadata",
@@ -258,6 +259,13 @@ class RemoveUserScramCredentialRecord(Message):
     mechanism: Int8
 
 
+@message(versions=range(0, 1), flexible_since=0)
+class UnregisterControllerRecord(Message):
+    """A controller is unregistered (KIP-1312)."""
+
+    controller_id: Int32
+
+
 METADATA_TYPES: Mapping[int, type[Message]] = MappingProxyType(
     {
         0: RegisterBrokerRecord,
@@ -275,6 +283,7 @@ METADATA_TYPES: Mapping[int, type[Message]] = MappingProxyType(
         18: AccessControlEntryRecord,
         19: RemoveAccessControlEntryRecord,
         22: RemoveUserScramCredentialRecord,
+        29: UnregisterControllerRecord,
     }
 )
 """Record type → its message; all are flexible from version 0 on."""

@@ -4,8 +4,8 @@ The only module of the coordinator that compares release numbers. A fix that was
 listed with one release per line; earlier lines never have it.
 
 Only differences that show in records or responses are listed. Tests compare with the coordinators
-of 4.3.1, 4.2.1, 4.1.2 and 4.0.2. For other releases, the release of a change comes from Kafka's
-issues and code.
+of 4.4.0, 4.3.1, 4.2.1, 4.1.2 and 4.0.2. For other releases, the release of a change comes from
+Kafka's issues and code.
 """
 
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ _4_0 = KafkaVersion(4, 0)
 _4_1 = KafkaVersion(4, 1)
 _4_2 = KafkaVersion(4, 2)
 _4_3 = KafkaVersion(4, 3)
+_4_4 = KafkaVersion(4, 4)
 
 
 def since(version: KafkaVersion, *releases: KafkaVersion) -> bool:
@@ -49,6 +50,10 @@ class Behaviour:
     - `first_epoch`: group epoch of a new group.
     - `assignment_interval`: the assignment interval limits how often target assignments are
       computed, and their records carry a timestamp (KIP-1263).
+    - `assignor_bumps`: the group epoch is incremented when the assignor that most members prefer
+      changes (KAFKA-20434).
+    - `empties_target`: when the last member is removed, the target assignment follows to the new
+      group epoch (KAFKA-20442).
 
     Reconciliation:
 
@@ -60,6 +65,14 @@ class Behaviour:
     - `takes_back`: a member can be reassigned its own partitions pending revocation (with
       KAFKA-19862).
     - `counts_trims`: revoking a topic without a new target also updates the previous member epoch.
+
+    Static members:
+
+    - `readmits_static`: a static member may rejoin a full group (KAFKA-20601).
+    - `forgets_instance_ids`: a member that changes its instance id is no longer found by its
+      previous one (KAFKA-20747).
+    - `moves_target`: assignors see the target assignment of a replaced static member as that of the
+      new member (KAFKA-20292).
 
     Regexes:
 
@@ -75,12 +88,17 @@ class Behaviour:
       the new protocol is replaced by a static classic member, the downgraded group rebalances if
       its target assignment is outdated, not if the subscription differs.
     - `policy_closes`: the migration policy "disabled" rejects classic members (KAFKA-20640).
+    - `rejects_malformed`: a subscription that cannot be decoded is rejected with
+      INCONSISTENT_GROUP_PROTOCOL (KAFKA-20662), and prevents the upgrade of a classic group with
+      GROUP_ID_NOT_FOUND (KAFKA-20570), not with UNKNOWN_SERVER_ERROR.
     - `new_coordinator`: classic groups use the coordinator of KIP-848, too. Kafka 3.9 uses the
       older one by default, which deletes groups without members and offsets as soon as any topic is
       deleted.
 
     Others:
 
+    - `transactional_topic_ids`: offsets of transactions are stored with topic ids, and a commit of
+      an unknown topic does not have an illegal generation (KIP-1319).
     - `deletes_topics_by_id`: offsets are deleted with the topic id, not with every deleted
       partition of that topic name.
     - `streams_groups`, `share_groups`: records of these groups are supported. The share groups of
@@ -94,16 +112,23 @@ class Behaviour:
     assignment_epochs: bool
     first_epoch: int
     assignment_interval: bool
+    assignor_bumps: bool
+    empties_target: bool
     follows_subscription: bool
     rejoins_at_0: bool
     keeps_epoch: bool
     takes_back: bool
     counts_trims: bool
+    readmits_static: bool
+    forgets_instance_ids: bool
+    moves_target: bool
     regex_removal_bumps: bool
     rematches: bool
     first_version: int
     follows_target: bool
     policy_closes: bool
+    rejects_malformed: bool
+    transactional_topic_ids: bool
     deletes_topics_by_id: bool
     streams_groups: bool
     share_groups: bool
@@ -122,16 +147,23 @@ class Behaviour:
             assignment_epochs=since(version, _4_3),
             first_epoch=1 if since(version, _4_3) else 0,
             assignment_interval=since(version, _4_3),
+            assignor_bumps=since(version, _4_4),
+            empties_target=since(version, _4_4),
             follows_subscription=since(version, _4_2),
             rejoins_at_0=since(version, _4_2),
             keeps_epoch=since(version, _4_2),
             takes_back=since(version, KafkaVersion(4, 0, 2), KafkaVersion(4, 1, 2), _4_2),
             counts_trims=since(version, _4_3),
+            readmits_static=since(version, _4_4),
+            forgets_instance_ids=since(version, _4_4),
+            moves_target=since(version, _4_4),
             regex_removal_bumps=since(version, KafkaVersion(4, 1, 2), _4_2),
             rematches=since(version, _4_1),
             first_version=0 if since(version, _4_2) else -1,
             follows_target=since(version, _4_3),
-            policy_closes=since(version, KafkaVersion(4, 3, 1)),
+            policy_closes=since(version, KafkaVersion(4, 3, 1), _4_4),
+            rejects_malformed=since(version, _4_4),
+            transactional_topic_ids=since(version, _4_4),
             deletes_topics_by_id=since(version, _4_3),
             streams_groups=since(version, _4_1),
             share_groups=since(version, _4_1),

@@ -15,7 +15,7 @@ _WRITTEN: dict[type[Message], int | None] = {
 
 
 def written(key: Message, value: Message) -> CoordinatorRecord:
-    """Return a record in the value version that Kafka 4.3 writes.
+    """Return a record in the value version that Kafka 4.4 writes.
 
     Raises `ValueError` for a type that Kafka no longer writes.
     """

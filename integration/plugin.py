@@ -81,7 +81,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         "embedded,docker runs each test on both (--kafka-runtime; default: %(default)s)",
     )
     group.addoption(
-        "--quorate-version", metavar="VERSION", help="version of Apache Kafka (--kafka-version; default: 4.3.1)"
+        "--quorate-version",
+        metavar="VERSION",
+        help="version of Apache Kafka (--kafka-version; default: 4.4.0, in containers 4.3.1)",
     )
     group.addoption(
         "--quorate-image",

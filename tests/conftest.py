@@ -49,7 +49,7 @@ os.environ["PYSPARK_SUBMIT_ARGS"] = f"--conf 'spark.driver.defaultJavaOptions={Q
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests that use an oracle, so that `-m "not oracle"` deselects all that need Java."""
     for item in items:
-        if {"oracle", "oracle_4_0"} & set(getattr(item, "fixturenames", ())):
+        if {"oracle", "oracle_4_3", "oracle_4_0"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.oracle)
     if hasattr(config, "workerinput"):
         from tests.sharing_out import order

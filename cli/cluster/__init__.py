@@ -85,7 +85,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
     metavar="RACK,...",
     help=f"Racks to distribute the brokers over; {NO_RACK} stands for no rack.",
 )
-@version_option("Version of Kafka.  [default: 4.3.1]")
+@version_option("Version of Kafka.  [default: 4.4.0; containers: 4.3.1]")
 @click.option(
     "--image",
     metavar="IMAGE",

@@ -1,4 +1,4 @@
-"""OffsetCommit v2–10, TxnOffsetCommit v0–5, OffsetDelete v0, OffsetFetch v1–10: offsets of groups.
+"""OffsetCommit v2–10, TxnOffsetCommit v0–6, OffsetDelete v0, OffsetFetch v1–10: offsets of groups.
 
 See KIP-98, KIP-447, KIP-496, KIP-709 and KIP-848. Offsets of partitions that do not exist are
 rejected here and do not reach the coordinator. Since TxnOffsetCommit v5 the broker adds the
@@ -39,6 +39,7 @@ T = TypeVar("T", OffsetFetchRequestTopic, OffsetFetchRequestTopics)
 
 _SEVERAL_GROUPS = 8
 _BY_TOPIC_ID = 10
+_TRANSACTION_BY_TOPIC_ID = 6
 _ADDS_PARTITIONS = 5
 _PARTITIONS_AT_ONCE = 200
 """Partitions whose offsets are looked up in one turn, or whose commit is built without turns."""
@@ -71,30 +72,36 @@ class _ResponseTypes:
 
 def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Work[Response]:
     """Commit the offsets of partitions that exist."""
-    if context.api_version >= _BY_TOPIC_ID:
-        by_id = broker.cluster.topics_by_id
-        named = [replace(topic, name=by_id[topic.topic_id].name) for topic in request.topics if topic.topic_id in by_id]
-        ids = {one.name: one.topic_id for one in named}  # a topic may be deleted between turns
-        unnamed: RefusedPartitions = {
-            topic.topic_id: [(part.partition_index, ErrorCode.UNKNOWN_TOPIC_ID) for part in topic.partitions]
-            for topic in request.topics
-            if topic.topic_id not in by_id
-        }
-        known, refused = yield from _split_existing(broker, tuple(named))
-        refused = {ids[name]: parts for name, parts in refused.items()} | unnamed
-    else:
-        known, refused = yield from _split_existing(broker, request.topics)
-    types = _ResponseTypes(
-        OffsetCommitResponseTopic,
-        OffsetCommitResponsePartition,
-        "topic_id" if context.api_version >= _BY_TOPIC_ID else "name",
-    )
+    by_id = context.api_version >= _BY_TOPIC_ID
+    known, refused = yield from _known_topics(broker, request.topics, by_id=by_id)
+    types = _ResponseTypes(OffsetCommitResponseTopic, OffsetCommitResponsePartition, "topic_id" if by_id else "name")
     if not known:
         return OffsetCommitResponse(topics=types.topics(refused))
     existing = replace(request, topics=known)
     yield from _prepare(broker, existing, context)
     response = broker.cluster.groups.request(broker.id, request.group_id, existing, context)
     return _merged(response, refused, types) if refused else response
+
+
+def _known_topics(
+    broker: "Broker", topics: tuple[Any, ...], *, by_id: bool
+) -> Work[tuple[tuple[Any, ...], RefusedPartitions]]:
+    """Return the topics with the partitions that exist, and the partitions that do not.
+
+    With `by_id`, the topics have ids: those that exist get names, and `RefusedPartitions` has ids.
+    """
+    if not by_id:
+        return (yield from _split_existing(broker, topics))
+    found = broker.cluster.topics_by_id
+    named = [replace(topic, name=found[topic.topic_id].name) for topic in topics if topic.topic_id in found]
+    ids = {one.name: one.topic_id for one in named}  # a topic may be deleted between turns
+    unnamed: RefusedPartitions = {
+        topic.topic_id: [(part.partition_index, ErrorCode.UNKNOWN_TOPIC_ID) for part in topic.partitions]
+        for topic in topics
+        if topic.topic_id not in found
+    }
+    known, refused = yield from _split_existing(broker, tuple(named))
+    return known, {ids[name]: parts for name, parts in refused.items()} | unnamed
 
 
 def _prepare(broker: "Broker", request: OffsetCommitRequest | TxnOffsetCommitRequest, context: Context) -> Work[None]:
@@ -111,8 +118,11 @@ def _prepare(broker: "Broker", request: OffsetCommitRequest | TxnOffsetCommitReq
 def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Work[Response]:
     """Commit offsets as part of a transaction."""
     cluster = broker.cluster
-    known, refused = yield from _split_existing(broker, request.topics)
-    types = _ResponseTypes(TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
+    by_id = context.api_version >= _TRANSACTION_BY_TOPIC_ID
+    known, refused = yield from _known_topics(broker, request.topics, by_id=by_id)
+    types = _ResponseTypes(
+        TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition, "topic_id" if by_id else "name"
+    )
     if not known:
         return TxnOffsetCommitResponse(topics=types.topics(refused))
     existing = replace(request, topics=known)
@@ -140,7 +150,7 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
             # The coordinator of that release creates the group before it checks the transaction.
             cluster.groups.runtimes()[where[1]].shard.state.need_group(request.group_id)
         code = _compatible_error(refusal.code, context.api_version)
-        parts = ({one.name: [(part.partition_index, code) for part in one.partitions]} for one in known)
+        parts = ({getattr(one, types.key): [(part.partition_index, code) for part in one.partitions]} for one in known)
         response = TxnOffsetCommitResponse(topics=tuple(topic for one in parts for topic in types.topics(one)))
     return _merged(response, refused, types) if refused else response
 

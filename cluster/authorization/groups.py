@@ -172,12 +172,15 @@ def offset_commit(call: Call) -> HandlerResult:
     """Require READ on the group and on each topic."""
     if not call.access.may(Operation.READ, ResourceType.GROUP, call.request.group_id):
         return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return call.without_topics(Operation.READ, name_of=lambda topic: _name_of(call, topic))
+    return call.without_topics(Operation.READ, name_of=lambda topic: _name_of(call, topic, by_id_since=10))
 
 
-def _name_of(call: Call, topic: Any) -> str | None:
-    """Return a topic's name, also for a topic id (since version 10); `None` for an unknown id."""
-    return topic.name if call.context.api_version < 10 else call.name_of_topic(topic.topic_id)
+def _name_of(call: Call, topic: Any, *, by_id_since: int) -> str | None:
+    """Return a topic's name, also for a topic id; `None` for an unknown id.
+
+    `by_id_since`: first version of the API with topic ids.
+    """
+    return topic.name if call.context.api_version < by_id_since else call.name_of_topic(topic.topic_id)
 
 
 def txn_offset_commit(call: Call) -> HandlerResult:
@@ -187,7 +190,7 @@ def txn_offset_commit(call: Call) -> HandlerResult:
         return call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not access.may(Operation.READ, ResourceType.GROUP, request.group_id):
         return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return call.without_topics(Operation.READ)
+    return call.without_topics(Operation.READ, name_of=lambda topic: _name_of(call, topic, by_id_since=6))
 
 
 def offset_delete(call: Call) -> HandlerResult:
@@ -261,7 +264,9 @@ def _allowed_topics(call: Call, topics: tuple[Any, ...] | None) -> Work[tuple[tu
     """Return the topics of a request with DESCRIBE, and the response's entries for the others."""
     if topics is None:
         return None, ()
-    left, others = yield from call.split_topics(Operation.DESCRIBE, topics, lambda one: _name_of(call, one))
+    left, others = yield from call.split_topics(
+        Operation.DESCRIBE, topics, lambda one: _name_of(call, one, by_id_since=10)
+    )
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     refused: list[Any] = []
     for one in others:
@@ -292,5 +297,5 @@ def _allowed_topics(call: Call, topics: tuple[Any, ...] | None) -> Work[tuple[tu
 
 def _described_topics(call: Call, topics: tuple[Any, ...]) -> Work[tuple[Any, ...]]:
     """Return the topics of a response with DESCRIBE, and those with unknown ids."""
-    left, _ = yield from call.split_topics(Operation.DESCRIBE, topics, lambda one: _name_of(call, one))
+    left, _ = yield from call.split_topics(Operation.DESCRIBE, topics, lambda one: _name_of(call, one, by_id_since=10))
     return left

@@ -1,4 +1,4 @@
-"""Requests and responses of Kafka's group coordination APIs, in all versions of Kafka 4.3.
+"""Requests and responses of Kafka's group coordination APIs, in all versions of Kafka 4.4.
 
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
     body = encode_api(request, version=1)                       # the same bytes as Kafka writes
@@ -37,6 +37,10 @@ from quorate.codecs.api.share_group_describe import ShareGroupDescribeRequest, S
 from quorate.codecs.api.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from quorate.codecs.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from quorate.codecs.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from quorate.codecs.api.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
 from quorate.codecs.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from quorate.codecs.api.table import APIS
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -79,6 +83,8 @@ __all__ = [
     "StreamsGroupDescribeResponse",
     "StreamsGroupHeartbeatRequest",
     "StreamsGroupHeartbeatResponse",
+    "StreamsGroupTopologyDescriptionUpdateRequest",
+    "StreamsGroupTopologyDescriptionUpdateResponse",
     "SyncGroupRequest",
     "SyncGroupResponse",
     "TxnOffsetCommitRequest",

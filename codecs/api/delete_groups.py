@@ -1,11 +1,11 @@
-"""DeleteGroups v0–2 (KIP-229). v2 flexible."""
+"""DeleteGroups v0–3 (KIP-229). v2 flexible, v3 error messages (KIP-1331)."""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Int16, Int32, String
 
 
-@request(api_key=42, versions=range(0, 3), flexible_since=2)
+@request(api_key=42, versions=range(0, 4), flexible_since=2)
 class DeleteGroupsRequest(Message):
     """The groups to delete."""
 
@@ -18,6 +18,7 @@ class DeletableGroupResult(Message):
 
     group_id: String = field(default="", map_key=True)
     error_code: Int16 = 0
+    error_message: String | None = field(since=3, default=None, ignorable=True)
 
 
 @response(DeleteGroupsRequest)

@@ -1,6 +1,6 @@
 """Kafka's error codes, by Kafka's names, and one of quorate's own.
 
-They are those of `org.apache.kafka.common.protocol.Errors` of 4.3.1, as a test checks.
+They are those of `org.apache.kafka.common.protocol.Errors` of 4.4.0, as a test checks.
 """
 
 from enum import IntEnum
@@ -149,6 +149,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
     INVALID_ASSIGNMENT = 20_848
     """KIP-848 names it for client-side assignors, which no release has, so Kafka has no number.
 

@@ -1,17 +1,19 @@
-"""StreamsGroupDescribe v0 (KIP-1071)."""
+"""StreamsGroupDescribe v0–1 (KIP-1071). v1 topology descriptions (KIP-1331), and the assignor."""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.api.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
-from quorate.codecs.message import Message, struct
-from quorate.codecs.wire import Array, Bool, Int16, Int32, String
+from quorate.codecs.api.streams_group_topology_description_update import TopologyDescription
+from quorate.codecs.message import Message, field, struct
+from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String
 
 
-@request(api_key=89, versions=range(0, 1), flexible_since=0)
+@request(api_key=89, versions=range(0, 2), flexible_since=0)
 class StreamsGroupDescribeRequest(Message):
     """The groups to describe."""
 
     group_ids: Array[String] = ()
     include_authorized_operations: Bool = False
+    include_topology_description: Bool = field(since=1, default=False)
 
 
 @struct
@@ -72,6 +74,8 @@ class DescribedGroup(Message):
     """A group, or the error for it.
 
     `authorized_operations`: one bit per operation, or -2147483648 if not requested.
+    `topology_description_status`: 0 not requested, 1 not stored, 2 error, 3 available.
+    `assignor_name`: the assignor of the next assignment.
     """
 
     error_code: Int16 = 0
@@ -83,6 +87,9 @@ class DescribedGroup(Message):
     topology: Topology | None = None
     members: Array[Member] = ()
     authorized_operations: Int32 = -2147483648
+    topology_description: TopologyDescription | None = field(since=1, default=None)
+    topology_description_status: Int8 = field(since=1, default=0)
+    assignor_name: String | None = field(since=1, default=None, ignorable=True)
 
 
 @response(StreamsGroupDescribeRequest)

@@ -1,7 +1,10 @@
-"""StreamsGroupHeartbeat v0 (KIP-1071)."""
+"""StreamsGroupHeartbeat v0–1 (KIP-1071).
+
+v1 topology descriptions (KIP-1331), and a status for missing client tags (KAFKA-20744).
+"""
 
 from quorate.codecs.api.declare import request, response
-from quorate.codecs.message import Message, struct
+from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, Int64, String, UInt16
 
 
@@ -82,7 +85,7 @@ class Endpoint(Message):
     port: UInt16 = 0
 
 
-@request(api_key=88, versions=range(0, 1), flexible_since=0)
+@request(api_key=88, versions=range(0, 2), flexible_since=0)
 class StreamsGroupHeartbeatRequest(Message):
     """A member's heartbeat, with what changed since the last one.
 
@@ -114,7 +117,8 @@ class Status(Message):
     """A status of the group for its members.
 
     `status_code`: 0 stale topology, 1 missing source topics, 2 incorrectly partitioned topics, 3
-    missing internal topics, 4 shut down the application, 5 assignment delayed.
+    missing internal topics, 4 shut down the application, 5 assignment delayed, 6 missing client
+    tags.
     """
 
     status_code: Int8 = 0
@@ -148,11 +152,13 @@ class StreamsGroupHeartbeatResponse(Message):
     member_id: String = ""
     member_epoch: Int32 = 0
     heartbeat_interval_ms: Int32 = 0
-    acceptable_recovery_lag: Int32 = 0
+    acceptable_recovery_lag_legacy: Int32 = field(until=0, default=0)
     task_offset_interval_ms: Int32 = 0
+    acceptable_recovery_lag: Int64 = field(since=1, default=-1, ignorable=True)
     status: Array[Status] | None = ()
     active_tasks: Array[TaskIds] | None = None
     standby_tasks: Array[TaskIds] | None = None
     warmup_tasks: Array[TaskIds] | None = None
+    topology_description_required: Bool = field(since=1, default=False)
     endpoint_information_epoch: Int32 = 0
     partitions_by_user_endpoint: Array[EndpointToPartitions] | None = None

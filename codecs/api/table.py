@@ -21,6 +21,7 @@ from quorate.codecs.api.share_group_describe import ShareGroupDescribeRequest
 from quorate.codecs.api.share_group_heartbeat import ShareGroupHeartbeatRequest
 from quorate.codecs.api.streams_group_describe import StreamsGroupDescribeRequest
 from quorate.codecs.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from quorate.codecs.api.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateRequest
 from quorate.codecs.api.sync_group import SyncGroupRequest
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequest
 from quorate.codecs.message import Message
@@ -54,6 +55,7 @@ APIS: Mapping[int, Api] = by_key(
         ShareGroupDescribeRequest,
         StreamsGroupHeartbeatRequest,
         StreamsGroupDescribeRequest,
+        StreamsGroupTopologyDescriptionUpdateRequest,
         ConsumerGroupPrepareAssignmentRequest,
         ConsumerGroupInstallAssignmentRequest,
     )

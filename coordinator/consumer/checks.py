@@ -7,12 +7,14 @@ from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerMember, Owned
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, Owned
 from quorate.coordinator.state.modern import ModernGroup, ModernMember
 
 __all__ = [
     "JOIN",
     "LEAVE",
+    "check_capacity",
     "check_epoch",
     "check_not_blank",
     "check_not_full",
@@ -71,6 +73,15 @@ def check_not_blank(what: str, text: str | None) -> None:
 def invalid(message: str) -> ApiError:
     """Return an INVALID_REQUEST error."""
     return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def check_capacity(shard: CoordinatorShard, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+    """Raise `ApiError` GROUP_MAX_SIZE_REACHED for a new member of a full group.
+
+    Since 4.4 not for a static member that replaces itself (KAFKA-20601).
+    """
+    if instance_id is None or instance_id not in group.static_members or not shard.behaviour.readmits_static:
+        check_not_full(group, member_id, shard.config.group_consumer_max_size)
 
 
 def check_not_full(group: ModernGroup[Any, Any], member_id: str, most: int) -> None:

@@ -14,7 +14,7 @@ from quorate.codecs.api.consumer_group_heartbeat import Assignment, TopicPartiti
 from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.tags import Tags
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.checks import JOIN, LEAVE, check_not_full, check_request
+from quorate.coordinator.consumer.checks import JOIN, LEAVE, check_capacity, check_request
 from quorate.coordinator.consumer.leaving import leave
 from quorate.coordinator.consumer.members import find_or_join, same_names, updated_metadata
 from quorate.coordinator.consumer.owned import Order
@@ -23,6 +23,7 @@ from quorate.coordinator.consumer.regexes import RegexChange, update_regex
 from quorate.coordinator.consumer.sessions import start_session
 from quorate.coordinator.consumer.stable_heartbeat import stable_member_response
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
+from quorate.coordinator.consumer.target import changes_assignor
 from quorate.coordinator.conversion.upgrade import upgrade
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
@@ -78,7 +79,7 @@ def _beat(
     records: list[CoordinatorRecord] = []
     joining = request.member_epoch == JOIN
     group = _group_for(shard, request.group_id, records, now_ms, create=joining)
-    check_not_full(group, request.member_id, shard.config.group_consumer_max_size)
+    check_capacity(shard, group, request.member_id, request.instance_id)
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
     before = find_or_join(shard, group, member_id, request, records)
 
@@ -97,6 +98,7 @@ def _beat(
         or tags_changed
         or regex is RegexChange.RESOLVED
         or (group.epoch == 0 and shard.behaviour.first_epoch == 0)
+        or (shard.behaviour.assignor_bumps and changes_assignor(shard, group, before.metadata, metadata))
     )
     refreshed: Refreshed | None = None
     if bump or is_stale(group, now_ms):

@@ -86,7 +86,7 @@ def removal(
     """Return the records that remove members.
 
     They delete the members and the regexes without other subscribers, and increment the group
-    epoch.
+    epoch. An empty group also gets its target epoch.
     """
     group_id = group.group_id
     records = [
@@ -111,6 +111,8 @@ def removal(
             subscriptions.match(regex, ())
         records += changed_record(group, subscriptions.topics(shard.image))
     records.append(write.group_epoch(group_id, group.epoch + 1, computed))
+    if shard.behaviour.empties_target and len(members) == len(group.members):
+        records.append(write.target_epoch(group_id, group.epoch + 1, 0))
     return records
 
 

@@ -62,6 +62,7 @@ class Progress:
                 topics=self.topics,
                 subscription_type=subscription_type_of(group) if refreshed is None else refreshed.subscription_type,
                 now_ms=now_ms,
+                moves_target=shard.behaviour.moves_target,
             )
             target = next_target(shard, request, records)
         return self.reconcile(shard, records, target)

@@ -53,6 +53,7 @@ def stable_member_response(
         or metadata.client_host != context.client_host
         or metadata.classic_member_metadata is not None
         or group.regex_subscribers
+        or (len(group.assignor_votes) > 1 and shard.behaviour.assignor_bumps)  # see `changes_assignor`
         or is_stale(group, now_ms)
     ):
         return None

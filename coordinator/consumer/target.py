@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -31,7 +32,16 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["ASSIGNORS", "INTERVAL", "Target", "TargetRequest", "last_target", "next_target", "preferred_assignor"]
+__all__ = [
+    "ASSIGNORS",
+    "INTERVAL",
+    "Target",
+    "TargetRequest",
+    "changes_assignor",
+    "last_target",
+    "next_target",
+    "preferred_assignor",
+]
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +64,7 @@ class Target:
 class TargetRequest:
     """Request for a target assignment of a group at `epoch`, with `member` in place of `before`.
 
-    `topics`: the topic names of this heartbeat, in request order.
+    `topics`: the topic names of this heartbeat, in request order. `moves_target`: see `Behaviour`.
     """
 
     group: ConsumerGroup
@@ -64,6 +74,7 @@ class TargetRequest:
     topics: tuple[str, ...]
     subscription_type: SubscriptionType
     now_ms: int
+    moves_target: bool
 
     @property
     def replaced(self) -> str | None:
@@ -71,6 +82,13 @@ class TargetRequest:
         instance_id = self.member.metadata.instance_id
         holder = None if instance_id is None else self.group.static_members.get(instance_id)
         return None if holder == self.member.member_id else holder
+
+    @property
+    def previous_target(self) -> tuple[TopicPartition, ...] | None:
+        """The last target of the member, or of the static member that it replaces."""
+        targets, own = self.group.targets, self.member.member_id
+        moved = targets.get(self.replaced or own)
+        return targets.get(own) if moved is None and self.moves_target else moved
 
 
 def last_target(group: ConsumerGroup, member: ConsumerMember, jdk: int) -> Target:
@@ -101,6 +119,24 @@ def preferred_assignor(
     if after.server_assignor is not None:
         votes.put(after.server_assignor, votes.compute_if_absent(after.server_assignor, int) + 1)
     return max(votes.items(), key=lambda vote: vote[1])[0] if len(votes) else None
+
+
+def changes_assignor(
+    shard: CoordinatorShard,
+    group: ConsumerGroup,
+    before: ConsumerGroupMemberMetadataValue,
+    after: ConsumerGroupMemberMetadataValue,
+) -> bool:
+    """Return whether most members prefer another assignor after a member's change.
+
+    As in Kafka, the first of several equally preferred ones may differ without any change, because
+    the order before is that of the group's map, and the order after that of a copy.
+    """
+    if len(group.assignor_votes) < 2 and before.server_assignor == after.server_assignor:
+        return False
+    default = shard.config.group_consumer_assignors[0]
+    last = max(group.assignor_votes.ordered(), key=itemgetter(1), default=(default, 0))[0]
+    return last != (preferred_assignor(group, before, after) or default)
 
 
 def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[CoordinatorRecord]) -> Target:
@@ -135,10 +171,12 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
         member_id = prepared.member_ids[number]
         stored = group.targets.get(member_id)
         requesting = member_id == request.member.member_id
+        if requesting and request.moves_target:
+            stored = request.previous_target
         if number in changed or (requesting and is_plug_in):
             new: Partitions = dict(assigned.record(number))
         elif requesting and not is_range:
-            new = as_target(_previous(request), jdk)
+            new = as_target(request.previous_target or (), jdk)
         else:
             new = as_target(stored, jdk) if member_id in tagged and stored is not None else {}
         if requesting:
@@ -175,11 +213,6 @@ def _assigned(shard: CoordinatorShard, request: TargetRequest, name: str, prepar
     return TargetAssignment(prepared, assignment, changed)  # also of others in the plug-in's order, as Kafka
 
 
-def _previous(request: TargetRequest) -> tuple[TopicPartition, ...]:
-    """Return the previous target of the member, or of the static member that it replaces."""
-    return request.group.targets.get(request.replaced or request.member.member_id, ())
-
-
 def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, racks: bool, jdk: int) -> GroupSpec:
     """Return the group for the assignor, with members in the order of Kafka's map.
 
@@ -211,7 +244,7 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, ra
             topics=listed, rack=metadata.rack_id, instance_id=metadata.instance_id, owned=owned
         )
 
-    own_target = () if ignore_own else _previous(request)
+    own_target = () if ignore_own else request.previous_target or ()
     ordered = list(group.members.ordered())
     for member_id, member in ordered:
         if member_id == updated.member_id:
@@ -225,11 +258,12 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, ra
     for number, member_id in enumerate(prepared.member_ids if unions else ()):
         if member_id in unions:
             set_subscription_order(prepared, int(prepared.listing_of[number]), unions[member_id], jdk)
-    if replaced is not None:
+    if replaced is not None and (not request.moves_target or replaced in group.targets):
         # An existing member that replaces a static member continues with that member's target. Its
         # own partitions are assigned to no member, as Kafka's map of owners still has it.
         own = group.targets.get(updated.member_id, ())
         prepared.withheld = _numbers(image, topology, own)
+    if replaced is not None and not request.moves_target:
         prepared.hash_order = _order_with_replaced([one for one, _ in ordered], updated.member_id, replaced, prepared)
     return prepared
 

@@ -42,7 +42,7 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
 
 
 def cut_off(error: DecodeError, data: bytes) -> bool:
-    """Return whether Kafka throws a SchemaException for these bytes.
+    """Return whether Kafka before 4.4 throws a SchemaException for these bytes.
 
     It does if they end inside an integer, or have no version. For a wrong length or an unexpected
     null it throws other exceptions.

@@ -13,7 +13,7 @@ from quorate.coordinator.classic.join import MEMBER_ID_REQUIRED_SINCE
 from quorate.coordinator.classic.rebalance import prepare_rebalance
 from quorate.coordinator.config import MigrationPolicy
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.checks import check_not_full, check_static_member
+from quorate.coordinator.consumer.checks import check_capacity, check_static_member
 from quorate.coordinator.consumer.members import as_written, replace_static, static_member
 from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
@@ -41,7 +41,7 @@ def join(
             f"group {group.group_id} does not accept classic members: the migration policy is disabled",
         )
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
-    check_not_full(group, member_id, shard.config.group_consumer_max_size)
+    check_capacity(shard, group, member_id, request.group_instance_id)
     _check_protocols(group, request)
     if not request.member_id and request.group_instance_id is None and context.api_version >= MEMBER_ID_REQUIRED_SINCE:
         response = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, protocol_name=None, member_id=member_id)
@@ -67,7 +67,7 @@ def _join(
     records: list[CoordinatorRecord] = []
     before = _find(shard, group, member_id, request, records)
     static = None if request.group_instance_id is None else static_member(group, request.group_instance_id)
-    subscription = _subscription(request)
+    subscription = _subscription(shard, request)
     metadata = _updated_metadata(before.metadata, subscription, request, context)
     member = before
     names_changed = False
@@ -168,11 +168,13 @@ def _find(
     return replace_static(shard, group, static, member_id, records)
 
 
-def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+def _subscription(shard: CoordinatorShard, request: JoinGroupRequest) -> ConsumerProtocolSubscription:
     try:
         return read_subscription(request.protocols[0].metadata)
     except DecodeError as error:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot decode the subscription: {error}") from None
+        rejected = shard.behaviour.rejects_malformed
+        code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if rejected else ErrorCode.UNKNOWN_SERVER_ERROR
+        raise ApiError(code, f"cannot decode the subscription: {error}") from None
 
 
 def _updated_metadata(

@@ -78,7 +78,7 @@ def _converted(shard: CoordinatorShard, group: LiveGroup) -> ConsumerGroup:
             metadata = _metadata(member, read_subscription(data))
         except DecodeError as error:
             why = f"cannot decode the assignment or subscription of member {member.member_id}: {error}"
-            if not cut_off(error, data):
+            if not shard.behaviour.rejects_malformed and not cut_off(error, data):
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, why) from None
             raise _refused(group, why) from None
         except CustomAssignment:

@@ -1,10 +1,11 @@
-"""StreamsGroupDescribe v0 (KIP-1071).
+"""StreamsGroupDescribe v0–1 (KIP-1071).
 
 A broker describes the topology with partition counts once a member has sent it a heartbeat; here
 they are computed per request.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from quorate.assignors.java_order import JavaHashMap, in_java_order, string_key
 from quorate.codecs.api import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
@@ -26,6 +27,11 @@ def streams_group_describe(
 ) -> Result[StreamsGroupDescribeResponse]:
     """Describe streams groups. Groups of other types are unknown."""
     groups = describe_each(shard, request.group_ids, StreamsGroup, described, DescribedGroup)
+    if request.include_topology_description:
+        # Without a plug-in of the broker (KIP-1331) none is stored.
+        groups = tuple(
+            one if one.error_code else replace(one, topology_description_status=_NOT_STORED) for one in groups
+        )
     return Result(response=StreamsGroupDescribeResponse(groups=groups))
 
 
@@ -41,7 +47,13 @@ def described(shard: CoordinatorShard, group: StreamsGroup) -> DescribedGroup:
         assignment_epoch=group.assignment_epoch,
         topology=None if group.topology is None else _topology(group.topology, shard.image),
         members=tuple(_member(group, member) for _, member in group.members.ordered()),
+        assignor_name=_ASSIGNOR,
     )
+
+
+_NOT_STORED = 1
+_ASSIGNOR = "sticky"
+"""Kafka's only task assignor."""
 
 
 def _topology(topology: stored.StreamsGroupTopologyValue, image: MetadataImage) -> Topology:

@@ -1,4 +1,4 @@
-"""OffsetCommit v2–10 and TxnOffsetCommit v0–5."""
+"""OffsetCommit v2–10 and TxnOffsetCommit v0–6."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,6 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.api.offset_commit import (
     OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
@@ -28,7 +27,7 @@ from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.log import EncodedRecords
-from quorate.coordinator.offsets.member import check_commit, stale
+from quorate.coordinator.offsets.member import TRANSACTION_MEMBER_EPOCHS, check_commit, stale
 from quorate.coordinator.records import offset_commit
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -47,6 +46,46 @@ T = TypeVar("T")
 
 BY_TOPIC_ID = 10
 """First version of OffsetCommit and OffsetFetch that identifies topics by id."""
+TRANSACTION_BY_TOPIC_ID = 6
+"""The same for TxnOffsetCommit (KIP-1319)."""
+
+Topics = Sequence[Any]
+"""Topics of a request."""
+Committed = Sequence[Any]
+"""Topics of a response."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Api:
+    """The classes of a response, and the first version with topic ids."""
+
+    response: Callable[..., Any]
+    topic: Callable[..., Any]
+    partition: Callable[..., Any]
+    by_topic_id: int
+
+    def failed(self, topic: Any, code: ErrorCode) -> Any:
+        """Return an error for each partition of a request's topic."""
+        parts = [self.partition(partition_index=part.partition_index, error_code=code) for part in topic.partitions]
+        return self.topic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(parts))
+
+    def merged(self, unknown: Mapping[Uuid, Any], others: Iterable[Any]) -> Any:
+        """Return the response, with unknown topic ids first.
+
+        Repeated topics are merged only then, as in Kafka (`OffsetCommitResponse.Builder`).
+        """
+        if not unknown:
+            return self.response(topics=tuple(others))
+        merged = dict(unknown)
+        for topic in others:
+            merged[topic.topic_id] = _with(merged.get(topic.topic_id), topic)
+        return self.response(topics=tuple(merged.values()))
+
+
+_COMMIT = _Api(OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition, BY_TOPIC_ID)
+_TRANSACTION = _Api(
+    TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition, TRANSACTION_BY_TOPIC_ID
+)
 
 
 def commit_offsets(
@@ -57,14 +96,9 @@ def commit_offsets(
     Each partition has its own error, unless the commit is rejected as a whole.
     """
     prepared = _prepared(shard, context)
-    topics: Sequence[OffsetCommitRequestTopic]
-    unknown: Mapping[Uuid, OffsetCommitResponseTopic]
-    if prepared is not None:
-        topics, unknown = prepared.topics, prepared.unknown
-    else:
-        topics, unknown = _resolved(shard.image, request, context)
+    topics, unknown = _topics(shard.image, request, context, prepared)
     if unknown and not topics:
-        return Result(response=_response(unknown, ()))
+        return Result(response=_COMMIT.merged(unknown, ()))
     try:
         member = _commit_member(shard, request, context.api_version)
         if member is not None:
@@ -72,18 +106,14 @@ def commit_offsets(
                 for part in topic.partitions:
                     _error_of(shard, member, request.generation_id_or_member_epoch, topic.topic_id, part)
     except ApiError as error:
-        failed = [_all(topic.topic_id, topic.name, topic.partitions, error.code) for topic in topics]
-        return Result(response=_response(unknown, failed))
+        failed = [_COMMIT.failed(topic, error.code) for topic in topics]
+        return Result(response=_COMMIT.merged(unknown, failed))
     if (group := shard.state.groups.get(request.group_id)) is not None:
         keep_session(shard, group, request.member_id, context.now_ms)
-    records: Sequence[CoordinatorRecord]
-    if prepared is not None:
-        records, committed = prepared.records, prepared.committed
-    else:
-        records, committed = _at_once(_committed(shard.config, topics, request, context))
+    records, committed = _written(shard, topics, request, context, prepared)
     return Result(
         records=records,
-        response=_response(unknown, committed),
+        response=_COMMIT.merged(unknown, committed),
         on_appended=partial(shard.state.need_unwritten_group, request.group_id),
     )
 
@@ -92,16 +122,15 @@ def commit_offsets(
 class PreparedCommit:
     """Records and response of a large commit, computed before the group is checked.
 
-    `topics` and `unknown` are those of `_resolved`; a transaction's commit needs neither. Valid for
-    one image and one config: see `fits`.
+    `topics` and `unknown` are those of `_resolved`. Valid for one image and one config: see `fits`.
     """
 
     config: CoordinatorConfig
     image: MetadataImage
-    topics: Sequence[Any]
-    unknown: Mapping[Uuid, OffsetCommitResponseTopic]
+    topics: Topics
+    unknown: Mapping[Uuid, Any]
     records: EncodedRecords
-    committed: Sequence[Any]
+    committed: Committed
 
     def fits(self, shard: CoordinatorShard) -> bool:
         """Return whether the shard has the same metadata and configs."""
@@ -121,12 +150,7 @@ def prepare_commit(
     context: RequestContext,
 ) -> Generator[None, None, PreparedCommit]:
     """Compute the records and the response of a request in short steps."""
-    topics: Sequence[Any]
-    unknown: Mapping[Uuid, OffsetCommitResponseTopic]
-    if isinstance(request, OffsetCommitRequest):
-        topics, unknown = _resolved(image, request, context)
-    else:
-        topics, unknown = request.topics, {}
+    topics, unknown = _resolved(image, request, context)
     records, committed = yield from _committed(config, topics, request, context)
     encoded = EncodedRecords()
     for record in records:
@@ -137,12 +161,34 @@ def prepare_commit(
     )
 
 
+def _topics(
+    image: MetadataImage,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    context: RequestContext,
+    prepared: PreparedCommit | None,
+) -> tuple[Topics, Mapping[Uuid, Any]]:
+    return _resolved(image, request, context) if prepared is None else (prepared.topics, prepared.unknown)
+
+
+def _written(
+    shard: CoordinatorShard,
+    topics: Topics,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    context: RequestContext,
+    prepared: PreparedCommit | None,
+) -> tuple[Sequence[CoordinatorRecord], Committed]:
+    if prepared is not None:
+        return prepared.records, prepared.committed
+    return _at_once(_committed(shard.config, topics, request, context))
+
+
 def _resolved(
-    image: MetadataImage, request: OffsetCommitRequest, context: RequestContext
-) -> tuple[list[OffsetCommitRequestTopic], dict[Uuid, OffsetCommitResponseTopic]]:
+    image: MetadataImage, request: OffsetCommitRequest | TxnOffsetCommitRequest, context: RequestContext
+) -> tuple[list[Any], dict[Uuid, Any]]:
     """Return the topics with names and ids, and the responses for unknown ids."""
-    by_id = context.api_version >= BY_TOPIC_ID
-    unknown: dict[Uuid, OffsetCommitResponseTopic] = {}
+    api = _api_of(request)
+    by_id = context.api_version >= api.by_topic_id
+    unknown: dict[Uuid, Any] = {}
     topics = []
     for topic in request.topics:
         found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
@@ -151,35 +197,35 @@ def _resolved(
         elif not by_id:
             topics.append(replace(topic, topic_id=Uuid.ZERO))
         else:
-            unknown_topic = _all(topic.topic_id, "", topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
+            unknown_topic = api.failed(topic, ErrorCode.UNKNOWN_TOPIC_ID)
             unknown[topic.topic_id] = _with(unknown.get(topic.topic_id), unknown_topic)
     return topics, unknown
 
 
+def _api_of(request: OffsetCommitRequest | TxnOffsetCommitRequest) -> _Api:
+    return _COMMIT if isinstance(request, OffsetCommitRequest) else _TRANSACTION
+
+
 def _committed(
     config: CoordinatorConfig,
-    topics: Iterable[Any],
+    topics: Topics,
     request: OffsetCommitRequest | TxnOffsetCommitRequest,
     context: RequestContext,
-) -> Generator[None, None, tuple[list[CoordinatorRecord], list[Any]]]:
-    """Return the records of a commit and the response for each topic, in short steps.
-
-    As in Kafka, those of transactions have no topic ids.
-    """
+) -> Generator[None, None, tuple[list[CoordinatorRecord], Committed]]:
+    """Return the records of a commit and the response for each topic, in short steps."""
+    api = _api_of(request)
     records: list[CoordinatorRecord] = []
-    committed: list[Any] = []
-    partition_type: Callable[..., Any] = OffsetCommitResponsePartition
-    expires, has_ids = -1, True
-    if isinstance(request, TxnOffsetCommitRequest):
-        partition_type, has_ids = TxnOffsetCommitResponsePartition, False
-    elif request.retention_time_ms != -1:
-        expires = context.now_ms + request.retention_time_ms
+    committed = []
+    expires, with_ids = -1, config.behaviour.transactional_topic_ids
+    if isinstance(request, OffsetCommitRequest):
+        with_ids = True
+        if request.retention_time_ms != -1:
+            expires = context.now_ms + request.retention_time_ms
     for topic in topics:
-        topic_id = topic.topic_id if has_ids else Uuid.ZERO
         partitions = []
         for part in topic.partitions:
             code = _metadata_error(config, part)
-            partitions.append(partition_type(partition_index=part.partition_index, error_code=code))
+            partitions.append(api.partition(partition_index=part.partition_index, error_code=code))
             if code == ErrorCode.NONE:
                 records.append(
                     offset_commit(
@@ -192,16 +238,11 @@ def _committed(
                         metadata=part.committed_metadata or "",
                         commit_timestamp_ms=context.now_ms,
                         expire_timestamp_ms=expires,
-                        topic_id=topic_id,
+                        topic_id=topic.topic_id if with_ids else Uuid.ZERO,
                     )
                 )
             yield
-        if has_ids:
-            committed.append(
-                OffsetCommitResponseTopic(name=topic.name, topic_id=topic_id, partitions=tuple(partitions))
-            )
-        else:
-            committed.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=tuple(partitions)))
+        committed.append(api.topic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)))
     return records, committed
 
 
@@ -214,22 +255,7 @@ def _at_once(work: Generator[None, None, T]) -> T:
             return result
 
 
-def _response(
-    unknown: Mapping[Uuid, OffsetCommitResponseTopic], others: Iterable[OffsetCommitResponseTopic]
-) -> OffsetCommitResponse:
-    """Return the response, with unknown topic ids first.
-
-    Repeated topics are merged only then, as in Kafka (`OffsetCommitResponse.Builder`).
-    """
-    if not unknown:
-        return OffsetCommitResponse(topics=tuple(others))
-    merged = dict(unknown)
-    for topic in others:
-        merged[topic.topic_id] = _with(merged.get(topic.topic_id), topic)
-    return OffsetCommitResponse(topics=tuple(merged.values()))
-
-
-def _with(first: OffsetCommitResponseTopic | None, more: OffsetCommitResponseTopic) -> OffsetCommitResponseTopic:
+def _with(first: Any, more: Any) -> Any:
     return more if first is None else replace(first, partitions=first.partitions + more.partitions)
 
 
@@ -260,13 +286,13 @@ def _error_of(
     topic_id: Uuid,
     part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     *,
-    transactional: bool = False,
+    only_generations: bool = False,
 ) -> ErrorCode:
     """Return the error of one partition.
 
     `member`: given if the request has an older epoch than the member (KIP-1251). Raises `ApiError`
     for a partition that was not assigned at that epoch, which rejects the whole commit. As in
-    Kafka, the length of the metadata is checked first.
+    Kafka, the length of the metadata is checked first. `only_generations`: see `stale`.
     """
     if code := _metadata_error(shard.config, part):
         return code
@@ -276,7 +302,7 @@ def _error_of(
             assigned_at = member.pending_revocation.get(topic_id, {}).get(part.partition_index)
         if assigned_at is None or epoch < assigned_at:
             raise ApiError(
-                stale(member, transactional=transactional),
+                stale(member, only_generations=only_generations),
                 f"partition {part.partition_index} was not assigned at epoch {epoch}",
             )
     return ErrorCode.NONE
@@ -290,86 +316,74 @@ def _metadata_error(
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if units > config.offset_metadata_max_bytes else ErrorCode.NONE
 
 
-def _all(
-    topic_id: Uuid, name: str, partitions: tuple[OffsetCommitRequestPartition, ...], code: ErrorCode
-) -> OffsetCommitResponseTopic:
-    return OffsetCommitResponseTopic(
-        name=name,
-        topic_id=topic_id,
-        partitions=tuple(
-            OffsetCommitResponsePartition(
-                partition_index=part.partition_index,
-                error_code=code,
-            )
-            for part in partitions
-        ),
-    )
-
-
 def commit_failed(
     request: OffsetCommitRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> OffsetCommitResponse:
     """Return the error for each partition."""
-    return OffsetCommitResponse(
-        topics=tuple(_all(topic.topic_id, topic.name, topic.partitions, code) for topic in request.topics)
-    )
+    return OffsetCommitResponse(topics=tuple(_COMMIT.failed(topic, code) for topic in request.topics))
 
 
 def commit_offsets_of_transaction(
     shard: CoordinatorShard, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> Result[TxnOffsetCommitResponse]:
     """Keep offsets until the producer's transaction ends (KIP-447)."""
-    if not request.group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    group = shard.state.groups.get(request.group_id)
-    member = None
-    if group is not None:
-        member = check_commit(
-            group,
-            member_id=request.member_id,
-            instance_id=request.group_instance_id,
-            epoch=request.generation_id,
-            transactional=True,
-            api_version=context.api_version,
-            per_partition=shard.behaviour.assignment_epochs,
-        )
-    elif request.generation_id >= 0:
-        raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"unknown group {request.group_id}")
-    if member is not None:
-        for topic in request.topics:
-            image = shard.image.topics.get(topic.name)
-            if image is None:
-                # Kafka does not check the partitions then, not even whether there are any.
-                raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"unknown topic {topic.name}")
-            for part in topic.partitions:
-                _error_of(shard, member, request.generation_id, image.id, part, transactional=True)
-    records: Sequence[CoordinatorRecord]
-    if (prepared := _prepared(shard, context)) is not None:
-        records, topics = prepared.records, prepared.committed
-    else:
-        records, topics = _at_once(_committed(shard.config, request.topics, request, context))
+    prepared = _prepared(shard, context)
+    topics, unknown = _topics(shard.image, request, context, prepared)
+    if unknown and not topics:
+        return Result(response=_TRANSACTION.merged(unknown, ()))
+    try:
+        _check_transaction(shard, topics, request, context)
+    except ApiError as error:
+        if not unknown:
+            raise
+        failed = [_TRANSACTION.failed(topic, error.code) for topic in topics]
+        return Result(response=_TRANSACTION.merged(unknown, failed))
+    records, committed = _written(shard, topics, request, context, prepared)
     return Result(
         records=records,
-        response=TxnOffsetCommitResponse(topics=tuple(topics)),
+        response=_TRANSACTION.merged(unknown, committed),
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
         on_appended=partial(shard.state.need_unwritten_group, request.group_id),
     )
 
 
+def _check_transaction(
+    shard: CoordinatorShard, topics: Topics, request: TxnOffsetCommitRequest, context: RequestContext
+) -> None:
+    """Raise `ApiError` if the commit is rejected as a whole."""
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    epoch, version = request.generation_id_or_member_epoch, context.api_version
+    group = shard.state.groups.get(request.group_id)
+    if group is None:
+        if epoch < 0:
+            return
+        known = version >= TRANSACTION_MEMBER_EPOCHS
+        raise ApiError(
+            ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION, f"unknown group {request.group_id}"
+        )
+    member = check_commit(
+        group,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        epoch=epoch,
+        transactional=True,
+        api_version=version,
+        per_partition=shard.behaviour.assignment_epochs,
+    )
+    if member is None:
+        return
+    for topic in topics:
+        if not shard.behaviour.transactional_topic_ids and topic.topic_id == Uuid.ZERO:
+            # Kafka does not check the partitions then, not even whether there are any.
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"unknown topic {topic.name}")
+        for part in topic.partitions:
+            _error_of(shard, member, epoch, topic.topic_id, part, only_generations=version < TRANSACTION_MEMBER_EPOCHS)
+
+
 def transaction_commit_failed(
     request: TxnOffsetCommitRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> TxnOffsetCommitResponse:
     """Return the error for each partition."""
-    return TxnOffsetCommitResponse(
-        topics=tuple(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
-                    for part in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-    )
+    return TxnOffsetCommitResponse(topics=tuple(_TRANSACTION.failed(topic, code) for topic in request.topics))

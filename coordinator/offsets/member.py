@@ -5,7 +5,10 @@ from quorate.coordinator.consumer.checks import existing_member
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.state import ClassicGroup, ClassicState, ConsumerGroup, ConsumerMember, CoordinatorGroup
 
-__all__ = ["check_commit", "check_fetch", "stale"]
+__all__ = ["TRANSACTION_MEMBER_EPOCHS", "check_commit", "check_fetch", "stale"]
+
+TRANSACTION_MEMBER_EPOCHS = 6
+"""First version of TxnOffsetCommit with STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND (KIP-1319)."""
 
 
 def check_commit(
@@ -29,7 +32,7 @@ def check_commit(
                 group, member_id, instance_id, epoch, transactional=transactional, api_version=api_version
             )
             if member is not None and not per_partition:
-                raise _stale_epoch(member, transactional=transactional)
+                raise _stale_epoch(member, only_generations=transactional and api_version < TRANSACTION_MEMBER_EPOCHS)
             return member
         case ClassicGroup():
             _check_classic(group, member_id, instance_id, epoch, transactional=transactional)
@@ -58,20 +61,21 @@ def _check_consumer(
     if epoch == member.epoch:
         return None
     if epoch > member.epoch:
-        raise _stale_epoch(member, transactional=transactional)
+        raise _stale_epoch(member, only_generations=transactional and api_version < TRANSACTION_MEMBER_EPOCHS)
     return member
 
 
-def _stale_epoch(member: ConsumerMember, *, transactional: bool) -> ApiError:
-    return ApiError(stale(member, transactional=transactional), f"member {member.member_id} is at epoch {member.epoch}")
+def _stale_epoch(member: ConsumerMember, *, only_generations: bool) -> ApiError:
+    code = stale(member, only_generations=only_generations)
+    return ApiError(code, f"member {member.member_id} is at epoch {member.epoch}")
 
 
-def stale(member: ConsumerMember, *, transactional: bool = False) -> ErrorCode:
+def stale(member: ConsumerMember, *, only_generations: bool = False) -> ErrorCode:
     """Return the error of a commit or fetch with another epoch.
 
-    Producers and the classic protocol only know ILLEGAL_GENERATION.
+    The classic protocol only knows ILLEGAL_GENERATION. `only_generations`: the request does, too.
     """
-    classic = transactional or member.uses_classic_protocol
+    classic = only_generations or member.uses_classic_protocol
     return ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
 
 

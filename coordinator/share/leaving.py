@@ -27,6 +27,8 @@ def _fence(shard: CoordinatorShard, group: ShareGroup, member: ShareMember) -> R
     topics = {name: 1 for name in names if group.topic_subscribers[name] > (name in left)}
     records = write.member_tombstones(group.group_id, member.member_id)
     records.append(write.group_epoch(group.group_id, group.epoch + 1, hash_of(shard, topics)))
+    if shard.behaviour.empties_target and len(group.members) == 1:
+        records.append(write.target_epoch(group.group_id, group.epoch + 1, 0))
     shard.timers.cancel(SESSION_TIMER % (group.group_id, member.member_id))
     return Result(records=records)
 

@@ -117,6 +117,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     preferred server-side assignor, and protocol of classic members. `partition_metadata`: the topic
     metadata record (type 4) of brokers before KIP-1101, until its tombstone.
 
+    `forgets_instance_ids`: see `Behaviour`.
+
     For plug-ins: `target_tags` (by member id) and `target_epoch_tags` are unknown tagged fields of
     the target assignment's records. `attached`: state of plug-ins that is in no record.
     """
@@ -128,6 +130,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         "attached",
         "classic_members",
         "classic_protocols",
+        "forgets_instance_ids",
         "partition_epochs",
         "partition_metadata",
         "regex_subscribers",
@@ -150,6 +153,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.assignor_votes: TimelineMap[str, int] = TimelineMap()
         self.classic_protocols: TimelineMap[str, int] = TimelineMap()
         self.static_members: dict[str, str] = {}
+        self.forgets_instance_ids = True
         self.classic_members = 0
         self.target_epoch_tags: Tags = ()
         self.target_tags: dict[str, Tags] = {}
@@ -216,6 +220,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self._homogeneous = None
         if old is None or old.metadata is not member.metadata:
             self._recount(None if old is None else old.metadata, member.metadata)
+            if self.forgets_instance_ids and old is not None and old.metadata.instance_id is not None:
+                self.static_members.pop(old.metadata.instance_id, None)
             if member.metadata.instance_id is not None:
                 self.static_members[member.metadata.instance_id] = member.member_id
         elif member.metadata.subscribed_topic_regex:

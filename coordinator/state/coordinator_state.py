@@ -214,6 +214,8 @@ class CoordinatorState:
             if isinstance(found, ModernGroup):
                 found.index = self.topics
                 found.epoch = found.assignment_epoch = self.behaviour.first_epoch
+            if isinstance(found, ConsumerGroup):
+                found.forgets_instance_ids = self.behaviour.forgets_instance_ids
             self.groups[group_id] = found
         return found
 

@@ -47,5 +47,5 @@ def test_racks_count_since_3_5(name):
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
 def test_an_unsupported_release_is_rejected(name):
     assignor = client_assignor(name, version=KafkaVersion(2, 8))
-    with pytest.raises(AssignorError, match=f"{name} supports Kafka 3.0.0 to 4.3.1, not 2.8.0; leave `version` out"):
+    with pytest.raises(AssignorError, match=f"{name} supports Kafka 3.0.0 to 4.4.0, not 2.8.0; leave `version` out"):
         assignor.assign({"m": Member(topics=["t"])}, Topology.of({"t": 1}))

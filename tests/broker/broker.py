@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-__all__ = ["Broker", "BrokerFailed", "java", "missing"]
+__all__ = ["VERSION", "Broker", "BrokerFailed", "java", "missing", "missing_tools", "tools"]
 
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
@@ -28,6 +28,9 @@ ARCHIVE = HERE / "target" / "classes.jsa"
 """Class data archive of a broker (AppCDS), which halves the CPU time of a start. Written by
 tests/broker/build.
 """
+TOOLS_LIB = HERE.parent / "oracle_4_3" / "target" / "lib"
+VERSION = "4.3.1"
+"""The release of the broker, as in pom.xml: the newest with all of Kafka's command-line tools."""
 REMEDY = "run `make test`, or tests/broker/build with a JDK (17 or newer) and Maven on the PATH"
 START_S = 300
 
@@ -53,6 +56,23 @@ def java(*options: str, classes: Sequence[Path | str] = ()) -> list[str]:
     archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ARCHIVE.exists() else []
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     return ["java", *quick, *archive, *options, "-cp", ":".join(map(str, (LIB / "*", *classes)))]
+
+
+def tools(*options: str) -> list[str]:
+    """Return the command that runs one of Kafka's command-line tools, without the tool's class.
+
+    They are those of 4.3.1, as 4.4.0 was released without them.
+    """
+    return java(*options, classes=[TOOLS_LIB / "*"])
+
+
+def missing_tools() -> str | None:
+    """Return what is missing to run `tools`, with the remedy, or `None`."""
+    if shutil.which("java") is None:
+        return f"no java on the PATH: {REMEDY}"
+    if not any(TOOLS_LIB.glob("kafka-tools-[0-9]*.jar")):
+        return "tests/oracle_4_3 is not built: run `make test`, or tests/oracle_4_3/build with a JDK and Maven"
+    return None
 
 
 def free_ports(count: int) -> list[int]:

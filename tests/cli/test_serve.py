@@ -197,7 +197,7 @@ def test_a_metrics_port_in_use_is_an_error(quorate, used_port):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--kafka-version", "2.8.0"], "an embedded cluster cannot run Kafka 2.8.0: use 4.3.1, or another of 3.9, 4.0"),
+        (["--kafka-version", "2.8.0"], "an embedded cluster cannot run Kafka 2.8.0: use 4.4.0, or another of 3.9, 4.0"),
         (["--kafka-version", "new"], "invalid value 'new' for kafka.version"),
         (["--racks", "a,,b"], "--racks a,,b: a name is missing"),
         (["--brokers", "2", "--racks", "a,b,c"], "--brokers 2: too few for 3 racks"),

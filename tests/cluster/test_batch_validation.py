@@ -6,7 +6,7 @@ from itertools import groupby
 import pytest
 
 from quorate.cluster import EmbeddedCluster
-from tests.broker.broker import Broker
+from tests.broker.broker import VERSION, Broker
 from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.batch_cases import CASES, Case, Player
 
@@ -14,7 +14,7 @@ from tests.cluster.helpers.batch_cases import CASES, Case, Player
 @pytest.fixture(scope="module")
 def players() -> Iterator[tuple[Player, Player]]:
     need_broker()
-    with EmbeddedCluster(brokers=1) as ours, Broker() as theirs:
+    with EmbeddedCluster(brokers=1, version=VERSION) as ours, Broker() as theirs:
         both = Player(ours.core.brokers[1].port), Player(theirs.port)
         yield both
         for one in both:

@@ -14,12 +14,11 @@ from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batche
 from quorate.codecs.record_model import CoordinatorRecord
 from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.log import StoredMarker, StoredRecord
-from tests.broker.broker import java
+from tests.broker.broker import tools
 from tests.broker.fixtures import need_broker
 from tests.cluster.test_file_log import NOW, commit, write_some
 from tests.codecs.test_captures import dump_batch_line, dump_record_line
 from tests.coordinator.recordings import Recording, read_recordings
-from tests.oracle.client import LIB
 
 # Assignments of classic members are not of the consumer protocol, which the tool assumes.
 HISTORIES = [
@@ -28,7 +27,7 @@ HISTORIES = [
     if recording.name.endswith(" 0") and not recording.name.startswith(("classic", "mixed"))
 ]
 DUMP = [
-    *java("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", classes=[LIB / "*"]),
+    *tools("-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
     "org.apache.kafka.tools.DumpLogSegments",
 ]
 

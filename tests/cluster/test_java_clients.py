@@ -2,10 +2,8 @@
 
 import json
 import re
-import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +11,14 @@ from click.testing import CliRunner
 
 from quorate.cli.main import main
 from quorate.cluster import EmbeddedCluster
-from tests.broker.broker import java as java_command
+from tests.broker.broker import missing_tools, tools
 from tests.broker.fixtures import need_broker
-
-TOOLS_LIB = Path(__file__).parents[1] / "oracle" / "target" / "lib"
-"""kafka-tools is in the oracle's folder, its dependencies are in the broker's."""
-TOOLS = ("kafka-tools", "kafka-tools-api", "argparse4j")
 
 
 def java(main: str, *arguments: str, said: str = "") -> str:
     options = ("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
     ran = subprocess.run(
-        [*java_command(*options, classes=[TOOLS_LIB / "*"]), f"org.apache.kafka.tools.{main}", *arguments],
+        [*tools(*options), f"org.apache.kafka.tools.{main}", *arguments],
         input=said,
         capture_output=True,
         text=True,
@@ -38,8 +32,8 @@ def java(main: str, *arguments: str, said: str = "") -> str:
 @pytest.fixture(autouse=True)
 def _tools() -> None:
     need_broker()
-    if shutil.which("java") is None or not all(any(TOOLS_LIB.glob(f"{tool}-[0-9]*.jar")) for tool in TOOLS):
-        pytest.skip("tests/oracle is not built, or before its tools were added: run tests/oracle/build")
+    if (reason := missing_tools()) is not None:
+        pytest.skip(reason)
 
 
 def test_kafkas_tools_create_topics_produce_consume_and_describe_groups(

@@ -6,7 +6,6 @@ docs/how-to/embedded-cluster.md.
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,12 +17,12 @@ from quorate.cluster import EmbeddedCluster
 from quorate.cluster.authorizer import CLASS_NAME
 from quorate.codecs.api import ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import FindCoordinatorRequest
-from tests.broker.broker import java
+from tests.broker.broker import missing_tools
+from tests.broker.broker import tools as tools_command
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
 from tests.cluster.helpers.features import switch_on
 from tests.cluster.helpers.wire import Wire
-from tests.cluster.test_java_clients import TOOLS, TOOLS_LIB
 
 Run = Callable[..., str]
 CONFIG = "kafka.admin.ConfigCommand"
@@ -33,9 +32,9 @@ CONFIG = "kafka.admin.ConfigCommand"
 def tools() -> Iterator[Callable[..., dict[str, Any]]]:
     """Run a tool, by its class in `org.apache.kafka.tools` or its full name."""
     need_broker()
-    if shutil.which("java") is None or not all(any(TOOLS_LIB.glob(f"{one}-[0-9]*.jar")) for one in TOOLS):
-        pytest.skip("tests/oracle is not built, or before its tools were added: run tests/oracle/build")
-    command = java("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", classes=[TOOLS_LIB / "*"])
+    if (reason := missing_tools()) is not None:
+        pytest.skip(reason)
+    command = tools_command("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
     source = Path(__file__).with_name("KafkaTools.java")
     with subprocess.Popen(
         [*command, source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -35,7 +35,7 @@ from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.error_codes import ErrorCode
-from tests.broker.broker import Broker
+from tests.broker.broker import VERSION, Broker
 from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.pair import Pair
 from tests.cluster.helpers.pair_play import Duel, duel
@@ -141,7 +141,7 @@ def test_tokens_are_disabled_with_authentication() -> None:
     security = Security(users={"admin": "secret"})
     with (
         Broker(settings, listener="SASL_PLAINTEXT") as real,
-        EmbeddedCluster(security=security) as cluster,
+        EmbeddedCluster(security=security, version=VERSION) as cluster,
         logged_in(real.port) as theirs,
         logged_in(cluster.core.brokers[1].port) as ours,
     ):

@@ -1,7 +1,6 @@
 """Groups of real clients (KIP-848) whose broker has server-side assignors that know racks."""
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -19,12 +18,11 @@ from quorate.codecs.api.broker import DescribeConfigsRequest
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.integration.live_groups import live_situation
 from tests.assignors.fewest_moves import optimum
-from tests.broker.broker import java as java_command
+from tests.broker.broker import missing_tools, tools
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
 from tests.cluster.helpers.wire import Wire
 from tests.cluster.test_client_matrix import HAS_FRANZ, built
-from tests.cluster.test_java_clients import TOOLS, TOOLS_LIB
 from tests.integration.groups import Member, group_state
 from tests.integration.limits import LIMIT_MS
 
@@ -212,7 +210,7 @@ def test_plug_ins_stay_loaded_when_configs_change_and_the_cluster_is_upgraded(
     wait_for("the partitions", lambda: len(member.assigned) == 4, LIMIT_MS)
     kafka.set_config("broker:", {"log.retention.ms": "600000"})
     assert loaded() is plug_in
-    kafka.upgrade("4.3.0")
+    kafka.upgrade("4.4.1")
     assert loaded() is plug_in
     other = start("b", "b", group_remote_assignor="round-robin")
     wait_for("each has its share", lambda: len(member.assigned) == len(other.assigned) == 2, LIMIT_MS)
@@ -225,20 +223,20 @@ def test_plug_ins_stay_loaded_when_configs_change_and_the_cluster_is_upgraded(
 
 
 @pytest.fixture
-def tools() -> None:
+def _tools() -> None:
     need_broker()
-    if shutil.which("java") is None or not all(any(TOOLS_LIB.glob(f"{tool}-[0-9]*.jar")) for tool in TOOLS):
-        pytest.skip("tests/oracle is not built: run tests/oracle/build")
+    if (reason := missing_tools()) is not None:
+        pytest.skip(reason)
 
 
-@pytest.mark.usefixtures("tools")
+@pytest.mark.usefixtures("_tools")
 def test_java_and_librdkafka_members_share_a_group(kafka: EmbeddedCluster, start: Start, tmp_path: Path) -> None:
     create(kafka, "orders", [[1 + number % 2] for number in range(4)])
     config = tmp_path / "client.properties"
     config.write_text("client.rack=b\ngroup.remote.assignor=rack-aware-uniform\n")
     options = ("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
     command = [
-        *java_command(*options, classes=[TOOLS_LIB / "*"]),
+        *tools(*options),
         *("org.apache.kafka.tools.VerifiableConsumer", "--bootstrap-server", kafka.bootstrap_servers),
         *("--topic", "orders", "--group-id", "g", "--group-protocol", "consumer", "--command-config", str(config)),
     ]

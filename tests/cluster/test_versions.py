@@ -145,7 +145,7 @@ def test_a_new_cluster_supports_the_consumer_protocol() -> None:
 
 @pytest.mark.parametrize("version", ["3.5.0", "5.0.0", "4.9.0"])
 def test_an_unknown_release_is_rejected(version: str) -> None:
-    said = re.escape(f"cannot run Kafka {version}: use 4.3.1, or another of 3.9, 4.0")
+    said = re.escape(f"cannot run Kafka {version}: use 4.4.0, or another of 3.9, 4.0")
     with pytest.raises(ConfigError, match=said):
         EmbeddedCluster(version=version)
     with EmbeddedCluster() as cluster, pytest.raises(ClusterError, match=said):

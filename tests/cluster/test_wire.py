@@ -87,7 +87,7 @@ def test_an_unsupported_api_versions_request_gets_a_v0_response(wire: Wire) -> N
     frame = wire.frame()
     assert frame[:4] == (5).to_bytes(4, "big")
     assert int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION
-    assert frame[6:] == pack(">ihhh", 1, 18, 0, 4)  # the versions that the client can use instead
+    assert frame[6:] == pack(">ihhh", 1, 18, 0, 5)  # the versions that the client can use instead
 
 
 def test_versions_are_reported_for_all_handled_apis(wire: Wire) -> None:

@@ -1,4 +1,4 @@
-"""The fixtures `oracle` (Kafka's own classes) and `write`, which writes segment files."""
+"""The fixtures `oracle`, `oracle_4_3` (Kafka's own classes) and `write`, which writes segments."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.oracle.fixtures import oracle as oracle
+from tests.oracle.fixtures import oracle_4_3 as oracle_4_3
 
 
 @pytest.fixture

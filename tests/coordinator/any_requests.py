@@ -76,7 +76,8 @@ class AnyRequests(AnyValues):
             (api,) = rng.choices(list(APIS), list(APIS.values()))
         spec = api_of(api).request
         assert spec.versions is not None
-        version = rng.choice(spec.versions) if rng.random() < 0.5 else spec.versions[-1]
+        versions = range(spec.versions.start, self.duel.last_version(api) + 1)
+        version = rng.choice(versions) if rng.random() < 0.5 else versions[-1]
         body = self._valid(api, version)
         if rng.random() < self.replaced_share:
             for _ in range(rng.choice([1, 1, 2, 3])):
@@ -278,6 +279,7 @@ class AnyRequests(AnyValues):
         if self.rng.random() < 0.3:
             member, instance, epoch = "", None, -1
         producer = self.rng.choice([1, 2, 3, 2**33 + 1])
+        by_id = version >= 6
         return {
             "transactionalId": f"x{producer}",
             "groupId": group,
@@ -285,8 +287,8 @@ class AnyRequests(AnyValues):
             "producerEpoch": self.producers.get(producer, 0),
             "memberId": member,
             "groupInstanceId": instance,
-            "generationId": self._epoch(epoch),
-            "topics": self._owned_offsets(group, False) if owned else self._topics(False, self._offset),
+            "generationIdOrMemberEpoch": self._epoch(epoch),
+            "topics": self._owned_offsets(group, by_id) if owned else self._topics(by_id, self._offset),
         }
 
     def _offset_fetch(self, version: int) -> Json:

@@ -132,7 +132,7 @@ class AnyValues:
 
     def _number(self, kind: FixedType, name: str) -> int:
         rng = self.rng
-        if "poch" in name or name == "generationId":
+        if "poch" in name or name.startswith("generationId"):
             epochs = [one.epoch for one in self.state.values() if isinstance(one, ConsumerGroup)]
             epochs += [one.generation for one in self.state.values() if isinstance(one, LiveGroup)]
             return (

@@ -385,20 +385,25 @@ class ClassicHistory:
     def commit_in_transaction(self) -> None:
         group = self.group()
         member, instance = self.any_member(group)
+        version = self.duel.last_version("TxnOffsetCommit")
+        (name, topic_id), *_ = TOPICS
         self.op(
             "request",
             api="TxnOffsetCommit",
-            version=5,
+            version=version,
             body={
                 "transactionalId": "x",
                 "groupId": group,
                 "producerId": 1,
                 "producerEpoch": 0,
-                "generationId": self.rng.choice([self.generation[group], -1]),
+                "generationIdOrMemberEpoch": self.rng.choice([self.generation[group], -1]),
                 "memberId": member,
                 "groupInstanceId": instance,
                 "topics": [
-                    {"name": "t0", "partitions": [{"partitionIndex": 1, "committedOffset": 7, "committedMetadata": ""}]}
+                    {
+                        **({"topicId": topic_id} if version >= 6 else {"name": name}),
+                        "partitions": [{"partitionIndex": 1, "committedOffset": 7, "committedMetadata": ""}],
+                    }
                 ],
             },
         )

@@ -26,6 +26,7 @@ from typing import Any
 from uuid import UUID
 
 from quorate.codecs import Uuid
+from quorate.codecs.api import api_of
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.state import ConsumerGroup
 from tests.coordinator.kafka_failures import known_failure
@@ -37,8 +38,11 @@ __all__ = ["Differs", "Duel", "KnownFailure"]
 
 Json = dict[str, Any]
 
-LATER_CONFIGS = {"group.consumer.assignment.interval.ms", "group.consumer.regex.refresh.interval.ms"}
-"""Configs that were added after Kafka 4.0."""
+LATER_CONFIGS = {
+    "group.consumer.assignment.interval.ms": KafkaVersion(4, 3),
+    "group.consumer.regex.refresh.interval.ms": KafkaVersion(4, 1),
+}
+"""Configs that were added after Kafka 4.0, and since which release."""
 
 _MEMBER_KEYS = ("0005", "0007", "0008")
 """First bytes of keys with a group and member id: metadata, target and current assignment."""
@@ -68,15 +72,21 @@ class Duel:
         self.oracle = oracle
         self.any_order = any_order
         reported = oracle.call("versions")
-        self.is_newest = reported["kafka"] == str(KafkaVersion.NEWEST)
+        self.release = KafkaVersion.parse(reported["kafka"])
+        self.is_newest = self.release == KafkaVersion.NEWEST
         newest = {} if self.is_newest else {name: versions[-1] for name, versions in reported["apis"].items()}
         self.ours = ShardSide(None if self.is_newest else reported["kafka"], newest)
+        self._last_versions = newest
         self.note = note
         self.lines: list[Json] = []
         self.generated_ids: list[str] = []
         self._known: set[str] = set()
         self._order_was_random = False
         oracle.call("config")
+
+    def last_version(self, api: str) -> int:
+        """Return the last version of an API in the oracle's release."""
+        return self._last_versions.get(api, api_of(api).versions[-1])
 
     @property
     def script(self) -> list[Json]:
@@ -88,8 +98,9 @@ class Duel:
 
         Configs that an older release does not have are left out. Raises `Differs`.
         """
-        if op == "config" and not self.is_newest:
-            fields = {name: value for name, value in fields.items() if name not in LATER_CONFIGS}
+        if op == "config":
+            later = {name for name, since in LATER_CONFIGS.items() if self.release < since}
+            fields = {name: value for name, value in fields.items() if name not in later}
         operation = {"op": op, "id": len(self.lines) + 1, **fields}
         self.lines.append(operation)
         kafka = self.oracle.call_many([operation])[0]

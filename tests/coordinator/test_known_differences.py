@@ -95,23 +95,6 @@ KNOWN = {
             {"op": "advance", "ms": 300_000},
         ],
     ),
-    "a subscription with inconsistent lengths": (
-        # Kafka catches SchemaException only. The timer that ends the rebalance fails with another
-        # exception every time.
-        "classic-groups.md",
-        "A subscription with inconsistent lengths",
-        [
-            {"op": "config", "group.initial.rebalance.delay.ms": 1000},
-            {
-                "op": "request",
-                "api": "JoinGroup",
-                "version": 8,
-                "body": {"groupId": "g", **JOIN, "protocols": [{"name": "range", "metadata": "AABWgE3ABcTb"}]},
-                "names": "$1",
-            },
-            {"op": "advance", "ms": 1000},
-        ],
-    ),
     BEYOND_ITS_TOPIC: (
         "consumer-groups.md",
         BEYOND_ITS_TOPIC,

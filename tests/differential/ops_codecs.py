@@ -42,7 +42,7 @@ from tests.differential.ops import OPS, BadInput, Json, need, op, unhex
 
 __all__ = ["OPS"]
 
-KAFKA = "4.3.1"
+KAFKA = "4.4.0"
 """The release that responses are compared with."""
 
 

@@ -22,7 +22,7 @@ __all__ = ["HERE", "LIB", "OLDER", "Json", "Oracle", "OracleError", "OracleMissi
 
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
-OLDER = {"4.0": HERE.parent / "oracle_4_0"}
+OLDER = {"4.3": HERE.parent / "oracle_4_3", "4.0": HERE.parent / "oracle_4_0"}
 """Folders of the oracles that run older releases, by release."""
 
 REMEDY = (

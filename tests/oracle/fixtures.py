@@ -1,4 +1,4 @@
-"""The pytest fixtures `oracle` and `oracle_4_0`, for import into the conftest.py of a folder."""
+"""The pytest fixtures `oracle`, `oracle_4_3` and `oracle_4_0`, for the conftest.py of a folder."""
 
 from collections.abc import Iterator
 
@@ -16,6 +16,14 @@ def oracle() -> Iterator[Oracle]:
     """
     need_oracle()
     with Oracle() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def oracle_4_3() -> Iterator[Oracle]:
+    """Yield a program with the classes of Kafka 4.3 (tests/oracle_4_3/README.md)."""
+    need_oracle("4.3")
+    with Oracle(release="4.3") as running:
         yield running
 
 

@@ -18,7 +18,7 @@ METADATA_V0 = {"type": "ConsumerGroupMetadata", "key": {"groupId": "cg"}, "value
 
 def test_versions_has_the_release_and_apis(oracle: Oracle) -> None:
     response = oracle.call("versions")
-    assert response["kafka"] == "4.3.1"
+    assert response["kafka"] == "4.4.0"
     assert response["apis"]["ConsumerGroupHeartbeat"] == [0, 1]
 
 

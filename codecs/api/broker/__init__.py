@@ -1,4 +1,4 @@
-"""Requests and responses of further broker APIs, in all versions of Kafka 4.3, one module per API.
+"""Requests and responses of further broker APIs, in all versions of Kafka 4.4, one module per API.
 
 This is a separate package, so that coordinating groups does not load it. Its `APIS` also contains
 the APIs of group coordination, by key. Structs inside messages are in the modules of their APIs,
@@ -84,6 +84,7 @@ from quorate.codecs.api.broker.renew_delegation_token import RenewDelegationToke
 from quorate.codecs.api.broker.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from quorate.codecs.api.broker.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from quorate.codecs.api.broker.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from quorate.codecs.api.broker.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from quorate.codecs.api.broker.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from quorate.codecs.api.declare import Api
 
@@ -181,6 +182,8 @@ __all__ = [
     "SaslHandshakeResponse",
     "UnregisterBrokerRequest",
     "UnregisterBrokerResponse",
+    "UnregisterControllerRequest",
+    "UnregisterControllerResponse",
     "UpdateFeaturesRequest",
     "UpdateFeaturesResponse",
 ]
@@ -234,6 +237,7 @@ APIS: Mapping[int, Api] = table.by_key(
         SaslAuthenticateRequest,
         SaslHandshakeRequest,
         UnregisterBrokerRequest,
+        UnregisterControllerRequest,
         UpdateFeaturesRequest,
     )
 )

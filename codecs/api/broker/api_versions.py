@@ -1,7 +1,8 @@
-"""ApiVersions v0–4.
+"""ApiVersions v0–5.
 
 v3 client software name, and flexible requests (KIP-511; the response's header never has tags);
-features (KIP-584); v4 features of minimum version 0 (KIP-1022).
+features (KIP-584); v4 features of minimum version 0 (KIP-1022); v5 the cluster and node
+that the client means to reach (KIP-1242).
 """
 
 from quorate.codecs.api.declare import request, response
@@ -9,12 +10,14 @@ from quorate.codecs.message import Message, field, struct, tagged
 from quorate.codecs.wire import Array, Bool, Int16, Int32, Int64, String
 
 
-@request(api_key=18, versions=range(0, 5), flexible_since=3)
+@request(api_key=18, versions=range(0, 6), flexible_since=3)
 class ApiVersionsRequest(Message):
     """A request for the broker's API versions, which clients send first."""
 
     client_software_name: String = field(since=3, default="", ignorable=True)
     client_software_version: String = field(since=3, default="", ignorable=True)
+    cluster_id: String | None = field(since=5, default=None, ignorable=True)
+    node_id: Int32 = field(since=5, default=-1, ignorable=True)
 
 
 @struct

@@ -1,7 +1,7 @@
 """DescribeProducers v0. KIP-664."""
 
 from quorate.codecs.api.declare import request, response
-from quorate.codecs.message import Message, struct
+from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Int16, Int32, Int64, String
 
 
@@ -9,7 +9,7 @@ from quorate.codecs.wire import Array, Int16, Int32, Int64, String
 class TopicRequest(Message):
     """A topic in the request."""
 
-    name: String = ""
+    name: String = field(default="", map_key=True)
     partition_indexes: Array[Int32] = ()
 
 

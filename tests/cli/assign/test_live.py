@@ -7,9 +7,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from tests.broker.broker import Broker, free_ports, java
+from tests.broker.broker import Broker, free_ports, tools
 from tests.broker.fixtures import need_broker
-from tests.oracle.client import LIB as ORACLE_LIB
 
 RACK = "rack-a"
 PATIENCE_S = 300
@@ -62,7 +61,7 @@ def consumer_members(broker, group, count):
     options = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "orders", "--group", group)
     properties = ("group.protocol=consumer", f"client.rack={RACK}")
     command = [
-        *java("-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", classes=[ORACLE_LIB / "*"]),
+        *tools("-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *options,
     ]

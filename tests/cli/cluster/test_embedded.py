@@ -54,7 +54,7 @@ def test_a_lab_runs_between_commands_and_its_data_outlives_its_process(labs):
     found = json.loads(labs("cluster", "status", "--json").out)
     assert [(broker["rack"], broker["state"]) for broker in found["brokers"]] == [("a", "stopped"), ("c", "running")]
     assert labs("cluster", "up").out.startswith("lab: up again after ")
-    assert labs("cluster", "upgrade", "4.3.1").out == "lab: all brokers run 4.3.1\n"
+    assert labs("cluster", "upgrade", "4.4.0").out == "lab: all brokers run 4.4.0\n"
     refused = labs("cluster", "upgrade", "3.9.2")
     assert refused.err.startswith(
         "error: cannot change to version 3.9.2: the cluster has group.version 1, Kafka 3.9.2 supports no such feature"
@@ -72,7 +72,7 @@ def test_a_lab_runs_between_commands_and_its_data_outlives_its_process(labs):
     again = json.loads(labs("cluster", "up", "--json").out)
     assert again["bootstrap_servers"] == up["bootstrap_servers"]
     assert again["cluster_id"] == up["cluster_id"]
-    assert fields(again) == [(1, "a", "4.3.1", "running"), (2, "c", "4.3.1", "running")]
+    assert fields(again) == [(1, "a", "4.4.0", "running"), (2, "c", "4.4.0", "running")]
     consumer = KafkaConsumer(
         "orders",
         bootstrap_servers=again["bootstrap_servers"],
@@ -122,7 +122,7 @@ def test_an_existing_lab_is_not_replaced(labs):
     ended = labs("cluster", "restart-broker", "1", "--version", "4.0.2")
     assert ended.err.splitlines()[0] == "error: all brokers of an embedded cluster have the same version"
     ended = labs("cluster", "restart-broker", "1", "--version", "new")
-    assert ended.err.splitlines() == ["error: 'new' is not a version of Kafka: write it as 4.3.1"]
+    assert ended.err.splitlines() == ["error: 'new' is not a version of Kafka: write it as 4.4.0"]
     ended = labs("cluster", "stop-broker", "7")
     assert (ended.status, ended.err) == (1, "error: broker 7 does not exist; brokers of this lab: 1\n")
     ended = labs("cluster", "logs", "7")
@@ -141,7 +141,7 @@ def test_an_existing_lab_is_not_replaced(labs):
     [
         (["--image", "x"], "--image is for labs in containers"),
         (["--heap-mb", "512"], "--heap-mb is for labs in containers"),
-        (["--version", "2.0.0"], "an embedded cluster cannot run Kafka 2.0.0: use 4.3.1"),
+        (["--version", "2.0.0"], "an embedded cluster cannot run Kafka 2.0.0: use 4.4.0"),
         (["--name", "A B"], "a lab cannot be named 'A B'"),
         (["--property", "num.partitions=x"], "Invalid value x for configuration num.partitions"),
     ],

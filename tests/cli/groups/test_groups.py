@@ -205,10 +205,10 @@ def test_groups_that_a_downgrade_affects(quorate):
 
 def test_an_upgrade_without_effects_prints_a_note(quorate):
     ended = quorate("groups", "upgrade-check", CAPTURES / "streams-4.3")
-    assert (ended.status, ended.out, ended.err) == (0, "", "Kafka 4.3.1 affects none of 2 groups\n")
+    assert (ended.status, ended.out, ended.err) == (0, "", "Kafka 4.4.0 affects none of 2 groups\n")
 
 
-@pytest.mark.parametrize(("version", "complaint"), [("3.9.2", "from 4.0"), ("5.0", "to 4.3.1"), ("x", "not a version")])
+@pytest.mark.parametrize(("version", "complaint"), [("3.9.2", "from 4.0"), ("5.0", "to 4.4.0"), ("x", "not a version")])
 def test_unsupported_releases_are_errors(quorate, upgrade, version, complaint):
     ended = quorate("groups", "upgrade-check", upgrade, "--to", version)
     assert (ended.status, ended.out) == (1, "")

@@ -56,7 +56,7 @@ def test_a_live_consumer_group_has_locality_and_the_cause_of_its_epoch(quorate, 
     assert group["last_bump"]["epoch"] == group["group_epoch"]
     assert group["last_bump"]["causes"] == ["joined"]
     assert re.fullmatch(r"(localhost|127\.0\.0\.1):\d+ \(\d+\)", group["coordinator"])
-    assert (checked.out, checked.err) == ("", "Kafka 4.3.1 affects none of 1 group\n"), (
+    assert (checked.out, checked.err) == ("", "Kafka 4.4.0 affects none of 1 group\n"), (
         "the stored hash is that of the topics"
     )
 

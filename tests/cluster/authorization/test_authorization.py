@@ -20,7 +20,7 @@ from quorate.codecs.api.broker.create_acls import AclCreation
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.delete_acls import DeleteAclsFilter
 from quorate.codecs.message import Message
-from tests.broker.broker import Broker
+from tests.broker.broker import VERSION, Broker
 from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.features import switch_on
 from tests.cluster.helpers.pair import LATE_S, Pair
@@ -70,7 +70,9 @@ def both() -> Iterator[Duel]:
     }
     with ExitStack() as stack:
         security = Security(users={name: name for name in USERS}, mechanisms=("PLAIN",))
-        ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=configs, seed=1, security=security))
+        ours = stack.enter_context(
+            EmbeddedCluster(brokers=1, properties=configs, seed=1, security=security, version=VERSION)
+        )
         switch_on(ours)
         theirs = stack.enter_context(Broker(configs | of_real_broker, listener="SASL_PLAINTEXT"))
         duel = Duel(ours, theirs.port, user="admin")

@@ -16,7 +16,7 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.message import Message
 from quorate.integration import KafkaCluster
-from tests.broker.broker import Broker
+from tests.broker.broker import VERSION, Broker
 from tests.cluster.helpers.features import switch_on
 from tests.cluster.helpers.pair import LATE_S, Difference, Ids, Pair
 from tests.cluster.helpers.pair_gaps import undeclared
@@ -171,7 +171,7 @@ def duel(version: str | None = None) -> Iterator[Duel]:
     of tests/broker (the default).
     """
     with ExitStack() as stack:
-        ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, version=version))
+        ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, version=version or VERSION))
         switch_on(ours)
         if version is None:
             port = stack.enter_context(Broker(SETTINGS)).port

@@ -20,7 +20,7 @@ from quorate.codecs.configs import ConfigResourceType
 from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
 from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.log import ColumnarLog
-from tests.broker.broker import java
+from tests.broker.broker import tools
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
 from tests.cluster.test_clients import VALUES, fill, read
@@ -28,10 +28,9 @@ from tests.cluster.test_file_log import commit
 from tests.cluster.test_log import batch
 from tests.codecs.test_captures import dump_batch_line, dump_record_line
 from tests.coordinator.snapshots import snapshot
-from tests.oracle.client import LIB
 
 DUMP = [
-    *java("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", classes=[LIB / "*"]),
+    *tools("-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
     "org.apache.kafka.tools.DumpLogSegments",
 ]
 

@@ -121,6 +121,7 @@ def test_all_group_apis_are_declared() -> None:
         77: "ShareGroupDescribe",
         88: "StreamsGroupHeartbeat",
         89: "StreamsGroupDescribe",
+        93: "StreamsGroupTopologyDescriptionUpdate",
     }
 
 
@@ -128,7 +129,7 @@ def test_other_broker_apis_are_in_a_separate_package() -> None:
     assert sorted(name for name in broker.__all__ if name.endswith("Request")) == sorted(
         spec.name for spec in KAFKAS if is_of_brokers(spec) and spec.name.endswith("Request")
     )
-    assert len(broker.__all__) == 95
+    assert len(broker.__all__) == 97
     code = "import sys, quorate.codecs.api; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True).stdout
     assert "quorate.codecs.api" in loaded.split()

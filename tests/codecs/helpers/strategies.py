@@ -31,7 +31,7 @@ from quorate.codecs.wire import (
 
 __all__ = ["KAFKA", "RECORD_VERSIONS", "damaged", "messages", "records", "records_of", "version_id"]
 
-KAFKA = "4.3"
+KAFKA = "4.4"
 """The release of the oracle's jars. As `release`, it keeps later fields and our own at defaults."""
 
 RECORD_VERSIONS: list[tuple[RecordType, int]] = [

@@ -81,7 +81,7 @@ def test_session_timeout_fences_a_member_and_restarts_with_a_load(duel: Duel) ->
     duel.op("advance", ms=44_999)
     duel.op("reload")
     assert duel.op("advance", ms=44_999)["records"] == []
-    assert len(duel.op("advance", ms=1)["records"]) == 4
+    assert len(duel.op("advance", ms=1)["records"]) == 5
 
 
 def test_rejoining_static_member_keeps_its_assignment_and_the_epoch(duel: Duel) -> None:
@@ -224,7 +224,7 @@ def test_removal_is_retried_after_a_failed_write(duel: Duel) -> None:
     join(duel, "m1")
     duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
     assert duel.op("advance", ms=45_000)["records"] == []
-    assert len(duel.op("advance", ms=2000)["records"]) == 4
+    assert len(duel.op("advance", ms=2000)["records"]) == 5
 
 
 def test_member_whose_leave_failed_has_no_session_until_its_next_heartbeat(duel: Duel) -> None:
@@ -235,7 +235,7 @@ def test_member_whose_leave_failed_has_no_session_until_its_next_heartbeat(duel:
     assert not [timer for timer in duel.op("timers")["timers"] if "m1" in timer["key"]]
     assert duel.op("advance", ms=100_000)["records"] == []
     assert beat(duel, "m1", 2)["errorCode"] == 0
-    assert len(duel.op("advance", ms=45_000)["records"]) == 4
+    assert len(duel.op("advance", ms=45_000)["records"]) == 5
 
 
 def test_regexes_are_resolved_later_and_again_for_new_topics(oracle: Oracle) -> None:

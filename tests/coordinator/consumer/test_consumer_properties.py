@@ -44,14 +44,14 @@ class Watched:
         self.epochs: dict[str, tuple[int, int]] = {}
         self.moves: set[tuple[MemberState, MemberState]] = set()
         self._before: dict[tuple[str, str], ConsumerMember] = {}
-        self.replayed = CoordinatorState()
+        self.replayed = CoordinatorState(self.side.shard.behaviour)
         self._read = 0
 
     def op(self, op: str, **fields: Any) -> dict[str, Any]:
         fresh = op in ("config", "new", "load", "reload")
         reply = {"id": 0, **self.side.run({"op": op, "id": 0, **fields})}
         if fresh:
-            self.replayed, self._read = CoordinatorState(), 0
+            self.replayed, self._read = CoordinatorState(self.side.shard.behaviour), 0
             if op != "reload":
                 self.epochs, self._before = {}, {}
         self.check_invariants()

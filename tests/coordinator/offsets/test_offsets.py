@@ -89,17 +89,20 @@ class Player:
         member, instance, epoch = self.any_member(group)
         producer = self.rng.randint(1, 3)
         self.open.add(producer)
+        version = min(self.rng.choice([3, 5, 6, 6]), self.duel.last_version("TxnOffsetCommit"))
+        name = self.rng.choice([*self.topics, "unknown"])
+        topic = {"topicId": self.topics.get(name, "AAAAAAAAAAEAAAAAAAAAZQ")} if version >= 6 else {"name": name}
         self.duel.request(
             "TxnOffsetCommit",
-            5,
+            version,
             transactionalId=f"x{producer}",
             groupId=group,
             producerId=producer,
             producerEpoch=0,
-            generationId=epoch,
+            generationIdOrMemberEpoch=epoch,
             memberId=member,
             groupInstanceId=instance,
-            topics=[{"name": self.rng.choice([*self.topics, "unknown"]), "partitions": self.offsets()}],
+            topics=[{**topic, "partitions": self.offsets()}],
         )
 
     def end(self) -> None:

@@ -97,7 +97,7 @@ def test_initialization_of_share_state_is_retried_after_the_interval(duel: Duel)
 
 def test_session_timeout_removes_a_member(duel: Duel) -> None:
     join(duel, "m1")
-    assert len(duel.op("advance", ms=45_000)["records"]) == 4
+    assert len(duel.op("advance", ms=45_000)["records"]) == 5
     assert beat(duel, "m1", 2)["errorCode"] == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -148,7 +148,7 @@ def test_member_whose_leave_failed_has_no_session_until_its_next_heartbeat(duel:
     assert not [timer for timer in duel.op("timers")["timers"] if "m1" in timer["key"]]
     assert duel.op("advance", ms=100_000)["records"] == []
     assert beat(duel, "m1", 2)["errorCode"] == ErrorCode.NONE
-    assert len(duel.op("advance", ms=45_000)["records"]) == 4
+    assert len(duel.op("advance", ms=45_000)["records"]) == 5
 
 
 def test_groups_still_exist_after_a_failed_deletion(duel: Duel) -> None:

@@ -18,7 +18,7 @@ import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourcePatternFilter;
 import org.apache.kafka.common.resource.ResourceType;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
-import org.apache.kafka.common.utils.SecurityUtils;
+import org.apache.kafka.coordinator.group.Release;
 import org.apache.kafka.metadata.authorizer.StandardAcl;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.authorizer.Action;
@@ -83,7 +83,7 @@ final class Authorizing {
             return new RequestContext(
                 new RequestHeader(ApiKeys.METADATA, (short) 12, "client", 1), "connection",
                 InetAddress.getByName(action.get("host").asText()),
-                SecurityUtils.parseKafkaPrincipal(action.get("principal").asText()),
+                Release.principal(action.get("principal").asText()),
                 new ListenerName("CLIENT"), SecurityProtocol.SASL_PLAINTEXT, ClientInformation.EMPTY, false);
         } catch (UnknownHostException e) {
             throw new Json.BadInput(e.getMessage());

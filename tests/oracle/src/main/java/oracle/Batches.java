@@ -14,8 +14,8 @@ import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.record.internal.SimpleRecord;
-import org.apache.kafka.common.utils.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.coordinator.group.Release;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
@@ -116,7 +116,7 @@ final class Batches {
         TimestampType type = magic == RecordBatch.MAGIC_VALUE_V0 ? TimestampType.NO_TIMESTAMP_TYPE
             : appendTime ? TimestampType.LOG_APPEND_TIME : TimestampType.CREATE_TIME;
         Compression compression = Compression.of(CompressionType.forName(Json.text(in, "compression", "none"))).build();
-        ByteBufferOutputStream stream = new ByteBufferOutputStream(1 << 12);
+        var stream = Release.stream(1 << 12);
         MemoryRecords built;
         try (MemoryRecordsBuilder builder = new MemoryRecordsBuilder(stream, magic, compression, type, baseOffset,
             in.path("logAppendTime").asLong(RecordBatch.NO_TIMESTAMP),

@@ -2,7 +2,7 @@ package oracle;
 
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.coordinator.group.Release;
 import org.apache.kafka.server.common.TopicIdPartition;
 import org.apache.kafka.timeline.SnapshotRegistry;
 import org.apache.kafka.timeline.TimelineHashMap;
@@ -54,7 +54,7 @@ final class JavaOrder {
                 steps(in.has("copy") ? new HashMap<>(map) : map, steps, type, written).keySet().forEach(list);
             }
             case "TimelineHashMap" -> {
-                Map<Object, Object> map = new TimelineHashMap<>(new SnapshotRegistry(new LogContext()), Math.max(capacity, 0));
+                Map<Object, Object> map = new TimelineHashMap<>(new SnapshotRegistry(Release.logContext()), Math.max(capacity, 0));
                 given.forEach(k -> map.put(k, 1));
                 steps(map, steps, type, written).keySet().forEach(list);
             }

@@ -4,7 +4,6 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.OffsetCommitRequestData;
 import org.apache.kafka.common.message.OffsetFetchRequestData;
 import org.apache.kafka.common.message.OffsetFetchResponseData;
-import org.apache.kafka.common.message.StreamsGroupDescribeResponseData;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.AbstractRequest;
@@ -13,10 +12,9 @@ import org.apache.kafka.common.requests.OffsetCommitResponse;
 import org.apache.kafka.common.requests.OffsetFetchRequest;
 import org.apache.kafka.common.requests.OffsetFetchResponse;
 import org.apache.kafka.common.requests.RequestContext;
-import org.apache.kafka.common.requests.StreamsGroupDescribeRequest;
 import org.apache.kafka.common.requests.StreamsGroupHeartbeatRequest;
-import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
+import org.apache.kafka.coordinator.group.Release;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.TopicImage;
 
@@ -24,7 +22,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
-/** Requests that only this release has, or that it handles in its own way. */
+/** Requests that Kafka 4.0 does not have, or that it handles in another way. */
 final class ReleaseRequests {
     private ReleaseRequests() { }
 
@@ -37,10 +35,7 @@ final class ReleaseRequests {
         if (request instanceof StreamsGroupHeartbeatRequest r) {
             return g.streamsGroupHeartbeat(ctx, r.data()).thenApply(result -> result.data());
         }
-        if (request instanceof StreamsGroupDescribeRequest r) {
-            return g.streamsGroupDescribe(ctx, r.data().groupIds()).thenApply(l -> new StreamsGroupDescribeResponseData().setGroups(l));
-        }
-        return null;
+        return Release.send(g, request, ctx);
     }
 
     private static CompletableFuture<? extends ApiMessage> offsetCommit(
@@ -79,7 +74,7 @@ final class ReleaseRequests {
         if (known.isEmpty() && !r.data().topics().isEmpty()) return CompletableFuture.completedFuture(builder.build().data());
         if (known.isEmpty() && strict) return CompletableFuture.completedFuture(builder.build().data());
         r.data().setTopics(known);
-        return g.commitOffsets(ctx, r.data(), BufferSupplier.NO_CACHING).thenApply(d -> builder.merge(d).build().data());
+        return g.commitOffsets(ctx, r.data(), Release.NO_CACHING).thenApply(d -> builder.merge(d).build().data());
     }
 
     private static CompletableFuture<? extends ApiMessage> offsetFetch(

@@ -4,10 +4,10 @@ import org.apache.kafka.common.record.internal.FileRecords;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.Record;
-import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecordSerde;
 import org.apache.kafka.coordinator.common.runtime.Deserializer;
+import org.apache.kafka.coordinator.group.Release;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
@@ -68,7 +68,7 @@ public final class SerdeBench {
             case "segment" -> segment(serde, file);
             default -> throw new IllegalArgumentException("no mode " + args[1]);
         };
-        ObjectNode out = Json.obj().put("mode", args[1]).put("kafka", AppInfoParser.getVersion()).put("java", Runtime.version().toString());
+        ObjectNode out = Json.obj().put("mode", args[1]).put("kafka", Release.version()).put("java", Runtime.version().toString());
         measure(pass, out);
         out.put("bytes", file.length());
         stdout.println(out);

@@ -2,7 +2,7 @@ package oracle;
 
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.Errors;
-import org.apache.kafka.common.utils.AppInfoParser;
+import org.apache.kafka.coordinator.group.Release;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
@@ -108,7 +108,7 @@ public final class Main {
 
     static ObjectNode versions() {
         ObjectNode out = Json.obj();
-        out.put("kafka", AppInfoParser.getVersion());
+        out.put("kafka", Release.version());
         out.put("java", Runtime.version().toString());
         ObjectNode apis = out.putObject("apis");
         for (ApiKeys k : ApiKeys.values()) {

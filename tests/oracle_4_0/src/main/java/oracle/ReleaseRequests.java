@@ -11,8 +11,8 @@ import org.apache.kafka.common.requests.OffsetCommitResponse;
 import org.apache.kafka.common.requests.OffsetFetchRequest;
 import org.apache.kafka.common.requests.OffsetFetchResponse;
 import org.apache.kafka.common.requests.RequestContext;
-import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
+import org.apache.kafka.coordinator.group.Release;
 import org.apache.kafka.image.MetadataImage;
 
 import java.util.ArrayList;
@@ -49,7 +49,7 @@ final class ReleaseRequests {
             if (known.isEmpty()) return CompletableFuture.completedFuture(builder.build().data());
             r.data().setTopics(known);
         }
-        return g.commitOffsets(ctx, r.data(), BufferSupplier.NO_CACHING).thenApply(d -> builder.merge(d).build().data());
+        return g.commitOffsets(ctx, r.data(), Release.NO_CACHING).thenApply(d -> builder.merge(d).build().data());
     }
 
     private static CompletableFuture<? extends ApiMessage> fetch(GroupCoordinator g, OffsetFetchRequest r, RequestContext ctx) {

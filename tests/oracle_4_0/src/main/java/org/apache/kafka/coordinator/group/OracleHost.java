@@ -11,8 +11,6 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.internals.Topic;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.requests.TransactionResult;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRuntimeMetrics;
@@ -62,7 +60,7 @@ public final class OracleHost implements AutoCloseable {
         config = GroupCoordinatorConfig.fromProps(new HashMap<>(configs));
         GroupConfigManager configManager = new GroupConfigManager(Map.of());
         GroupCoordinatorMetrics metrics = new GroupCoordinatorMetrics(new MetricsRegistry(), new Metrics(clock));
-        LogContext logContext = new LogContext("[oracle] ");
+        var logContext = Release.logContext();
         runtime = new CoordinatorRuntime.Builder<GroupCoordinatorShard, CoordinatorRecord>()
             .withTime(clock)
             .withTimer(timer)
@@ -110,7 +108,7 @@ public final class OracleHost implements AutoCloseable {
         }
         if (!deleted.isEmpty()) {
             try {
-                service.onPartitionsDeleted(deleted, BufferSupplier.NO_CACHING);
+                service.onPartitionsDeleted(deleted, Release.NO_CACHING);
             } catch (ExecutionException | InterruptedException e) {
                 throw new IllegalStateException(e);
             }
