@@ -2,9 +2,9 @@
 
     .venv/bin/python -P tests/coordinator/versions/older_recordings.py        # records them again
 
-The file is tests/data/coordinator_histories_older.jsonl.gz. Test runs have oracles of Kafka 4.0
-and of the newest release only. For a recording, the oracles of the releases in between are built
-here from the sources of those two.
+The file is tests/data/coordinator_histories_older.jsonl.gz. Test runs have oracles of 4.0, 4.3 and
+the newest release only. For a recording, the oracles of the releases in between are built here from
+the sources of those.
 """
 
 import os
@@ -49,6 +49,16 @@ that excludes classic members, groups that are downgraded to classic.
 """
 
 HOST = "org/apache/kafka/coordinator/group/OracleHost.java"
+MOVED = "org/apache/kafka/coordinator/group/Release.java"
+NOTHING_MORE = [
+    (
+        r"private Release\(\) \{ \}",
+        "public static java.util.concurrent.CompletableFuture<org.apache.kafka.common.protocol.ApiMessage> send("
+        "GroupCoordinator g, org.apache.kafka.common.requests.AbstractRequest request, "
+        "org.apache.kafka.common.requests.RequestContext context) { return null; }",
+    )
+]
+"""Adds the method for requests that only the newest releases have."""
 IN_BOTH = [
     (
         r"for \(ConfigDef def : List.of\(.*?\)\) \{\n.*?\}\n",
@@ -105,12 +115,17 @@ def build(release: str, folder: Path) -> None:
     edited(ours / HOST, sources / HOST, host)
     edited(log_of / "src/main/java/oracle/MemoryLog.java", sources / "oracle/MemoryLog.java", log)
     edited(newest / "oracle/ReleaseRequests.java", sources / "oracle/ReleaseRequests.java", FETCHES)
+    edited(ours / MOVED, sources / MOVED, NOTHING_MORE)
     edited(newest / "oracle/Wire.java", sources / "oracle/Wire.java", [])
     edited(ours / "oracle/OneShots.java", sources / "oracle/OneShots.java", [])
     (folder / "pom.xml").write_text(re.sub("4\\.0\\.2", release, (OLDER["4.0"] / "pom.xml").read_text()))
     copy = ["mvn", "-q", "dependency:copy-dependencies", "-DoutputDirectory=target/lib", "-DincludeScope=runtime"]
     subprocess.run(copy, cwd=folder, check=True)
-    files = [*sources.rglob("*.java"), *(HERE / "src/shared/java").rglob("*.java")]
+    files = [
+        *sources.rglob("*.java"),
+        *(HERE / "src/shared/java").rglob("*.java"),
+        *(HERE / "src/by_name/java").rglob("*.java"),
+    ]
     compiler = ["javac", "-proc:none", "-nowarn", "-d", "target/classes", "-cp", "target/lib/*"]
     subprocess.run([*compiler, *map(str, files)], cwd=folder, check=True, env=os.environ)
 
