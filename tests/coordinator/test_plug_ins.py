@@ -157,6 +157,21 @@ def test_a_member_of_a_classic_group_is_assigned_by_the_plug_in_as_well(scene: P
     assert plug_in.calls == calls + 1
 
 
+def test_a_plug_in_sees_instance_ids_and_racks_of_members() -> None:
+    class Sees(First):
+        def assign(self, group_spec: GroupSpec, topic_describer: SubscribedTopicDescriber) -> GroupAssignment:
+            for member_id in group_spec.member_ids:
+                one = group_spec.member_subscription(member_id)
+                seen[member_id] = (one.instance_id, one.rack_id)
+            return super().assign(group_spec, topic_describer)
+
+    seen: dict[str, tuple[str | None, str | None]] = {}
+    scene = PlugInScene(Sees())
+    scene.enter("m1", instance_id="i")
+    scene.enter("m2", "b")
+    assert seen == {"m1": ("i", None), "m2": (None, "b")}
+
+
 # ---- racks
 
 
@@ -311,6 +326,7 @@ def test_names_paths_and_instances_can_be_configured_together() -> None:
         ([object()], "object is no server-side assignor: without name and assign"),
         ("no.such:Thing", "cannot load no.such:Thing: ModuleNotFoundError"),
         ("tests.coordinator.plug_in:Nothing", "cannot load tests.coordinator.plug_in:Nothing: AttributeError"),
+        ("simple", "Class simple cannot be found"),
         ("sticky", "Class sticky cannot be found; valid values for group.consumer.assignors: uniform, range, rack"),
     ],
 )
