@@ -11,7 +11,7 @@ of each span are requests again, so that the coordinator's state matches its log
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -28,13 +28,15 @@ sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard
 
 from _year_groups import Group
 
-from quorate.cluster import FileLog
-from quorate.codecs import Uuid, decode_record
-from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
+from quorate.codecs import CoordinatorRecord, Uuid, decode_record
+from quorate.codecs.batches import Batch, BatchRecord, encode_batch, encode_marker, read_batches
+from quorate.codecs.log.files import segment_path
+from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import OffsetCommitValue
 from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.log import StoredMarker, StoredRecord, batch_of
 from quorate.coordinator.partitioning import partition_for
 
 __all__ = ["Year", "write_year"]
@@ -46,6 +48,7 @@ LONGEST_MS = 10 * DAY_MS
 
 TOPICS = 40
 CHUNK_BYTES = 8 << 20
+SEGMENT_BYTES = 100 * 1024 * 1024
 
 BASE_TIMESTAMP, MAX_TIMESTAMP, CRC, COVERED = 27, 35, 17, 21
 """Positions in a batch (KIP-98); the CRC covers the batch from `COVERED` on."""
@@ -66,20 +69,76 @@ class Year:
     seconds: float
 
 
-class YearLog(FileLog):
-    """The log of a partition; `recent`: batches of the coordinator since it was last cleared."""
+class YearLog:
+    """The log of a partition, which is only written, as fast as the disk allows.
+
+    `recent`: batches of the coordinator since it was last cleared, with their numbers of offsets.
+    """
 
     def __init__(self, folder: Path, partition: int) -> None:
-        super().__init__(folder, partition=partition, fsync="never", max_batch_bytes=1 << 30)
+        self.next_offset = 0
         self.recent: list[tuple[bytes, int]] = []
+        self._folder = folder / f"{CONSUMER_OFFSETS}-{partition}"
+        self._folder.mkdir(parents=True)
+        self._file = segment_path(self._folder, 0).open("wb", buffering=0)
 
-    def _write(self, batch: bytes, offsets: int) -> None:
-        super()._write(batch, offsets)
-        self.recent.append((batch, offsets))
+    def append(
+        self,
+        records: Sequence[CoordinatorRecord],
+        *,
+        timestamp_ms: int,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> int:
+        """Write one batch; returns the offset of its first record."""
+        batch = batch_of(
+            records,
+            first_offset=self.next_offset,
+            timestamp_ms=timestamp_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            leader_epoch=0,
+        )
+        return self._write(batch, len(records))
+
+    def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
+        """Return all records in one batch."""
+        return [records]
+
+    def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
+        """Write the end of a transaction; returns the marker's offset."""
+        marker = encode_marker(
+            commit=commit,
+            offset=self.next_offset,
+            timestamp_ms=timestamp_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+        return self._write(marker, 1)
+
+    def read(self) -> Iterator[StoredRecord | StoredMarker]:
+        """Read nothing: coordinators start with an empty log."""
+        return iter(())
 
     def put(self, batches: bytes, offsets: int) -> None:
         """Write encoded batches."""
-        super()._write(batches, offsets)
+        if self._file.tell() and self._file.tell() + len(batches) > SEGMENT_BYTES:
+            self._file.close()
+            self._file = segment_path(self._folder, self.next_offset).open("wb", buffering=0)
+        rest = memoryview(batches)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        self.next_offset += offsets
+
+    def close(self) -> None:
+        """Close the files."""
+        self._file.close()
+
+    def _write(self, batch: bytes, offsets: int) -> int:
+        first = self.next_offset
+        self.put(batch, offsets)
+        self.recent.append((batch, offsets))
+        return first
 
 
 # ---- repeating
