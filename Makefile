@@ -131,7 +131,8 @@ clean: ## Remove built files, but not .venv
 	@$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[docs]"
 	@touch .venv/.core $@
 
-# Java: each folder of tests/ with a `build` script is a Maven project on Kafka's jars.
+# Java: each folder of tests/ with a `build` script is a Maven project on Kafka's jars. Jars of an
+# earlier release are removed, because all in lib are on the class path.
 
 JAVA_PROJECTS := $(patsubst %/build,%/target/.built,$(wildcard tests/*/build))
 JAVA_SOURCES := $(shell find tests -name target -prune -o -name '*.java' -print)
@@ -141,6 +142,7 @@ java: $(JAVA_PROJECTS)
 tests/%/target/.built: tests/%/pom.xml tests/%/build $(JAVA_SOURCES)
 	@scripts/setup-java
 	@echo "fetching Kafka's jars and building $(@:/target/.built=)"
+	@rm -rf $(@D)/classes $(@D)/lib
 	@PYTHON=$(PYTHON) $(@:/target/.built=)/build
 	@touch $@
 
