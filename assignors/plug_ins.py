@@ -288,9 +288,14 @@ def as_assignor(value: Any, origin: str | None = None) -> Assignor:
     """
     kind = value if isclass(value) else type(value)
     origin = origin or f"{kind.__module__}:{kind.__qualname__}"
-    if problem := _problem(value):
+    try:
+        problem = _problem(value)
+        name = None if problem else value.name
+    except Exception as error:  # of a property of the plug-in
+        problem = f"{type(error).__name__}{_reason(error)}{_place(error)}"
+        raise AssignorError(f"{origin} is no server-side assignor: {problem}") from error
+    if problem:
         raise AssignorError(f"{origin} is no server-side assignor: {problem}")
-    name = value.name
     if not isinstance(name, str) or not name.isprintable() or not name or name != name.strip() or set(name) & set(",:"):
         raise AssignorError(
             f"{origin} has the name {_shown(name)}; give it printable text without commas, colons or spaces around it"

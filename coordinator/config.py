@@ -193,6 +193,8 @@ def named_assignors(value: Any) -> tuple[str, dict[str, Assignor]]:
             assignor = as_assignor(one)
         except AssignorError as error:
             raise ConfigError(f"{ASSIGNORS}: {error}") from None
+        if assignor.name in _ASSIGNORS:
+            raise ConfigError(f"{ASSIGNORS}: {assignor.name} is Kafka's own class; give the assignor another name")
         names.append(assignor.name)
         loaded[assignor.name] = assignor
     if twice := [name for name in loaded if names.count(name) > 1]:

@@ -148,10 +148,10 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
     group, jdk = request.group, shard.config.jdk
     name = preferred_assignor(group, request.before.metadata, request.member.metadata)
     name = name or shard.config.group_consumer_assignors[0]
-    if name not in shard.config.group_consumer_assignors:
-        raise ApiError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group.group_id} requests assignor {name}, which is not configured"
-        )
+    if name not in shard.config.group_consumer_assignors:  # the member joined under another configuration
+        problem = f"group {brief(group.group_id)} requests assignor {brief(name)}, which is not configured"
+        shard.on_fault(f"{problem}; heartbeats fail")
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, problem)
     is_plug_in = name in shard.config.server_assignors
     is_range = name == "range" and not is_plug_in
     prepared = _group(shard.image, request, ignore_own=is_range, racks=is_plug_in, jdk=jdk)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -172,6 +173,15 @@ def test_a_plug_in_sees_instance_ids_and_racks_of_members() -> None:
     assert seen == {"m1": ("i", None), "m2": (None, "b")}
 
 
+def test_an_assignor_that_is_no_longer_configured_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    scene = PlugInScene(First(), "uniform")
+    scene.enter("m1", server_assignor="first")
+    scene.runtime.shard.config = replace(scene.config, group_consumer_assignors=("uniform",), server_assignors={})
+    assert ErrorCode(scene.enter("m2").error_code) is ErrorCode.UNKNOWN_SERVER_ERROR
+    (logged,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert logged == "group g requests assignor first, which is not configured; heartbeats fail"
+
+
 # ---- racks
 
 
@@ -307,6 +317,16 @@ def test_lag_aware_without_ends_of_logs_balances_counts() -> None:
 # ---- configs
 
 
+class Nameless(First):
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        raise KeyError("NAME")
+
+
+class Namesake(First):
+    name = "org.apache.kafka.coordinator.group.assignor.UniformAssignor"
+
+
 def test_names_paths_and_instances_can_be_configured_together() -> None:
     mine = First()
     config = CoordinatorConfig.from_properties(
@@ -324,6 +344,8 @@ def test_names_paths_and_instances_can_be_configured_together() -> None:
         ([First(), First()], "several assignors have the name first; rename one"),
         ([First(), "tests.coordinator.test_plug_ins:First"], "several assignors have the name first"),
         ([object()], "object is no server-side assignor: without name and assign"),
+        ([Nameless()], "Nameless is no server-side assignor: KeyError: 'NAME'"),
+        ([Namesake()], "UniformAssignor is Kafka's own class; give the assignor another name"),
         ("no.such:Thing", "cannot load no.such:Thing: ModuleNotFoundError"),
         ("tests.coordinator.plug_in:Nothing", "cannot load tests.coordinator.plug_in:Nothing: AttributeError"),
         ("simple", "Class simple cannot be found"),
