@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from quorate.codecs.releases import KafkaVersion
 from quorate.integration import Cluster
 
 HERE = Path(__file__).parent
@@ -66,8 +67,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report: Any = yield
     scenario = item.get_closest_marker("scenario")
     if scenario is not None and (report.when == "call" or report.outcome != "passed"):
-        version = scenario.kwargs.get("versions") or item.config.getoption("--kafka-version") or "4.3.1"
         runtime = "docker" if item.get_closest_marker("containers") else "embedded"
+        newest = "4.3.1" if runtime == "docker" else str(KafkaVersion.NEWEST)
+        version = scenario.kwargs.get("versions") or item.config.getoption("--kafka-version") or newest
         report.user_properties.append(("scenario", (scenario.args[0], runtime, version)))
     return report
 

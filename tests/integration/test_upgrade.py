@@ -28,8 +28,7 @@ from tests.integration.limits import LIMIT_MS
 from tests.integration.test_versions import check_versions
 
 OLD, NEW = "4.0.2", "4.3.1"
-TOPIC, GROUP, PARTITIONS = "orders", "upgraded", 6
-EVERYTHING = all_of(TOPIC, PARTITIONS)
+PARTITIONS = 6
 
 pytestmark = pytest.mark.scenario("rolling upgrade and downgrade", versions=f"{OLD} > {NEW} > {OLD}")
 
@@ -47,39 +46,40 @@ def test_an_older_release_reports_its_versions_and_features(cluster: Cluster) ->
     check_versions(cluster)
 
 
-def test_members_continue_through_an_upgrade_and_a_downgrade(cluster: Cluster) -> None:
-    cluster.create_topic(TOPIC, partitions=PARTITIONS, replicas=3, config={"min.insync.replicas": "2"})
+def test_members_continue_through_an_upgrade_and_a_downgrade(cluster: Cluster, group_id: str) -> None:
+    topic = group_id
+    cluster.create_topic(topic, partitions=PARTITIONS, replicas=3, config={"min.insync.replicas": "2"})
     deliveries = Deliveries()
     members: list[Member] = []
     try:
         for number in range(3):
             given_first(members)
-            members.append(Member(cluster, GROUP, [TOPIC], name=f"m{number}", deliveries=deliveries))
-        settled(members, EVERYTHING)
-        load = Load(cluster, TOPIC, PARTITIONS)
+            members.append(Member(cluster, group_id, [topic], name=f"m{number}", deliveries=deliveries))
+        settled(members, all_of(topic, PARTITIONS))
+        load = Load(cluster, topic, PARTITIONS)
         held = {name: set(those) for name, those in deliveries.held.items()}
         given = len(deliveries.assignments)
 
-        before = group_state(cluster, GROUP)
+        before = group_state(cluster, group_id)
         assert before.has_partition_metadata  # the record that 4.0 keeps racks in
         assert before.metadata_hash == 0
 
         cluster.upgrade(NEW)
-        upgraded = _wait_for_hash(cluster)
-        assert upgraded.metadata_hash == expected_hash(cluster, TOPIC)
+        upgraded = _wait_for_hash(cluster, group_id)
+        assert upgraded.metadata_hash == expected_hash(cluster, topic)
         assert not upgraded.has_partition_metadata
-        assert _tombstones_since_hash(cluster) == 1
+        assert _tombstones_since_hash(cluster, group_id) == 1
         assert upgraded.epoch == before.epoch + 1
         assert upgraded.target == before.target
-        offsets = committed(cluster, GROUP)
+        offsets = committed(cluster, group_id)
 
         cluster.upgrade(OLD)
-        wait_for("the group has no hash again", lambda: group_state(cluster, GROUP).metadata_hash == 0, LIMIT_MS)
-        downgraded = group_state(cluster, GROUP)
+        wait_for("the group has no hash again", lambda: group_state(cluster, group_id).metadata_hash == 0, LIMIT_MS)
+        downgraded = group_state(cluster, group_id)
         assert downgraded.has_partition_metadata
         assert downgraded.epoch > upgraded.epoch
         assert downgraded.target == before.target
-        assert all(committed(cluster, GROUP)[partition] >= offset for partition, offset in offsets.items())
+        assert all(committed(cluster, group_id)[partition] >= offset for partition, offset in offsets.items())
 
         sent = load.stop()
         wait_for("every message was consumed", lambda: deliveries.distinct() == PARTITIONS * sent, LIMIT_MS)
@@ -97,21 +97,21 @@ def test_members_continue_through_an_upgrade_and_a_downgrade(cluster: Cluster) -
             member.close()
 
 
-def _wait_for_hash(cluster: Cluster) -> GroupState:
+def _wait_for_hash(cluster: Cluster, group_id: str) -> GroupState:
     def state() -> GroupState | None:
-        found = group_state(cluster, GROUP)
+        found = group_state(cluster, group_id)
         return found if found.metadata_hash != 0 and not found.has_partition_metadata else None
 
     return wait_for("the group has a hash and no partition metadata", state, LIMIT_MS)
 
 
-def _tombstones_since_hash(cluster: Cluster) -> int:
+def _tombstones_since_hash(cluster: Cluster, group_id: str) -> int:
     """Tombstones of ConsumerGroupPartitionMetadata from the first epoch with a hash on."""
     hashed = False
     tombstones = 0
-    for entry in cluster.read_offsets_topic(partitions=[cluster.offsets_partition_of(GROUP)]):
+    for entry in cluster.read_offsets_topic(partitions=[cluster.offsets_partition_of(group_id)]):
         record = entry.record
-        if not isinstance(record, CoordinatorRecord) or getattr(record.key, "group_id", None) != GROUP:
+        if not isinstance(record, CoordinatorRecord) or getattr(record.key, "group_id", None) != group_id:
             continue
         if isinstance(record.key, consumer_group.ConsumerGroupMetadataKey) and record.value is not None:
             hashed = hashed or record.value.metadata_hash != 0

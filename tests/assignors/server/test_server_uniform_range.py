@@ -212,7 +212,7 @@ def test_a_set_of_twelve_partitions_iterates_differently_on_jdk_19() -> None:
 @pytest.mark.parametrize("assignor", [UniformAssignor, ServerRangeAssignor])
 def test_unsupported_releases_are_rejected(assignor: type[KafkaServerAssignor]) -> None:
     made = group("t1:3", m1="t1")
-    with pytest.raises(AssignorError, match=r"supports Kafka 4\.0\.0 to 4\.3\.1, not 3\.9\.2; leave `version` out"):
+    with pytest.raises(AssignorError, match=r"supports Kafka 4\.0\.0 to 4\.4\.0, not 3\.9\.2; leave `version` out"):
         assignor(version=KafkaVersion(3, 9, 2)).assign_group(made)
 
 
