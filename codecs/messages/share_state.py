@@ -15,12 +15,15 @@ class ShareSnapshotKey(Message):
 
 @struct
 class StateBatch(Message):
-    """A run of offsets in one delivery state: 0 available, 2 acknowledged, 4 archived."""
+    """A run of offsets in one delivery state: 0 available, 2 acknowledged, 4 archived.
 
-    first_offset: Int64
-    last_offset: Int64
-    delivery_state: Int8
-    delivery_count: Int16
+    Requests to a share coordinator have it too, hence the defaults.
+    """
+
+    first_offset: Int64 = 0
+    last_offset: Int64 = 0
+    delivery_state: Int8 = 0
+    delivery_count: Int16 = 0
 
 
 @value(ShareSnapshotKey, versions=range(0, 1), flexible_since=0)

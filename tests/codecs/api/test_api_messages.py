@@ -119,8 +119,16 @@ def test_all_group_apis_are_declared() -> None:
         69: "ConsumerGroupDescribe",
         76: "ShareGroupHeartbeat",
         77: "ShareGroupDescribe",
+        83: "InitializeShareGroupState",
+        84: "ReadShareGroupState",
+        85: "WriteShareGroupState",
+        86: "DeleteShareGroupState",
+        87: "ReadShareGroupStateSummary",
         88: "StreamsGroupHeartbeat",
         89: "StreamsGroupDescribe",
+        90: "DescribeShareGroupOffsets",
+        91: "AlterShareGroupOffsets",
+        92: "DeleteShareGroupOffsets",
         93: "StreamsGroupTopologyDescriptionUpdate",
     }
 
