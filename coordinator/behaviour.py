@@ -101,6 +101,8 @@ class Behaviour:
       an unknown topic does not have an illegal generation (KIP-1319).
     - `deletes_topics_by_id`: offsets are deleted with the topic id, not with every deleted
       partition of that topic name.
+    - `checks_share_offsets`: offsets and groups do not expire while a share group has offsets;
+      before, these were ignored (since KIP-1331).
     - `streams_groups`, `share_groups`: records of these groups are supported. The share groups of
       4.0, an early access, had other records.
     - `forgets_start`: a new producer epoch of a transactional id has no start time of a last
@@ -130,6 +132,7 @@ class Behaviour:
     rejects_malformed: bool
     transactional_topic_ids: bool
     deletes_topics_by_id: bool
+    checks_share_offsets: bool
     streams_groups: bool
     share_groups: bool
     new_coordinator: bool
@@ -165,6 +168,7 @@ class Behaviour:
             rejects_malformed=since(version, _4_4),
             transactional_topic_ids=since(version, _4_4),
             deletes_topics_by_id=since(version, _4_3),
+            checks_share_offsets=since(version, _4_4),
             streams_groups=since(version, _4_1),
             share_groups=since(version, _4_1),
             new_coordinator=since(version, _4_0),

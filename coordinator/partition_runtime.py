@@ -253,7 +253,7 @@ class PartitionRuntime(Generic[S]):
 
     def clean_up(self) -> None:
         """Expire offsets and groups now, in addition to the shard's own timer."""
-        self._write("cleanup", self.shard.clean_up(self.now_ms))
+        self._write_operation("cleanup", self.shard.clean_up)
         self.settle()
 
     def advance(self, to_ms: int) -> int:
@@ -337,15 +337,19 @@ class PartitionRuntime(Generic[S]):
             self.is_late = is_over() and self.shard.timers.is_due(self.now_ms)
 
     def _fire(self, timer: Timer) -> None:
-        name = f"Timeout(key={timer.key})"
-        try:
-            failed = self._write(name, timer.operation(self.now_ms))
-        except ApiError as error:
-            failed = error.code
-            self._notify(name, 0, failed)
+        failed = self._write_operation(f"Timeout(key={timer.key})", timer.operation)
         if failed is not None and timer.retry_ms is not None:
             at_ms = self.now_ms + timer.retry_ms
             self.shard.timers.schedule(timer.key, at_ms, timer.operation, retry_ms=timer.retry_ms)
+
+    def _write_operation(self, name: str, operation: Callable[[int], Result[Any]]) -> ErrorCode | None:
+        """Write the records of an operation. Returns the error if it or the write fails."""
+        try:
+            result = operation(self.now_ms)
+        except ApiError as error:
+            self._notify(name, 0, error.code)
+            return error.code
+        return self._write(name, result)
 
     def _write(self, name: str, result: Result[Any]) -> ErrorCode | None:
         """Write the records of a result. Returns the error for clients if that fails.

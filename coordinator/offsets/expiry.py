@@ -2,6 +2,7 @@
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.offsets import OffsetCommitKey
+from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.offsets.delete import is_subscribed
 from quorate.coordinator.offsets.groups import group_tombstones
 from quorate.coordinator.records import tombstone
@@ -15,11 +16,18 @@ MINUTE_MS = 60_000
 
 
 def expire(shard: CoordinatorShard, now_ms: int) -> Result[None]:
-    """Return tombstones of expired offsets, and of empty groups without offsets."""
+    """Return tombstones of expired offsets, and of empty groups without offsets.
+
+    Raises `ApiError` as Kafka does since 4.4 if a share group has offsets, and nothing expires. It
+    has the offsets of a consumer group that a rejected JoinGroup removed without a record.
+    """
     records: list[CoordinatorRecord] = []
     for _, group in shard.state.groups.ordered():
         if isinstance(group, ShareGroup):
-            continue  # share groups do not expire, and commit no offsets
+            # Share groups do not expire, and commit no offsets.
+            if shard.behaviour.checks_share_offsets and group.group_id in shard.state.offsets.committed:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"share group {group.group_id} has offsets")
+            continue
         if _expire_offsets(shard, group, now_ms, records) and group.is_empty:
             records += group_tombstones(group)
     return Result(records=records, atomic=False)

@@ -187,3 +187,25 @@ def test_commit_of_an_unknown_topic_at_an_older_epoch_without_partitions(started
     )
     assert reply["response"]["topics"] == [{"name": "unknown", "partitions": []}]
     assert epoch > 2
+
+
+def test_share_group_with_offsets_prevents_expiry(started: Started, is_4_4: bool) -> None:
+    """A defect since KIP-1331: Kafka checks offsets first, then whether the group may expire.
+
+    They are those of an empty consumer group that a rejected JoinGroup removed without a record.
+    """
+    every_ms = 100_000
+    duel = started(**{"offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": every_ms})
+    topics = [{"name": "t", "partitions": [{"partitionIndex": 0, "committedOffset": 5, "committedMetadata": ""}]}]
+    duel.request("OffsetCommit", 9, groupId="simple", memberId="", generationIdOrMemberEpoch=-1, topics=topics)
+    epoch = join(duel, "m1")["memberEpoch"]
+    duel.request("OffsetCommit", 9, groupId="g", memberId="m1", generationIdOrMemberEpoch=epoch, topics=topics)
+    beat(duel, "m1", -1)
+    duel.request("JoinGroup", 8, groupId="g", memberId="unknown", sessionTimeoutMs=10_000)
+    duel.request("ShareGroupHeartbeat", 1, groupId="g", memberId="s", memberEpoch=0, subscribedTopicNames=["t"])
+    duel.op("advance", ms=90_000)
+    expired = duel.op("cleanup")["records"]
+    duel.op("advance", ms=2 * every_ms)  # the timer fires again
+    fetched = duel.request("OffsetFetch", 8, groups=[{"groupId": "simple", "topics": None}])["response"]["groups"][0]
+    assert (not expired) is bool(fetched["topics"]) is is_4_4
+    assert len(duel.op("timers")["timers"]) == 2
