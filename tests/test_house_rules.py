@@ -100,7 +100,7 @@ def test_the_map_of_the_code_names_what_there_is() -> None:
 
 def test_the_map_names_every_package() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
-    assert packages == {"assignors", "cli", "cluster", "codecs", "coordinator", "integration", "pipeline"}
+    assert packages == {"assignors", "cli", "cluster", "codecs", "consumers", "coordinator", "integration", "pipeline"}
     assert not [package for package in packages if f"| `{package}/` |" not in ARCHITECTURE]
 
 

@@ -75,6 +75,7 @@ def _python(code: str, *arguments: str) -> Any:
         "quorate.cluster",
         "quorate.codecs",
         "quorate.codecs.columnar.columns",
+        "quorate.consumers",
         "quorate.coordinator",
         "quorate.coordinator.bulk",
         "quorate.integration",
@@ -130,7 +131,7 @@ MEMOS = [
 
 def test_no_module_fills_what_another_one_declares():
     root = Path(__file__).parent.parent
-    packages = ("assignors", "cli", "cluster", "codecs", "coordinator", "integration", "pipeline")
+    packages = ("assignors", "cli", "cluster", "codecs", "consumers", "coordinator", "integration", "pipeline")
     files = [
         file.relative_to(root).with_suffix("")
         for package in packages

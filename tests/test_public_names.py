@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-PACKAGES = ("assignors", "cli", "cluster", "codecs", "coordinator", "integration", "pipeline")
+PACKAGES = ("assignors", "cli", "cluster", "codecs", "consumers", "coordinator", "integration", "pipeline")
 
 WALK = """
 import importlib, inspect, json, pkgutil, sys
