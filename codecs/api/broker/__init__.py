@@ -83,6 +83,8 @@ from quorate.codecs.api.broker.push_telemetry import PushTelemetryRequest, PushT
 from quorate.codecs.api.broker.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from quorate.codecs.api.broker.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from quorate.codecs.api.broker.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from quorate.codecs.api.broker.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from quorate.codecs.api.broker.share_fetch import ShareFetchRequest, ShareFetchResponse
 from quorate.codecs.api.broker.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from quorate.codecs.api.broker.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from quorate.codecs.api.broker.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -180,6 +182,10 @@ __all__ = [
     "SaslAuthenticateResponse",
     "SaslHandshakeRequest",
     "SaslHandshakeResponse",
+    "ShareAcknowledgeRequest",
+    "ShareAcknowledgeResponse",
+    "ShareFetchRequest",
+    "ShareFetchResponse",
     "UnregisterBrokerRequest",
     "UnregisterBrokerResponse",
     "UnregisterControllerRequest",
@@ -236,6 +242,8 @@ APIS: Mapping[int, Api] = table.by_key(
         RenewDelegationTokenRequest,
         SaslAuthenticateRequest,
         SaslHandshakeRequest,
+        ShareAcknowledgeRequest,
+        ShareFetchRequest,
         UnregisterBrokerRequest,
         UnregisterControllerRequest,
         UpdateFeaturesRequest,
