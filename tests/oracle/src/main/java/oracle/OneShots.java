@@ -1,5 +1,7 @@
 package oracle;
 
+import kafka.server.share.SharePartitionScript;
+
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
@@ -28,6 +30,7 @@ final class OneShots {
             Map.entry("clientAssign", Assignors::clientAssign),
             Map.entry("serverAssign", Assignors::serverAssign),
             Map.entry("shareAssign", Assignors::shareAssign),
+            Map.entry("sharePartition", SharePartitionScript::run),
             Map.entry("javaOrder", JavaOrder::javaOrder),
             Map.entry("regexMatch", Regexes::match),
             Map.entry("authorize", Authorizing::authorize),

@@ -1,0 +1,60 @@
+"""Compare our share-partition with Kafka's SharePartition by random scripts (`make bench-diff`).
+
+Acquired records, states, delivery counts, offsets, what is stored, and responses of both must be
+equal after each step. Prints the seeds and each difference. The exit status is 1 if there are
+differences. `--seed` repeats a run.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+# Last: `codecs` stays the standard library's.
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+from _report import SMOKE, first_seed
+
+from tests.cluster.share.scripts import run_script
+from tests.oracle.client import Oracle, missing_reason
+
+SCRIPTS = 5_000
+SHOWN = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scripts", type=int, default=SCRIPTS)
+    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
+    parser.add_argument("--quick", action="store_true", help="200 scripts")
+    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: 5 scripts")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    options = parser.parse_args()
+    reason = missing_reason()
+    if reason is not None:
+        sys.exit(f"error: {reason}")
+    seed = first_seed(options, 3)
+    count = 5 if options.smoke else 200 if options.quick else options.scripts
+    print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
+    differences: list[str] = []
+    steps, started = 0, time.perf_counter()
+    with Oracle() as oracle:
+        for one in range(seed, seed + count):
+            script, difference = run_script(one, oracle)
+            steps += len(script.steps)
+            if difference is not None:
+                differences.append(difference)
+                if len(differences) <= SHOWN:
+                    print(difference, file=sys.stderr, flush=True)
+    counts = {"seed": seed, "scripts": count, "steps": steps, "differ": len(differences)}
+    if options.json or options.smoke:
+        print(json.dumps(counts))
+    if not options.json:
+        seconds = time.perf_counter() - started
+        print(f"{count:,} scripts, {steps:,} steps, {len(differences):,} differ, {seconds:.0f} s")
+    sys.exit(1 if differences else 0)
+
+
+if __name__ == "__main__":
+    main()

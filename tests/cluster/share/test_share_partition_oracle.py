@@ -1,0 +1,28 @@
+"""quorate's share-partition decides as Kafka's own SharePartition, in random scripts."""
+
+from collections import Counter
+
+import pytest
+
+from tests.cluster.share.scripts import run_script
+from tests.oracle.client import Oracle
+
+SEEDS = 300
+"""bench/share_partition_differential.py runs more."""
+
+
+@pytest.mark.oracle
+def test_random_scripts_have_the_results_of_kafka(oracle: Oracle) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        script, difference = run_script(seed, oracle)
+        assert difference is None, difference
+        for step, result in zip(script.steps, script.results, strict=True):
+            seen[step["do"]] += 1
+            seen["acquired"] += bool(result.get("acquired"))
+            seen["stored"] += len(result["writes"])
+            seen["rolled back"] += step["do"] == "written" and bool(step["error"])
+            seen["invalid state"] += sum(code == 121 for _, code, _ in result["completed"])
+    # The scripts reach what they are about.
+    assert min(seen["acquired"], seen["stored"], seen["invalid state"]) > 1_000
+    assert min(seen["advance"], seen["release"], seen["logStart"], seen["rolled back"]) > 50
