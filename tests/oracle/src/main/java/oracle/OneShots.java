@@ -31,6 +31,7 @@ final class OneShots {
             Map.entry("serverAssign", Assignors::serverAssign),
             Map.entry("shareAssign", Assignors::shareAssign),
             Map.entry("sharePartition", SharePartitionScript::run),
+            Map.entry("shareState", ShareState::run),
             Map.entry("javaOrder", JavaOrder::javaOrder),
             Map.entry("regexMatch", Regexes::match),
             Map.entry("authorize", Authorizing::authorize),
