@@ -59,7 +59,7 @@ class ClusterCore(SharedCluster):
         self.reassign = self.partition_control.reassign
         self.faults = Faults(self.clock)
         self.brokers = {broker: self._broker(broker, rack) for broker, rack in sorted(racks.items())}
-        self.maintenance = Maintenance(self.services, self.controller, self.logs, self.transactions)
+        self.maintenance = Maintenance(self.services, self.controller, self.logs, self.transactions, self.share_state)
         self.logs.on_unflushed = self.maintenance.unflushed
         if data is not None:
             self._load(data, accept_data_loss=accept_data_loss)
@@ -212,6 +212,7 @@ class ClusterCore(SharedCluster):
         self.turns.close()
         self.controller.changes.finish()
         self.transactions.runtime.close()
+        self.share_state.runtime.close()
         self.groups.runtime.close()
         if self.data is not None:
             try:

@@ -37,6 +37,7 @@ from quorate.cluster.apis import (
     replicas,
     sasl,
     scram,
+    share_state,
     telemetry,
     topics,
     transactions,
@@ -134,6 +135,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.lookup import api_of
 from quorate.codecs.message import Message
 from quorate.codecs.releases import KafkaVersion, features_of, last_versions
+from quorate.coordinator.share_state.requests import OPERATIONS
 
 __all__ = ["HANDLERS", "TELEMETRY", "HandledApi", "advertised", "api_versions", "unsupported"]
 
@@ -205,7 +207,6 @@ _APIS = (
         FindCoordinatorRequest,
         find_coordinator.find_coordinator,
         cluster_rules.find_coordinator,
-        lacks="share groups' state (key type 2)",
     ),
     HandledApi(JoinGroupRequest, groups.about_one_group, group_permission(Operation.READ)),
     HandledApi(HeartbeatRequest, groups.about_one_group, group_permission(Operation.READ)),
@@ -334,6 +335,10 @@ _APIS = (
     ),
     HandledApi(ShareGroupHeartbeatRequest, groups.heartbeat_with_topics, group_rules.group_heartbeat),
     HandledApi(ShareGroupDescribeRequest, groups.about_groups, group_rules.share_group_describe),
+    *(
+        HandledApi(request, share_state.share_state, cluster_permission(Operation.CLUSTER_ACTION))
+        for request in OPERATIONS
+    ),
     HandledApi(StreamsGroupDescribeRequest, groups.about_groups, group_rules.streams_group_describe),
     HandledApi(
         UnregisterControllerRequest,

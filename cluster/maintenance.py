@@ -16,6 +16,7 @@ from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER
 from quorate.cluster.log_manager import LogManager
 from quorate.cluster.services import Services
+from quorate.cluster.share_state import ShareCoordinators
 from quorate.cluster.storage.cleaning import clean, is_due
 from quorate.cluster.storage.retention import expire
 from quorate.cluster.transactions import TransactionCoordinators
@@ -39,12 +40,14 @@ class Maintenance:
         controller: Controller,
         logs: LogManager,
         transactions: TransactionCoordinators,
+        share_state: ShareCoordinators,
     ) -> None:
         self._services = services
         self._state = services.state
         self._controller = controller
         self._log_manager = logs
         self._transactions = transactions
+        self._share_state = share_state
         self._timers: dict[object, Handle] = {}
         self._cleaning: Iterator[BatchWork[Any] | None] | None = None
 
@@ -57,6 +60,11 @@ class Maintenance:
         self._every("transaction.remove.expired.transaction.cleanup.interval.ms", self._transactions.expire)
         if self._services.broker_configs.boolean("log.cleaner.enable"):
             self._every("log.cleaner.backoff.ms", self.compact)
+        if self._share_state.is_supported:
+            self._every("share.coordinator.state.topic.prune.interval.ms", self._share_state.prune)
+            self._every(
+                "share.coordinator.cold.partition.snapshot.interval.ms", self._share_state.snapshot_cold_partitions
+            )
         if self._log_manager.data is not None:
             self._every("log.flush.offset.checkpoint.interval.ms", self.checkpoint)
 

@@ -23,6 +23,7 @@ from quorate.cluster.meter import Meter
 from quorate.cluster.scram import ScramCredentials
 from quorate.cluster.security import Security
 from quorate.cluster.services import Reports, Services
+from quorate.cluster.share_state import ShareCoordinators
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.topics import TopicState
 from quorate.cluster.transactions import TransactionCoordinators
@@ -73,6 +74,7 @@ class SharedCluster:
         self.credentials = ScramCredentials(self.security.users, self.security.mechanisms, self.state.credentials)
         self.groups = GroupCoordinators(self.services, self.authorizer)
         self.transactions = TransactionCoordinators(self.services, self.controller, self.groups)
+        self.share_state = ShareCoordinators(self.services, self.topic_control)
 
     # ---- state
 
@@ -129,6 +131,8 @@ class SharedCluster:
             self.groups.broker_configs_changed()
         if delta.of_image:
             self.groups.runtime.image_changed(self.state.image)
+            self.share_state.runtime.image_changed(self.state.image)
         if delta.led or delta.removed or delta.brokers:
             self.groups.runtime.leaders_changed()
             self.transactions.runtime.leaders_changed()
+            self.share_state.runtime.leaders_changed()

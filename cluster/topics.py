@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from quorate.cluster.log import PartitionLog
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.message import TRANSACTION_STATE
+from quorate.codecs.message import SHARE_GROUP_STATE, TRANSACTION_STATE
 
 __all__ = [
     "INTERNAL",
@@ -23,6 +23,10 @@ __all__ = [
 INTERNAL: Mapping[str, tuple[str, Mapping[str, str]]] = {
     CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
     TRANSACTION_STATE: ("transaction.state.log", {"cleanup.policy": "compact", "compression.type": "uncompressed"}),
+    SHARE_GROUP_STATE: (
+        "share.coordinator.state.topic",
+        {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
+    ),
 }
 """Internal topics: the prefix of their configs, and the topic's own configs in addition to
 `segment.bytes`.

@@ -15,7 +15,7 @@ from quorate.cluster.apis.topics import MAX_PARTITIONS
 from quorate.cluster.authorizer import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN_OPERATIONS
 from quorate.cluster.topics import NO_LEADER, PartitionState, TopicState, is_valid_name
 from quorate.cluster.turns import Work, map_in_turns
-from quorate.codecs import CONSUMER_OFFSETS, Uuid
+from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE, Uuid
 from quorate.codecs.api.broker import MetadataRequest, MetadataResponse
 from quorate.codecs.api.broker.metadata import (
     MetadataRequestTopic,
@@ -126,7 +126,9 @@ def _create(cluster: "SharedCluster", names: Sequence[str]) -> Work[None]:
     created = []
     for name in names:
         with suppress(ApiError):
-            if name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+            if name in (CONSUMER_OFFSETS, TRANSACTION_STATE) or (
+                name == SHARE_GROUP_STATE and cluster.share_state.is_supported
+            ):
                 cluster.topic_control.internal_topic(name)
                 continue
             cluster.topic_control.check_new_name(name)

@@ -10,7 +10,7 @@ from quorate.cluster.apis.metadata import request_error
 from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorizer import CLUSTER_NAME, UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.batch_checks import is_transactional
-from quorate.cluster.topics import is_valid_name
+from quorate.cluster.topics import INTERNAL, is_valid_name
 from quorate.cluster.turns import Work, map_in_turns, split
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
@@ -21,7 +21,6 @@ from quorate.codecs.api.broker.delete_topics import DeletableTopicResult
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResult
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic, MetadataResponseTopic
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
 from quorate.coordinator.log import AppendError
 
 __all__ = [
@@ -39,7 +38,6 @@ __all__ = [
 
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _PRODUCE_BY_ID = 13
-_INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 
 
 # ---- records
@@ -150,7 +148,7 @@ def metadata(call: Call) -> Work[Any]:
             error_code=_DENIED,
             name=None if by_id else one.name,
             topic_id=one.topic_id,
-            is_internal=one.name in _INTERNAL and access.may(Operation.DESCRIBE, ResourceType.TOPIC, one.name),
+            is_internal=one.name in INTERNAL and access.may(Operation.DESCRIBE, ResourceType.TOPIC, one.name),
         ),
     )
     if left:

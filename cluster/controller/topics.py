@@ -11,6 +11,7 @@ from quorate.cluster.services import Services
 from quorate.cluster.storage.metadata import MetadataBatch
 from quorate.cluster.topics import INTERNAL, PartitionState, TopicState, is_valid_name, wake
 from quorate.cluster.turns import Work, at_once
+from quorate.codecs import SHARE_GROUP_STATE
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.metadata_records import RemoveTopicRecord
 from quorate.codecs.printable import brief
@@ -200,7 +201,7 @@ class TopicControl:
         )
 
     def internal_topic(self, name: str) -> TopicState:
-        """Return `__consumer_offsets` or `__transaction_state`, and create it on first use.
+        """Return an internal topic, and create it on first use.
 
         Its replication factor is at most the number of live brokers.
         """
@@ -211,6 +212,8 @@ class TopicControl:
         replicas = min(self._broker_configs.number(f"{prefix}.replication.factor"), len(self._state.alive))
         partitions = self._broker_configs.number(f"{prefix}.num.partitions")
         config = {**config, "segment.bytes": self._broker_configs.get(f"{prefix}.segment.bytes")}
+        if name == SHARE_GROUP_STATE:
+            config["min.insync.replicas"] = str(min(self._broker_configs.number(f"{prefix}.min.isr"), replicas))
         with self.controller.changes.between():  # a small request does not wait for large ones
             return self.create_topic(name, partitions=partitions, replicas=replicas, config=config)
 

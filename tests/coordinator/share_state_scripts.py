@@ -1,8 +1,4 @@
-"""Random histories of share coordinators, and how our shard plays them.
-
-script = share_state_script(Random(7), 60)
-assert played(script) == oracle.call("shareState", **script)["steps"]
-"""
+"""Random histories of share coordinators, and how our shard plays them."""
 
 from random import Random
 from typing import Any
@@ -23,9 +19,9 @@ from quorate.coordinator.log import MemoryLog, StoredRecord
 from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.share_state.requests import OPERATIONS, parts, response
 from quorate.coordinator.share_state.shard import ShareCoordinatorConfig, ShareCoordinatorShard
-from tests.oracle.client import Json
+from tests.oracle.client import Json, Oracle
 
-__all__ = ["played", "share_state_script"]
+__all__ = ["difference", "played", "share_state_script"]
 
 START_MS = 1_700_000_000_000
 TOPICS = {f"t{n}": str(Uuid(bytes([n, 7 * n % 256, 3]) * 5 + bytes([n]))) for n in range(6)}
@@ -172,6 +168,17 @@ def share_state_script(rng: Random, steps: int) -> Json:
         "share.coordinator.cold.partition.snapshot.interval.ms": rng.choice([1, 600, 1000, 300_000]),
     }
     return {"startMs": START_MS, "configs": configs, "steps": script.steps}
+
+
+def difference(oracle: Oracle, script: Json) -> str | None:
+    """Return the first step in which Kafka's shard and ours differ, with what both do."""
+    theirs = oracle.call("shareState", **script)["steps"]
+    for step, expected, found in zip(script["steps"], theirs, played(script), strict=True):
+        if "error" in expected:
+            expected["error"] = expected["error"]["name"]
+        if found != expected:
+            return f"{step}\nours   {found}\nKafka's {expected}"
+    return None
 
 
 def played(script: Json) -> list[Json]:
