@@ -127,8 +127,8 @@ class ShareCoordinators:
             for key, data in parts(request):
                 results.append(self._run(request, key, data, broker))
                 yield None
-        answer: Message = response(request, results)
-        return answer
+        whole: Message = response(request, results)
+        return whole
 
     # ---- `Persister`
 

@@ -245,7 +245,7 @@ def test_find_coordinator_returns_the_leader_of_the_share_partition(cluster: Emb
         ] == [42, 42, 42]
 
 
-def test_brokers_answer_requests_of_share_state_for_what_they_coordinate(cluster: EmbeddedCluster) -> None:
+def test_brokers_handle_requests_of_share_state_for_what_they_coordinate(cluster: EmbeddedCluster) -> None:
     cluster.create_topic("orders", partitions=1)
     core = cluster.core
     cluster.call(lambda: core.internal_topic(SHARE_GROUP_STATE))
@@ -265,7 +265,7 @@ def test_brokers_answer_requests_of_share_state_for_what_they_coordinate(cluster
     }
 
 
-def test_crash_loses_no_write_that_was_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_loses_no_acknowledged_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         core = with_topic(tmp_path / "data", **{"share.coordinator.snapshot.update.records.per.snapshot": 1})
         initialize(core)
@@ -276,7 +276,7 @@ def test_crash_loses_no_write_that_was_answered(tmp_path: Path, monkeypatch: pyt
             core.share_state.prune()
     crash(core)
     assert len(steps.copies) > 4
-    for copy, what, answered in steps.copies:
+    for copy, what, acknowledged in steps.copies:
         again = quiet_core(copy, ManualClock(), **ONE)
-        assert summary(again).start_offset in (answered, answered + 1), what
+        assert summary(again).start_offset in (acknowledged, acknowledged + 1), what
         crash(again)

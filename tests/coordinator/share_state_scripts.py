@@ -199,15 +199,15 @@ class _Player:
     def step(self, step: Json) -> Json:
         runtime = PartitionRuntime(self.shard, self.log, now_ms=self.now_ms)
         before = len(self.log.stored)
-        answer: Json = {}
+        found: Json = {}
         match step["op"]:
             case "request":
-                answer = self._request(runtime, step["api"], step["body"])
+                found = self._request(runtime, step["api"], step["body"])
             case "advance":
                 self.now_ms += step["ms"]
             case "snapshotCold":
                 runtime.clean_up()
-                answer["records"] = []
+                found["records"] = []
             case "prune":
                 self.pruned = self.shard.redundant.last or self.pruned
             case "reload":
@@ -219,10 +219,10 @@ class _Player:
                 ]
                 self.image = self.image.with_topics(topics)
                 runtime.take_image(self.image)
-                answer["records"] = []
-        if "records" in answer:
-            answer["records"] = [_hex(stored) for stored in self.log.stored[before:]]
-        return {**answer, "redundant": self.shard.redundant.last}
+                found["records"] = []
+        if "records" in found:
+            found["records"] = [_hex(stored) for stored in self.log.stored[before:]]
+        return {**found, "redundant": self.shard.redundant.last}
 
     def _reload(self) -> None:
         self.shard = ShareCoordinatorShard(self.config, image=self.image)
