@@ -1,7 +1,8 @@
 """A member's side of the consumer protocol (KIP-848), as a state machine without I/O.
 
-Any client can use it; `docs/how-to/consumers.md` has one of 100 lines. The states and decisions are
-those of Java's `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager` of 4.4.
+Any client can use it; `docs/how-to/consumer-protocol-client.md` has one of 100 lines. The states
+and decisions are those of Java's `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager`
+of 4.4.
 
 ```python
 member = ConsumerMembership(Identity("billing", str(uuid4())), now_ms=0)
