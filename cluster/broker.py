@@ -16,6 +16,7 @@ from quorate.cluster.connection import Connection
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.fetch_sessions import FetchSessions
 from quorate.cluster.frames import Header
+from quorate.cluster.share.manager import SharePartitions
 from quorate.cluster.shared import SharedCluster
 from quorate.cluster.telemetry import Telemetry
 
@@ -65,6 +66,7 @@ class Broker:
         self._waiting: deque[Connection] = deque()
         self._idle: Handle | None = None
         self.fetch_sessions = FetchSessions(cluster.broker_configs.number("max.incremental.fetch.session.cache.slots"))
+        self.share = SharePartitions(number, cluster.services, cluster.share_configs, cluster.share_state)
         self.telemetry = Telemetry()
         self._server: asyncio.Server | None = None
         self._closing: asyncio.Server | None = None  # still accepting its last connections
@@ -134,6 +136,7 @@ class Broker:
             # asyncio never closes a connection that is accepted but has no transport as the server
             # is closed.
             loop.call_soon(self._close_server)
+        self.share.clear()
         self.drop_clients(at_once=at_once)
 
     def _close_server(self) -> None:
@@ -176,6 +179,7 @@ class Broker:
         """Forget a closed connection, and serve those that waited for a free place."""
         if connection.telemetry_id is not None:
             self.telemetry.remove(connection.telemetry_id)
+        self.share.connection_closed(connection)
         if connection in self.connections:
             self.connections.discard(connection)
         elif connection in self._waiting:

@@ -37,6 +37,8 @@ from quorate.cluster.apis import (
     replicas,
     sasl,
     scram,
+    share_acknowledge,
+    share_fetch,
     share_state,
     telemetry,
     topics,
@@ -125,6 +127,8 @@ from quorate.codecs.api.broker import (
     RenewDelegationTokenRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
     UnregisterBrokerRequest,
     UnregisterControllerRequest,
     UpdateFeaturesRequest,
@@ -335,6 +339,9 @@ _APIS = (
     ),
     HandledApi(ShareGroupHeartbeatRequest, groups.heartbeat_with_topics, group_rules.group_heartbeat),
     HandledApi(ShareGroupDescribeRequest, groups.about_groups, group_rules.share_group_describe),
+    # checked in the handlers, as their topics are those of a session
+    HandledApi(ShareFetchRequest, share_fetch.share_fetch, checked_by_handler, lacks="dead letter queues (KIP-1191)"),
+    HandledApi(ShareAcknowledgeRequest, share_acknowledge.share_acknowledge, checked_by_handler),
     *(
         HandledApi(request, share_state.share_state, cluster_permission(Operation.CLUSTER_ACTION))
         for request in OPERATIONS

@@ -23,6 +23,7 @@ from quorate.cluster.meter import Meter
 from quorate.cluster.scram import ScramCredentials
 from quorate.cluster.security import Security
 from quorate.cluster.services import Reports, Services
+from quorate.cluster.share.configs import ShareGroupConfigs
 from quorate.cluster.share_state import ShareCoordinators
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.topics import TopicState
@@ -74,6 +75,7 @@ class SharedCluster:
         self.credentials = ScramCredentials(self.security.users, self.security.mechanisms, self.state.credentials)
         self.groups = GroupCoordinators(self.services, self.authorizer)
         self.transactions = TransactionCoordinators(self.services, self.controller, self.groups)
+        self.share_configs = ShareGroupConfigs(self.services)
         self.share_state = ShareCoordinators(self.services, self.topic_control)
 
     # ---- state
@@ -126,6 +128,8 @@ class SharedCluster:
         for broker in delta.broker_configs:
             values = self.state.broker_configs.get(broker, {})
             self.broker_configs.change(int(broker) if broker else ALL, values)
+        if delta.group_configs or delta.broker_configs:
+            self.share_configs.changed()
         if delta.broker_configs:
             self.logs.broker_configs_changed()
             self.groups.broker_configs_changed()

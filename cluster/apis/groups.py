@@ -21,6 +21,7 @@ from quorate.codecs.api import (
     StreamsGroupDescribeRequest,
     SyncGroupRequest,
 )
+from quorate.codecs.api.broker import ShareAcknowledgeRequest, ShareFetchRequest
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
@@ -53,6 +54,8 @@ _FEATURES: dict[type[Message], str] = {
     ConsumerGroupDescribeRequest: "group.version",
     ShareGroupHeartbeatRequest: "share.version",
     ShareGroupDescribeRequest: "share.version",
+    ShareFetchRequest: "share.version",
+    ShareAcknowledgeRequest: "share.version",
     StreamsGroupDescribeRequest: "streams.version",
 }
 """Requests that are rejected with UNSUPPORTED_VERSION until the cluster enables their feature.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.log import PartitionLog
 
-__all__: list[str] = []
+__all__ = ["record_at"]
 
 _LATEST, _EARLIEST, _GREATEST, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 _READ_COMMITTED = 1
@@ -107,14 +107,14 @@ def _offset(log: "PartitionLog", leader_epoch: int, timestamp_ms: int, until: in
         batch = log.offset_for(timestamp_ms, until=until)
     if batch is None:
         return -1, -1, -1
-    find = partial(_record, batch, timestamp_ms, log.start_offset)
+    find = partial(record_at, batch, timestamp_ms, log.start_offset)
     if batch.last_offset - batch.base_offset < _FEW:
         return find()
     found: tuple[int, int, int] = yield ThreadCall(find)
     return found
 
 
-def _record(batch: StoredBatch, timestamp_ms: int, start_offset: int) -> tuple[int, int, int]:
+def record_at(batch: StoredBatch, timestamp_ms: int, start_offset: int) -> tuple[int, int, int]:
     """Return the first record of a batch at or after a timestamp, and at or after an offset."""
     read = next(read_batches(batch.data))
     assert not isinstance(read, BatchProblem)

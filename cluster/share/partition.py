@@ -274,8 +274,11 @@ class SharePartition:
                 if state.state in TERMINAL:
                     self.delivery_complete_count += self._unfinished_in(begin, end)
         if stored:
-            self._write(stored).on_complete(lambda _: self.move_start())
+            self._write(stored).on_complete(self._expiry_stored)
             self._on_change()
+
+    def _expiry_stored(self, _: ShareOutcome) -> None:
+        self.move_start()
 
     # ---- storing changes
 

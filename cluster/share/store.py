@@ -44,12 +44,17 @@ class ShareError(QuorateError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareConfigs:
-    """Configs of a share group. They may change between two calls."""
+    """Configs of a share group. They may change between two calls.
+
+    `auto_offset_reset`: latest, earliest, or by_duration: and an ISO 8601 duration.
+    """
 
     delivery_count_limit: int = 5
     record_lock_duration_ms: int = 30_000
     partition_max_record_locks: int = 2_000
     renew_acknowledge_enable: bool = True
+    isolation_level: str = "read_uncommitted"
+    auto_offset_reset: str = "latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

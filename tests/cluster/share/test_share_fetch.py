@@ -1,0 +1,302 @@
+"""ShareFetch and ShareAcknowledge of embedded brokers (KIP-932), in virtual time."""
+
+from typing import Any
+
+import pytest
+
+from quorate.cluster import ManualClock
+from quorate.cluster.core import ClusterCore
+from quorate.cluster.share.acknowledge import ACCEPT, GAP, REJECT, RELEASE, RENEW
+from quorate.cluster.share.acquire import RECORD_LIMIT
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.results import Pending
+from tests.cluster.share.members import Member, abort, initialize, offsets, produce, share_core
+
+LOCK_MS = 30_000
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def core(clock: ManualClock) -> ClusterCore:
+    made = share_core(clock)
+    configure(made, "share.auto.offset.reset", "earliest")
+    initialize(made, "g")
+    return made
+
+
+def configure(core: ClusterCore, name: str, value: str, group: str = "g") -> None:
+    core.state.group_configs[group] = {**core.state.group_configs.get(group, {}), name: value}
+    core.share_configs.changed()
+
+
+def in_state(core: ClusterCore, partition: int = 0) -> tuple[int, int, int]:
+    """Start offset, end offset and number of batches in flight."""
+    led = core.brokers[1].share.find("g", core.topics["t"].id, partition)
+    assert led is not None
+    return led.share.start_offset, led.share.end_offset, len(led.share.in_flight)
+
+
+def acknowledged(response: Any) -> list[int]:
+    """Error codes of the partitions in a response to ShareAcknowledge."""
+    assert response.error_code == 0
+    return [one.error_code for topic in response.responses for one in topic.partitions]
+
+
+# ---- delivery
+
+
+def test_accepted_records_are_delivered_once(core: ClusterCore) -> None:
+    produce(core, 5)
+    member = Member(core)
+    response = member.fetch(0)
+    assert offsets(response) == [(0, 4, 1)]
+    assert response.acquisition_lock_timeout_ms == LOCK_MS
+    assert acknowledged(member.acknowledge({0: [(0, 4, (ACCEPT,))]})) == [0]
+    assert in_state(core) == (5, 5, 0)
+    produce(core, 2)
+    assert member.acquired(0) == [(5, 6, 1)]
+
+
+def test_two_members_share_a_partition(core: ClusterCore) -> None:
+    produce(core, 5)
+    produce(core, 5)
+    one, two = Member(core, "m1"), Member(core, "m2")
+    assert one.acquired(0, max_records=1) == [(0, 4, 1)]  # whole batches
+    assert two.acquired(0) == [(5, 9, 1)]
+    assert acknowledged(two.acknowledge({0: [(0, 4, (ACCEPT,))]})) == [ErrorCode.INVALID_RECORD_STATE]
+
+
+def test_released_records_are_delivered_again_until_the_limit(core: ClusterCore) -> None:
+    configure(core, "share.delivery.count.limit", "2")
+    produce(core, 1)
+    produce(core, 3)
+    member = Member(core)
+    assert member.acquired(0) == [(0, 3, 1)]
+    member.acknowledge({0: [(0, 3, (ACCEPT, RELEASE, REJECT, GAP))]})
+    assert member.acquired(0) == [(1, 1, 2)]
+    member.acknowledge({0: [(1, 1, (RELEASE,))]})
+    assert isinstance(member.fetch(0), Pending)  # archived: it was delivered twice
+    assert in_state(core) == (4, 4, 0)
+
+
+def test_records_are_released_when_their_lock_expires(core: ClusterCore, clock: ManualClock) -> None:
+    produce(core, 3)
+    one, two = Member(core, "m1"), Member(core, "m2")
+    assert one.acquired(0) == [(0, 2, 1)]
+    clock.advance(LOCK_MS - 100)
+    waiting = two.fetch(0)
+    assert isinstance(waiting, Pending)
+    clock.advance(100)
+    assert offsets(waiting.response) == [(0, 2, 2)]
+    assert acknowledged(one.acknowledge({0: [(0, 2, (ACCEPT,))]})) == [ErrorCode.INVALID_RECORD_STATE]
+
+
+def test_a_renewed_lock_lasts_longer(core: ClusterCore, clock: ManualClock) -> None:
+    produce(core, 1)
+    member = Member(core)
+    member.fetch(0)
+    clock.advance(LOCK_MS - 1)
+    renewed = member.acknowledge({0: [(0, 0, (RENEW,))]}, is_renew_ack=True)
+    assert (acknowledged(renewed), renewed.acquisition_lock_timeout_ms) == ([0], LOCK_MS)
+    clock.advance(LOCK_MS - 1)
+    assert acknowledged(member.acknowledge({0: [(0, 0, (ACCEPT,))]})) == [0]
+
+
+def test_renewals_are_rejected_in_version_1_without_the_flag_and_if_disabled(core: ClusterCore) -> None:
+    produce(core, 1)
+    member = Member(core)
+    member.fetch(0)
+    renew = {0: [(0, 0, (RENEW,))]}
+    assert acknowledged(member.acknowledge(renew)) == [ErrorCode.INVALID_REQUEST]
+    assert acknowledged(member.acknowledge(renew, version=1)) == [ErrorCode.INVALID_REQUEST]
+    configure(core, "share.renew.acknowledge.enable", "false")
+    assert acknowledged(member.acknowledge(renew, is_renew_ack=True)) == [ErrorCode.INVALID_RECORD_STATE]
+
+
+def test_record_limit_splits_batches(core: ClusterCore) -> None:
+    produce(core, 10)
+    one, two = Member(core, "m1"), Member(core, "m2")
+    assert one.acquired(0, share_acquire_mode=RECORD_LIMIT, max_records=3) == [(0, 2, 1)]
+    assert two.acquired(0, share_acquire_mode=RECORD_LIMIT, max_records=4) == [(3, 6, 1)]
+
+
+def test_acquired_batches_have_about_the_batch_size(core: ClusterCore) -> None:
+    for _ in range(4):
+        produce(core, 5)
+    assert Member(core).acquired(0, batch_size=8) == [(0, 9, 1), (10, 19, 1)]
+
+
+def test_max_record_locks_limit_the_records_in_flight(core: ClusterCore) -> None:
+    configure(core, "share.partition.max.record.locks", "100")
+    for _ in range(30):
+        produce(core, 10)
+    member = Member(core)
+    assert member.acquired(0) == [(0, 99, 1)]
+    waiting = Member(core, "m2").fetch(0)
+    assert isinstance(waiting, Pending)
+    member.acknowledge({0: [(0, 49, (ACCEPT,))]})
+    assert offsets(waiting.response) == [(100, 149, 1)]
+
+
+def test_records_of_aborted_transactions_are_left_out_if_read_committed(core: ClusterCore) -> None:
+    configure(core, "share.isolation.level", "read_committed")
+    produce(core, 2)
+    produce(core, 3, producer=7)
+    produce(core, 2)
+    member = Member(core)
+    assert member.acquired(0) == [(0, 1, 1)]  # up to the last stable offset
+    abort(core, 7)
+    assert member.acquired(0) == [(5, 7, 1)]  # 7 is the marker
+    member.acknowledge({0: [(0, 1, (ACCEPT,)), (5, 7, (ACCEPT, ACCEPT, GAP))]})
+    assert in_state(core) == (8, 8, 0)
+
+
+def test_records_deleted_from_the_log_are_skipped(core: ClusterCore) -> None:
+    produce(core, 5)
+    produce(core, 5)
+    member = Member(core)
+    member.fetch(0, max_records=1)
+    member.acknowledge({0: [(0, 4, (RELEASE,))]})
+    core.topics["t"].partitions[0].log.delete_before(5)
+    assert member.acquired(0) == []  # moves the start offset
+    assert in_state(core)[0] == 5
+    assert member.acquired(0) == [(5, 9, 1)]
+
+
+@pytest.mark.parametrize(("reset", "first"), [("latest", 4), ("earliest", 0), ("by_duration:PT1H", 2)])
+def test_a_new_group_begins_where_it_is_configured(clock: ManualClock, reset: str, first: int) -> None:
+    core = share_core(clock)
+    configure(core, "share.auto.offset.reset", reset)
+    initialize(core, "g")
+    produce(core, 2)
+    clock.advance(3_600_001)
+    produce(core, 2)
+    member = Member(core)
+    response = member.fetch(0)
+    if isinstance(response, Pending):
+        produce(core, 1)
+        response = response.response
+    assert offsets(response)[0][0] == first
+
+
+# ---- sessions
+
+
+def test_a_session_follows_its_epoch(core: ClusterCore) -> None:
+    member = Member(core)
+    assert member.fetch(0, epoch=3, max_wait_ms=0).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    member.fetch(0, epoch=0)
+    assert member.fetch(epoch=2).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert isinstance(member.fetch(epoch=1), Pending)
+    accept = {0: [(0, 0, (ACCEPT,))]}
+    assert member.acknowledge(accept, epoch=0).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert member.acknowledge(accept, epoch=9).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert Member(core, "other").acknowledge(accept, epoch=1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert member.fetch(acks=accept, epoch=0).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_session_remembers_partitions_and_forgets_them(core: ClusterCore) -> None:
+    produce(core, 1, 0)
+    produce(core, 1, 1)
+    member = Member(core)
+    response = member.fetch(0, 1, max_records=1)
+    assert len(response.responses[0].partitions) == 2  # the first response has all partitions
+    produce(core, 1, 1)
+    later = member.fetch(forget=(0,))
+    assert [one.partition_index for one in later.responses[0].partitions] == [1]
+
+
+def test_closing_a_session_releases_its_records(core: ClusterCore) -> None:
+    produce(core, 4)
+    one, two = Member(core, "m1"), Member(core, "m2")
+    one.fetch(0)
+    closed = one.fetch(acks={0: [(0, 1, (ACCEPT,))]}, epoch=-1)
+    assert [data.acknowledge_error_code for data in closed.responses[0].partitions] == [0]
+    assert two.acquired(0) == [(2, 3, 2)]
+    assert one.fetch(epoch=-1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_a_lost_connection_releases_its_records(core: ClusterCore) -> None:
+    produce(core, 2)
+    one, two = Member(core, "m1"), Member(core, "m2")
+    one.fetch(0)
+    waiting = two.fetch(0)
+    core.brokers[1].share.connection_closed(one.connection)
+    assert offsets(waiting.response) == [(0, 1, 2)]
+
+
+def test_sessions_are_limited(clock: ManualClock) -> None:
+    core = share_core(clock, **{"group.share.max.share.sessions": 1, "group.share.max.size": 1})
+    initialize(core, "g")
+    Member(core, "m1").fetch(0)
+    refused = Member(core, "m2").fetch(0, max_wait_ms=300)
+    assert isinstance(refused, Pending)
+    clock.advance(300)
+    assert refused.response.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+
+
+# ---- waiting
+
+
+def test_a_fetch_waits_for_records(core: ClusterCore, clock: ManualClock) -> None:
+    member = Member(core)
+    waiting = member.fetch(0)
+    assert isinstance(waiting, Pending)
+    produce(core, 2)
+    assert offsets(waiting.response) == [(0, 1, 1)]
+    empty = member.fetch()
+    clock.advance(500)
+    assert (empty.response.error_code, empty.response.responses) == (0, ())
+
+
+def test_acknowledgements_in_a_fetch_are_reported_with_its_records(core: ClusterCore) -> None:
+    produce(core, 2)
+    member = Member(core)
+    member.fetch(0)
+    produce(core, 2)
+    response = member.fetch(acks={0: [(0, 1, (ACCEPT,))]})
+    (data,) = response.responses[0].partitions
+    assert (data.acknowledge_error_code, offsets(response)) == (0, [(2, 3, 1)])
+    wrong = member.fetch(acks={0: [(0, 1, (ACCEPT,)), (2, 3, (7,))]}, max_wait_ms=0, max_records=0)
+    assert [one.acknowledge_error_code for one in wrong.responses[0].partitions] == [ErrorCode.INVALID_REQUEST]
+
+
+# ---- leaders and errors
+
+
+def test_another_leader_continues_with_the_stored_state(core: ClusterCore) -> None:
+    produce(core, 4)
+    member = Member(core)
+    assert member.acquired(0) == [(0, 3, 1)]
+    member.acknowledge({0: [(0, 3, (ACCEPT, RELEASE, ACCEPT, ACCEPT))]})
+    core.stop_broker(1)
+    moved = Member(core, "m2").fetch(0, max_wait_ms=0)
+    (data,) = moved.responses[0].partitions
+    assert (data.error_code, data.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
+    assert [one.node_id for one in moved.node_endpoints] == [2]
+    assert Member(core, "m3", broker=2).acquired(0) == [(1, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [({"group": None}, ErrorCode.INVALID_REQUEST), ({"name": "x" * 37}, ErrorCode.INVALID_REQUEST)],
+)
+def test_invalid_members_are_rejected(core: ClusterCore, fields: dict[str, Any], code: int) -> None:
+    member = Member(core)
+    for name, value in fields.items():
+        setattr(member, name, value)
+    assert member.fetch(0).error_code == code
+    assert member.acknowledge({0: [(0, 0, (ACCEPT,))]}).error_code == code
+
+
+def test_share_groups_need_their_feature(core: ClusterCore) -> None:
+    core.change_features({**core.features, "share.version": 0})
+    assert Member(core).fetch(0).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_request_that_renews_must_not_fetch(core: ClusterCore) -> None:
+    assert Member(core).fetch(0, is_renew_ack=True).error_code == ErrorCode.INVALID_REQUEST
