@@ -110,6 +110,7 @@ def test_walks_through_the_code_have_ten_stops_at_most() -> None:
     assert {title: count for title, count in stops.items() if count} == {
         "One heartbeat": 10,
         "One produce request": 10,
+        "One share fetch": 5,
         "One request that changes metadata": 9,
         "The interface of clusters": 4,
         "One offsets record, from segment to table": 10,
