@@ -1,7 +1,8 @@
 """A member's side of the consumer protocol (KIP-848), as a state machine without I/O.
 
-Any client can use it; `docs/how-to/consumers.md` has one of 100 lines. The states and decisions are
-those of Java's `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager` of 4.4.
+Any client can use it; `docs/how-to/consumer-protocol-client.md` has one of 100 lines. The states
+and decisions are those of Java's `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager`
+of 4.4.
 
 ```python
 member = ConsumerMembership(Identity("billing", str(uuid4())), now_ms=0)
@@ -74,8 +75,9 @@ __all__ = ["TRANSITIONS", "ConsumerMembership", "Identity", "InvalidTransition",
 
 _S = ConsumerState
 
-IGNORE_ERRORS = frozenset({_S.FENCED, _S.STALE, _S.FATAL})
-"""An error belongs to a heartbeat from before. Java raises an exception inside its thread here."""
+OUTSIDE_GROUP = frozenset({_S.FENCED, _S.STALE, _S.FATAL})
+"""An error that fences a member or is fatal to it belongs to a heartbeat from before, and has no
+effect. Java raises an exception inside its thread here."""
 
 NOT_SUPPORTED = "the brokers do not support the consumer protocol; use group_protocol='classic' until they are upgraded"
 
@@ -171,11 +173,11 @@ class ConsumerMembership(Transitions):
 
     def next_heartbeat(self, now_ms: int) -> Heartbeat | None:
         """Return the heartbeat that is due."""
-        if not self.coordinator_known or self.state in NOT_IN_GROUP:
+        if not self.coordinator_known or self.state in NOT_IN_GROUP or (self.state is _S.LEAVING and not self.leaving):
             self._skip_heartbeat()
             return None
         self._poll_timer.update(now_ms)
-        if self._poll_timer.expired and not self.leaving:
+        if self._poll_timer.expired and self.state is not _S.PREPARE_LEAVING and self.state is not _S.LEAVING:
             self._send_leave(poll_timer_expired=True)
             heartbeat = self._heartbeat(now_ms, ignore_response=True)
             # It can join again before the response.
@@ -183,9 +185,7 @@ class ConsumerMembership(Transitions):
             self._fields.reset()
             return heartbeat
         can_send = self._schedule.can_send(now_ms)
-        remains = self._leave_operation is LeaveOperation.REMAIN_IN_GROUP and self.identity.instance_id is None
-        leaves = self.state is _S.LEAVING and not remains
-        if leaves or can_send or (self._heartbeat_now and not self._schedule.in_flight):
+        if self.state is _S.LEAVING or can_send or (self._heartbeat_now and not self._schedule.in_flight):
             return self._heartbeat(now_ms, ignore_response=False)
         return None
 
@@ -213,12 +213,7 @@ class ConsumerMembership(Transitions):
 
         Without `heartbeat` the response is taken for the one to the last heartbeat.
         """
-        if heartbeat is not None and heartbeat.ignore_response:
-            return
-        if heartbeat is not None and heartbeat.incarnation != self._incarnation:
-            if heartbeat is self._last_heartbeat:
-                self._schedule.succeeded(now_ms, self._schedule.interval_ms)
-            self._complete_leave()
+        if heartbeat is not None and self._ignores(heartbeat, now_ms):
             return
         if response.error_code:
             self._on_error(known_error(response.error_code), response.error_message or "", now_ms)
@@ -227,20 +222,29 @@ class ConsumerMembership(Transitions):
         self._on_success(response)
 
     def on_failure(
-        self, now_ms: int, *, retriable: bool, disconnected: bool = False, message: str = "", unsupported: bool = False
+        self,
+        now_ms: int,
+        heartbeat: Heartbeat | None = None,
+        *,
+        retriable: bool,
+        disconnected: bool = False,
+        message: str = "",
+        unsupported: bool = False,
     ) -> None:
-        """Handle a heartbeat without a response.
+        """Handle a heartbeat without a response, by default the last one.
 
         `disconnected`: the coordinator must be found again. `unsupported`: the broker's API
         versions do not permit the request.
         """
+        if heartbeat is not None and self._ignores(heartbeat, now_ms):
+            return
         self._schedule.failed(now_ms)
         self._fields.reset()
-        if self.state in IGNORE_ERRORS:
-            return
         if retriable:
             if disconnected:
                 self._lose_coordinator(message)
+        elif self.state in OUTSIDE_GROUP:
+            return
         elif unsupported:
             self._fail(ErrorCode.UNSUPPORTED_VERSION, message or NOT_SUPPORTED)
         else:
@@ -249,6 +253,18 @@ class ConsumerMembership(Transitions):
             self._complete_leave()
 
     # Responses.
+
+    def _ignores(self, heartbeat: Heartbeat, now_ms: int) -> bool:
+        """Return whether the outcome of a heartbeat has no effect on the member."""
+        if heartbeat.ignore_response:
+            return True
+        if heartbeat.incarnation == self._incarnation:
+            return False
+        if heartbeat is self._last_heartbeat:
+            self._schedule.succeeded(now_ms, self._schedule.interval_ms)
+        if heartbeat.request.member_epoch < 0:
+            self._complete_leave()
+        return True
 
     def _on_success(self, response: ConsumerGroupHeartbeatResponse) -> None:
         if self.state is _S.LEAVING:
@@ -280,12 +296,12 @@ class ConsumerMembership(Transitions):
     def _on_error(self, error: ErrorCode, message: str, now_ms: int) -> None:
         self._fields.reset()
         self._schedule.failed(now_ms)
-        if self.state in IGNORE_ERRORS:
-            return
         match REACTIONS.get(error, Reaction.FAIL):
             case Reaction.FIND_COORDINATOR:
                 self._lose_coordinator(message)
                 self._schedule.reset()
+            case Reaction.REJOIN | Reaction.FAIL | Reaction.GROUP_NOT_FOUND if self.state in OUTSIDE_GROUP:
+                return
             case Reaction.REJOIN:
                 self._fence()
                 self._schedule.reset()

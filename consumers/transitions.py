@@ -183,7 +183,11 @@ class Transitions:
         self.transition_to(_S.PREPARE_LEAVING)
         self._leaving = True
 
+        incarnation = self._incarnation
+
         def leave(_: BaseException | None) -> None:
+            if self._incarnation != incarnation:
+                return  # it was fenced, which ended the leave, and has joined again
             self._unsubscribe()
             self._clear_assignment()
             self._send_leave(poll_timer_expired=False)

@@ -19,7 +19,7 @@ from quorate.assignors.adapters import compatibility
 from quorate.assignors.adapters.call_stack import find_caller
 from quorate.assignors.adapters.membership import check_names, common_rack
 from quorate.assignors.adapters.protocol import Joined, assignment_bytes, subscription_bytes
-from quorate.assignors.adapters.shared import ConsumerAssignor, LagAwareConsumerAssignor, NamedConsumerAssignor
+from quorate.assignors.adapters.shared import AdaptedAssignor, LagAwareConsumerAssignor, NamedConsumerAssignor
 
 try:
     from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance
@@ -68,7 +68,7 @@ def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
     return {"client_rack": rack, "partition_assignment_strategy": mine}
 
 
-class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
+class Adapter(AdaptedAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
     """Adapts any assignor of quorate to aiokafka.
 
     `cooperative`: consumers keep their partitions during a rebalance (KIP-429). By default only

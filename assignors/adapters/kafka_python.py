@@ -19,7 +19,7 @@ from quorate.assignors.adapters import compatibility
 from quorate.assignors.adapters.call_stack import find_caller
 from quorate.assignors.adapters.membership import check_names, common_rack
 from quorate.assignors.adapters.protocol import VERSION, Joined, by_topic
-from quorate.assignors.adapters.shared import ConsumerAssignor, LagAwareConsumerAssignor, NamedConsumerAssignor
+from quorate.assignors.adapters.shared import AdaptedAssignor, LagAwareConsumerAssignor, NamedConsumerAssignor
 
 try:
     from kafka import KafkaConsumer
@@ -38,7 +38,7 @@ except ImportError as error:
 __all__ = ["Adapter", "CooperativeSticky", "LagAware", "Range", "RoundRobin", "Sticky"]
 
 
-class Adapter(ConsumerAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
+class Adapter(AdaptedAssignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
     """Adapts any assignor of quorate to kafka-python.
 
     `cooperative`: consumers keep their partitions during a rebalance (KIP-429). By default only

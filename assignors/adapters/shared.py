@@ -14,7 +14,7 @@ from quorate.assignors.assignor import Assignor
 from quorate.assignors.model import Assignment
 from quorate.assignors.registry import client_assignor
 
-__all__ = ["ConsumerAssignor", "ConsumerCompanion", "LagAwareConsumerAssignor", "NamedConsumerAssignor"]
+__all__ = ["AdaptedAssignor", "ConsumerCompanion", "LagAwareConsumerAssignor", "NamedConsumerAssignor"]
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class ConsumerCompanion(ABC):
             log.exception("group %s: the racks of partitions could not be compared", self.membership.group)
 
 
-class ConsumerAssignor:
+class AdaptedAssignor:
     """An assignor of quorate for consumers; a client's adapter adds the methods that it calls."""
 
     def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
@@ -104,7 +104,7 @@ class ConsumerAssignor:
         return other
 
 
-class NamedConsumerAssignor(ConsumerAssignor):
+class NamedConsumerAssignor(AdaptedAssignor):
     """An assignor that is created by its name in `quorate.assignors.registry`."""
 
     registered: str
@@ -113,7 +113,7 @@ class NamedConsumerAssignor(ConsumerAssignor):
         super().__init__(client_assignor(self.registered, **options), client_rack=client_rack)
 
 
-class LagAwareConsumerAssignor(ConsumerAssignor):
+class LagAwareConsumerAssignor(AdaptedAssignor):
     """The `lag-aware` assignor, which may be cooperative."""
 
     def __init__(self, *, client_rack: str | None = None, cooperative: bool = False, **options: Any) -> None:

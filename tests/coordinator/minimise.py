@@ -1,7 +1,7 @@
 """Shortens a failing script while the two sides still differ."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tests.coordinator.scripts import Differs, Duel, KnownFailure
 from tests.oracle.client import Oracle, OracleError
@@ -11,7 +11,23 @@ __all__ = ["failure", "minimise", "run_and_minimise"]
 Line = dict[str, Any]
 
 
-def run_and_minimise(duel: Duel, history: Callable[[], object]) -> None:
+class Compared(Protocol):
+    """Two sides that run the same ops, such as `Duel`."""
+
+    oracle: Oracle
+    note: str
+
+    def __init__(self, oracle: Oracle, *, note: str = "") -> None: ...
+
+    @property
+    def script(self) -> list[Line]:
+        """The ops so far."""
+
+    def op(self, op: str, **fields: Any) -> Line:
+        """Run an op on both sides. Raises `Differs`."""
+
+
+def run_and_minimise(duel: Compared, history: Callable[[], object]) -> None:
     """Run a history. Raises `Differs` with the shortest script that was found."""
     try:
         history()
@@ -21,7 +37,7 @@ def run_and_minimise(duel: Duel, history: Callable[[], object]) -> None:
         raise minimise(duel.oracle, duel.script, duel.note, kind=type(duel)) or found from None
 
 
-def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type[Duel] = Duel) -> Differs | None:
+def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type[Compared] = Duel) -> Differs | None:
     """Return the difference in a script, or `None` if there is none or only a known failure."""
     duel = kind(oracle, note=note)
     for line in lines:
@@ -38,7 +54,7 @@ def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type
 
 
 def minimise(
-    oracle: Oracle, lines: Sequence[Line], note: str = "", *, tries: int = 400, kind: type[Duel] = Duel
+    oracle: Oracle, lines: Sequence[Line], note: str = "", *, tries: int = 400, kind: type[Compared] = Duel
 ) -> Differs | None:
     """Shorten a script in up to `tries` attempts, and return its difference.
 

@@ -1,7 +1,7 @@
 """`Crowd`: a group whose members use one client library, to run a scenario with all of them.
 
 kafka-python and aiokafka are members of classic groups with quorate's cooperative-sticky assignor
-(or another one), confluent-kafka of KIP-848 groups.
+(or another one), confluent-kafka and quorate's consumer (`quorate`) of KIP-848 groups.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +25,9 @@ SESSION_MS = 6_000
 """Session timeout of groups that must detect a lost member within a test."""
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
+
+CONSUMER_PROTOCOL = ("confluent-kafka", "quorate")
+"""Clients whose heartbeats the brokers configure."""
 
 
 def aiokafka_config(cluster: Cluster) -> dict[str, Any]:
@@ -60,7 +63,7 @@ class Crowd:
         self.session_timeout_ms = session_timeout_ms
         self._assignor = assignor
         self._ever: list[Any] = []
-        if client == "confluent-kafka":
+        if client in CONSUMER_PROTOCOL:
             cluster.set_config(
                 f"group:{group}",
                 {"consumer.session.timeout.ms": str(session_timeout_ms), "consumer.heartbeat.interval.ms": "500"},
@@ -93,14 +96,15 @@ class Crowd:
                 **({"group_instance_id": instance} if instance else {}),
                 **config,
             }
-            adapters: Any = kafka_python if client == "kafka-python" else aiokafka
-            kind: Any = live.KafkaPython if client == "kafka-python" else live.Aio
-            if client == "kafka-python":
+            adapters: Any = aiokafka if client == "aiokafka" else kafka_python
+            kind: Any = {"aiokafka": live.Aio, "quorate": live.ConsumerProtocol}.get(client, live.KafkaPython)
+            if client == "aiokafka":
+                classic = {**aiokafka_config(self.cluster), **classic}
+            else:
                 classic = {**self.cluster.client_config, **classic}
                 classic["default_offset_commit_callback"] = self._on_commit(name)
-            else:
-                classic = {**aiokafka_config(self.cluster), **classic}
-            member = kind(self.cluster, self.group, self.topics, getattr(adapters, self._assignor)(), **classic)
+            assignors = () if client == "quorate" else (getattr(adapters, self._assignor)(),)
+            member = kind(self.cluster, self.group, self.topics, *assignors, **classic)
             # If another member has ended without LeaveGroup (kafka-python does, while commits are
             # in flight), a rebalance lasts until its session timeout, and aiokafka does not close
             # during a rebalance.

@@ -125,7 +125,7 @@ class KafkaPython(Member):
         self.subscription = {"topics": self.topics} if pattern is None else {"pattern": pattern}
 
     def _run(self) -> None:
-        from kafka import ConsumerRebalanceListener, KafkaConsumer
+        from kafka import ConsumerRebalanceListener
         from kafka.errors import RetriableError, UnknownBrokerIdError
 
         member = self
@@ -140,7 +140,7 @@ class KafkaPython(Member):
             def on_partitions_lost(self, lost: Any) -> None:
                 member._note("lost", lost)
 
-        with closing(KafkaConsumer(**self.config)) as self.consumer:
+        with closing(self._new_consumer()) as self.consumer:
             self.consumer.subscribe(**self.subscription, listener=Listener())
             while not self._stop.is_set():
                 self.polls.wait()
@@ -160,6 +160,25 @@ class KafkaPython(Member):
                 self.polled += 1
                 self._stop.wait(self.works_s)
         self.assigned = frozenset()
+
+    def _new_consumer(self) -> Any:
+        from kafka import KafkaConsumer
+
+        return KafkaConsumer(**self.config)
+
+
+class ConsumerProtocol(KafkaPython):
+    """quorate's subclass of kafka-python's consumer, in the consumer protocol."""
+
+    def __init__(self, broker: Any, group: str, topics: Sequence[str], **config: Any) -> None:
+        super().__init__(broker, group, topics, **config)
+        for classic_only in ("partition_assignment_strategy", "heartbeat_interval_ms", "session_timeout_ms"):
+            del self.config[classic_only]
+
+    def _new_consumer(self) -> Any:
+        from quorate.consumers.kafka_python import KafkaConsumer
+
+        return KafkaConsumer(group_protocol="consumer", **self.config)
 
 
 class Aio(Member):

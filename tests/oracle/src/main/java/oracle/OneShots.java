@@ -35,6 +35,7 @@ final class OneShots {
             Map.entry("javaOrder", JavaOrder::javaOrder),
             Map.entry("regexMatch", Regexes::match),
             Map.entry("authorize", Authorizing::authorize),
+            Map.entry("member", new Members()::run),
             Map.entry("versions", in -> Main.versions()),
             Map.entry("quit", in -> Json.obj()));
     }

@@ -1,0 +1,3 @@
+"""The fixture `oracle`: Kafka's own classes."""
+
+from tests.oracle.fixtures import oracle as oracle

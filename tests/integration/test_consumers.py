@@ -1,0 +1,281 @@
+"""quorate's consumer in the consumer protocol, alone and with others in one group."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from kafka import ConsumerRebalanceListener, TopicPartition
+from kafka.errors import CommitFailedError, KafkaConfigurationError, UnsupportedAssignorError
+from kafka.structs import OffsetAndMetadata
+
+from quorate.cluster.waiting import wait_for
+from quorate.consumers.kafka_python import KafkaConsumer, SubscriptionPattern
+from quorate.consumers.transitions import LeaveOperation
+from quorate.integration import Cluster
+from tests.integration.clients import Crowd, check, check_overlaps
+from tests.integration.groups import Load, all_of, group_state, produce
+from tests.integration.history import history
+from tests.integration.limits import LIMIT_MS
+
+pytestmark = pytest.mark.scenario("KIP-848 in Python")
+
+
+class Listener(ConsumerRebalanceListener):
+    """Notes its calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, set[int]]] = []
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self.calls.append(("revoked", {at.partition for at in revoked}))
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self.calls.append(("assigned", {at.partition for at in assigned}))
+
+    def on_partitions_lost(self, lost: Any) -> None:
+        self.calls.append(("lost", {at.partition for at in lost}))
+
+
+@contextmanager
+def consumer(cluster: Cluster, group: str, *topics: str, **config: Any) -> Iterator[KafkaConsumer]:
+    defaults = {"auto_offset_reset": "earliest", "group_protocol": "consumer", "metadata_max_age_ms": 1000}
+    with closing(KafkaConsumer(*topics, group_id=group, **{**cluster.client_config, **defaults, **config})) as one:
+        yield one
+
+
+def assigned(*consumers: KafkaConsumer) -> list[list[int]]:
+    """Poll all consumers once, and return their partitions."""
+    for one in consumers:
+        one.poll(timeout_ms=50)
+    return [sorted(at.partition for at in one.assignment()) for one in consumers]
+
+
+def poll_until(what: str, reached: Any, *consumers: KafkaConsumer) -> None:
+    def polled() -> bool:
+        assigned(*consumers)
+        return bool(reached())
+
+    wait_for(what, polled, LIMIT_MS)
+
+
+def test_members_come_and_go_under_load(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    everything = all_of(topic, 6)
+    with Crowd("quorate", kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
+        for name in ("a", "b", "c"):
+            crowd.start(name)
+            crowd.settle(everything)
+        crowd.stop("b")
+        crowd.settle(everything)
+        sent = load.stop()
+        crowd.wait_until_consumed(everything, sent)
+        check(crowd, dict.fromkeys(everything, sent))
+        check_overlaps(crowd)
+        assert crowd.deliveries.lost == []
+
+
+def test_static_member_returns_to_its_partitions(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    with Crowd("quorate", kafka_cluster, group_id, [topic], session_timeout_ms=45_000) as crowd:
+        for name in ("i0", "i1"):
+            crowd.start(name, instance=name)
+            crowd.settle(all_of(topic, 6))
+        before, generation = crowd.assigned(), history(kafka_cluster, group_id).generation
+        crowd.stop("i1")
+        member = crowd.start("i1", instance="i1")
+        wait_for("i1 has its partitions again", lambda: member.assigned == before["i1"], LIMIT_MS)
+        assert crowd.assigned() == before
+        assert history(kafka_cluster, group_id).generation == generation
+
+
+def test_quorate_and_librdkafka_share_a_group(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    everything = all_of(topic, 6)
+    with Crowd("quorate", kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
+        crowd.start("ours")
+        crowd.settle(everything)
+        crowd.start("theirs", client="confluent-kafka")
+        crowd.settle(everything)
+        crowd.stop("ours")
+        crowd.settle(everything)
+        crowd.start("ours-again")
+        crowd.settle(everything)
+        sent = load.stop()
+        crowd.wait_until_consumed(everything, sent)
+        assert history(kafka_cluster, group_id).owned_twice == []
+
+
+def test_running_group_migrates_from_classic_and_back(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    everything = all_of(topic, 6)
+    with Crowd("quorate", kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
+        for name in ("old-0", "old-1"):
+            crowd.start(name, client="kafka-python")
+            crowd.settle(everything)
+        for number in (0, 1):
+            crowd.stop(f"old-{number}")
+            crowd.start(f"new-{number}")
+            crowd.settle(everything)
+        crowd.start("back", client="kafka-python")
+        crowd.settle(everything)
+        crowd.stop("new-0")
+        crowd.stop("new-1")
+        crowd.settle(everything)
+        sent = load.stop()
+        crowd.wait_until_consumed(everything, sent)
+        check(crowd, dict.fromkeys(everything, sent))
+
+
+def test_coordinator_moves(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    everything = all_of(topic, 6)
+    with Crowd("quorate", kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
+        for name in ("a", "b"):
+            crowd.start(name)
+            crowd.settle(everything)
+        before = crowd.assigned()
+        others = [one.id for one in kafka_cluster.brokers if one.id != kafka_cluster.coordinator_of(group_id)]
+        kafka_cluster.move_coordinator(group_id, others[0])
+        crowd.start("c")
+        crowd.settle(everything)
+        assert all(crowd.assigned()[name] <= before[name] for name in before)
+        sent = load.stop()
+        crowd.wait_until_consumed(everything, sent)
+        check(crowd, dict.fromkeys(everything, sent))
+
+
+def test_new_partitions_are_assigned(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    with consumer(kafka_cluster, group_id, topic) as one:
+        poll_until("6 partitions", lambda: len(one.assignment()) == 6, one)
+        kafka_cluster.add_partitions(topic, 8)
+        poll_until("8 partitions", lambda: len(one.assignment()) == 8, one)
+
+
+@pytest.mark.parametrize("by", ["brokers", "consumer"])
+def test_regex_finds_new_topics(kafka_cluster: Cluster, group_id: str, by: str) -> None:
+    def names() -> set[str]:
+        return {at.topic for at in one.assignment()}
+
+    prefix = group_id.replace(".", "-")
+    kafka_cluster.create_topic(f"{prefix}-old", partitions=1)
+    pattern = SubscriptionPattern(f"{prefix}-.*") if by == "brokers" else f"{prefix}-"
+    with consumer(kafka_cluster, group_id) as one:
+        one.subscribe(pattern=pattern)
+        poll_until("the first topic", lambda: names() == {f"{prefix}-old"}, one)
+        kafka_cluster.create_topic(f"{prefix}-new", partitions=1)
+        poll_until("the new topic", lambda: names() == {f"{prefix}-old", f"{prefix}-new"}, one)
+
+
+def test_application_that_does_not_poll_loses_its_partitions_and_returns(
+    kafka_cluster: Cluster, topic: str, group_id: str
+) -> None:
+    listener = Listener()
+    with (
+        consumer(kafka_cluster, group_id, max_poll_interval_ms=2_000) as slow,
+        consumer(kafka_cluster, group_id, topic) as other,
+    ):
+        slow.subscribe([topic], listener=listener)
+        poll_until("shared", lambda: [len(some) for some in assigned(slow, other)] == [3, 3], slow, other)
+        held = set(assigned(slow)[0])
+        poll_until("the other one has all", lambda: len(other.assignment()) == 6, other)
+        assert slow.poll(timeout_ms=0) == {}
+        assert listener.calls[-1] == ("lost", held)
+        poll_until("shared again", lambda: [len(some) for some in assigned(slow, other)] == [3, 3], slow, other)
+
+
+def test_listener_slower_than_the_rebalance_timeout_is_fenced_and_returns(
+    kafka_cluster: Cluster, topic: str, group_id: str
+) -> None:
+    class Slow(Listener):
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            super().on_partitions_revoked(revoked)
+            if len(self.calls) < 4:
+                time.sleep(6)
+
+    listener = Slow()
+    with consumer(kafka_cluster, group_id, max_poll_interval_ms=3_000) as slow:
+        slow.subscribe([topic], listener=listener)
+        poll_until("all", lambda: len(slow.assignment()) == 6, slow)
+        with Crowd("quorate", kafka_cluster, group_id, [topic]) as crowd:
+            crowd.start("other")
+            poll_until("revoked", lambda: any(kind == "revoked" for kind, _ in listener.calls), slow)
+            poll_until("lost", lambda: any(kind == "lost" for kind, _ in listener.calls), slow)
+            poll_until("shared", lambda: len(slow.assignment()) == 3, slow)
+
+
+def test_fenced_member_fails_to_commit_and_returns(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    produce(kafka_cluster, topic, 6, 1)
+    listener = Listener()
+    with consumer(kafka_cluster, group_id, enable_auto_commit=False) as one:
+        one.subscribe([topic], listener=listener)
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        one._coordinator._membership.member_epoch += 7  # as if the coordinator had fenced it
+        with pytest.raises(CommitFailedError):
+            one.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
+        poll_until("lost", lambda: ("lost", set(range(6))) in listener.calls, one)
+        poll_until("all again", lambda: len(one.assignment()) == 6, one)
+        one.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
+        assert one.committed(TopicPartition(topic, 0)) == 1
+
+
+def test_commits_in_the_listener(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    produce(kafka_cluster, topic, 6, 10)
+
+    class Committing(Listener):
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            super().on_partitions_revoked(revoked)
+            one.commit()
+
+    listener = Committing()
+    with consumer(kafka_cluster, group_id, enable_auto_commit=False) as one:
+        one.subscribe([topic], listener=listener)
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        poll_until("consumed", lambda: all(one.position(at) == 10 for at in one.assignment()), one)
+        one.unsubscribe()
+        assert listener.calls[-1] == ("revoked", set(range(6)))
+        assert one.assignment() == set()
+        assert [one.committed(TopicPartition(topic, number)) for number in range(6)] == [10] * 6
+
+
+def test_seek_and_pause(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    produce(kafka_cluster, topic, 6, 10)
+    with consumer(kafka_cluster, group_id, topic) as one:
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        poll_until("consumed", lambda: all(one.position(at) == 10 for at in one.assignment()), one)
+        at = TopicPartition(topic, 0)
+        one.pause(at)
+        one.seek(at, 3)
+        assert one.poll(timeout_ms=300) == {}
+        one.resume(at)
+        records: list[int] = []
+        poll_until(
+            "again",
+            lambda: records.extend(record.offset for record in one.poll(timeout_ms=100).get(at, [])) or records,
+        )
+        assert records[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("instance", "operation", "remains"),
+    [
+        (None, LeaveOperation.DEFAULT, False),
+        (None, LeaveOperation.REMAIN_IN_GROUP, True),
+        ("i", LeaveOperation.DEFAULT, True),
+        ("i", LeaveOperation.LEAVE_GROUP, False),
+    ],
+)
+def test_closing_leaves_the_group_or_not(
+    kafka_cluster: Cluster, topic: str, group_id: str, instance: str | None, operation: LeaveOperation, remains: bool
+) -> None:
+    with consumer(kafka_cluster, group_id, topic, group_instance_id=instance) as one:
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        one.close(operation=operation)
+    assert bool(group_state(kafka_cluster, group_id).target) == remains
+
+
+def test_unknown_assignor_is_raised_by_poll(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    unknown = consumer(kafka_cluster, group_id, topic, group_remote_assignor="nonesuch")
+    with unknown as one, pytest.raises(UnsupportedAssignorError):
+        poll_until("never", lambda: False, one)
+
+
+def test_configs_of_the_classic_protocol_are_rejected(kafka_cluster: Cluster) -> None:
+    with pytest.raises(KafkaConfigurationError, match="session_timeout_ms"):
+        KafkaConsumer(group_id="g", group_protocol="consumer", session_timeout_ms=1, **kafka_cluster.client_config)
