@@ -57,6 +57,9 @@ LISTENER_METHODS = {
 WAKE_UP_SECONDS = 0.1
 """The longest time that a poll waits for messages before it looks for a rebalance."""
 
+POSITION_SECONDS = 0.005
+"""The longest sleep while positions of new partitions are looked up."""
+
 
 class _StaleEpoch(QuorateError, errors.StaleMemberEpochError):  # type: ignore[misc]  # kafka-python has no types
     """The epoch changed after the request was sent; it is repeated with the new one."""
@@ -130,8 +133,8 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             if announced:
                 self._membership.announce(announced)
             self._membership.poll(now_ms())
-            self._dispatch()
-        self._heartbeat_wakeup.notify()
+            if self._dispatch():
+                self._heartbeat_wakeup.notify()
         if not self._subscription.assignment or self._membership.state is ConsumerState.JOINING:
             # kafka-python sleeps if there is nothing to fetch; wait for the assignment instead.
             wait = WAKE_UP_SECONDS if timeout_ms is None else min(WAKE_UP_SECONDS, timeout_ms / 1000)
@@ -143,8 +146,10 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
 
     def time_to_next_poll(self) -> float:
         """Return how long a poll may wait for messages, in seconds."""
-        if self._events:
-            return 0.0
+        if self._events or not self._subscription.assignment:
+            return 0.0  # without partitions, `poll` waits for them
+        if not self._subscription.has_all_fetch_positions():
+            return POSITION_SECONDS  # kafka-python sleeps until positions are known
         if not self.config["enable_auto_commit"]:
             return WAKE_UP_SECONDS
         return max(0.0, min(WAKE_UP_SECONDS, self.next_auto_commit_deadline - time.monotonic()))
@@ -282,9 +287,13 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             self._started = False
             raise self._heartbeat_loop_future.exception
 
-    def _dispatch(self) -> None:
-        """Execute what does not need the application's thread, and queue the rest."""
-        for action in self._membership.take_actions():
+    def _dispatch(self) -> bool:
+        """Execute what does not need the application's thread, and queue the rest.
+
+        Returns whether there was anything.
+        """
+        actions = self._membership.take_actions()
+        for action in actions:
             match action:
                 case PauseFetching():
                     self._subscription.mark_pending_revocation(_kafka_partitions(action.partitions))
@@ -309,6 +318,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
                 case RevokePartitions() | LosePartitions() | AssignPartitions() | AssignmentReceived() | RaiseError():
                     self._events.append(action)
                     self._has_events.set()
+        return bool(actions)
 
     def _assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         if self._subscription.partitions_auto_assigned():

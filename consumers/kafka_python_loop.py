@@ -70,14 +70,18 @@ class HeartbeatLoop(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python 
             retriable = not unsupported and not isinstance(error, errors.AuthenticationFailedError)
             not_ready = isinstance(error, errors.NodeNotReadyError)
             with self._lock:
-                if not heartbeat.ignore_response:
-                    self._membership.on_failure(
-                        now_ms(),
-                        retriable=retriable,
-                        disconnected=not not_ready,
-                        message=str(error),
-                        unsupported=unsupported,
-                    )
+                self._membership.on_failure(
+                    now_ms(),
+                    heartbeat,
+                    retriable=retriable,
+                    disconnected=not not_ready,
+                    message=str(error),
+                    unsupported=unsupported,
+                )
+                self._dispatch()
+        except Exception as error:  # noqa: BLE001 - the member would wait for the response for ever
+            with self._lock:
+                self._membership.on_failure(now_ms(), heartbeat, retriable=False, message=repr(error))
                 self._dispatch()
         else:
             if self._sensors:

@@ -20,6 +20,7 @@ NEEDS = {
     "integration": pytest.mark.containers,
     "cluster": (),
     "cluster_load": (),
+    "consumers": (),
     "socket_fuzz": (),
     "storage_damage": (),
 }
