@@ -24,6 +24,7 @@ from quorate.codecs.api import (
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
+    DescribeShareGroupOffsetsRequest,
     HeartbeatRequest,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -45,6 +46,7 @@ from quorate.coordinator.offsets.commit import PreparedCommit, prepare_commit
 from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.runtime import Coordinator, CoordinatorRuntime
+from quorate.coordinator.share_state.persister import Persister
 
 __all__ = ["GroupCoordinators"]
 
@@ -57,6 +59,7 @@ _SEVERAL_GROUPS: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
     ShareGroupDescribeRequest: ("group_ids", "groups", str),
     StreamsGroupDescribeRequest: ("group_ids", "groups", str),
     OffsetFetchRequest: ("groups", "groups", lambda group: str(group.group_id)),
+    DescribeShareGroupOffsetsRequest: ("groups", "groups", lambda group: str(group.group_id)),
 }
 """Requests about several groups → the request's field with the groups, the response's field, and a
 function that returns a group's id.
@@ -73,13 +76,14 @@ _GROUPS_PER_TURN = 200
 class GroupCoordinators:
     """All group coordinators of a cluster. `configs`: group id → dynamic configs."""
 
-    def __init__(self, services: Services, authorizer: Authorizer | None) -> None:
+    def __init__(self, services: Services, authorizer: Authorizer | None, persister: Persister) -> None:
         self.configs: dict[str, Mapping[str, int]] = {}
         self._broker_configs = services.broker_configs
         self._state = services.state
         self._new_id = services.new_id
         self._reports = services.reports
         self._authorizer = authorizer
+        self._persister = persister
         self._host = TopicHost(services, CONSUMER_OFFSETS, "groups", self._new_shard)
         self.runtime: CoordinatorRuntime[PartitionState, GroupCoordinatorShard] = CoordinatorRuntime(self._host)
         self._no_coordinator = GroupCoordinatorShard(self._broker_configs.coordinator, new_id=self._new_id)
@@ -92,9 +96,17 @@ class GroupCoordinators:
             may_describe=None if self._authorizer is None else self._describable,
             log_offsets=self._log_offsets,
             on_fault=partial(self._fault, partition),
+            persister=self._persister,
+            wake=partial(self._wake, partition),
         )
         shard.group_configs = self.configs
         return shard
+
+    def _wake(self, partition: PartitionState) -> None:
+        """Run the tasks of a partition's coordinator, after a response of a share coordinator."""
+        running = self.runtime.at(partition) if self._state.has(partition) else None
+        if running is not None and not running.is_loading:
+            self.runtime.run(running, lambda runtime: runtime.settle())
 
     def _describable(self, context: RequestContext, topics: frozenset[str]) -> frozenset[str]:
         """Return the topics that a client may describe, of those that a regex matches."""

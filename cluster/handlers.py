@@ -61,12 +61,15 @@ from quorate.cluster.broker import Broker
 from quorate.cluster.frames import API_VERSIONS_KEY
 from quorate.cluster.shared import SharedCluster
 from quorate.codecs.api import (
+    AlterShareGroupOffsetsRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentRequest,
     DeleteGroupsRequest,
+    DeleteShareGroupOffsetsRequest,
     DescribeGroupsRequest,
+    DescribeShareGroupOffsetsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -347,6 +350,9 @@ _APIS = (
         for request in OPERATIONS
     ),
     HandledApi(StreamsGroupDescribeRequest, groups.about_groups, group_rules.streams_group_describe),
+    HandledApi(DescribeShareGroupOffsetsRequest, groups.about_groups, group_rules.describe_share_group_offsets),
+    HandledApi(AlterShareGroupOffsetsRequest, groups.alter_share_group_offsets, group_rules.alter_share_group_offsets),
+    HandledApi(DeleteShareGroupOffsetsRequest, groups.about_one_group, group_rules.delete_share_group_offsets),
     HandledApi(
         UnregisterControllerRequest,
         unregister_controller.unregister_controller,

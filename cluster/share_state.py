@@ -92,7 +92,7 @@ class ShareCoordinators:
         """
         partition = self.partition_for(key.coordinator_key)
         found = None
-        if partition is not None and broker in (None, partition.leader):
+        if partition is not None and partition.leader >= 0 and broker in (None, partition.leader):
             found = self.runtime.at(partition)
         code = ErrorCode.NOT_COORDINATOR if found is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if found is None or found.is_loading:
@@ -166,6 +166,9 @@ class ShareCoordinators:
         pending: Pending[Any],
     ) -> None:
         """Run the operations that are left, and complete the response, or retry those that may."""
+        # A new topic changes the metadata of coordinators, such as the one that may be calling.
+        exists = bool(self._host.partitions())
+        run = self._services.turns.run if exists else self._services.turns.later
 
         def work() -> Work[tuple[list[PartResult], list[_Part]]]:
             self._create_topic()
@@ -195,7 +198,7 @@ class ShareCoordinators:
             failures = [operation.failed(key, ErrorCode.UNKNOWN_SERVER_ERROR, None) for key, _ in left]
             pending.complete(response(request, [*results, *failures]))
 
-        self._services.turns.run(work(), finished, failed)
+        run(work(), finished, failed)
 
     def _create_topic(self) -> None:
         """Create `__share_group_state`, if possible; without it there are no coordinators."""

@@ -73,10 +73,10 @@ class SharedCluster:
         self.authorizer = Authorizer.of(self.broker_configs.properties, self.state.acls)
         self.security = security or Security()
         self.credentials = ScramCredentials(self.security.users, self.security.mechanisms, self.state.credentials)
-        self.groups = GroupCoordinators(self.services, self.authorizer)
-        self.transactions = TransactionCoordinators(self.services, self.controller, self.groups)
         self.share_configs = ShareGroupConfigs(self.services)
         self.share_state = ShareCoordinators(self.services, self.topic_control)
+        self.groups = GroupCoordinators(self.services, self.authorizer, self.share_state)
+        self.transactions = TransactionCoordinators(self.services, self.controller, self.groups)
 
     # ---- state
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.api import (
+    AlterShareGroupOffsetsRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
+    DeleteShareGroupOffsetsRequest,
     DescribeGroupsRequest,
+    DescribeShareGroupOffsetsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -66,6 +69,7 @@ from quorate.coordinator.shard import (
 )
 from quorate.coordinator.share import initialisation
 from quorate.coordinator.share import leaving as share_leaving
+from quorate.coordinator.share import offsets as share_offsets
 from quorate.coordinator.share.heartbeat import share_group_heartbeat
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ShareGroup
 
@@ -95,6 +99,9 @@ class GroupCoordinatorShard(CoordinatorShard):
         ConsumerGroupDescribeRequest: consumer_group_describe,
         ShareGroupDescribeRequest: share_group_describe,
         StreamsGroupDescribeRequest: streams_group_describe,
+        DescribeShareGroupOffsetsRequest: share_offsets.describe_offsets,
+        AlterShareGroupOffsetsRequest: share_offsets.alter_offsets,
+        DeleteShareGroupOffsetsRequest: share_offsets.delete_offsets,
     }
     failures: ClassVar[Mapping[type[Message], Failure]] = {
         JoinGroupRequest: join_failed,
@@ -107,6 +114,7 @@ class GroupCoordinatorShard(CoordinatorShard):
         ConsumerGroupDescribeRequest: consumer_group_describe_failed,
         ShareGroupDescribeRequest: share_group_describe_failed,
         StreamsGroupDescribeRequest: streams_group_describe_failed,
+        DescribeShareGroupOffsetsRequest: share_offsets.describe_offsets_failed,
     }
     """Error responses of requests whose response has more than a field `error_code`."""
     on_consumer_groups: ClassVar[Mapping[type[Message], OnConsumerGroup]] = {

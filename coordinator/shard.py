@@ -9,6 +9,7 @@ those results set `Result.replay` to False. `GroupCoordinatorShard` maps request
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from uuid import UUID
@@ -20,7 +21,9 @@ from quorate.codecs.tags import Tags
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
-from quorate.coordinator.results import RequestContext, Result, Task
+from quorate.coordinator.results import Pending, RequestContext, Result, Task
+from quorate.coordinator.share_state.no_persister import NoPersister
+from quorate.coordinator.share_state.persister import Persister
 from quorate.coordinator.state import ConsumerGroup, ConsumerMember, CoordinatorGroup, CoordinatorState
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.timers import Timers
@@ -39,6 +42,7 @@ __all__ = [
 ]
 
 G = TypeVar("G", bound=CoordinatorGroup)
+R = TypeVar("R")
 
 Handler = Callable[[Any, Any, RequestContext], Result[Any]]
 """Handles a request: shard, request, context."""
@@ -132,7 +136,9 @@ class CoordinatorShard:
     KIP-848, the part after the client id for classic members. `may_describe`: returns those matched
     topics that the client may describe; all by default. `log_offsets`: for assignors that use lags;
     unknown by default. `on_fault`: called with a text if an assignor fails; logged by default.
-    `extensions`: plug-ins, called in this order.
+    `extensions`: plug-ins, called in this order. `persister`: reaches share coordinators; by
+    default there are none, and share state needs none. `wake`: called when `tasks` has a new task
+    while the shard is not running.
 
     `group_configs`: dynamic configs by group. `tasks`: pending work, asynchronous in Kafka.
     `topic_hashes`: hashes of topics (KIP-1101), computed on demand, dropped when the topic changes
@@ -157,6 +163,8 @@ class CoordinatorShard:
         log_offsets: LogOffsets | None = None,
         on_fault: Callable[[str], object] = log.error,
         extensions: Sequence[ConsumerGroupExtension] = (),
+        persister: Persister | None = None,
+        wake: Callable[[], object] = lambda: None,
     ) -> None:
         self.config = config or CoordinatorConfig()
         self.image = image
@@ -164,6 +172,8 @@ class CoordinatorShard:
         self.may_describe = may_describe
         self.log_offsets = log_offsets
         self.on_fault = on_fault
+        self.persister: Persister = persister or NoPersister()
+        self.wake = wake
         self.extensions = (*self.built_in(), *extensions)
         self.all_handlers = dict(self.handlers)
         for extension in self.extensions:
@@ -180,6 +190,18 @@ class CoordinatorShard:
     def built_in(self) -> Sequence[ConsumerGroupExtension]:
         """Return extensions that run before the given ones."""
         return ()
+
+    def after(self, pending: Pending[R], name: str, then: Callable[[R, int], Result[Any]]) -> None:
+        """Run a task with a response and the time in ms, once the response is complete."""
+        running = True  # the runtime runs tasks that are added meanwhile
+
+        def completed(response: R) -> None:
+            self.tasks.append(Task(name=name, operation=partial(then, response)))
+            if not running:
+                self.wake()
+
+        pending.on_complete(completed)
+        running = False
 
     def group(self, kind: type[G], group_id: str) -> G:
         """Return a group of a type.

@@ -2,7 +2,8 @@
 
 JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups and DeleteGroups (all
 versions); ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848); ShareGroupHeartbeat and
-ShareGroupDescribe (KIP-932); StreamsGroupDescribe. `quorate.coordinator` handles them.
+ShareGroupDescribe, DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets
+(KIP-932); StreamsGroupDescribe. `quorate.coordinator` handles them.
 """
 
 from dataclasses import replace
@@ -12,8 +13,11 @@ from quorate.cluster.apis import Context
 from quorate.cluster.authorizer import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0
 from quorate.cluster.turns import Work
 from quorate.codecs.api import (
+    AlterShareGroupOffsetsRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
+    DeleteShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequest,
     ListGroupsRequest,
     ListGroupsResponse,
     ShareGroupDescribeRequest,
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "about_groups",
     "about_one_group",
+    "alter_share_group_offsets",
     "heartbeat_with_topics",
     "lacks_feature",
     "lacks_protocol",
@@ -57,6 +62,9 @@ _FEATURES: dict[type[Message], str] = {
     ShareFetchRequest: "share.version",
     ShareAcknowledgeRequest: "share.version",
     StreamsGroupDescribeRequest: "streams.version",
+    DescribeShareGroupOffsetsRequest: "share.version",
+    AlterShareGroupOffsetsRequest: "share.version",
+    DeleteShareGroupOffsetsRequest: "share.version",
 }
 """Requests that are rejected with UNSUPPORTED_VERSION until the cluster enables their feature.
 
@@ -73,6 +81,15 @@ def about_one_group(broker: "Broker", request: Any, context: Context) -> Message
     if share_member_id_is_too_long(request):
         return broker.cluster.groups.failed(request, context, ErrorCode.INVALID_REQUEST)
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
+
+
+def alter_share_group_offsets(
+    broker: "Broker", request: AlterShareGroupOffsetsRequest, context: Context
+) -> Message | Pending[Any]:
+    """Hand the request to the group's coordinator; the response has unknown topics first."""
+    known = broker.cluster.topics
+    topics = sorted(request.topics, key=lambda topic: topic.topic_name in known)
+    return about_one_group(broker, replace(request, topics=tuple(topics)), context)
 
 
 def heartbeat_with_topics(broker: "Broker", request: Any, context: Context) -> "Message | Pending[Any] | Work[Any]":

@@ -14,6 +14,17 @@ from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorization.rules import Rule, group_permission
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, map_in_turns, split
+from quorate.codecs import Uuid
+from quorate.codecs.api.alter_share_group_offsets import (
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from quorate.codecs.api.delete_share_group_offsets import DeleteShareGroupOffsetsResponseTopic
+from quorate.codecs.api.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 from quorate.codecs.api.offset_fetch import (
@@ -24,9 +35,12 @@ from quorate.codecs.api.offset_fetch import (
 )
 
 __all__ = [
+    "alter_share_group_offsets",
     "consumer_group_describe",
     "delete_groups",
+    "delete_share_group_offsets",
     "describe_groups",
+    "describe_share_group_offsets",
     "group_heartbeat",
     "list_groups",
     "offset_commit",
@@ -299,3 +313,108 @@ def _described_topics(call: Call, topics: tuple[Any, ...]) -> Work[tuple[Any, ..
     """Return the topics of a response with DESCRIBE, and those with unknown ids."""
     left, _ = yield from call.split_topics(Operation.DESCRIBE, topics, lambda one: _name_of(call, one, by_id_since=10))
     return left
+
+
+# ---- offsets of share groups
+
+
+_NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_NO_TOPIC_TEXT = "Topic authorization failed."
+
+
+def describe_share_group_offsets(call: Call) -> Work[Any]:
+    """Require DESCRIBE on each group and topic.
+
+    Denied topics have errors if they are named, and are left out if all topics are requested.
+    """
+    request, access = call.request, call.access
+    if lacks_feature(call.broker, request):
+        return call.handle()
+    left, _ = yield from split(
+        request.groups, lambda one: access.may(Operation.DESCRIBE, ResourceType.GROUP, one.group_id)
+    )
+    requested, denied = [], {}
+    for one in left:
+        if one.topics is not None:
+            topics, denied[one.group_id] = yield from call.split_topics(
+                Operation.DESCRIBE, one.topics, lambda topic: str(topic.topic_name)
+            )
+            one = replace(one, topics=topics)
+        requested.append(one)
+        yield None
+
+    def merge(response: Any) -> Any:
+        found = {group.group_id: group for group in response.groups}
+        groups = []
+        for one in request.groups:
+            group = found.get(one.group_id)
+            if group is None:
+                code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+                group = DescribeShareGroupOffsetsResponseGroup(group_id=one.group_id, error_code=code)
+            elif one.topics is None:
+                allowed = access.topics(Operation.DESCRIBE, frozenset(topic.topic_name for topic in group.topics))
+                group = replace(group, topics=tuple(topic for topic in group.topics if topic.topic_name in allowed))
+            elif not group.error_code:
+                group = replace(group, topics=(*group.topics, *map(_not_described, denied[one.group_id])))
+            groups.append(group)
+        return replace(response, groups=tuple(groups))
+
+    return call.after(call.handle(groups=tuple(requested)), merge)
+
+
+def _not_described(topic: Any) -> DescribeShareGroupOffsetsResponseTopic:
+    partitions = tuple(
+        DescribeShareGroupOffsetsResponsePartition(
+            partition_index=one, start_offset=-1, error_code=_NO_TOPIC, error_message=_NO_TOPIC_TEXT
+        )
+        for one in topic.partitions
+    )
+    return DescribeShareGroupOffsetsResponseTopic(topic_name=topic.topic_name, partitions=partitions)
+
+
+def alter_share_group_offsets(call: Call) -> Work[Any]:
+    """Require READ on the group and on each topic."""
+
+    def failed(topic: Any) -> AlterShareGroupOffsetsResponseTopic:
+        found = call.broker.cluster.topics.get(topic.topic_name)
+        partitions = tuple(
+            AlterShareGroupOffsetsResponsePartition(
+                partition_index=one.partition_index, error_code=_NO_TOPIC, error_message=_NO_TOPIC_TEXT
+            )
+            for one in topic.partitions
+        )
+        topic_id = Uuid.ZERO if found is None else found.id
+        return AlterShareGroupOffsetsResponseTopic(
+            topic_name=topic.topic_name, topic_id=topic_id, partitions=partitions
+        )
+
+    return _changed_offsets(call, Operation.READ, failed)
+
+
+def delete_share_group_offsets(call: Call) -> Work[Any]:
+    """Require DELETE on the group and READ on each topic."""
+
+    def failed(topic: Any) -> DeleteShareGroupOffsetsResponseTopic:
+        return DeleteShareGroupOffsetsResponseTopic(
+            topic_name=topic.topic_name, error_code=_NO_TOPIC, error_message=_NO_TOPIC_TEXT
+        )
+
+    return _changed_offsets(call, Operation.DELETE, failed)
+
+
+def _changed_offsets(call: Call, operation: Operation, failed: Callable[[Any], Any]) -> Work[Any]:
+    """Require a permission on the group; the response has denied topics first."""
+    if lacks_feature(call.broker, call.request):
+        return call.handle()
+    if not call.access.may(operation, ResourceType.GROUP, call.request.group_id):
+        return (yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    left, refused = yield from call.split_topics(
+        Operation.READ, call.request.topics, lambda topic: str(topic.topic_name)
+    )
+
+    def merge(response: Any) -> Any:
+        if response.error_code:
+            return response
+        return replace(response, responses=(*map(failed, refused), *response.responses))
+
+    return call.after(call.handle(topics=left), merge)

@@ -4,6 +4,7 @@ from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import DeleteGroupsRequest, DeleteGroupsResponse
 from quorate.codecs.api.delete_groups import DeletableGroupResult
+from quorate.codecs.api.delete_share_group_state import DeleteShareGroupStateRequest, DeleteStateData, PartitionData
 from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.messages.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -25,6 +26,7 @@ from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share.initialisation import losing_state
+from quorate.coordinator.share.partitions import NamedPartitions
 from quorate.coordinator.share.records import group_tombstones as share_group_tombstones
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGroup, ShareGroup, StreamsGroup
 
@@ -36,25 +38,33 @@ def delete_groups(
 ) -> Result[DeleteGroupsResponse]:
     """Delete empty groups. Each has its own error.
 
-    The records of share groups that lose share state are written first.
+    The records of share groups that lose share state are written first. Then the state is deleted;
+    a group whose state cannot be deleted now keeps that record, and is not deleted.
     """
-    non_empty: JavaHashMap[str, ErrorCode] = JavaHashMap()
+    not_deleted: JavaHashMap[str, ErrorCode] = JavaHashMap()
     first: list[CoordinatorRecord] = []
+    to_delete: list[DeleteShareGroupStateRequest] = []
     for group_id in dict.fromkeys(request.groups_names):
         group = shard.state.groups.get(group_id)
         if not isinstance(group, ShareGroup):
             continue
-        if group.is_empty:
-            first += losing_state(shard, group_id)
-        else:
-            non_empty.put(group_id, ErrorCode.NON_EMPTY_GROUP)
-    results = [DeletableGroupResult(group_id=one, error_code=code) for one, code in non_empty.items()]
+        if not group.is_empty:
+            not_deleted.put(group_id, ErrorCode.NON_EMPTY_GROUP)
+        elif (losing := losing_state(shard, group_id)) is not None:
+            first.append(losing[0])
+            if losing[1]:
+                to_delete.append(_state_request(group_id, losing[1]))
+    results: list[DeletableGroupResult] = []
 
     def rest(now_ms: int) -> Result[DeleteGroupsResponse]:
+        for one in to_delete:
+            if (error := _delete_state(shard, one)) is not ErrorCode.NONE:
+                not_deleted.put(one.group_id, error)
+        results[:] = [DeletableGroupResult(group_id=one, error_code=code) for one, code in not_deleted.items()]
         records: list[CoordinatorRecord] = []
         requested = dict.fromkeys(request.groups_names)  # Kafka's order before share groups existed
         for group_id in JavaHashSet.of(requested) if shard.behaviour.share_groups else requested:
-            if group_id in non_empty:
+            if group_id in not_deleted:
                 continue
             group = shard.state.groups.get(group_id)
             code = ErrorCode.NONE
@@ -69,8 +79,9 @@ def delete_groups(
         response: Pending[DeleteGroupsResponse] = Pending()
 
         def failed(code: int) -> None:
-            results[len(non_empty) :] = [
-                DeletableGroupResult(group_id=result.group_id, error_code=code) for result in results[len(non_empty) :]
+            results[len(not_deleted) :] = [
+                DeletableGroupResult(group_id=result.group_id, error_code=code)
+                for result in results[len(not_deleted) :]
             ]
             response.complete(DeleteGroupsResponse(results=tuple(results)))
 
@@ -82,6 +93,25 @@ def delete_groups(
         )
 
     return Result(records=first, then=rest) if first else rest(context.now_ms)
+
+
+def _state_request(group_id: str, lost: NamedPartitions) -> DeleteShareGroupStateRequest:
+    return DeleteShareGroupStateRequest(
+        group_id=group_id,
+        topics=tuple(
+            DeleteStateData(topic_id=topic_id, partitions=tuple(PartitionData(partition=one) for one in partitions))
+            for topic_id, (_, partitions) in lost.items()
+        ),
+    )
+
+
+def _delete_state(shard: CoordinatorShard, request: DeleteShareGroupStateRequest) -> ErrorCode:
+    """Delete share state; return the error. A client retries while share coordinators move."""
+    found = shard.persister.delete_state(request).response
+    if found is None:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    codes = [next((one.error_code for one in topic.partitions if one.error_code), 0) for topic in found.results]
+    return ErrorCode(next((code for code in reversed(codes) if code), 0))
 
 
 def nothing_deleted(

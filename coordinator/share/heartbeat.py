@@ -111,7 +111,7 @@ def _heartbeat(
     on_appended: Callable[[], None] | None = None
     new_partitions = uninitialized(shard, group, counts, now_ms, in_order)
     if new_partitions:
-        on_written = initialize(shard, group_id, new_partitions, records)
+        on_written = initialize(shard, group_id, epoch, new_partitions, records)
         on_appended = lambda: on_written(now_ms)  # noqa: E731
     return Result(records=records, response=response, on_appended=on_appended)
 

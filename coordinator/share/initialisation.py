@@ -1,8 +1,7 @@
 """Share state of partitions, which are assignable only with it (KIP-932; record type 15).
 
 A heartbeat writes partitions as "initializing", the share coordinator initializes their state, and
-they are written as "initialized". The share coordinator's own topic is not part of this module: as
-with Kafka's `NoOpStatePersister`, its requests succeed at once.
+they are written as "initialized". The shard's persister sends the requests to share coordinators.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -10,6 +9,8 @@ from functools import partial
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.codecs.api import InitializeShareGroupStateRequest, InitializeShareGroupStateResponse
+from quorate.codecs.api.initialize_share_group_state import InitializeStateData, PartitionData
 from quorate.coordinator.image import MetadataDelta
 from quorate.coordinator.results import Result, Task
 from quorate.coordinator.shard import CoordinatorShard
@@ -26,7 +27,15 @@ from quorate.coordinator.share.partitions import (
 )
 from quorate.coordinator.state.share import ShareGroup
 
-__all__ = ["forget_topics", "initialize", "losing_state", "uninitialized"]
+__all__ = [
+    "forget_topics",
+    "initialize",
+    "initialized",
+    "initializing_record",
+    "losing_state",
+    "state_request",
+    "uninitialized",
+]
 
 TIMER = "initialize-share-group-state-{}"
 
@@ -68,36 +77,83 @@ def _pair(name: str, partitions: Sequence[int]) -> tuple[str, Sequence[int]]:
 
 
 def initialize(
-    shard: CoordinatorShard, group_id: str, missing: NamedPartitions, records: list[CoordinatorRecord]
+    shard: CoordinatorShard, group_id: str, epoch: int, missing: NamedPartitions, records: list[CoordinatorRecord]
 ) -> Callable[[int], None]:
     """Add the record that these partitions are initializing.
 
+    `epoch`: of the group; their state gets it as state epoch. New partitions of topics that the
+    group knows are consumed from the first record; those of new topics from where the group's
+    config says.
+
     Returns a function to call with the time in ms when the record is written.
     """
-    jdk = shard.config.jdk
     state = shard.state.share_states.get(group_id)
-    if state is None:
-        record = write.state_partitions(group_id, initializing=missing, initialized={}, deleting=())
-    else:
-        initializing = combined(read(state.initializing_topics, jdk=jdk), missing, jdk=jdk)
-        deleting = JavaHashSet.of(deleting_topics(state), jdk=jdk)
-        for topic_id in initializing:
-            deleting.discard(topic_id)
-        record = write.state_partitions(
-            group_id,
-            initializing=initializing,
-            initialized=read(state.initialized_topics, jdk=jdk),
-            deleting=named(deleting, shard.image),
-        )
-    records.append(record)
+    listed = () if state is None else (*state.initialized_topics, *state.initializing_topics)
+    known = {topic.topic_id for topic in listed}
+    records.append(initializing_record(shard, group_id, missing))
+    request = state_request(
+        group_id,
+        epoch,
+        {
+            topic_id: dict.fromkeys(partitions, 0 if topic_id in known else -1)
+            for topic_id, (_, partitions) in missing.items()
+        },
+    )
+
+    def then(response: InitializeShareGroupStateResponse, now_ms: int) -> Result[None]:
+        if any(one.error_code for topic in response.results for one in topic.partitions):
+            return _not_initialized(shard, group_id, missing)
+        return initialized(shard, group_id, missing, now_ms)
+
+    def start(now_ms: int) -> Result[None]:
+        pending = shard.persister.initialize_state(request)
+        if pending.response is not None:
+            return then(pending.response, now_ms)
+        shard.after(pending, "initialize-share-group-state", then)
+        return Result()
 
     def on_written(now_ms: int) -> None:
         _touched(shard, group_id, now_ms)
-        shard.timers.schedule(
-            TIMER.format(group_id), now_ms, lambda at_ms: _initialized(shard, group_id, missing, at_ms), retry_ms=None
-        )
+        shard.timers.schedule(TIMER.format(group_id), now_ms, start, retry_ms=None)
 
     return on_written
+
+
+def initializing_record(shard: CoordinatorShard, group_id: str, partitions: NamedPartitions) -> CoordinatorRecord:
+    """Return the record that partitions are initializing, in addition to others."""
+    jdk = shard.config.jdk
+    state = shard.state.share_states.get(group_id)
+    if state is None:
+        return write.state_partitions(group_id, initializing=partitions, initialized={}, deleting=())
+    initializing = combined(read(state.initializing_topics, jdk=jdk), partitions, jdk=jdk)
+    deleting = JavaHashSet.of(deleting_topics(state), jdk=jdk)
+    for topic_id in initializing:
+        deleting.discard(topic_id)
+    return write.state_partitions(
+        group_id,
+        initializing=initializing,
+        initialized=read(state.initialized_topics, jdk=jdk),
+        deleting=named(deleting, shard.image),
+    )
+
+
+def state_request(
+    group_id: str, epoch: int, starts: Mapping[Uuid, Mapping[int, int]]
+) -> InitializeShareGroupStateRequest:
+    """Return the request to create share state. `starts`: by topic id and partition."""
+    return InitializeShareGroupStateRequest(
+        group_id=group_id,
+        topics=tuple(
+            InitializeStateData(
+                topic_id=topic_id,
+                partitions=tuple(
+                    PartitionData(partition=partition, state_epoch=epoch, start_offset=start)
+                    for partition, start in partitions.items()
+                ),
+            )
+            for topic_id, partitions in starts.items()
+        ),
+    )
 
 
 def _touched(shard: CoordinatorShard, group_id: str, now_ms: int) -> None:
@@ -107,7 +163,7 @@ def _touched(shard: CoordinatorShard, group_id: str, now_ms: int) -> None:
         group.initializing_since_ms = now_ms
 
 
-def _initialized(shard: CoordinatorShard, group_id: str, made: NamedPartitions, now_ms: int) -> Result[None]:
+def initialized(shard: CoordinatorShard, group_id: str, made: NamedPartitions, now_ms: int) -> Result[None]:
     """Record that the partitions have share state; if that fails, they become uninitialized."""
     if not isinstance(shard.state.groups.get(group_id), ShareGroup):
         return Result()
@@ -195,11 +251,14 @@ def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) ->
     return Result(records=records, on_appended=appended)
 
 
-def losing_state(shard: CoordinatorShard, group_id: str) -> list[CoordinatorRecord]:
-    """Return the record that marks a group's share state for deletion, if it has any."""
+def losing_state(shard: CoordinatorShard, group_id: str) -> tuple[CoordinatorRecord, NamedPartitions] | None:
+    """Return the record that marks a group's share state for deletion, and what to delete.
+
+    `None` if the group has no state.
+    """
     state = shard.state.share_states.get(group_id)
     if state is None:
-        return []
+        return None
     jdk = shard.config.jdk
     lost = combined(read(state.initialized_topics, jdk=jdk), read(state.initializing_topics, jdk=jdk), jdk=jdk)
     already: dict[Uuid, tuple[str, range]] = {
@@ -213,4 +272,4 @@ def losing_state(shard: CoordinatorShard, group_id: str) -> list[CoordinatorReco
     names: JavaHashMap[Uuid, str] = JavaHashMap()
     for topic_id, (name, _) in lost.items():
         names.put(topic_id, name)
-    return [write.state_partitions(group_id, initializing={}, initialized={}, deleting=names.items())]
+    return write.state_partitions(group_id, initializing={}, initialized={}, deleting=names.items()), lost

@@ -48,11 +48,47 @@ class ShareHistory:
             (2, self.look),
             (1, self.configure_group),
             (2, self.delete_groups),
+            (3, self.alter_offsets),
+            (2, self.delete_offsets),
+            (2, self.describe_offsets),
             (1, self.other_protocol),
         ]
         weights = [weight for weight, _ in actions]
         for _ in range(steps):
             self.rng.choices([action for _, action in actions], weights)[0]()
+
+    def alter_offsets(self) -> None:
+        """Often while the group has members, which is an error."""
+        rng = self.rng
+        topics = [
+            {
+                "topicName": name,
+                "partitions": [
+                    {"partitionIndex": index, "startOffset": rng.choice([0, 7, 1 << 33])}
+                    for index in rng.sample(range(6), rng.randint(0, 4))
+                ],
+            }
+            for name in dict.fromkeys(self._names())
+        ]
+        self.runner.request("AlterShareGroupOffsets", groupId=self._maybe_emptied(), topics=topics)
+
+    def delete_offsets(self) -> None:
+        topics = [{"topicName": name} for name in self._names()]
+        self.runner.request("DeleteShareGroupOffsets", groupId=self._maybe_emptied(), topics=topics)
+
+    def describe_offsets(self) -> None:
+        topics = [{"topicName": name, "partitions": [0, 2, 1, 17]} for name in self._names()]
+        groups = [{"groupId": group, "topics": self.rng.choice([None, topics])} for group in self.groups]
+        self.runner.request("DescribeShareGroupOffsets", groups=groups)
+
+    def _maybe_emptied(self) -> str:
+        """Return a group, in most cases after its members have left."""
+        group = self.rng.choice([*self.groups, "other", ""] if self.rng.random() < 0.1 else self.groups)
+        if self.rng.random() < 0.7:
+            for member in [one for one in self.epochs if one[0] == group]:
+                self.runner.request("ShareGroupHeartbeat", groupId=group, memberId=member[1], memberEpoch=-1)
+                del self.epochs[member]
+        return group
 
     def join(self) -> None:
         member = self.rng.choice(self.groups), self.rng.choice(self.members)

@@ -1,12 +1,16 @@
 package oracle;
 
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.message.DescribeShareGroupOffsetsResponseData;
 import org.apache.kafka.common.message.OffsetCommitRequestData;
 import org.apache.kafka.common.message.OffsetFetchRequestData;
 import org.apache.kafka.common.message.OffsetFetchResponseData;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AlterShareGroupOffsetsRequest;
+import org.apache.kafka.common.requests.DeleteShareGroupOffsetsRequest;
+import org.apache.kafka.common.requests.DescribeShareGroupOffsetsRequest;
 import org.apache.kafka.common.requests.OffsetCommitRequest;
 import org.apache.kafka.common.requests.OffsetCommitResponse;
 import org.apache.kafka.common.requests.OffsetFetchRequest;
@@ -35,7 +39,21 @@ final class ReleaseRequests {
         if (request instanceof StreamsGroupHeartbeatRequest r) {
             return g.streamsGroupHeartbeat(ctx, r.data()).thenApply(result -> result.data());
         }
+        if (request instanceof DescribeShareGroupOffsetsRequest r) return describeShareGroupOffsets(g, r, ctx);
+        if (request instanceof AlterShareGroupOffsetsRequest r) return g.alterShareGroupOffsets(ctx, r.data().groupId(), r.data());
+        if (request instanceof DeleteShareGroupOffsetsRequest r) return g.deleteShareGroupOffsets(ctx, r.data());
         return Release.send(g, request, ctx);
+    }
+
+    private static CompletableFuture<? extends ApiMessage> describeShareGroupOffsets(
+        GroupCoordinator g, DescribeShareGroupOffsetsRequest r, RequestContext ctx
+    ) {
+        List<DescribeShareGroupOffsetsResponseData.DescribeShareGroupOffsetsResponseGroup> groups = new ArrayList<>();
+        for (var group : r.groups()) {
+            var future = group.topics() == null ? g.describeShareGroupAllOffsets(ctx, group) : g.describeShareGroupOffsets(ctx, group);
+            groups.add(future.join());
+        }
+        return CompletableFuture.completedFuture(new DescribeShareGroupOffsetsResponseData().setGroups(groups));
     }
 
     private static CompletableFuture<? extends ApiMessage> offsetCommit(
