@@ -1,10 +1,9 @@
 package oracle;
 
-import kafka.server.share.SharePartitionScript;
-
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
+import java.util.HashMap;
 import java.util.Map;
 import java.util.function.Function;
 
@@ -13,7 +12,8 @@ final class OneShots {
     private OneShots() { }
 
     static Map<String, Function<JsonNode, ObjectNode>> table(Shard shard) {
-        return Map.ofEntries(
+        Map<String, Function<JsonNode, ObjectNode>> ops = new HashMap<>(NewestOps.table());
+        ops.putAll(Map.ofEntries(
             Map.entry("encode", Codecs::encode),
             Map.entry("decode", Codecs::decodeOp),
             Map.entry("encodeApi", Apis::encode),
@@ -30,14 +30,13 @@ final class OneShots {
             Map.entry("clientAssign", Assignors::clientAssign),
             Map.entry("serverAssign", Assignors::serverAssign),
             Map.entry("shareAssign", Assignors::shareAssign),
-            Map.entry("sharePartition", SharePartitionScript::run),
-            Map.entry("shareState", ShareState::run),
             Map.entry("javaOrder", JavaOrder::javaOrder),
             Map.entry("regexMatch", Regexes::match),
             Map.entry("authorize", Authorizing::authorize),
             Map.entry("member", new Members()::run),
             Map.entry("versions", in -> Main.versions()),
-            Map.entry("quit", in -> Json.obj()));
+            Map.entry("quit", in -> Json.obj())));
+        return ops;
     }
 
     /** For the driver's option "decode". */
