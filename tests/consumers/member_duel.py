@@ -96,7 +96,8 @@ class MemberDuel:
         self.lines: list[Json] = []
         self.kafka: Json = {}
         self.joined = 0
-        self.sent_when: list[int] = []
+        self.sent_when: list[int] = []  # of heartbeats, and
+        self.called_when: list[int] = []  # of callbacks: how often the member had joined
         self.ours: OurMember | None = None
 
     @property
@@ -119,13 +120,16 @@ class MemberDuel:
             raise OracleError("a subscription of another kind needs a leave first")
         if fields["do"] == "new":
             self.ours = OurMember(fields, kafka["memberId"])
-            self.joined, self.sent_when = 0, []
+            self.joined, self.sent_when, self.called_when = 0, [], []
             return kafka
         assert self.ours is not None
         before = self.kafka
         late = fields["do"] in ("respond", "fail") and self.is_late(fields["request"])
+        old_callback = fields["do"] == "complete" and self.called_when[fields["callback"]] != self.joined
         self.joined += sum(entry == ["state", "JOINING"] for entry in kafka["log"])
         self.sent_when += [self.joined] * len(kafka["requests"])
+        called = [entry for entry in kafka["log"] if entry[0] in ("commit", "revoked", "lost", "assigned")]
+        self.called_when += [self.joined] * len(called)
         self.kafka = kafka
         ours = {"id": operation["id"], "op": op, **self.ours.step(fields)}
         differences = compare(len(self.lines), ours, _comparable(kafka, fields["do"]))
@@ -138,21 +142,23 @@ class MemberDuel:
                 raise self._raised(LateResponse, operation, differences)
             raise self._raised(Differs, operation, changed or differences)
         if differences:
-            raise self._raised(self._kind(fields, before, ours, kafka), operation, differences)
+            kind = self._kind(fields, before, ours, kafka, old_callback=old_callback)
+            raise self._raised(kind, operation, differences)
         return kafka
 
-    def _kind(self, fields: Json, before: Json, ours: Json, kafka: Json) -> type[Differs]:
+    def _kind(self, fields: Json, before: Json, ours: Json, kafka: Json, *, old_callback: bool) -> type[Differs]:
         """Return the declared difference of a step, or `Differs`."""
         assert self.ours is not None
-        if fields["do"] == "complete" and ["invalidTransition", "LEAVING"] in kafka["log"] and not ours["log"]:
+        if fields["do"] == "complete" and old_callback and not ours["log"]:
             return EndedLeave
         if before["state"] == kafka["state"] == "FATAL" and kafka["log"][0][0] == "error" and not ours["log"]:
             return FatalTwice
         if fields["do"] == "apply" and kafka.get("thrown") and not self.ours.subscribed:
             return Unsubscribed
         left = any(request["memberEpoch"] < 0 for request in kafka["requests"])
-        left = left or bool(kafka.get("thrown")) or kafka["state"] == "LEAVING"  # next
-        stays = ours["state"] in ("UNSUBSCRIBED", "PREPARE_LEAVING") and not ours["requests"]
+        left = left or bool(kafka.get("thrown")) or kafka["state"] == "LEAVING"  # with the next heartbeat
+        stays = ours["state"] in ("UNSUBSCRIBED", "PREPARE_LEAVING")
+        stays = stays and not any(request["memberEpoch"] < 0 for request in ours["requests"])
         if self.ours.remains and left and stays:
             return RemainsInGroup
         return Differs

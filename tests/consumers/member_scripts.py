@@ -74,6 +74,8 @@ class MemberHistory:
         self.epoch = 0
         self.wait_ms = 0
         self.fatal = rng.random() < 0.3
+        # In some histories the listener is slow, or the application leaves often.
+        self.pace = {name: rng.choice([0.2, 1, 1, 1, 3]) for name in ("respond", "call_back", "leave", "advance")}
         self.max_poll_interval_ms = rng.choice([300_000, 300_000, 60_000, 10_000])
         self.retry_backoff_ms = rng.choice([100, 100, 1, 250, 1000])
         self.interval_ms = rng.choice([5000, 3000, 100])
@@ -100,12 +102,15 @@ class MemberHistory:
             step()
         for _ in range(steps):
             choices, weights = zip(*self.weights(), strict=True)
-            self.rng.choices(choices, weights)[0]()
+            paced = [weight * self.pace.get(step.__name__, 1) for step, weight in zip(choices, weights, strict=True)]
+            self.rng.choices(choices, paced)[0]()
 
     def weights(self) -> list[tuple[Callable[[], None], float]]:
         """Return the possible next steps."""
         open_, callbacks, live = bool(self.open), bool(self.callbacks), not self.closed
         state = self.kafka["state"]
+        # A listener often runs for longer than a heartbeat takes when the member leaves the group.
+        slow = state in ("PREPARE_LEAVING", "STALE", "FENCED")
         return [
             (self.run_once, 12),
             (self.heartbeat, 2),
@@ -115,10 +120,10 @@ class MemberHistory:
             (self.poll, 10 * (live and self.subscribed is not None)),  # otherwise Kafka's poll raises
             (self.respond, 14 * open_),
             (self.fail, 1.2 * open_),
-            (self.call_back, 14 * callbacks),
+            (self.call_back, (4 if slow else 14) * callbacks),
             (self.subscribe, (6 if state == "UNSUBSCRIBED" else 1.5) * live),
             (self.change_names, 2),
-            (self.leave, (0.7 if state != "FATAL" else 2) * live),
+            (self.leave, (1 if state != "FATAL" else 2) * live),
             (self.close, 0.25 * live),
             (self.heartbeat_on_close, 4 if self.closed else 0),
             (self.find_coordinator, 1 if self.kafka.get("coordinatorKnown", False) else 8),
@@ -220,14 +225,16 @@ class MemberHistory:
 
     def respond(self) -> None:
         rng = self.rng
-        request = rng.choice(self.open) if rng.random() < 0.2 else self.open[-1]
+        request = (
+            rng.choice(self.open) if rng.random() < (0.6 if self.kafka["state"] == "STALE" else 0.2) else self.open[-1]
+        )
         self.open.remove(request)
         left = self.sent[request]["memberEpoch"] < 0
         chance = rng.random()
         if chance < 0.1 or (left and chance < 0.2):
             error = rng.choice([ErrorCode.GROUP_ID_NOT_FOUND, *USUAL_ERRORS] if left else USUAL_ERRORS)
             self._respond(request, errorCode=int(error), errorMessage=rng.choice([None, "why"]))
-        elif self.fatal and chance < 0.14:
+        elif self.fatal and chance < 0.16:
             self._respond(request, errorCode=int(rng.choice(FATAL_ERRORS)), errorMessage="why")
         elif left and rng.random() >= self.odd:
             self._respond(request, memberEpoch=self.sent[request]["memberEpoch"])
