@@ -1,7 +1,8 @@
 """kafka-python's coordinator with a member of the consumer protocol in place of JoinGroup.
 
 Heartbeats are sent by kafka-python's I/O thread. Partitions change and listeners run in the
-application's thread, inside `poll`, `unsubscribe` and `close`, as in Java.
+application's thread, inside `poll`, `unsubscribe` and `close`, as in Java. The file is long because
+its methods replace those of one class of kafka-python.
 """
 
 import inspect

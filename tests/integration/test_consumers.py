@@ -279,3 +279,37 @@ def test_unknown_assignor_is_raised_by_poll(kafka_cluster: Cluster, topic: str, 
 def test_configs_of_the_classic_protocol_are_rejected(kafka_cluster: Cluster) -> None:
     with pytest.raises(KafkaConfigurationError, match="session_timeout_ms"):
         KafkaConsumer(group_id="g", group_protocol="consumer", session_timeout_ms=1, **kafka_cluster.client_config)
+
+
+def test_tls_and_login_are_those_of_kafka_python(secure_cluster: Cluster, group_id: str) -> None:
+    secure_cluster.create_topic(group_id, partitions=2)
+    produce(secure_cluster, group_id, 2, 5)
+    received: list[int] = []
+
+    def poll() -> bool:
+        received.extend(record.offset for some in one.poll(timeout_ms=50).values() for record in some)
+        return len(received) == 10
+
+    with consumer(secure_cluster, group_id, group_id) as one:
+        wait_for("all messages", poll, LIMIT_MS)
+
+
+def test_commits_without_waiting_and_metrics(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    done: list[Any] = []
+    with consumer(kafka_cluster, group_id, topic, enable_auto_commit=False) as one:
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        at = TopicPartition(topic, 0)
+        one.commit_async({at: OffsetAndMetadata(3, "note", -1)}, callback=lambda *result: done.append(result))
+        poll_until("committed", lambda: done, one)
+        assert not isinstance(done[0][1], Exception)
+        assert one.committed(at, metadata=True).metadata == "note"
+        group = one.metrics()["consumer-coordinator-metrics"]
+        assert group["assigned-partitions"] == 6
+        assert group["heartbeat-rate"] > 0
+
+
+def test_classic_protocol_is_kafka_pythons_own(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    with consumer(kafka_cluster, group_id, topic, group_protocol="classic", session_timeout_ms=10_000) as one:
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        described = kafka_cluster.admin.describe_groups([group_id])[group_id]
+        assert described["protocol_data"] == "range"
