@@ -2,7 +2,7 @@
 
 Both get the same requests, and their responses must be equal. Prints the seeds, and each difference
 with its seed and request. The exit status is 1 if there are differences. `--seed` repeats a run.
-Needs Java and the jars of tests/broker, or containers with `--kafka-version`.
+Needs Java and the jars of tests/broker, or containers for an older `--kafka-version`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from _report import SMOKE, first_seed
 
-from tests.broker.broker import missing
+from tests.broker.broker import NEWEST, VERSION, missing
 from tests.cluster.helpers.pair_play import Differs, duel
 
 STEPS = 60
@@ -29,10 +29,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
     parser.add_argument("--quick", action="store_true", help="20 seeds")
     parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one seed")
-    parser.add_argument("--kafka-version", help="an older release, whose broker runs in a container, such as 3.9.2")
+    parser.add_argument(
+        "--kafka-version",
+        default=VERSION,
+        help=f"{VERSION} (default), {NEWEST}, or another release, whose broker runs in a container, such as 3.9.2",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     options = parser.parse_args()
-    reason = missing() if options.kafka_version is None else None
+    reason = missing(options.kafka_version) if options.kafka_version in (VERSION, NEWEST) else None
     if reason is not None:
         sys.exit(f"error: {reason}")
     first = first_seed(options, 3)

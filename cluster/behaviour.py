@@ -15,6 +15,7 @@ from quorate.codecs.releases import KafkaVersion
 __all__ = ["BrokerBehaviour"]
 
 _4_0 = KafkaVersion(4, 0)
+_4_4 = KafkaVersion(4, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,8 @@ class BrokerBehaviour:
 
     `short_assignors`: `group.consumer.assignors` accepts short names, not only class names.
     `session_above_heartbeat`: at startup, a broker checks that session timeouts of groups exceed
-    heartbeat intervals.
+    heartbeat intervals. `unique_elements`: a dynamic list of a broker must not repeat elements. At
+    startup, repeated ones are removed.
     """
 
     features_all_or_none: bool
@@ -40,6 +42,7 @@ class BrokerBehaviour:
     transaction_first: bool
     short_assignors: bool
     session_above_heartbeat: bool
+    unique_elements: bool
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -53,4 +56,5 @@ class BrokerBehaviour:
             transaction_first=since_4_0,
             short_assignors=since_4_0,
             session_above_heartbeat=since_4_0,
+            unique_elements=version >= _4_4,
         )

@@ -52,6 +52,7 @@ _SELECTORS = tuple(f"org.apache.kafka.common.replica.{name}Selector" for name in
 _PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 _PLUGINS = ("alter.config.policy.class.name", "client.quota.callback.class", "create.topic.policy.class.name")
 _CODECS = ("offsets.topic.compression.codec", "share.coordinator.state.topic.compression.codec")
+_TAGS = "streams.rack.aware.assignment.tags"
 _SHARE_ASSIGNORS = ("simple", f"{_PREFIX}SimpleAssignor")
 
 _Relation = tuple[str, str, str]
@@ -237,6 +238,8 @@ def _without_nulls(configs: Mapping[str, str | None], whose: str) -> Mapping[str
 
 def _group_problem(configs: Mapping[str, str], broker_configs: EffectiveConfigs) -> str | None:
     known, value = broker_configs.keys(ConfigResourceType.BROKER), broker_configs.effective
+    if len({*(tags := elements(configs.get(_TAGS, "")))}) < len(tags):
+        return f"{_TAGS} must not contain duplicate tag keys."
     for name, text in configs.items():
         kind, _, rest = name.partition(".")
         least, most = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest.removeprefix('num.')}"
@@ -306,6 +309,7 @@ def check_broker_configs(
     problem = (
         _problem_of_modes(keys, UpdateMode.READ_ONLY, "Cannot update these configs dynamically")
         or _problem_of_modes(keys, UpdateMode.LISTENER, _PER_LISTENER)
+        or _problem_of_repetition(broker_configs, keys, values)
         or next(filter(None, (keys[name].problem(value) for name, value in values.items())), None)
         or (_problem_of_modes(keys, UpdateMode.PER_BROKER, _PER_BROKER) if broker is None else None)
         or _problem_of_listeners(broker_configs, broker, values)
@@ -323,12 +327,23 @@ def check_broker_configs(
 
 
 _PER_LISTENER = "These security configs can be dynamically updated only per-listener using the listener prefix"
+_UNCHECKED = "config.providers"  # Kafka takes it out before it checks the others
 _PER_BROKER = "Cannot update these configs at default cluster level, broker id must be specified"
 
 
 def _problem_of_modes(keys: Mapping[str, ConfigKey], mode: UpdateMode, problem: str) -> str | None:
     names = [name for name, key in keys.items() if key.update_mode is mode]
     return f"{problem}: [{', '.join(names)}]" if names else None
+
+
+def _problem_of_repetition(
+    broker_configs: EffectiveConfigs, keys: Mapping[str, ConfigKey], values: Mapping[str, str]
+) -> str | None:
+    if not BrokerBehaviour.of(broker_configs.kafka_version).unique_elements:
+        return None
+    lists = {name: elements(value) for name, value in values.items() if keys[name].whole_elements}
+    repeated = (name for name, found in lists.items() if len({*found}) < len(found) and name != _UNCHECKED)
+    return next((f"Configuration '{name}' values must not be duplicated." for name in repeated), None)
 
 
 def _problem_of_listeners(

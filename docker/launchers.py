@@ -1,6 +1,8 @@
 """Writes bin/*.sh of a Kafka distribution: a launcher per command, for the main class in its jars.
 
-python3 launchers.py LIBS BIN
+python3 launchers.py FOLDER
+
+The jars are in libs/. Commands whose classes it lacks use all jars of tools/, if that exists.
 """
 
 import sys
@@ -46,7 +48,8 @@ RUN_CLASS = """\
 #!/bin/sh
 # kafka-run-class.sh CLASS [ARGUMENT...]
 # reads KAFKA_HEAP_OPTS, KAFKA_JVM_PERFORMANCE_OPTS, KAFKA_OPTS, KAFKA_LOG4J_OPTS and CLASSPATH.
-libs=$(printf '%s:' /opt/kafka/libs/*.jar)  # always in the same order, which a class data archive requires
+# Always in the same order, which a class data archive requires.
+libs=$(printf '%s:' /opt/kafka/"${KAFKA_LIBS:-libs}"/*.jar)
 exec java ${KAFKA_HEAP_OPTS:--Xmx256M} ${KAFKA_JVM_PERFORMANCE_OPTS:-} \\
     ${KAFKA_LOG4J_OPTS:--Dorg.slf4j.simpleLogger.defaultLogLevel=warn} ${KAFKA_OPTS:-} \\
     -cp "${libs%:}${CLASSPATH:+:$CLASSPATH}" "$@"
@@ -54,7 +57,7 @@ exec java ${KAFKA_HEAP_OPTS:--Xmx256M} ${KAFKA_JVM_PERFORMANCE_OPTS:-} \\
 
 COMMAND = """\
 #!/bin/sh
-exec /opt/kafka/bin/kafka-run-class.sh {main} "$@"
+KAFKA_LIBS={libs} exec /opt/kafka/bin/kafka-run-class.sh {main} "$@"
 """
 
 SERVER = """\
@@ -71,18 +74,26 @@ exec /opt/kafka/bin/kafka-run-class.sh {main} "$@"
 
 def main() -> None:
     """Find the main classes in the jars, and write the launchers."""
-    libs, bin_folder = map(Path, sys.argv[1:])
-    classes: set[str] = set()
-    for jar in libs.glob("kafka*.jar"):
-        with zipfile.ZipFile(jar) as archive:
-            classes.update(name.removesuffix(".class").replace("/", ".") for name in archive.namelist())
+    (folder,) = map(Path, sys.argv[1:])
+    classes = {libs: classes_of(folder / libs) for libs in ("libs", "tools")}
+    bin_folder = folder / "bin"
     bin_folder.mkdir(parents=True, exist_ok=True)
     write(bin_folder / "kafka-run-class.sh", RUN_CLASS)
     for command, candidates in COMMANDS.items():
-        found = next((name for name in candidates if name in classes), None)
-        if found is not None:  # older releases do not have all commands
+        found = [(libs, name) for libs in classes for name in candidates if name in classes[libs]]
+        if found:  # older releases do not have all commands
+            libs, main_class = found[0]
             template = SERVER if command == "kafka-server-start" else COMMAND
-            write(bin_folder / f"{command}.sh", template.format(main=found))
+            write(bin_folder / f"{command}.sh", template.format(main=main_class, libs=libs))
+
+
+def classes_of(folder: Path) -> set[str]:
+    """Return the names of all classes of Kafka in a folder of jars."""
+    classes: set[str] = set()
+    for jar in folder.glob("kafka*.jar"):
+        with zipfile.ZipFile(jar) as archive:
+            classes.update(name.removesuffix(".class").replace("/", ".") for name in archive.namelist())
+    return classes
 
 
 def write(path: Path, text: str) -> None:

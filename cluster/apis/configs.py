@@ -223,7 +223,8 @@ def _described(broker: "Broker", requested: DescribeConfigsResource, synonyms: b
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             own = cluster.state.group_configs.get(name, {})
-            configs = [_config_result(broker, key, own, _GROUP) for key in known.values()]
+            listed = [key for key in known.values() if not key.internal or key.name in own]
+            configs = [_config_result(broker, key, own, _GROUP) for key in listed]
         elif kind == ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")

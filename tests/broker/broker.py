@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-__all__ = ["VERSION", "Broker", "BrokerFailed", "java", "missing", "missing_tools", "tools"]
+__all__ = ["NEWEST", "VERSION", "Broker", "BrokerFailed", "java", "missing", "missing_tools", "tools"]
 
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
@@ -30,7 +30,9 @@ tests/broker/build.
 """
 TOOLS_LIB = HERE.parent / "oracle_4_3" / "target" / "lib"
 VERSION = "4.3.1"
-"""The release of the broker, as in pom.xml: the newest with all of Kafka's command-line tools."""
+"""The release of a broker by default, as in pom.xml: the newest with Kafka's command-line tools."""
+NEWEST = "4.4.0"
+"""The newest release, whose jars tests/broker/build fetches, too."""
 REMEDY = "run `make test`, or tests/broker/build with a JDK (17 or newer) and Maven on the PATH"
 START_S = 300
 
@@ -39,23 +41,28 @@ class BrokerFailed(RuntimeError):
     """The broker did not start. The message has the end of its log."""
 
 
-def missing() -> str | None:
+def lib(version: str = VERSION) -> Path:
+    """Return the folder with the jars of a release, `VERSION` or `NEWEST`."""
+    return LIB if version == VERSION else HERE / "target" / version
+
+
+def missing(version: str = VERSION) -> str | None:
     """Return what is missing to run a broker, with the remedy, or `None`."""
     if shutil.which("java") is None:
         return f"no java on the PATH: {REMEDY}"
-    if not any(LIB.glob("kafka_2.13-*.jar")):
+    if not any(lib(version).glob("kafka_2.13-*.jar")):
         return f"tests/broker is not built: {REMEDY}"
     return None
 
 
-def java(*options: str, classes: Sequence[Path | str] = ()) -> list[str]:
+def java(*options: str, classes: Sequence[Path | str] = (), version: str = VERSION) -> list[str]:
     """Return the command that runs a class of Kafka in a short-lived JVM, without the class's name.
 
     `classes`: class path after the broker's jars, which must come first for the archive.
     """
-    archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ARCHIVE.exists() else []
+    archive = [f"-XX:SharedArchiveFile={ARCHIVE}"] if version == VERSION and ARCHIVE.exists() else []
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    return ["java", *quick, *archive, *options, "-cp", ":".join(map(str, (LIB / "*", *classes)))]
+    return ["java", *quick, *archive, *options, "-cp", ":".join(map(str, (lib(version) / "*", *classes)))]
 
 
 def tools(*options: str) -> list[str]:
@@ -90,11 +97,17 @@ class Broker:
     """A running broker.
 
     `configs` are added to its server.properties. `jvm` are options of the JVM. `listener` is the
-    security protocol of the clients' listener; the controller's is always PLAINTEXT.
+    security protocol of the clients' listener; the controller's is always PLAINTEXT. `version` is
+    `VERSION` or `NEWEST`.
     """
 
     def __init__(
-        self, configs: Mapping[str, object] | None = None, *, listener: str = "PLAINTEXT", jvm: tuple[str, ...] = ()
+        self,
+        configs: Mapping[str, object] | None = None,
+        *,
+        listener: str = "PLAINTEXT",
+        jvm: tuple[str, ...] = (),
+        version: str = VERSION,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="quorate-broker-"))
         self.log_dir = self.folder / "data"
@@ -102,6 +115,7 @@ class Broker:
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self._listener = listener
         self._jvm = jvm
+        self._version = version
         self._process: subprocess.Popen[bytes] | None = None
         self._output: IO[bytes] = (self.folder / "broker.log").open("wb")
         properties = {
@@ -138,7 +152,7 @@ class Broker:
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
 
     def __enter__(self) -> Self:
-        reason = missing()
+        reason = missing(self._version)
         if reason is not None:
             raise BrokerFailed(reason)
         # As one word: an id may begin with a dash, and would be taken for an option.
@@ -195,7 +209,8 @@ class Broker:
         return "\n".join((self.folder / "broker.log").read_text(errors="replace").splitlines()[-30:])
 
     def _java(self, main: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        command = [*java("-Xmx320m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *self._jvm), main, *arguments]
+        options = ("-Xmx320m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *self._jvm)
+        command = [*java(*options, version=self._version), main, *arguments]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT)
 
     def _wait(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.broker.broker import Broker, missing
+from tests.broker.broker import VERSION, Broker, missing
 
 
 @pytest.fixture(scope="session")
@@ -15,8 +15,8 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def need_broker() -> None:
+def need_broker(version: str = VERSION) -> None:
     """Skip if Java or the jars are missing; CI turns skips into failures (tests/conftest.py)."""
-    reason = missing()
+    reason = missing(version)
     if reason is not None:
         pytest.skip(reason)

@@ -13,8 +13,10 @@ from quorate.codecs.api.broker import (
     AddPartitionsToTxnRequest,
     AlterClientQuotasRequest,
     AlterUserScramCredentialsRequest,
+    ApiVersionsRequest,
     CreateTopicsRequest,
     DescribeClientQuotasRequest,
+    DescribeConfigsRequest,
     DescribeTransactionsRequest,
     DescribeUserScramCredentialsRequest,
     FetchRequest,
@@ -28,6 +30,7 @@ from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTr
 from quorate.codecs.api.broker.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.describe_client_quotas import ComponentData
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.describe_user_scram_credentials import UserName
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
@@ -36,11 +39,14 @@ from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderPar
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.message import Message
+from tests.broker.broker import NEWEST
 from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.pair import Pair
 from tests.cluster.helpers.pair_gaps import GAPS, Gap
 from tests.cluster.helpers.pair_play import Duel, duel
+from tests.cluster.helpers.wire import Wire
 from tests.extent import portion
+from tests.integration.test_versions import recorded
 
 STEPS = 30
 
@@ -55,6 +61,76 @@ def both() -> Iterator[Duel]:
 @pytest.mark.parametrize("seed", range(1, 1 + portion(10)))
 def test_random_requests_get_the_responses_of_a_real_broker(both: Duel, seed: int) -> None:
     both.play(seed, STEPS)
+
+
+@pytest.fixture(scope="module")
+def newest() -> Iterator[Duel]:
+    need_broker(NEWEST)
+    with duel(NEWEST) as found:
+        yield found
+
+
+@pytest.mark.parametrize("seed", range(1, 1 + portion(6)))
+def test_random_requests_get_the_responses_of_a_broker_of_the_newest_release(newest: Duel, seed: int) -> None:
+    newest.play(seed, STEPS)
+
+
+def test_a_broker_of_the_newest_release_reports_the_recorded_versions(newest: Duel) -> None:
+    with Wire(newest.ports[1]) as wire:
+        response = wire.request(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
+    expected = recorded(NEWEST)
+    assert {str(one.api_key): [one.min_version, one.max_version] for one in response.api_keys} == expected["api_keys"]
+    supported = {one.name: [one.min_version, one.max_version] for one in response.supported_features}
+    assert supported == expected["features_4"]["supported"]
+
+
+def test_internal_configs_of_groups_are_described_only_if_they_are_set(newest: Duel) -> None:
+    """Since 4.4; bench/cluster_differential.py, seed 218"""
+    pair = Pair(*newest.ports, ids=newest.ids)
+    name = "share.assignor.offload.enable"
+    resource = DescribeConfigsResource(resource_type=32, resource_name="offloads", configuration_keys=None)
+    lists = []
+    try:
+        for value in (None, "false"):
+            if value is not None:
+                config = AlterableConfig(name=name, config_operation=0, value=value)
+                change = AlterConfigsResource(resource_type=32, resource_name="offloads", configs=(config,))
+                pair.request(IncrementalAlterConfigsRequest(resources=(change,)), 1)
+            ours, _, found = pair.request(DescribeConfigsRequest(resources=(resource,)), 4)
+            assert not found
+            lists.append([config.name for config in ours.results[0].configs])
+    finally:
+        pair.close()
+    assert [name in names for names in lists] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("log.cleanup.policy", "compact, compact"), ("ssl.cipher.suites", "a,b,a"), ("config.providers", "a,a")],
+)
+def test_repeated_elements_of_a_brokers_list_are_rejected_since_4_4(
+    both: Duel, newest: Duel, name: str, value: str
+) -> None:
+    config = AlterableConfig(name=name, config_operation=0, value=value)
+    change = AlterConfigsResource(resource_type=4, resource_name="1", configs=(config,))
+    codes = []
+    for brokers in (both, newest):
+        pair = Pair(*brokers.ports, ids=brokers.ids)
+        ours, _, found = pair.request(IncrementalAlterConfigsRequest(resources=(change,), validate_only=True), 1)
+        pair.close()
+        assert not found
+        codes.append(ours.responses[0].error_code)
+    assert codes == [0, 0 if name == "config.providers" else ErrorCode.INVALID_REQUEST]
+
+
+def test_repeated_tags_of_a_group_are_rejected(newest: Duel) -> None:
+    config = AlterableConfig(name="streams.rack.aware.assignment.tags", config_operation=0, value="zone,zone")
+    change = AlterConfigsResource(resource_type=32, resource_name="g", configs=(config,))
+    pair = Pair(*newest.ports, ids=newest.ids)
+    ours, _, found = pair.request(IncrementalAlterConfigsRequest(resources=(change,), validate_only=True), 1)
+    pair.close()
+    assert not found
+    assert ours.responses[0].error_code == ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.reason.split(",")[0])

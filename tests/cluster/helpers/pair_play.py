@@ -16,7 +16,7 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.message import Message
 from quorate.integration import KafkaCluster
-from tests.broker.broker import VERSION, Broker
+from tests.broker.broker import NEWEST, VERSION, Broker
 from tests.cluster.helpers.features import switch_on
 from tests.cluster.helpers.pair import LATE_S, Difference, Ids, Pair
 from tests.cluster.helpers.pair_gaps import undeclared
@@ -99,6 +99,7 @@ class Duel:
         for key_type in (0, 1):  # creates the internal topics
             self._until_equal(FindCoordinatorRequest(coordinator_keys=("g",), key_type=key_type), 4)
         self._until_equal(InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000), 4)
+        self.pair.settle()  # before a request contains the id of an internal topic, which then maps to the real one
         requested = ApiVersionsRequest(client_software_name="w", client_software_version="1")
         reported, real, _ = self.pair.request(requested, 4)
         theirs_by_key = {api_key.api_key: api_key for api_key in real.api_keys}
@@ -164,20 +165,21 @@ _OLDEST = {0: 3}
 
 
 @contextmanager
-def duel(version: str | None = None) -> Iterator[Duel]:
+def duel(version: str = VERSION) -> Iterator[Duel]:
     """Yield both brokers, ready.
 
-    `version`: the release of Kafka. The real broker runs in a container, unless it has the version
-    of tests/broker (the default).
+    `version`: the release of Kafka. The real broker runs in a container, unless tests/broker has
+    that version (`VERSION`, the default, and `NEWEST`).
     """
     with ExitStack() as stack:
-        ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, version=version or VERSION))
+        ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, version=version))
         switch_on(ours)
-        if version is None:
-            port = stack.enter_context(Broker(SETTINGS)).port
+        is_local = version in (VERSION, NEWEST)
+        if is_local:
+            port = stack.enter_context(Broker(SETTINGS, version=version)).port
         else:
             real = stack.enter_context(KafkaCluster(racks=[None], version=version, properties=SETTINGS))
             port = int(real.bootstrap_servers.rpartition(":")[2])
-        one = Duel(ours, port, sets=SETS if version is None else SETS | SETS_ONCE)
+        one = Duel(ours, port, sets=SETS if is_local else SETS | SETS_ONCE)
         stack.callback(one.pair.close)
         yield one
