@@ -4,17 +4,27 @@ One file without scripts or external resources, in the reader's light or dark co
 of groups, members, topics and racks are untrusted: every text is escaped by `e`.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
 
 from quorate.assignors import Topology
-from quorate.pipeline.jobs.locality import CURRENT, Locality
+from quorate.pipeline.jobs.locality_rows import CURRENT
 from quorate.pipeline.jobs.moments import AsOf
+from quorate.pipeline.local.log import LocalRows
+from quorate.pipeline.local.results import local_results
 from quorate.pipeline.report_charts import KINDS, e, human, lag_panel, matrix, seconds_text, time_text, timeline
 from quorate.pipeline.report_data import Facts, LagSeries, Row, collect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from quorate.pipeline.jobs.locality import Locality
+    from quorate.pipeline.local.locality import LocalLocality
+    from quorate.pipeline.local.log import Source
 
 __all__ = ["page", "report"]
 
@@ -40,22 +50,55 @@ _FINDINGS = {
 assert set(KINDS) == set(_KIND_TEXTS)
 
 
+@overload
 def report(
-    df: DataFrame,
+    rows: "DataFrame",
     *,
-    end_offsets: DataFrame | None = None,
+    end_offsets: "DataFrame | None" = None,
     topology: Topology | None = None,
-    locality: Locality | None = None,
+    locality: "Locality | None" = None,
+    as_of: AsOf | None = None,
+    title: str = "Consumer groups",
+) -> str: ...
+@overload
+def report(
+    rows: "Source",
+    *,
+    end_offsets: pa.Table | None = None,
+    topology: Topology | None = None,
+    locality: "LocalLocality | None" = None,
+    as_of: AsOf | None = None,
+    title: str = "Consumer groups",
+) -> str: ...
+def report(
+    rows: Any,
+    *,
+    end_offsets: Any = None,
+    topology: Topology | None = None,
+    locality: Any = None,
     as_of: AsOf | None = None,
     title: str = "Consumer groups",
 ) -> str:
-    """Return the report as HTML. `df`, `as_of`: as for `group_state`.
+    """Return the report as HTML. `rows`, `as_of`: as for `group_state` of the engine.
 
-    Lags are shown with `end_offsets` (see `lag`), racks with the result of `locality`. `topology`
-    is used to compare metadata hashes (see `upgrade_audit`). Runs a few Spark jobs, whose results
-    are limited in size, for a history of any size. The page says how much is omitted.
+    Lags are shown with `end_offsets` (see `lag`), racks with the result of `locality`, both of the
+    same engine. `topology` is used to compare metadata hashes (see `upgrade_audit`). Runs each job
+    once. Spark limits the size of their results, for a history of any size. The page says how much
+    is omitted.
     """
-    return page(collect(df, end_offsets=end_offsets, topology=topology, locality=locality, as_of=as_of, title=title))
+    given = {"end_offsets": end_offsets, "topology": topology, "locality": locality, "as_of": as_of}
+    facts = functools.partial(
+        collect,
+        title=title,
+        priced=locality is not None and locality.price_per_gb is not None,
+        compared_hashes=topology is not None,
+    )
+    if isinstance(rows, LocalRows | pa.Table):
+        return page(facts(local_results(rows, **given)))
+    from quorate.pipeline.jobs.results import spark_results
+
+    with spark_results(rows, **given) as results:
+        return page(facts(results))
 
 
 def page(facts: Facts) -> str:

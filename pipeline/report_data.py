@@ -1,34 +1,60 @@
 """The data of the report, collected from the jobs and limited to what a page can show.
 
-Spark aggregates, so the size of the history does not matter. Knows nothing about HTML.
+Engines aggregate (`ResultRows`), so the size of the history does not matter. Knows nothing about
+HTML.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # the usual alias
+from quorate.pipeline.jobs.locality_rows import CURRENT
+from quorate.pipeline.local.output import Order
 
-from quorate.assignors import Topology
-from quorate.pipeline.jobs.audit import upgrade_audit
-from quorate.pipeline.jobs.lag import lag
-from quorate.pipeline.jobs.locality import CURRENT, Locality
-from quorate.pipeline.jobs.moments import AsOf
-from quorate.pipeline.jobs.rebalances import rebalances, storms
-from quorate.pipeline.jobs.state import group_state
-
-__all__ = ["Facts", "LagSeries", "collect"]
+__all__ = ["Facts", "LagSeries", "ResultRows", "Results", "collect"]
 
 Row = Mapping[str, Any]
-
 MOST_GROUPS = 500
 MOST_LANES = 30
 MOST_BARS = 6000
 MOST_SERIES = 12
 MOST_TIMES = 300
 MOST_FINDINGS = 500
+
+
+class ResultRows(Protocol):
+    """A table of a job on one of the engines."""
+
+    def first(self, most: int | None, *order: Order, within: tuple[str, Sequence[Any]] | None = None) -> list[Row]:
+        """Return the first rows in an order.
+
+        `within`: a column, and the values that rows have there.
+        """
+
+    def grouped(self, by: Sequence[str], *aggregates: tuple[str, str]) -> "ResultRows":
+        """Return a row per group with aggregates: a column, and "sum", "max" or "count".
+
+        Named `lag_sum` for ("lag", "sum"); ("", "count_all") counts rows. Nulls are omitted, and
+        the sum of nulls is null.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """The tables that a report needs, with the columns of the jobs.
+
+    `lags` is `None` without end offsets; `summary` and `pairs` are, without a topology.
+    """
+
+    groups: ResultRows
+    skipped: ResultRows
+    rebalances: ResultRows
+    storms: ResultRows
+    findings: ResultRows
+    lags: ResultRows | None
+    summary: ResultRows | None
+    pairs: ResultRows | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,84 +102,76 @@ class Facts:
     compared_hashes: bool
 
 
-def collect(
-    df: DataFrame,
-    *,
-    end_offsets: DataFrame | None,
-    topology: Topology | None,
-    locality: Locality | None,
-    as_of: AsOf | None,
-    title: str,
-) -> Facts:
-    """Run each job once and collect the results."""
-    state = group_state(df, as_of).cache()
-    groups = state.groups
-    counts = groups.agg(F.count("*"), F.sum("members"), F.sum("offsets")).collect()[0]
-    listed = groups.orderBy(F.desc("members"), F.desc("offsets"), "group").limit(MOST_GROUPS)
-    skipped = state.skipped.agg(F.sum("records")).collect()[0][0]
-    found = rebalances(df, as_of).cache()
-    per_group = found.groupBy("group").count().orderBy(F.desc("count"), "group").collect()
-    lanes = [(row["group"], row["count"]) for row in per_group[:MOST_LANES]]
-    bars = (
-        found.where(F.col("group").isin([group for group, _ in lanes])).orderBy(F.desc("started_at")).limit(MOST_BARS)
-    )
-    findings = upgrade_audit(df, topology, as_of=as_of).cache()
-    by_kind = {row["finding"]: row["count"] for row in findings.groupBy("finding").count().collect()}
-    facts = Facts(
+def collect(results: Results, *, title: str, priced: bool, compared_hashes: bool) -> Facts:
+    """Collect what the report shows. `priced`: `results` have costs."""
+    (counts,) = results.groups.grouped([], ("", "count_all"), ("members", "sum"), ("offsets", "sum")).first(1)
+    (skipped,) = results.skipped.grouped([], ("records", "sum")).first(1)
+    per_group = results.rebalances.grouped(["group"], ("", "count_all"))
+    (whole,) = results.rebalances.grouped([], ("", "count_all")).first(1)
+    lanes = [(row["group"], row["count_all"]) for row in per_group.first(MOST_LANES, _most("count_all"), "group")]
+    findings = results.findings
+    return Facts(
         title=title,
         made_at=datetime.now(UTC),
-        groups=_rows(listed),
-        group_count=counts[0],
-        members=counts[1] or 0,
-        offsets=counts[2] or 0,
-        skipped=skipped or 0,
-        rebalances=_rows(bars),
-        rebalance_count=sum(row["count"] for row in per_group),
+        groups=results.groups.first(MOST_GROUPS, _most("members"), _most("offsets"), "group"),
+        group_count=counts["count_all"],
+        members=counts["members_sum"] or 0,
+        offsets=counts["offsets_sum"] or 0,
+        skipped=skipped["records_sum"] or 0,
+        rebalances=results.rebalances.first(
+            MOST_BARS, _most("started_at"), "group", "epoch", within=("group", [group for group, _ in lanes])
+        ),
+        rebalance_count=whole["count_all"],
         lanes=lanes,
-        storms=_rows(storms(found).orderBy(F.desc("rebalances")).limit(MOST_GROUPS)),
-        **_lags(df, end_offsets, as_of),
-        **_racks(locality),
-        findings=_rows(findings.orderBy("at_end", F.desc("timestamp"), "group").limit(MOST_FINDINGS)),
-        finding_counts=by_kind,
-        compared_hashes=topology is not None,
+        storms=results.storms.first(MOST_GROUPS, _most("rebalances"), "group", "started_at"),
+        **_lags(results.lags),
+        **_racks(results.summary, results.pairs),
+        priced=priced,
+        findings=findings.first(MOST_FINDINGS, "at_end", _most("timestamp"), "group", "finding", "log_offset"),
+        finding_counts={
+            row["finding"]: row["count_all"] for row in findings.grouped(["finding"], ("", "count_all")).first(None)
+        },
+        compared_hashes=compared_hashes,
     )
-    for cached in (state.rows, found, findings):
-        cached.unpersist()
-    return facts
 
 
-def _lags(df: DataFrame, end_offsets: DataFrame | None, as_of: AsOf | None) -> dict[str, Any]:
-    if end_offsets is None:
+def _most(name: str) -> Order:
+    return name, "descending"
+
+
+def _lags(lags: ResultRows | None) -> dict[str, Any]:
+    if lags is None:
         return {"lags": None, "lag_groups": 0}
-    found = lag(df, end_offsets, as_of=as_of).cache()
-    per_time = found.groupBy("group", "timestamp").agg(
-        F.sum("lag").alias("lag"),
-        F.count("*").alias("partitions"),
-        F.sum("production_rate").alias("production_rate"),
-        F.sum("consumption_rate").alias("consumption_rate"),
-        F.max("drain_seconds").alias("drain_seconds"),
-        F.max(F.when(F.col("lag") > 0, F.col("drain_seconds").isNull()).otherwise(F.lit(False))).alias("never"),
+    per_time = lags.grouped(
+        ["group", "timestamp"],
+        ("lag", "sum"),
+        ("production_rate", "sum"),
+        ("consumption_rate", "sum"),
+        ("drain_seconds", "max"),
+        ("drain_seconds", "count"),
+        ("", "count_all"),
     )
-    ranked = per_time.groupBy("group").agg(F.max("lag").alias("most")).orderBy(F.desc("most"), "group").collect()
-    shown = [row["group"] for row in ranked[:MOST_SERIES]]
-    rows = _rows(per_time.where(F.col("group").isin(shown)).orderBy("group", "timestamp"))
-    found.unpersist()
+    peaks = per_time.grouped(["group"], ("lag_sum", "max"))
+    shown = [row["group"] for row in peaks.first(MOST_SERIES, _most("lag_sum_max"), "group")]
+    (groups,) = peaks.grouped([], ("", "count_all")).first(1)
+    of_group: dict[str, list[Row]] = {group: [] for group in shown}
+    for row in per_time.first(None, "group", "timestamp", within=("group", shown)):
+        of_group[row["group"]].append(row)
     series = []
-    for group in shown:
-        of_group = [row for row in rows if row["group"] == group]
-        points = [(row["timestamp"].timestamp(), float(row["lag"])) for row in of_group]
-        last = of_group[-1]
+    for group, rows in of_group.items():
+        last = rows[-1]
+        drains = last["drain_seconds_count"] == last["count_all"]  # null for a lag that does not decrease
         series.append(
             LagSeries(
                 group=group,
-                points=thinned(points, MOST_TIMES),
-                partitions=last["partitions"],
-                production_rate=last["production_rate"],
-                consumption_rate=last["consumption_rate"],
-                drain_seconds=None if last["never"] else last["drain_seconds"],
+                points=thinned([(row["timestamp"].timestamp(), float(row["lag_sum"])) for row in rows], MOST_TIMES),
+                partitions=last["count_all"],
+                production_rate=last["production_rate_sum"],
+                consumption_rate=last["consumption_rate_sum"],
+                drain_seconds=last["drain_seconds_max"] if drains else None,
             )
         )
-    return {"lags": series, "lag_groups": len(ranked)}
+    return {"lags": series, "lag_groups": groups["count_all"]}
 
 
 def thinned(points: Sequence[tuple[float, float]], most: int) -> Sequence[tuple[float, float]]:
@@ -171,21 +189,13 @@ def thinned(points: Sequence[tuple[float, float]], most: int) -> Sequence[tuple[
     return [*found, points[-1]] if found[-1] != points[-1] else found
 
 
-def _racks(locality: Locality | None) -> dict[str, Any]:
-    if locality is None:
-        return {"racks": None, "matrix": None, "priced": False}
-    found = locality.cache()
-    matrix = found.pairs.groupBy("assignor", "from_rack", "to_rack").agg(
-        F.sum("partitions").alias("partitions"),
-        F.sum("bytes_per_second").alias("bytes_per_second"),
-        F.sum("cost_per_month").alias("cost_per_month"),
-    )
-    summary = found.summary.orderBy("group", F.col("assignor") != CURRENT, "assignor").limit(MOST_GROUPS)
-    facts = {"racks": _rows(summary), "matrix": _rows(matrix), "priced": locality.price_per_gb is not None}
-    found.rows.unpersist()
-    return facts
-
-
-def _rows(df: DataFrame) -> list[Row]:
-    rows: list[Row] = df.toArrow().to_pylist()
-    return rows
+def _racks(summary: ResultRows | None, pairs: ResultRows | None) -> dict[str, Any]:
+    if summary is None or pairs is None:
+        return {"racks": None, "matrix": None}
+    sums = [(name, "sum") for name in ("partitions", "bytes_per_second", "cost_per_month")]
+    matrix = pairs.grouped(["assignor", "from_rack", "to_rack"], *sums).first(None)
+    rows = summary.first(MOST_GROUPS, "group", "assignor")
+    return {
+        "racks": sorted(rows, key=lambda row: (row["group"], row["assignor"] != CURRENT)),
+        "matrix": [{name.removesuffix("_sum"): value for name, value in row.items()} for row in matrix],
+    }

@@ -24,29 +24,47 @@ from quorate.codecs.errors import InputError
 from quorate.pipeline.files import find_files
 from quorate.pipeline.options import FORMAT, parse_options
 from quorate.pipeline.source import register
+from quorate.pipeline.tables import form_of
 
-__all__ = ["check_source", "check_table", "in_one_line", "read_rows", "read_table", "started", "write"]
+__all__ = ["check_source", "in_one_line", "read_rows", "read_spark_table", "started", "write"]
 
-_TABLES = {"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json", "parquet": "parquet"}
+SMALL_BYTES = 64 << 20
+"""Size of files up to which compiling queries takes longer than interpreting them."""
+
+_SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Configs and a JVM for a job on few rows, which needs less than two thirds of the CPU time."""
+
 _RAISED = re.compile(r"^(?:: )?[\w.]+(?:Error|Exception): (.+)$", re.MULTILINE)
 _CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _STATE = re.compile(r" SQLSTATE: \w+$")
 _NOISE = re.compile(r"WARNING: |Using Spark's default|Setting |To adjust logging|\d\d/\d\d/\d\d |\s")  # plain: Spark's
 
 
-def check_source(input_format: str, sources: Sequence[str], options: Mapping[str, str]) -> None:
-    """Check the sources before the slow start of Spark. Raises `InputError`."""
+def check_source(input_format: str, sources: Sequence[str], options: Mapping[str, str]) -> bool:
+    """Check the sources before the slow start of Spark. Returns whether their files are small.
+
+    Raises `InputError`.
+    """
     if input_format != FORMAT:
         if not sources:
             raise InputError(f"--from {input_format} needs a SOURCE")
-        return
+        return False
     parsed = parse_options(dict(options) | ({"paths": json.dumps(list(sources))} if sources else {}))
-    if parsed.paths:
-        find_files(parsed)
+    if not parsed.paths:
+        return False
+    return sum(segment.size_bytes for files in find_files(parsed) for segment in files.segments) <= SMALL_BYTES
 
 
-def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
-    """Return the session of spark-submit, or start one. Raises `InputError`."""
+def started(master: str | None, conf: Mapping[str, str], *, small: bool = False) -> SparkSession:
+    """Return the session of spark-submit, or start one. Raises `InputError`.
+
+    `small`: the job ends before Spark's optimizations pay off.
+    """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted and not _java():
         raise InputError(
@@ -67,6 +85,9 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
             "spark.log.level": "OFF",
             "spark.master": "local[*]",
         }
+        if small:
+            settings |= _SMALL
+            os.environ.setdefault("SPARK_SUBMIT_OPTS", _QUICK_JVM)
     settings |= {"spark.master": master} if master is not None else {}
     settings |= dict(conf)
     builder = SparkSession.builder.appName("quorate pipeline").config(map=settings)
@@ -147,15 +168,9 @@ def read_rows(spark: SparkSession, input_format: str, sources: Sequence[str], op
     return whole
 
 
-def check_table(option: str, path: str | None) -> None:
-    """Check that `read_table` supports this suffix. Raises `InputError`."""
-    if path is not None and _suffix(path) not in _TABLES:
-        raise InputError(f"{option} {path}: is not a .csv, .jsonl or .parquet file")
-
-
-def read_table(spark: SparkSession, path: str) -> DataFrame:
+def read_spark_table(spark: SparkSession, path: str) -> DataFrame:
     """Read a table in the format of its suffix. Times without a zone are UTC."""
-    form = _TABLES[_suffix(path)]
+    form = form_of(path)
     options = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
     return spark.read.format(form).options(**options).load(path)
 
@@ -209,10 +224,6 @@ def _save(table: DataFrame, where: str, form: str, *, overwrite: bool) -> None:
 def _flat(table: DataFrame) -> DataFrame:
     nested = [field.name for field in table.schema if isinstance(field.dataType, ArrayType | MapType | StructType)]
     return table.withColumns({name: F.to_json(name) for name in nested})
-
-
-def _suffix(path: str) -> str:
-    return Path(path).suffix.removeprefix(".").lower()
 
 
 @contextmanager

@@ -22,8 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 HELP = """Analyse months of __consumer_offsets: group states, rebalances, lags, locality and upgrades.
 
-Logs of up to 2 GB are analysed in this process where a command has the option --engine; Spark is used for larger
-ones, on a cluster, and by the other commands.
+Logs of up to 2 GB are analysed in this process; Spark is used for larger ones and on a cluster. --engine selects.
 
 A SOURCE is a segment file, the folder of a partition, or a broker's log directory; with --from, the location of
 previously decoded rows. With -b records are read from a live cluster. Results are printed, or written with --output.
@@ -75,6 +74,7 @@ _INPUT = (
         "--master", metavar="URL", help="Master URL of Spark.  [default: that of spark-submit, else local[*]]"
     ),
     click.option("--conf", multiple=True, metavar="NAME=VALUE", help="Spark config; may be repeated."),
+    ENGINE,
 )
 _OUTPUT = (
     click.option(
@@ -119,7 +119,6 @@ def _topology(path: str) -> Any:
 @pipeline.command()
 @_with_options(
     *_INPUT,
-    ENGINE,
     click.option(
         "--table", type=click.Choice(STATE_TABLES), default="groups", show_default=True, help="Table to print."
     ),
@@ -129,17 +128,7 @@ def state(**options: Any) -> None:
     """Show groups, members, assignments and offsets, now or at an earlier time."""
 
     def run(job: Job) -> None:
-        if job.local is not None:
-            from quorate.pipeline import local
-
-            job.deliver(local.group_state(job.local, job.as_of).tables, options["table"])
-            return
-        from quorate.pipeline import group_state
-
-        found = group_state(job.rows, job.as_of)
-        if options["output"] is not None:
-            found = found.cache()
-        job.deliver(found.tables, options["table"])
+        job.deliver(job.cached(job.engine.group_state(job.rows, job.as_of)).tables, options["table"])
 
     run_job(options, run)
 
@@ -147,7 +136,6 @@ def state(**options: Any) -> None:
 @pipeline.command()
 @_with_options(
     *_INPUT,
-    ENGINE,
     click.option(
         "--storms",
         "only_storms",
@@ -176,22 +164,10 @@ def rebalances(**options: Any) -> None:
     """Show each epoch and generation, with cause, duration and moved partitions."""
 
     def run(job: Job) -> None:
-        window_ms, at_least = 1000 * options["window"], options["at_least"]
-        if job.local is not None:
-            from quorate.pipeline import local
-            from quorate.pipeline.local.output import ordered
-
-            table = local.rebalances(job.local, job.as_of)
-            if options["only_storms"]:
-                table = local.storms(table, window_ms=window_ms, at_least=at_least)
-            job.deliver({"rebalances": ordered(table, "started_at", "group")}, "rebalances")
-            return
-        from quorate.pipeline import rebalances, storms
-
-        found = rebalances(job.rows, job.as_of)
+        found = job.engine.rebalances(job.rows, job.as_of)
         if options["only_storms"]:
-            found = storms(found, window_ms=window_ms, at_least=at_least)
-        job.deliver({"rebalances": found.orderBy("started_at", "group")}, "rebalances")
+            found = job.engine.storms(found, window_ms=1000 * options["window"], at_least=options["at_least"])
+        job.deliver({"rebalances": found}, "rebalances", "started_at", "group")
 
     run_job(options, run)
 
@@ -224,13 +200,8 @@ def lag(**options: Any) -> None:
     _needed(options, "end_offsets")
 
     def run(job: Job) -> None:
-        from quorate.pipeline import lag
-        from quorate.pipeline.session import read_table
-
-        ends = read_table(job.spark, options["end_offsets"])
-        job.deliver(
-            {"lag": lag(job.rows, ends, as_of=job.as_of).orderBy("group", "topic", "partition", "timestamp")}, "lag"
-        )
+        found = job.engine.lag(job.rows, job.table("end_offsets"), as_of=job.as_of)
+        job.deliver({"lag": found}, "lag", "group", "topic", "partition", "timestamp")
 
     run_job(options, run)
 
@@ -262,23 +233,18 @@ def locality(**options: Any) -> None:
     topology = _topology(options["topology"])
 
     def run(job: Job) -> None:
-        found = _locality(job, topology, options)
-        job.deliver(
-            {name: one.orderBy("group", "assignor") for name, one in found.cache().tables.items()}, options["table"]
-        )
+        found = job.cached(_locality(job, topology, job.rows))
+        job.deliver(found.tables, options["table"], "group", "assignor")
 
     run_job(options, run)
 
 
-def _locality(job: Job, topology: Any, options: Mapping[str, Any]) -> Any:
-    from quorate.pipeline import locality
-    from quorate.pipeline.session import read_table
-
-    throughput = options["throughput"]
-    return locality(
-        job.rows,
+def _locality(job: Job, topology: Any, rows: Any) -> Any:
+    options = job.options
+    return job.engine.locality(
+        rows,
         topology,
-        None if throughput is None else read_table(job.spark, throughput),
+        job.table("throughput"),
         options["price_per_gb"],
         as_of=job.as_of,
         assignors=options.get("assignors") or None,
@@ -287,23 +253,14 @@ def _locality(job: Job, topology: Any, options: Mapping[str, Any]) -> Any:
 
 
 @pipeline.command()
-@_with_options(*_INPUT, ENGINE, _TOPOLOGY, *_OUTPUT)
+@_with_options(*_INPUT, _TOPOLOGY, *_OUTPUT)
 def audit(**options: Any) -> None:
     """Show how past upgrades affected groups, and how the next one would."""
     topology = None if options["topology"] is None else _topology(options["topology"])
 
     def run(job: Job) -> None:
-        if job.local is not None:
-            from quorate.pipeline import local
-            from quorate.pipeline.local.output import ordered
-
-            table = local.upgrade_audit(job.local, topology, as_of=job.as_of)
-            job.deliver({"audit": ordered(table, "group", "at_end", "log_offset", "finding")}, "audit")
-            return
-        from quorate.pipeline import upgrade_audit
-
-        found = upgrade_audit(job.rows, topology, as_of=job.as_of)
-        job.deliver({"audit": found.orderBy("group", "at_end", "log_offset", "finding")}, "audit")
+        found = job.engine.upgrade_audit(job.rows, topology, as_of=job.as_of)
+        job.deliver({"audit": found}, "audit", "group", "at_end", "log_offset", "finding")
 
     run_job(options, run)
 
@@ -325,14 +282,12 @@ def report(**options: Any) -> None:
     def run(job: Job) -> None:
         from quorate.cli.pipeline.output import write_text
         from quorate.pipeline.report import report
-        from quorate.pipeline.session import read_table
 
-        ends = options["end_offsets"]
         page = report(
             job.rows,
-            end_offsets=None if ends is None else read_table(job.spark, ends),
+            end_offsets=job.table("end_offsets"),
             topology=topology,
-            locality=None if topology is None else _locality(job, topology, options),
+            locality=None if topology is None else _locality(job, topology, job.rows),
             as_of=job.as_of,
             title=options["title"],
         )

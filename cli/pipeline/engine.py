@@ -13,7 +13,7 @@ from quorate.cli.errors import UserError, note
 if TYPE_CHECKING:
     from quorate.pipeline.local import LocalRows
 
-__all__ = ["ENGINE", "LOCAL_BYTES", "errors_in_one_line", "local_rows"]
+__all__ = ["ENGINE", "LOCAL_BYTES", "check_tables", "errors_in_one_line", "local_rows"]
 
 LOCAL_BYTES = 2 << 30
 """Size of logs up to which `auto` chooses this process, whose memory holds a partition's rows."""
@@ -27,13 +27,27 @@ ENGINE = click.option(
 )
 
 
+_TABLES = ("end_offsets", "throughput")
+"""Options with a table for the job."""
+
+
+def check_tables(options: Mapping[str, Any]) -> None:
+    """Raise an error for tables in other formats than the engines read."""
+    given = {name: options[name] for name in _TABLES if options.get(name) is not None}
+    if given:
+        from quorate.pipeline.tables import check_table
+
+        for name, path in given.items():
+            check_table(f"--{name.replace('_', '-')}", path)
+
+
 def local_rows(options: Mapping[str, Any], sources: Sequence[str], given: Mapping[str, str]) -> "LocalRows | None":
     """Return the rows for the local engine; `None` for Spark.
 
     `given` are options of the source. Raises `UserError` for options that the local engine lacks,
     and errors of sources that cannot be read.
     """
-    engine = options.get("engine", "spark")
+    engine = options["engine"]
     if engine == "spark":
         return None
     reason = _only_spark(options)
@@ -60,15 +74,21 @@ def _only_spark(options: Mapping[str, Any]) -> str | None:
             return f"--{name}"
     if options["input_format"] != "consumer-offsets":
         return f"--from {options['input_format']}"
-    output = options.get("output")
-    if output is not None:
+    for name in _TABLES:
+        if _is_remote(options.get(name)):
+            return f"--{name.replace('_', '-')} {options[name]}"
+    if "output_format" in options and options["output"] is not None:
         from quorate.pipeline.local.output import FORMATS
 
-        if options.get("output_format", FORMATS[0]) not in FORMATS:
+        if options["output_format"] not in FORMATS:
             return f"--format {options['output_format']}"
-        if "://" in output and not output.startswith("file://"):
-            return f"--output {output}"
+        if _is_remote(options["output"]):
+            return f"--output {options['output']}"
     return None
+
+
+def _is_remote(place: str | None) -> bool:
+    return place is not None and "://" in place and not place.startswith("file://")
 
 
 @contextmanager

@@ -1,23 +1,20 @@
-"""A command's job: its options, its input rows, and what becomes of its results."""
+"""A command's job: its options, its engine, its input rows, and what becomes of its results."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quorate.cli.connection import check_one_source
 from quorate.cli.errors import UserError, note
-from quorate.cli.pipeline.engine import errors_in_one_line, local_rows
-
-if TYPE_CHECKING:
-    from pyarrow import Table
-    from pyspark.sql import DataFrame, SparkSession
-
-    from quorate.pipeline.local import LocalRows
+from quorate.cli.pipeline.engine import check_tables, errors_in_one_line, local_rows
 
 __all__ = ["Job", "run_job"]
 
 
 class Job:
-    """The engine, the input rows, and the options of all commands."""
+    """The engine, the input rows, and the options of all commands.
+
+    `engine`: `quorate.pipeline` or `quorate.pipeline.local`, whose jobs have the same parameters.
+    """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         from quorate.cli.times import read_moment
@@ -35,41 +32,75 @@ class Job:
         )
         if servers is not None:
             given["kafka.bootstrap.servers"] = servers
-        self.local: LocalRows | None = local_rows(options, sources, given)
-        if self.local is None:
+        check_tables(options)
+        self.engine: Any
+        self.rows: Any = local_rows(options, sources, given)
+        self.is_local = self.rows is not None
+        if self.is_local:
+            from quorate.pipeline import local
+
+            self.engine = local
+        else:
             self._start_spark(sources, given)
 
     def _start_spark(self, sources: Sequence[str], given: Mapping[str, str]) -> None:
-        from quorate.pipeline.session import check_source, check_table, read_rows, started
+        from quorate import pipeline
+        from quorate.pipeline.session import check_source, read_rows, started
 
         options = self.options
-        for option in ("end_offsets", "throughput"):
-            check_table(f"--{option.replace('_', '-')}", options.get(option))
-        check_source(options["input_format"], sources, given)
-        self.spark: SparkSession = started(options["master"], dict(_pair("--conf", one) for one in options["conf"]))
-        self.rows: DataFrame = read_rows(self.spark, options["input_format"], sources, given)
+        small = check_source(options["input_format"], sources, given)
+        self.engine = pipeline
+        self.spark = started(options["master"], dict(_pair("--conf", one) for one in options["conf"]), small=small)
+        self.rows = read_rows(self.spark, options["input_format"], sources, given)
 
-    def deliver(self, tables: "Mapping[str, DataFrame] | Mapping[str, Table]", shown: str) -> None:
-        """Write the tables of the engine, or print one of them."""
+    def table(self, option: str) -> Any:
+        """Read the table of an option, if it is given."""
+        path = self.options[option]
+        if path is None:
+            return None
+        if self.is_local:
+            from quorate.pipeline.tables import read_table
+
+            return read_table(path)
+        from quorate.pipeline.session import read_spark_table
+
+        return read_spark_table(self.spark, path)
+
+    def cached(self, found: Any) -> Any:
+        """Return a result of several tables; Spark computes it only once if all are written."""
+        return found if self.is_local or self.options["output"] is None else found.cache()
+
+    def deliver(self, tables: Mapping[str, Any], shown: str, *order: str) -> None:
+        """Write the tables of the engine in an order of rows, or print one of them."""
         from quorate.cli.pipeline.output import show
 
         options = self.options
         if options["output"] is None:
-            table: Any = tables[shown]
+            table = self._sorted(tables[shown], order)
             show(
-                table.limit(options["limit"] + 1).toArrow() if self.local is None else table,
+                table if self.is_local else table.limit(options["limit"] + 1).toArrow(),
                 as_json=options["as_json"],
                 limit=options["limit"],
             )
             return
         write: Callable[..., Mapping[str, str]]
-        if self.local is None:
-            from quorate.pipeline.session import write
-        else:
+        if self.is_local:
             from quorate.pipeline.local.output import write
+        else:
+            from quorate.pipeline.session import write
+        tables = {name: self._sorted(table, order) for name, table in tables.items()}
         places = write(tables, options["output"], options["output_format"], overwrite=options["overwrite"])
         for name, place in places.items():
             note(f"{name}: {place}")
+
+    def _sorted(self, table: Any, order: Sequence[str]) -> Any:
+        if not order:
+            return table
+        if self.is_local:
+            from quorate.pipeline.local.output import ordered
+
+            return ordered(table, *order)
+        return table.orderBy(*order)
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

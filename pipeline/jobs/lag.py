@@ -15,18 +15,11 @@ from quorate.pipeline.casts import fitting, refused
 from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.columns import key_columns, known_offset, present_types, record_time, until
 from quorate.pipeline.jobs.moments import AsOf, moment_of
+from quorate.pipeline.jobs.needed import COMMIT_FIELDS, MAX_TIMES, OWNED, check_end_offsets
 from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
-from quorate.pipeline.schema import LATEST_MS, OptionError, column_of
+from quorate.pipeline.schema import LATEST_MS, column_of
 
-__all__ = ["FIELDS", "commits", "lag", "snapshots"]
-
-END_OFFSETS = ("topic", "partition", "timestamp", "end_offset")
-PARTITION = ("group", "topic", "partition")
-FIELDS = ("topic", "partition", "offset")
-"""Fields of an offset commit that the job uses."""
-
-MAX_TIMES = 20_000
-"""Highest number of distinct snapshot times that are pushed down to the source."""
+__all__ = ["commits", "lag", "snapshots"]
 
 
 def lag(
@@ -58,7 +51,7 @@ def lag(
     ends = (
         snapshots(end_offsets).groupBy("topic", "partition", "timestamp").agg(F.max("end_offset").alias("end_offset"))
     )
-    present_types(df, COMMIT_TYPES, FIELDS)
+    present_types(df, COMMIT_TYPES, COMMIT_FIELDS)
     source = loaded(df, "commits", as_of, lambda: _times(ends))
     if source is not None:
         df, isolation_level = source.rows, source.isolation_level(isolation_level)
@@ -66,16 +59,16 @@ def lag(
     if as_of is not None and not isinstance(as_of, Mapping):
         ends = ends.where(F.col("timestamp") <= F.lit(moment_of(as_of)))
     # Each snapshot of a partition applies to all groups that committed it.
-    expected = written.select(*PARTITION).distinct().join(ends, ["topic", "partition"])
+    expected = written.select(*OWNED).distinct().join(ends, ["topic", "partition"])
     nothing = F.lit(None)
     both = written.select(
-        *PARTITION,
+        *OWNED,
         "timestamp",
         F.struct("log_offset", "committed_offset", F.col("timestamp").alias("committed_at")).alias("commit"),
         nothing.cast("long").alias("end_offset"),
     ).unionByName(
         expected.select(
-            *PARTITION,
+            *OWNED,
             "timestamp",
             nothing.cast("struct<log_offset:bigint,committed_offset:bigint,committed_at:timestamp>").alias("commit"),
             "end_offset",
@@ -84,16 +77,16 @@ def lag(
     # The commit with the highest offset in the log counts, even if the marker of its transaction
     # is later than another commit. A commit at the time of a snapshot counts.
     so_far = (
-        Window.partitionBy(*PARTITION)
+        Window.partitionBy(*OWNED)
         .orderBy("timestamp", F.col("end_offset").asc_nulls_first())
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     at_snapshots = (
         both.withColumn("commit", F.max("commit").over(so_far))
         .where("end_offset is not null and commit.committed_offset is not null")
-        .select(*PARTITION, "timestamp", "commit.committed_offset", "commit.committed_at", "end_offset")
+        .select(*OWNED, "timestamp", "commit.committed_offset", "commit.committed_at", "end_offset")
     )
-    before = Window.partitionBy(*PARTITION).orderBy("timestamp")
+    before = Window.partitionBy(*OWNED).orderBy("timestamp")
     # Subtract whole microseconds: as doubles, the difference would be imprecise.
     micros = F.unix_micros("timestamp")
     seconds = (micros - F.lag(micros).over(before)) / F.lit(1e6)
@@ -122,8 +115,7 @@ def snapshots(end_offsets: DataFrame) -> DataFrame:
 
     Raises `OptionError` for missing columns.
     """
-    if missing := [name for name in END_OFFSETS if name not in end_offsets.columns]:
-        raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")
+    check_end_offsets(end_offsets.columns)
     at = F.col("timestamp")
     is_number = isinstance(end_offsets.schema["timestamp"].dataType, IntegralType)
     time = (
@@ -149,7 +141,7 @@ def commits(df: DataFrame, isolation_level: str | None = None) -> DataFrame:
     transaction) and `committed_offset` (null if the offset was deleted). Commits in aborted and
     open transactions are omitted.
     """
-    types = present_types(df, COMMIT_TYPES, FIELDS)
+    types = present_types(df, COMMIT_TYPES, COMMIT_FIELDS)
     topic, partition = key_columns(types)
     value = F.coalesce(*[F.col(f"{column_of(one.name)}.offset") for one in types])
     columns: list[Column | str] = [

@@ -7,13 +7,33 @@ from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.wire import StringType
 from quorate.pipeline.schema import CONTROL, GROUP_FIELDS, OptionError, column_of, struct_of
 
-__all__ = ["NEEDED", "check_isolation_level", "key_fields", "present_in"]
+__all__ = [
+    "COMMIT_FIELDS",
+    "MAX_TIMES",
+    "NEEDED",
+    "OWNED",
+    "check_end_offsets",
+    "check_isolation_level",
+    "key_fields",
+    "present_in",
+]
 
 NEEDED = (
     *("topic", "partition", "offset", "timestamp", "producer_id"),
     *("transactional", "type", "value_version", "group", "tombstone"),
 )
 """Common columns that jobs use."""
+
+COMMIT_FIELDS = ("topic", "partition", "offset")
+"""Fields of an offset commit that `lag` uses."""
+
+OWNED = ("group", "topic", "partition")
+"""Columns that identify a committed offset: a partition, for a group."""
+
+END_OFFSETS = ("topic", "partition", "timestamp", "end_offset")
+
+MAX_TIMES = 20_000
+"""Highest number of distinct snapshot times that are pushed down to the source."""
 
 
 def present_in(
@@ -73,3 +93,9 @@ def check_isolation_level(isolation_level: str | None, has_control: bool) -> Non
             "read_uncommitted needs the rows of transaction markers: "
             f"read with isolation.level=read_uncommitted, and {CONTROL} among `types`"
         )
+
+
+def check_end_offsets(columns: Collection[str]) -> None:
+    """Raise `OptionError` if columns of end offsets are missing."""
+    if missing := [name for name in END_OFFSETS if name not in columns]:
+        raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")

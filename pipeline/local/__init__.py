@@ -9,10 +9,23 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 
 from quorate.pipeline.local.histories import rebalances, storms, upgrade_audit
+from quorate.pipeline.local.lag import lag
+from quorate.pipeline.local.locality import LocalLocality, locality
 from quorate.pipeline.local.log import LocalRows
 from quorate.pipeline.local.state import LocalGroupState, group_state
 
-__all__ = ["LocalGroupState", "LocalRows", "group_state", "read", "rebalances", "storms", "upgrade_audit"]
+__all__ = [
+    "LocalGroupState",
+    "LocalLocality",
+    "LocalRows",
+    "group_state",
+    "lag",
+    "locality",
+    "read",
+    "rebalances",
+    "storms",
+    "upgrade_audit",
+]
 
 
 def read(*paths: str | PathLike[str], options: Mapping[str, str] | None = None) -> LocalRows:

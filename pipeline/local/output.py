@@ -13,17 +13,24 @@ import pyarrow.parquet as pq
 
 from quorate.codecs.errors import InputError
 
-__all__ = ["FORMATS", "ordered", "write"]
+__all__ = ["FORMATS", "Order", "ordered", "write"]
 
 FORMATS: Final = ("parquet", "json", "csv")
 """Formats that need no Spark."""
 
 
-def ordered(table: pa.Table, *names: str) -> pa.Table:
-    """Sort rows by columns, nulls first, as Spark does."""
-    columns = [table.column(name).to_pylist() for name in names]
-    keys = [[(value is not None, value) for value in row] for row in zip(*columns, strict=True)]
-    return table.take(pa.array(sorted(range(table.num_rows), key=keys.__getitem__), pa.int64()))
+Order = str | tuple[str, str]
+"""A column to sort by, or the column and "descending"."""
+
+
+def ordered(table: pa.Table, *order: Order) -> pa.Table:
+    """Sort rows by columns. Null is smaller than all values, as in Spark."""
+    rows = list(range(table.num_rows))
+    for one in reversed(order):
+        name, direction = (one, "ascending") if isinstance(one, str) else one
+        keys = [(value is not None, value) for value in table.column(name).to_pylist()]
+        rows.sort(key=keys.__getitem__, reverse=direction == "descending")
+    return table.take(pa.array(rows, pa.int64()))
 
 
 def write(tables: Mapping[str, pa.Table], place: str, form: str, *, overwrite: bool) -> dict[str, str]:

@@ -18,7 +18,7 @@ from quorate.pipeline.local.log import Source, logs, present, records_of, uses_m
 from quorate.pipeline.local.survivors import survivors
 from quorate.pipeline.schema import CONTROL
 
-__all__ = ["LocalGroupState", "group_state"]
+__all__ = ["LocalGroupState", "exploded", "group_state"]
 
 AT = ["log_topic", "log_partition", "group"]
 
@@ -56,7 +56,7 @@ class LocalGroupState:
     @cached_property
     def members(self) -> pa.Table:
         """A row per member: its metadata, epoch, and state (stable, revoking, waiting)."""
-        found = _exploded(self.rows, AT, "members")
+        found = exploded(self.rows, AT, "members")
         left_out = ("assigned", "pending_revocation", "target")
         sizes = {name: pc.list_value_length(_column(found, name)) for name in left_out}
         whole = found.select([*AT, *[field.name for field in MEMBER if field.name not in left_out]])
@@ -81,16 +81,16 @@ class LocalGroupState:
     @cached_property
     def offsets(self) -> pa.Table:
         """A row per committed offset; `pending_of` is the producer of an open transaction."""
-        return _exploded(self.rows, AT, "offsets")
+        return exploded(self.rows, AT, "offsets")
 
     @cached_property
     def skipped(self) -> pa.Table:
         """A row per reason for which inconsistent records were skipped, with their number."""
-        return _exploded(self.rows, AT[:2], "skipped")
+        return exploded(self.rows, AT[:2], "skipped")
 
     def _partitions(self, name: str) -> pa.Table:
-        members = _exploded(self.rows, AT, "members")
-        return _exploded(members, [*AT, "member_id", "instance_id", "rack"], name)
+        members = exploded(self.rows, AT, "members")
+        return exploded(members, [*AT, "member_id", "instance_id", "rack"], name)
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:
@@ -99,7 +99,7 @@ def _column(table: pa.Table, name: str) -> pa.Array:
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-def _exploded(table: pa.Table, keep: list[str], name: str) -> pa.Table:
+def exploded(table: pa.Table, keep: list[str], name: str) -> pa.Table:
     """Return a row per element of a list of structs, with the columns `keep` and its fields."""
     lists = _column(table, name)
     elements = pc.list_flatten(lists)

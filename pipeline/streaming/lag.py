@@ -12,7 +12,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.pipeline.jobs.columns import is_control, present_types
-from quorate.pipeline.jobs.lag import FIELDS, commits, snapshots
+from quorate.pipeline.jobs.lag import commits, snapshots
+from quorate.pipeline.jobs.needed import COMMIT_FIELDS
 from quorate.pipeline.schema import BOOL, DOUBLE, INT, LONG, TEXT, TIME, OptionError
 from quorate.pipeline.streaming.keyed import Frames, Processor, changes
 from quorate.pipeline.streaming.state import latest
@@ -73,7 +74,7 @@ def lag_rows(df: DataFrame, end_offsets: DataFrame) -> DataFrame:
         raise OptionError(
             "the end offsets are not a stream: read them with spark.readStream, for example from a folder of CSV files"
         )
-    present_types(df, COMMIT_TYPES, FIELDS)
+    present_types(df, COMMIT_TYPES, COMMIT_FIELDS)
     marker = F.raise_error(
         F.lit("the stream contains transaction markers: read with isolation.level=read_committed, the default")
     )

@@ -3,17 +3,20 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from quorate.codecs.errors import InputError
 from quorate.pipeline import OptionError, group_state, lag, rebalances, spark_schema, upgrade_audit
 from quorate.pipeline.jobs.columns import until
 from quorate.pipeline.jobs.locality import _rates
 from quorate.pipeline.jobs.needed import NEEDED
 from tests.coordinator.captures import folders
-from tests.pipeline.helpers.jobs import rows_of, table_of
+from tests.pipeline.helpers.engines import Engine
+from tests.pipeline.helpers.jobs import table_of
 
 ENDS = "topic string, partition string, timestamp string, end_offset string"
 UPGRADE = "upgrade-4.0-to-4.3-and-back"
@@ -63,42 +66,35 @@ def test_an_invalid_as_of_is_an_error(spark: SparkSession, as_of: Any, message: 
         until(nothing(spark, [*NEEDED]), as_of)
 
 
-@pytest.fixture(scope="module")
-def commits(spark: SparkSession) -> DataFrame:
-    """Return the rows of one partition of a capture."""
-    return rows_of(spark, [table_of(folders(UPGRADE)[0], UPGRADE, "read_committed")]).cache()
+def lags(engine: Engine, ends: dict[str, list[Any]]) -> pa.Table:
+    rows = engine.rows([table_of(folders(UPGRADE)[0], UPGRADE, "read_committed")])
+    return engine.lag(rows, pa.table(ends), isolation_level="read_committed")
 
 
-def lags(commits: DataFrame, ends: list[tuple[Any, ...]], schema: str = ENDS) -> list[Any]:
-    found = lag(commits, commits.sparkSession.createDataFrame(ends, schema), isolation_level="read_committed")
-    return found.orderBy("group", "timestamp").collect()
-
-
-def test_a_repeated_snapshot_counts_once_and_times_may_be_numbers(commits: DataFrame) -> None:
-    row = (
-        commits.where("type = 'OffsetCommit' and not tombstone")
-        .selectExpr("offset_commit.topic", "offset_commit.partition")
-        .first()
-    )
-    assert row is not None
+def test_a_repeated_snapshot_counts_once_and_times_may_be_numbers(engine: Engine) -> None:
     time, ms = "2026-11-21T09:00:00Z", int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp() * 1000)
-    once = lags(commits, [(*row, time, "900")])
-    assert once
-    assert lags(commits, [(*row, time, "900"), (*row, time, "900"), (*row, time, "899")]) == once
-    assert lags(commits, [(*row, ms, 900)], "topic string, partition int, timestamp long, end_offset long") == once
+    of = {"topic": ["orders"], "partition": ["0"]}
+    once = lags(engine, of | {"timestamp": [time], "end_offset": ["900"]})
+    assert once.num_rows
+    again = {"topic": ["orders"] * 3, "partition": ["0", "0", " 0"], "timestamp": [time] * 3}
+    assert lags(engine, again | {"end_offset": ["900", "900", "899"]}).equals(once)
+    assert lags(engine, of | {"partition": [0], "timestamp": [ms], "end_offset": [900]}).equals(once)
 
 
 @pytest.mark.parametrize(
-    ("end", "message"),
+    ("name", "value", "message"),
     [
-        (("t", "0", "yesterday", "5"), "end offsets: timestamp is 'yesterday', which is not a time such as 2026"),
-        (("t", "0", "2026-11-21", "many"), "end offsets: end_offset is 'many', which is not a number"),
-        (("t", "first", "2026-11-21", "5"), "end offsets: partition is 'first', which is not a number"),
+        ("timestamp", "yesterday", "end offsets: timestamp is 'yesterday', which is not a time such as 2026"),
+        ("timestamp", 1 << 60, f"end offsets: timestamp is '{1 << 60}', which is not ms since 1970"),
+        ("end_offset", "many", "end offsets: end_offset is 'many', which is not a number"),
+        ("partition", "first", "end offsets: partition is 'first', which is not a number"),
+        ("partition", 1 << 40, f"end offsets: partition is '{1 << 40}', which is not a number"),
     ],
 )
-def test_invalid_end_offsets_are_errors(commits: DataFrame, end: tuple[str, ...], message: str) -> None:
-    with pytest.raises(PySparkException, match=message):
-        lags(commits, [end])
+def test_invalid_end_offsets_are_errors(engine: Engine, name: str, value: Any, message: str) -> None:
+    end = {"topic": "orders", "partition": "0", "timestamp": "2026-11-21", "end_offset": "5"} | {name: value}
+    with pytest.raises((PySparkException, InputError), match=message):
+        lags(engine, {name: [value] for name, value in end.items()})
 
 
 def test_invalid_throughput_is_an_error(spark: SparkSession) -> None:

@@ -7,7 +7,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from quorate import pipeline
+from quorate.assignors import Topology
 from quorate.pipeline import local
+from quorate.pipeline.jobs.needed import OWNED
 from quorate.pipeline.jobs.state_rows import STATE
 from tests.pipeline.helpers import jobs
 from tests.pipeline.helpers.jobs import Rowlike
@@ -21,14 +23,23 @@ class Engine(Protocol):
     def rows(self, tables: Iterable[pa.Table], seed: int | None = None) -> Any:
         """Return the rows for a job, with a seed in random order."""
 
-    def state(self, rows: Any, *arguments: Any, **options: Any) -> dict[str, pa.Table]:
-        """Return the tables of `group_state`, with its nested rows as `rows`."""
+    def state(self, rows: Any, *arguments: Any, **options: Any) -> pa.Table:
+        """Return the nested rows of `group_state`."""
+
+    def tables(self, rows: Any, *arguments: Any, **options: Any) -> dict[str, pa.Table]:
+        """Return the tables of `group_state`."""
 
     def rebalances(self, rows: Any, *arguments: Any, **options: Any) -> pa.Table: ...
 
     def storms(self, found: pa.Table, **options: Any) -> pa.Table: ...
 
     def upgrade_audit(self, rows: Any, *arguments: Any, **options: Any) -> pa.Table: ...
+
+    def lag(self, rows: Any, end_offsets: pa.Table, **options: Any) -> pa.Table:
+        """Return the rows of `lag` by group, topic, partition and time."""
+
+    def locality(self, rows: Any, topology: Topology, throughput: Any = None, **options: Any) -> dict[str, pa.Table]:
+        """Return the tables of `locality`, with its nested rows as `rows`."""
 
 
 class LocalEngine:
@@ -38,9 +49,11 @@ class LocalEngine:
         table = pa.concat_tables(list(tables))
         return table if seed is None else jobs.shuffled(table, seed)
 
-    def state(self, rows: Any, *arguments: Any, **options: Any) -> dict[str, pa.Table]:
-        found = local.group_state(rows, *arguments, **options)
-        return {"rows": found.rows, **found.tables}
+    def state(self, rows: Any, *arguments: Any, **options: Any) -> pa.Table:
+        return local.group_state(rows, *arguments, **options).rows
+
+    def tables(self, rows: Any, *arguments: Any, **options: Any) -> dict[str, pa.Table]:
+        return local.group_state(rows, *arguments, **options).tables
 
     def rebalances(self, rows: Any, *arguments: Any, **options: Any) -> pa.Table:
         return local.rebalances(rows, *arguments, **options)
@@ -50,6 +63,13 @@ class LocalEngine:
 
     def upgrade_audit(self, rows: Any, *arguments: Any, **options: Any) -> pa.Table:
         return local.upgrade_audit(rows, *arguments, **options)
+
+    def lag(self, rows: Any, end_offsets: pa.Table, **options: Any) -> pa.Table:
+        return local.lag(rows, end_offsets, **options)
+
+    def locality(self, rows: Any, topology: Topology, throughput: Any = None, **options: Any) -> dict[str, pa.Table]:
+        found = local.locality(rows, topology, throughput, **options)
+        return {"rows": found.rows, **found.tables}
 
 
 class SparkEngine:
@@ -62,9 +82,12 @@ class SparkEngine:
         df = jobs.rows_of(self.spark, tables)
         return df if seed is None else jobs.in_any_order(df, seed)
 
-    def state(self, rows: Any, *arguments: Any, **options: Any) -> dict[str, pa.Table]:
+    def state(self, rows: Any, *arguments: Any, **options: Any) -> pa.Table:
+        return pipeline.group_state(rows, *arguments, **options).rows.toArrow()
+
+    def tables(self, rows: Any, *arguments: Any, **options: Any) -> dict[str, pa.Table]:
         found = pipeline.group_state(rows, *arguments, **options).cache()
-        tables = {name: table.toArrow() for name, table in {"rows": found.rows, **found.tables}.items()}
+        tables = {name: table.toArrow() for name, table in found.tables.items()}
         found.unpersist()
         return tables
 
@@ -76,6 +99,18 @@ class SparkEngine:
 
     def upgrade_audit(self, rows: Any, *arguments: Any, **options: Any) -> pa.Table:
         return pipeline.upgrade_audit(rows, *arguments, **options).toArrow()
+
+    def lag(self, rows: Any, end_offsets: pa.Table, **options: Any) -> pa.Table:
+        found = pipeline.lag(rows, self.spark.createDataFrame(end_offsets), **options)
+        return found.orderBy(*OWNED, "timestamp").toArrow()
+
+    def locality(self, rows: Any, topology: Topology, throughput: Any = None, **options: Any) -> dict[str, pa.Table]:
+        if isinstance(throughput, pa.Table):
+            throughput = self.spark.createDataFrame(throughput)
+        found = pipeline.locality(rows, topology, throughput, **options).cache()
+        tables = {name: table.toArrow() for name, table in {"rows": found.rows, **found.tables}.items()}
+        found.rows.unpersist()
+        return tables
 
 
 def by_log(rows: pa.Table) -> dict[tuple[str, int], list[Rowlike]]:

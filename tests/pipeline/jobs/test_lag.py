@@ -2,17 +2,25 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from quorate.pipeline.jobs.lag import commits, lag
+from quorate.codecs.errors import InputError
+from quorate.pipeline.jobs.lag import commits, snapshots
 from quorate.pipeline.jobs.state import group_state
-from quorate.pipeline.schema import OptionError
-from tests.pipeline.helpers.jobs import Rowlike, everything, in_any_order, replay_stored, rows_of, stored_rows
+from quorate.pipeline.local.lag import LAG
+from quorate.pipeline.local.lag import snapshots as local_snapshots
+from quorate.pipeline.schema import INT, LONG, TEXT, TIME, OptionError
+from quorate.pipeline.session import read_spark_table
+from quorate.pipeline.tables import read_table
+from tests.pipeline.helpers.engines import Engine, LocalEngine, SparkEngine
+from tests.pipeline.helpers.jobs import Rowlike, everything, replay_stored, rows_of, stored_rows
 from tests.pipeline.helpers.random_logs import Stored, random_commits
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,13 +32,14 @@ def end_offset(partition: int, ms: int) -> int:
     return 300 + 5 * partition + 8 * ms
 
 
-def snapshots(spark: SparkSession) -> DataFrame:
-    rows = [
-        ("t", partition, EPOCH + timedelta(milliseconds=ms), end_offset(partition, ms))
+SNAPSHOTS: pa.Table = pa.Table.from_pylist(
+    [
+        {"topic": "t", "partition": partition, "timestamp": ms * 1000, "end_offset": end_offset(partition, ms)}
         for partition in range(2)
         for ms in TIMES
-    ]
-    return spark.createDataFrame(rows, "topic string, partition int, timestamp timestamp, end_offset long")
+    ],
+    pa.schema({"topic": TEXT, "partition": INT, "timestamp": TIME, "end_offset": LONG}),
+)
 
 
 def expected(stored: list[Stored]) -> Iterator[Rowlike]:
@@ -67,12 +76,12 @@ def expected(stored: list[Stored]) -> Iterator[Rowlike]:
         before |= there
 
 
-def test_lags_use_the_committed_offsets_of_the_coordinator(spark: SparkSession) -> None:
+def test_lags_use_the_committed_offsets_of_the_coordinator(engine: Engine) -> None:
     first = Random().randrange(1 << 30)
     print(f"seeds from {first}")  # noqa: T201  # to repeat it
     logs = {seed: random_commits(seed, (f"g{seed}", f"h{seed}")) for seed in range(first, first + 40)}
-    df = rows_of(spark, [stored_rows(stored, "log", partition) for partition, stored in enumerate(logs.values())])
-    found = lag(in_any_order(df, seed=1), snapshots(spark)).toArrow().to_pylist()
+    tables = [stored_rows(stored, "log", partition) for partition, stored in enumerate(logs.values())]
+    found = engine.lag(engine.rows(tables, seed=1), SNAPSHOTS).to_pylist()
     got = {(row["group"], row["partition"], row["timestamp"]): row for row in found}
     wanted = {
         (row["group"], row["partition"], row["timestamp"]): row for stored in logs.values() for row in expected(stored)
@@ -86,21 +95,39 @@ def test_lags_use_the_committed_offsets_of_the_coordinator(spark: SparkSession) 
     assert sum(row["drain_seconds"] is not None and row["lag"] > 0 for row in wanted.values()) > 20
 
 
-def test_as_of_leaves_out_later_commits_and_snapshots(spark: SparkSession) -> None:
+def test_both_engines_return_the_same_lags(spark: SparkSession) -> None:
+    tables = [stored_rows(random_commits(seed, (f"g{seed}", "h")), "log", seed) for seed in range(24)]
+    tables += [changed(tables[1], "timestamp", 3), changed(tables[2], "group", 4)]
+    found = [engine.lag(engine.rows(tables), SNAPSHOTS).cast(LAG) for engine in (LocalEngine(), SparkEngine(spark))]
+    assert found[0].num_rows > 150
+    assert found[0].equals(found[1])
+
+
+def changed(table: pa.Table, name: str, every: int) -> pa.Table:
+    """Return rows of another log with null in some rows of a column."""
+    values = [None if row % every == 0 else value for row, value in enumerate(table.column(name).to_pylist())]
+    at, number = table.schema.get_field_index(name), table.schema.get_field_index("partition")
+    changed = table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
+    of_log = pa.repeat(pa.scalar(100 + every, pa.int32()), table.num_rows)
+    return changed.set_column(number, table.schema.field(number), of_log)
+
+
+@pytest.mark.parametrize("as_of", [30, EPOCH + timedelta(milliseconds=30)])
+def test_as_of_leaves_out_later_commits_and_snapshots(engine: Engine, as_of: Any) -> None:
     stored = random_commits(3)
-    df = rows_of(spark, [stored_rows(stored, "log")])
     early = [row for row in expected(stored) if row["timestamp"] <= EPOCH + timedelta(milliseconds=30)]
-    assert lag(df, snapshots(spark), as_of=30).count() == len(early) > 0
+    found = engine.lag(engine.rows([stored_rows(stored, "log")]), SNAPSHOTS, as_of=as_of)
+    assert found.num_rows == len(early) > 0
 
 
-def test_rows_without_offsets_are_errors(spark: SparkSession) -> None:
+def test_rows_without_offsets_are_errors(engine: Engine) -> None:
     table = stored_rows(random_commits(3), "log")
     at = table.schema.get_field_index("offset")
-    df = rows_of(spark, [table.set_column(at, table.schema.field(at), pa.nulls(table.num_rows, pa.int64()))])
-    with pytest.raises(PySparkException, match="cannot be ordered"):
-        lag(df, snapshots(spark)).collect()
-    with pytest.raises(PySparkException, match="cannot be ordered"):
-        group_state(df).rows.collect()
+    rows = engine.rows([table.set_column(at, table.schema.field(at), pa.nulls(table.num_rows, pa.int64()))])
+    with pytest.raises((PySparkException, InputError), match="cannot be ordered"):
+        engine.lag(rows, SNAPSHOTS)
+    with pytest.raises((PySparkException, InputError), match="cannot be ordered"):
+        engine.state(rows)
 
 
 def test_rows_of_two_clusters_are_errors(spark: SparkSession) -> None:
@@ -119,8 +146,52 @@ def test_commits_of_aborted_and_open_transactions_do_not_count(spark: SparkSessi
     assert actual < written
 
 
-def test_end_offsets_need_their_columns(spark: SparkSession) -> None:
+def test_end_offsets_need_their_columns(engine: Engine) -> None:
+    table = stored_rows(random_commits(3), "log")
     with pytest.raises(OptionError, match="no column end_offset"):
-        lag(everything(spark), snapshots(spark).drop("end_offset"))
+        engine.lag(engine.rows([table]), SNAPSHOTS.drop_columns(["end_offset"]))
     with pytest.raises(OptionError, match="no columns of OffsetCommit"):
-        lag(everything(spark).drop("offset_commit", "legacy_offset_commit"), snapshots(spark))
+        engine.lag(engine.rows([table.drop_columns(["offset_commit", "legacy_offset_commit"])]), SNAPSHOTS)
+
+
+CSV = """topic,partition,timestamp,end_offset
+t,0,2026-11-21T08:00:00,5
+t,0,2026-11-21T08:00:00Z,7
+"t,u", 1,2026-11-21 10:00:00+02:00,8
+t,,2026-11-21,9
+,1,2026-11-21,9
+t,2,,9
+
+t,2,2026-11-21T08:00:00.123456Z,
+"""
+JSON = """{"topic": "t", "partition": 0, "timestamp": "2026-11-21T08:00:00Z", "end_offset": 5}
+{"topic": "t", "partition": "0", "timestamp": "2026-11-21T08:00:00Z", "end_offset": "7", "more": [1]}
+
+{"topic": "t", "partition": 1, "end_offset": 8}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ends.csv", CSV),
+        ("ms.csv", "topic,partition,timestamp,end_offset\nt,0,1795000000123,5\nt,0,1795000000123,6\nt,1,0,3\n"),
+        ("ends.jsonl", JSON),
+        ("ms.ndjson", '{"topic": "t", "partition": 0, "timestamp": 1795000000123, "end_offset": 5}'),
+        ("ends.parquet", None),
+    ],
+)
+def test_both_engines_read_the_same_end_offsets(
+    spark: SparkSession, tmp_path: Path, name: str, text: str | None
+) -> None:
+    path = tmp_path / name
+    if text is None:
+        spark.createDataFrame(SNAPSHOTS).write.parquet(str(path))
+    else:
+        path.write_text(text)
+    names = ["topic", "partition", "timestamp", "end_offset"]
+    found = local_snapshots(read_table(str(path))).cast(SNAPSHOTS.schema).select(names)
+    on_spark = snapshots(read_spark_table(spark, str(path))).groupBy(*names[:3]).agg({"end_offset": "max"})
+    rows = sorted(found.to_pylist(), key=repr)
+    assert rows == sorted(on_spark.dropna().toArrow().rename_columns(names).to_pylist(), key=repr)
+    assert rows

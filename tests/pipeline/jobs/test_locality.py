@@ -2,14 +2,17 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from quorate.assignors import Topology
-from quorate.pipeline.jobs.locality import CURRENT, LOCALITY, Locality, locality
-from quorate.pipeline.schema import OptionError
+from quorate.pipeline.jobs.locality_rows import CURRENT, LOCALITY
+from quorate.pipeline.local.output import ordered
+from quorate.pipeline.schema import DOUBLE, TEXT, OptionError
 from tests.coordinator.captures import Checkpoint, checkpoints
-from tests.pipeline.helpers.jobs import Rowlike, everything, in_any_order
+from tests.pipeline.helpers.engines import Engine, LocalEngine, SparkEngine
+from tests.pipeline.helpers.jobs import Rowlike, captured
 
 CAPTURE = "consumer-4.3"
 PRICE = 0.02
@@ -44,18 +47,22 @@ def remote_by_hand(described: Rowlike, racks: dict[str, list[tuple[str | None, .
     return count
 
 
+RATES = {(topic.name, number): 1e6 * (number + 1) for topic in topology().topics for number in range(topic.partitions)}
+"""Different for each partition, so that sums identify partitions."""
+
+Tables = dict[str, list[Rowlike]]
+
+
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> Locality:
-    df = everything(spark).where(f"topic = '{CAPTURE}'")
-    # Different rates, so that sums identify partitions.
-    rates = {
-        (topic.name, number): 1e6 * (number + 1) for topic in topology().topics for number in range(topic.partitions)
-    }
-    return locality(in_any_order(df, seed=2), topology(), rates, PRICE).cache()
+def found(engine: Engine) -> Tables:
+    rows = engine.rows(captured([CAPTURE]), seed=2)
+    tables = engine.locality(rows, topology(), RATES, price_per_gb=PRICE)
+    assert tables["rows"].schema.names == LOCALITY.names
+    return {name: table.to_pylist() for name, table in tables.items()}
 
 
-def test_cross_rack_partitions_equal_the_responses_of_brokers(found: Locality) -> None:
-    rows = by_group(found.summary.toArrow().to_pylist())
+def test_cross_rack_partitions_equal_the_responses_of_brokers(found: Tables) -> None:
+    rows = by_group(found["summary"])
     racks = {topic.name: list(topic.racks) for topic in topology().topics}
     compared = 0
     for described in at_end().groups:
@@ -69,10 +76,10 @@ def test_cross_rack_partitions_equal_the_responses_of_brokers(found: Locality) -
     assert {name for _, name in rows} == {CURRENT, "uniform", "range", "sticky", "rack-aware-uniform"}
 
 
-def test_sums_are_over_pairs_and_savings_are_relative_to_the_current_assignment(found: Locality) -> None:
-    rows = by_group(found.summary.toArrow().to_pylist())
+def test_sums_are_over_pairs_and_savings_are_relative_to_the_current_assignment(found: Tables) -> None:
+    rows = by_group(found["summary"])
     pairs: dict[tuple[str, str], list[Rowlike]] = {}
-    for pair in found.pairs.toArrow().to_pylist():
+    for pair in found["pairs"]:
         pairs.setdefault((pair["group"], pair["assignor"]), []).append(pair)
     better = 0
     for at, row in rows.items():
@@ -95,15 +102,17 @@ def test_sums_are_over_pairs_and_savings_are_relative_to_the_current_assignment(
             assert rows[group, name]["crossing"] == min(rows[at]["crossing"] for at in rows if at[0] == group)
 
 
-def test_without_follower_fetching_partitions_are_read_from_leaders(found: Locality, spark: SparkSession) -> None:
-    df = everything(spark).where(f"topic = '{CAPTURE}'")
+def test_without_follower_fetching_partitions_are_read_from_leaders(found: Tables) -> None:
+    engine = LocalEngine()
     leaders = {racks[0] for topic in topology().topics for racks in topic.racks}
-    from_leaders = locality(df, topology(), follower_fetching=False, assignors=["uniform"])
-    rows = from_leaders.rows.toArrow().cast(LOCALITY).to_pylist()
-    assert {name for row in rows for name in [row["assignor"]]} == {CURRENT, "uniform"}
+    from_leaders = engine.locality(
+        engine.rows(captured([CAPTURE])), topology(), follower_fetching=False, assignors=["uniform"]
+    )
+    rows = from_leaders["rows"].to_pylist()
+    assert {row["assignor"] for row in rows} == {CURRENT, "uniform"}
     assert {pair["from_rack"] for row in rows for pair in row["pairs"]} <= leaders
     assert all(pair["bytes_per_second"] is None for row in rows for pair in row["pairs"])
-    near = {row.group: row.crossing for row in found.summary.where("assignor = 'current'").collect()}
+    near = {row["group"]: row["crossing"] for row in found["summary"] if row["assignor"] == CURRENT}
     far = {
         row["group"]: sum(
             pair["partitions"] for pair in row["pairs"] if pair["from_rack"] != pair["to_rack"] and pair["to_rack"]
@@ -115,21 +124,44 @@ def test_without_follower_fetching_partitions_are_read_from_leaders(found: Local
     assert any(far[group] > near[group] for group in near)
 
 
+def test_both_engines_return_the_same_tables(spark: SparkSession) -> None:
+    rates = pa.table({"topic": [None], "partition": ["0"], "bytes_per_second": [None]}, RATES_SCHEMA)
+    rows = [
+        {"topic": topic, "partition": str(number), "bytes_per_second": rate} for (topic, number), rate in RATES.items()
+    ]
+    rates = pa.concat_tables([rates, pa.Table.from_pylist(rows[1:], RATES_SCHEMA)])
+    few = Topology(list(topology().topics)[:-1])  # not all assigned partitions, no rate for one
+    found = {}
+    for engine in (LocalEngine(), SparkEngine(spark)):
+        tables = engine.locality(
+            engine.rows(captured()), few, rates, price_per_gb=PRICE, assignors=["cooperative-sticky"]
+        )
+        found[engine] = {
+            name: ordered(table, "log_topic", "log_partition", "group", "assignor") for name, table in tables.items()
+        }
+    local, on_spark = found.values()
+    assert local["rows"].num_rows > 20
+    assert max(local["summary"].column("not_in_topology").to_pylist()) > 0
+    for name, table in local.items():
+        assert table.equals(on_spark[name].cast(table.schema)), name
+
+
+RATES_SCHEMA = pa.schema({"topic": TEXT, "partition": TEXT, "bytes_per_second": DOUBLE})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"assignors": ["fair"]}, "unknown assignor fair"),
         ({"topology": Topology.of({"t": 3})}, "has no racks"),
+        ({"throughput": pa.table({"topic": ["t"], "partition": [0]})}, "no column bytes_per_second"),
+        (
+            {"throughput": pa.table({"topic": ["t"], "partition": ["one"], "bytes_per_second": [1.0]})},
+            r"the throughput has \['t', 'one', 1.0\], which is not a topic",
+        ),
     ],
 )
-def test_invalid_arguments_are_errors_before_a_job_runs(
-    spark: SparkSession, change: dict[str, Any], message: str
-) -> None:
+def test_invalid_arguments_are_errors_before_a_job_runs(engine: Engine, change: dict[str, Any], message: str) -> None:
+    rows = engine.rows(captured([CAPTURE]))
     with pytest.raises(OptionError, match=message):
-        locality(everything(spark), **({"topology": topology()} | change))
-
-
-def test_throughput_needs_its_columns(spark: SparkSession) -> None:
-    rates = spark.createDataFrame([("t", 0)], "topic string, partition int")
-    with pytest.raises(OptionError, match="no column bytes_per_second"):
-        locality(everything(spark), topology(), rates)
+        engine.locality(rows, **({"topology": topology()} | change))

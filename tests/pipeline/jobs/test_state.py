@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from quorate.codecs import LogEntry, read_log
 from quorate.coordinator.group_shard import GroupCoordinatorShard
@@ -15,13 +15,15 @@ from quorate.coordinator.history import Moment
 from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline.jobs.audit import upgrade_audit
 from quorate.pipeline.jobs.columns import PUSHDOWN
-from quorate.pipeline.jobs.packed import packed
+from quorate.pipeline.jobs.moments import LOG
 from quorate.pipeline.jobs.rebalances import rebalances
-from quorate.pipeline.jobs.records import ABORTED, PENDING_OF, rows_in_order
-from quorate.pipeline.jobs.state import GroupState, group_state
+from quorate.pipeline.jobs.records import ABORTED, PENDING_OF, TYPES
+from quorate.pipeline.jobs.state import group_state
 from quorate.pipeline.jobs.state_rows import replayed
-from quorate.pipeline.jobs.survivors import survivors
-from quorate.pipeline.schema import OptionError
+from quorate.pipeline.local import group_state as group_state_locally
+from quorate.pipeline.local.log import logs, present, records_of
+from quorate.pipeline.local.survivors import survivors
+from quorate.pipeline.schema import CONTROL, OptionError
 from tests.coordinator.captures import CAPTURES, Checkpoint, checkpoints, entries, folders
 from tests.coordinator.test_captures import described
 from tests.pipeline.helpers.engines import Engine, LocalEngine, SparkEngine, by_log
@@ -30,11 +32,10 @@ from tests.pipeline.helpers.jobs import (
     captured,
     comparable,
     everything,
-    in_any_order,
     named,
     replay,
     replay_stored,
-    rows_of,
+    shuffled,
     stored_rows,
     table_of,
 )
@@ -42,7 +43,7 @@ from tests.pipeline.helpers.random_logs import Stored, random_commits, random_gr
 
 
 def test_the_state_of_every_capture_equals_a_replay_in_any_order_of_rows(engine: Engine) -> None:
-    found = by_log(engine.state(engine.rows(captured(), seed=7))["rows"])
+    found = by_log(engine.state(engine.rows(captured(), seed=7)))
     groups = 0
     for capture in NAMES:
         for folder in folders(capture):
@@ -58,16 +59,21 @@ def at_all_checkpoints() -> dict[str, Checkpoint]:
     return {str(at): at for capture in NAMES for at in checkpoints(capture)}
 
 
-def cut_at_checkpoints(spark: SparkSession) -> DataFrame:
-    """Return the surviving records of each capture at each of its checkpoints, by one `as_of`."""
+def states_at_checkpoints() -> dict[tuple[str, int], CoordinatorState]:
+    """Return the states of each log at each checkpoint, from the records left by one `as_of`."""
     last: dict[tuple[str, int], int] = {}
     tables = []
     for name, at in at_all_checkpoints().items():
         for folder in folders(at.capture):
             tables.append(named(table_of(folder), name))
             last[name, int(folder.name.rpartition("-")[2])] = at.end_offsets.get(folder.name, 0) - 1
-    left = survivors(in_any_order(rows_of(spark, tables), seed=8), as_of=last)
-    return packed(left, PENDING_OF, ABORTED)
+    rows = shuffled(pa.concat_tables(tables), seed=8)
+    found = {}
+    for log in logs(rows, "state", last, [*TYPES, CONTROL]):
+        left = survivors(log, present(rows), with_markers=True)
+        for topic, partition in zip(*(left.column(name).to_pylist()[:1] for name in LOG), strict=True):
+            found[topic, partition], _ = replayed(records_of(left, PENDING_OF, ABORTED))
+    return found
 
 
 def unordered(value: Any) -> Any:
@@ -77,19 +83,14 @@ def unordered(value: Any) -> Any:
     return sorted(map(unordered, value), key=repr) if isinstance(value, list) else value
 
 
-def test_the_state_at_every_checkpoint_equals_the_responses_of_brokers(spark: SparkSession) -> None:
-    table = cut_at_checkpoints(spark).toArrow()
-    topics = table.column("topic").to_pylist()
-    places: dict[tuple[str, int], list[int]] = {}
-    for number, log in enumerate(zip(topics, table.column("partition").to_pylist(), strict=True)):
-        places.setdefault(log, []).append(number)
+def test_the_state_at_every_checkpoint_equals_the_responses_of_brokers() -> None:
+    states = states_at_checkpoints()
     compared = offsets = 0
     for name, at in at_all_checkpoints().items():
         shards = []
         for folder in folders(at.capture):
             shard = GroupCoordinatorShard(image=at.image, new_id=uuid4)
-            rows = places.get((name, int(folder.name.rpartition("-")[2])), [])
-            state, _ = replayed(rows_in_order(table.take(pa.array(rows, pa.int64()))))
+            state = states.get((name, int(folder.name.rpartition("-")[2])), CoordinatorState())
             assert not state.skipped
             shard.state = state
             shards.append(shard)
@@ -115,13 +116,13 @@ def test_the_state_at_every_checkpoint_equals_the_responses_of_brokers(spark: Sp
     assert offsets > 100
 
 
-@pytest.mark.parametrize("place", [0.3, 0.8])
+@pytest.mark.parametrize(("engine", "place"), [("local", 0.3), ("local", 0.8), ("spark", 0.5)], indirect=["engine"])
 def test_as_of_a_time_ends_each_log_before_its_first_later_record(engine: Engine, place: float) -> None:
     captures = ["consumer-4.3", "transactions-4.3"]
     logs = {(capture, int(folder.name[-1])): entries(folder) for capture in captures for folder in folders(capture)}
     times = sorted(entry.timestamp_ms for log in logs.values() for entry in log)
     moment = times[int(place * len(times))]
-    found = by_log(engine.state(engine.rows(captured(captures)), as_of=moment)["rows"])
+    found = by_log(engine.state(engine.rows(captured(captures)), as_of=moment))
     for log, of_log in logs.items():
         cut = [one for one in Moment(timestamp_ms=moment).cut(of_log) if isinstance(one, LogEntry)]
         assert comparable(found.get(log, [])) == comparable(replay(cut)), log
@@ -130,7 +131,7 @@ def test_as_of_a_time_ends_each_log_before_its_first_later_record(engine: Engine
 def test_rows_without_markers_count_as_committed(engine: Engine) -> None:
     of = [folder for folder in folders("transactions-4.3") if any(folder.glob("*.log"))]
     rows = engine.rows([table_of(folder, isolation_level="read_committed") for folder in of])
-    found = by_log(engine.state(rows)["rows"])
+    found = by_log(engine.state(rows))
     for folder in of:
         committed = list(read_log(folder, isolation_level="read_committed"))
         state = CoordinatorState()
@@ -170,7 +171,7 @@ def test_the_state_of_random_logs_equals_a_replay(engine: Engine) -> None:
             logs[log] = stored
             last[log, 0] = end_of_write(stored, int(share * stored[-1].offset)) if stored else 0
     rows = engine.rows([stored_rows(stored, log) for log, stored in logs.items()], seed=9)
-    found = by_log(engine.state(rows, as_of=last, isolation_level="read_uncommitted")["rows"])
+    found = by_log(engine.state(rows, as_of=last, isolation_level="read_uncommitted"))
     groups = 0
     for log, stored in logs.items():
         wanted = comparable(replay_stored(one for one in stored if one.offset <= last[log, 0]))
@@ -182,30 +183,30 @@ def test_the_state_of_random_logs_equals_a_replay(engine: Engine) -> None:
 # ---- tables and errors
 
 
-def test_tables_equal_the_nested_rows(spark: SparkSession) -> None:
-    state = GroupState(group_state(everything(spark).where("topic = 'upgrade-4.0-to-4.3-and-back'")).rows).cache()
-    rows = {row.group: row for row in state.rows.collect() if row.group}
-    groups = {row.group: row.asDict() for row in state.groups.collect()}
+def test_tables_equal_the_nested_rows() -> None:
+    state = group_state_locally(pa.concat_tables(captured(["upgrade-4.0-to-4.3-and-back"])))
+    rows = {row["group"]: row for row in state.rows.to_pylist() if row["group"]}
+    groups = {row["group"]: row for row in state.groups.to_pylist()}
     assert {name: (one["epoch"], one["members"]) for name, one in groups.items()} == {
-        name: (row.epoch, len(row.members)) for name, row in rows.items()
+        name: (row["epoch"], len(row["members"])) for name, row in rows.items()
     }
     assert groups["ship-orders"]["epoch"] == 8
     assert groups["ship-orders"]["has_topic_record"]
-    members = {row.member_id: row for row in state.members.where("group = 'ship-orders'").collect()}
-    assert {row.rack for row in members.values()} == {"rack-a", "rack-b", "rack-c"}
-    targets = state.targets.where("group = 'ship-orders'").collect()
-    assigned = state.assignments.where("group = 'ship-orders'").collect()
-    assert {(row.member_id, row.topic, row.partition) for row in targets} == {
-        (row.member_id, row.topic, row.partition) for row in assigned if not row.revoking
+    members, targets, assigned = (
+        [row for row in table.to_pylist() if row["group"] == "ship-orders"]
+        for table in (state.members, state.targets, state.assignments)
+    )
+    assert {row["rack"] for row in members} == {"rack-a", "rack-b", "rack-c"}
+    assert {(row["member_id"], row["topic"], row["partition"]) for row in targets} == {
+        (row["member_id"], row["topic"], row["partition"]) for row in assigned if not row["revoking"]
     }
-    assert len(targets) == sum(row.target for row in members.values()) > 10
-    assert state.offsets.where("pending_of is not null").count() == 0
-    state.unpersist()
+    assert len(targets) == sum(row["target"] for row in members) > 10
+    assert state.offsets.column("pending_of").null_count == state.offsets.num_rows
 
 
 def test_both_engines_return_the_same_tables(spark: SparkSession) -> None:
     rows = list(captured(["upgrade-4.0-to-4.3-and-back", "transactions-4.3", "consumer-4.3"]))
-    found, wanted = (engine.state(engine.rows(rows)) for engine in (LocalEngine(), SparkEngine(spark)))
+    found, wanted = (engine.tables(engine.rows(rows)) for engine in (LocalEngine(), SparkEngine(spark)))
     assert found.keys() == wanted.keys()
     for name, table in wanted.items():
         assert found[name].schema.names == table.schema.names
@@ -239,7 +240,7 @@ def test_rows_that_spark_would_filter_are_refused(spark: SparkSession) -> None:
         for job in (group_state, rebalances, upgrade_audit):
             with pytest.raises(OptionError, match="set it to false before load"):
                 job(loaded)
-        group_state(loaded.cache())
+        group_state(loaded.cache(), isolation_level="read_uncommitted")  # otherwise it looks for markers
         spark.conf.set(PUSHDOWN, "false")
         rebalances(loaded)
     finally:
