@@ -20,18 +20,17 @@ from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.records import written
 from quorate.coordinator.state import CoordinatorState
-from quorate.pipeline import files_read
+from quorate.pipeline import files_read, local
 from quorate.pipeline.jobs.at_source import loaded
-from quorate.pipeline.jobs.lag import lag
 from quorate.pipeline.jobs.moments import milliseconds
-from quorate.pipeline.jobs.rebalances import rebalances
 from quorate.pipeline.jobs.state import group_state
-from quorate.pipeline.jobs.state_rows import STATE
 from quorate.pipeline.push_down import PushDown
 from quorate.pipeline.source import ConsumerOffsets
-from tests.pipeline.helpers.jobs import comparable, replay_stored, rows_of
+from tests.pipeline.helpers.engines import Engine, LocalEngine, SparkEngine
+from tests.pipeline.helpers.jobs import comparable, replay_stored
 from tests.pipeline.helpers.random_logs import Stored, random_commits, random_groups
 
+UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 Logs = tuple[Path, int, dict[int, list[Stored]]]
 """A folder, the seed of partition 0, and the records of its partitions."""
 
@@ -284,18 +283,15 @@ def load(spark: SparkSession, path: Path, **options: str) -> DataFrame:
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
-def test_state_with_push_down_equals_a_replay(spark: SparkSession, logs: Logs, share: float) -> None:
+def test_state_with_push_down_equals_a_replay(logs: Logs, share: float) -> None:
     folder, seed, stored = logs
-    df = load(spark, folder, **{"isolation.level": "read_uncommitted"})
     last = {number: int(share * log[-1].offset) for number, log in stored.items()}
-    as_of = None if share == 1.0 else last
-    assert loaded(df, "state", as_of) is not None
-    rows = group_state(df, as_of, isolation_level="read_uncommitted").rows.toArrow().cast(STATE).to_pylist()
+    rows = local.read(folder, options=UNCOMMITTED)
+    found = local.group_state(rows, None if share == 1.0 else last, isolation_level="read_uncommitted")
     for number, log in stored.items():
         wanted = comparable(replay_stored(one for one in log if one.offset <= last[number]))
-        assert comparable(row for row in rows if row["log_partition"] == number) == wanted, (
-            f"partition {number}, seed {seed + number}"
-        )
+        of_log = (row for row in found.rows.to_pylist() if row["log_partition"] == number)
+        assert comparable(of_log) == wanted, f"partition {number}, seed {seed + number}"
 
 
 def test_push_down_applies_only_to_unchanged_rows_of_load(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
@@ -315,26 +311,35 @@ def test_push_down_applies_only_to_unchanged_rows_of_load(spark: SparkSession, l
     assert loaded(copies, "state", None) is None
 
 
-def test_histories_and_lags_are_the_same_with_push_down(spark: SparkSession, logs: Logs) -> None:
+def test_jobs_are_the_same_with_push_down(spark: SparkSession, logs: Logs) -> None:
     folder, seed, stored = logs
-    uncommitted = {"isolation.level": "read_uncommitted"}
-    others = rows_of(spark, [pa.Table.from_batches(batches_read(folder, **uncommitted))])
-    ends = spark.createDataFrame(
-        [("t", number, time, 1000 + time) for number in range(2) for time in (20, 55, 90)],
-        "topic string, partition int, timestamp long, end_offset long",
+    every = pa.Table.from_batches(batches_read(folder, **UNCOMMITTED))
+    ends = pa.table(
+        {"topic": ["t"] * 6, "partition": [0, 1] * 3, "timestamp": [20, 20, 55, 55, 90, 90], "end_offset": [1000] * 6}
     )
-    commits = ",".join((*COMMIT_TYPES, "Control"))  # the types that lags need
-    jobs: list[tuple[str, Callable[[DataFrame], DataFrame]]] = [
-        ("", lambda df: group_state(df, 55, isolation_level="read_uncommitted").rows.drop("members")),
-        ("", lambda df: rebalances(df, 55)),
-        (commits, lambda df: lag(df, ends, as_of=55, isolation_level="read_uncommitted")),
-        (commits, lambda df: lag(df, ends, as_of=dict.fromkeys(stored, 70), isolation_level="read_uncommitted")),
+    last = {number: int(0.5 * log[-1].offset) for number, log in stored.items()}
+    commits = {"types": ",".join((*COMMIT_TYPES, "Control"))}  # the types that lags need
+    levels = {"isolation_level": "read_uncommitted"}
+    jobs: list[tuple[dict[str, str], Callable[[Engine, Any], pa.Table]]] = [
+        ({}, lambda engine, rows: engine.state(rows, None, **levels)),
+        ({}, lambda engine, rows: engine.state(rows, last, **levels)),
+        ({}, lambda engine, rows: engine.rebalances(rows, 55)),
+        (commits, lambda engine, rows: engine.lag(rows, ends, as_of=55, **levels)),
+        (commits, lambda engine, rows: engine.lag(rows, ends, as_of=dict.fromkeys(stored, 70), **levels)),
     ]
+    in_process = LocalEngine()
     for number, (types, job) in enumerate(jobs):
-        fewer = load(spark, folder, **uncommitted, **({"types": types} if types else {}))
-        found = [sorted(map(str, job(df).collect())) for df in (fewer, others)]
-        assert found[0] == found[1], f"job {number}, seed {seed}"
-        assert found[0]
+        wanted = job(in_process, every)
+        assert wanted.num_rows
+        files = local.read(folder, options=UNCOMMITTED | types)
+        assert job(in_process, files).equals(wanted), f"job {number}, seed {seed}"
+        if number in (1, 2, 3):
+            df = load(spark, folder, **UNCOMMITTED, **types)
+            assert loaded(df, "state", last) is not None
+            on_spark = job(SparkEngine(spark), df).cast(wanted.schema)
+            assert sorted(map(str, on_spark.to_pylist())) == sorted(map(str, wanted.to_pylist())), (
+                f"job {number}, seed {seed}"
+            )
 
 
 def test_two_different_records_at_one_offset_fail_the_state(spark: SparkSession, tmp_path: Path) -> None:
