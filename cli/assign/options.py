@@ -7,8 +7,9 @@ constructor define its options. `WhatIf` holds `--without`, `--add`, `--rack` an
 
 import difflib
 import inspect
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from enum import Enum
 from types import NoneType, UnionType
@@ -178,7 +179,8 @@ def _plug_in(text: str) -> Choice:
         search_current_folder()
         name, rest = f"{name}:{cls}", options
     try:
-        kind = class_of(name)
+        with redirect_stdout(sys.stderr):  # of a module that prints: stdout is for the result
+            kind = class_of(name)
     except AssignorError as error:
         raise InputError(str(error)) from None
     if rest and kind is None:
@@ -219,11 +221,13 @@ def _arguments(kind: type, options: Mapping[str, str | None], assignor: str) -> 
 
 def _options_of(kind: type) -> dict[str, tuple[Any, ...]]:
     """Return the constructor's parameters that can be parsed from text: name → types."""
-    if not inspect.signature(kind).parameters:
+    parameters = inspect.signature(kind).parameters.values()
+    names = [one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    if not names:
         return {}
     hints = get_type_hints(kind.__init__)  # type: ignore[misc]  # of the class that was just looked up, not of an instance
     found = {}
-    for name in inspect.signature(kind).parameters:
+    for name in names:
         hint = hints.get(name, str)
         types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         if all(_can_be_read(one) for one in types):

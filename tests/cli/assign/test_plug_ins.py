@@ -29,6 +29,10 @@ class Mine:
             }
         }
 
+class Open(Mine):
+    def __init__(self, last: bool = False, *others, **named) -> None:
+        super().__init__(last)
+
 class Fails(Mine):
     def assign(self, group_spec, topic_describer):
         raise LookupError("no model")
@@ -73,6 +77,7 @@ def test_an_installed_plug_in_has_a_name_and_is_usual_for_groups_that_use_it(out
         ("plug_in_of_cli:Gone", "cannot load plug_in_of_cli:Gone: AttributeError"),
         ("no.such:Thing", "cannot load no.such:Thing: ModuleNotFoundError: No module named 'no'"),
         ("plug_in_of_cli:Mine:first", "plug_in_of_cli:Mine has no option first\n       its options: last"),
+        ("plug_in_of_cli:Open:named", "plug_in_of_cli:Open has no option named\n       its options: last"),
         ("plug_in_of_cli:SOURCE:first", "cannot load plug_in_of_cli:SOURCE"),
     ],
 )
@@ -81,6 +86,15 @@ def test_a_plug_in_that_does_not_load_is_reported(quorate, described, assignor, 
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.startswith(f"error: --assignor {assignor}: ")
     assert complaint in ended.err
+
+
+def test_a_module_that_prints_when_it_is_imported_prints_to_stderr(quorate, described, tmp_path):
+    with (tmp_path / "plug_in_of_cli.py").open("a") as module:
+        module.write("\nprint('imported')\n")
+    ended = quorate("assign", described(), "--assignor", "plug_in_of_cli:Mine", "--json")
+    assert ended.status == 0
+    assert "imported" not in ended.out
+    assert "imported" in ended.err
 
 
 def test_a_fault_of_a_plug_in_is_reported_without_a_traceback(quorate, described):
