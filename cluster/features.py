@@ -8,10 +8,7 @@ from quorate.coordinator.config import ConfigError
 
 __all__ = ["INCOMPLETE", "check_levels", "finalized"]
 
-INCOMPLETE: Mapping[str, str] = {
-    "share.version": "DescribeShareGroupOffsets",
-    "streams.version": "StreamsGroupHeartbeat",
-}
+INCOMPLETE: Mapping[str, str] = {"streams.version": "StreamsGroupHeartbeat"}
 """Features that a new cluster disables, and the API that each lacks, so that clients fail early.
 UpdateFeatures enables them.
 """

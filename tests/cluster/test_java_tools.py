@@ -21,7 +21,6 @@ from tests.broker.broker import missing_tools
 from tests.broker.broker import tools as tools_command
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
-from tests.cluster.helpers.features import switch_on
 from tests.cluster.helpers.wire import Wire
 
 Run = Callable[..., str]
@@ -153,29 +152,16 @@ def test_groups_of_disabled_features_are_not_listed_and_rejected(
     share, streams = "consumer.group.ShareGroupCommand", "streams.StreamsGroupCommand"
     unsupported = "UnsupportedVersionException: The version of API is not supported."
     assert reported(share, "--list") == reported(streams, "--list") == ""
-    assert unsupported in reported(share, "--describe", "--group", "shares")
     assert unsupported in reported(streams, "--describe", "--group", "shares")
     with Wire(running.core.brokers[1].port) as wire:
         wire.request(FindCoordinatorRequest(coordinator_keys=("shares",)), 4)
-    before = dict(running.core.features)
-    switch_on(running)
-    try:
-        coordinator = running.call(lambda: running.core.groups.partition_for("shares").leader)
-        with Wire(running.core.brokers[coordinator].port) as wire:
-            joins = ShareGroupHeartbeatRequest(group_id="shares", member_id="m", subscribed_topic_names=("t",))
-            assert wire.request(joins, 1).error_code == 0
-            assert reported(share, "--list") == "shares\n"
-            assert re.search(
-                "\nshares +m +/127.0.0.1 ", reported(share, "--describe", "--group", "shares", "--members")
-            )
-            assert re.search("\nshares +", reported(share, "--describe", "--group", "shares", "--state"))
-            for arguments in (
-                ("--describe", "--group", "shares"),
-                ("--delete-offsets", "--group", "shares", "--topic", "t"),
-            ):
-                assert "The node does not support DE" in reported(share, *arguments)
-    finally:
-        running.call(lambda: running.core.change_features(before))
+    coordinator = running.call(lambda: running.core.groups.partition_for("shares").leader)
+    with Wire(running.core.brokers[coordinator].port) as wire:
+        joins = ShareGroupHeartbeatRequest(group_id="shares", member_id="m", subscribed_topic_names=("t",))
+        assert wire.request(joins, 1).error_code == 0
+    assert reported(share, "--list") == "shares\n"
+    assert re.search("\nshares +m +/127.0.0.1 ", reported(share, "--describe", "--group", "shares", "--members"))
+    assert re.search("\nshares +", reported(share, "--describe", "--group", "shares", "--state"))
 
 
 def test_tools_describe_the_cluster(ok: Run, tools: Callable[..., dict[str, Any]], running: EmbeddedCluster) -> None:

@@ -210,6 +210,8 @@ def test_share_groups_bump_epochs_as_in_the_release(version: str, epochs: list[i
         cluster.call(lambda: cluster.core.create_topic("t", partitions=2, replicas=1))
         with Wire(cluster.core.brokers[1].port) as wire:
             wire.request(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+            share = FindCoordinatorRequest(key_type=2, coordinator_keys=(f"g:{cluster.core.topics['t'].id}:0",))
+            wire.request(share, 6)  # creates `__share_group_state`, which would delay the first heartbeat
             reported = {"m": 0, "n": 0}
 
             def beat(member: str, epoch: int | None = None) -> int:

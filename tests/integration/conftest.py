@@ -24,6 +24,9 @@ QUICK = {
     "group.consumer.min.session.timeout.ms": 1000,
     "group.consumer.assignment.interval.ms": 0,
     "group.min.session.timeout.ms": 1000,
+    "group.share.min.heartbeat.interval.ms": 200,
+    "group.share.heartbeat.interval.ms": 200,
+    "group.share.min.record.lock.duration.ms": 1000,
     # Every five minutes it would move coordinators in the middle of whichever test is running.
     "auto.leader.rebalance.enable": "false",
 }

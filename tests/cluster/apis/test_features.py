@@ -10,7 +10,7 @@ from quorate.cluster import EmbeddedCluster
 from quorate.cluster.features import INCOMPLETE
 from quorate.cluster.handlers import HANDLERS
 from quorate.codecs import Uuid
-from quorate.codecs.api import ConsumerGroupDescribeRequest, ShareGroupHeartbeatRequest
+from quorate.codecs.api import ConsumerGroupDescribeRequest, StreamsGroupDescribeRequest
 from quorate.codecs.api.broker import (
     ApiVersionsRequest,
     DescribeQuorumRequest,
@@ -68,15 +68,15 @@ def test_features_can_be_enabled_after_an_upgrade() -> None:
 
 
 def test_a_new_cluster_disables_features_of_which_an_api_is_missing() -> None:
-    """Issue 14: with share.version on, librdkafka's share consumer polled nothing forever."""
-    request = ShareGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=("t",))
+    """Issue 14: with such a feature on, clients would wait forever."""
+    request = StreamsGroupDescribeRequest(group_ids=("g",))
     with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         wire.request(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
-        assert not reported(wire)[1].keys() & {"share.version", "streams.version"}
-        assert wire.request(request, 1).error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert update(wire, ("share.version", 1, UP), ("streams.version", 1, UP)).error_code == ErrorCode.NONE
-        assert reported(wire)[1].items() >= {"share.version": 1, "streams.version": 1}.items()
-        assert wire.request(request, 1).error_code == ErrorCode.NONE
+        assert "streams.version" not in reported(wire)[1]
+        assert wire.request(request, 0).groups[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert update(wire, ("streams.version", 1, UP)).error_code == ErrorCode.NONE
+        assert reported(wire)[1].items() >= {"share.version": 2, "streams.version": 1}.items()
+        assert wire.request(request, 0).groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_feature_is_incomplete_only_while_its_api_is_missing() -> None:

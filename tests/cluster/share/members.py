@@ -36,7 +36,6 @@ def share_core(clock: ManualClock, **properties: Any) -> ClusterCore:
     for broker in core.brokers.values():
         broker.serving = True
     core.started()
-    core.change_features({**core.features, "share.version": 1})
     core.create_topic("t", assignment=[[1, 2], [1, 2]])
     return core
 
