@@ -96,12 +96,25 @@ def checked(
     if isinstance(assignor, PlugInAssignor):
         return assignor.assign_group(group)
     with _faults_of(f"assignor {assignor.name}", AssignorError):
-        assignment = (assign or assignor.assign_group)(group)
+        assignment = (assign or assignor.assign_group)(_guarded(assignor, group))
         if assignment.topology is not group.topology or tuple(assignment.member_ids) != tuple(group.member_ids):
             raise _Fault("returned an assignment of another group")
         owners = _check(group, assignment)
         numbers = assignment.partitions[np.lexsort((assignment.partitions, owners))]
     return Assignment(group.topology, group.member_ids, assignment.offsets, numbers)
+
+
+def _guarded(assignor: Assignor, group: GroupSpec) -> GroupSpec:
+    """Return the group for an assignor; for one that is not of quorate, a copy.
+
+    The arrays of the topology, which groups share, become read-only then.
+    """
+    if type(assignor).__module__.partition(".")[0] == "quorate":
+        return group
+    for value in vars(group.topology).values():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+    return group.copied()
 
 
 def _check(group: GroupSpec, assignment: Assignment) -> Ints:

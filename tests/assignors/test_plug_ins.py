@@ -315,3 +315,26 @@ def test_a_plug_in_that_cannot_be_loaded_is_rejected_with_the_reason(text: str, 
 def test_a_class_is_no_instance() -> None:
     with pytest.raises(AssignorError, match=r"Fixed is no server-side assignor: a class; give an instance"):
         as_assignor(Fixed)
+
+
+class Writes(Assignor):
+    """Changes arrays before it assigns nothing: those of the group, or of the topology."""
+
+    name = "writes"
+
+    def __init__(self, of_topology: bool) -> None:
+        self.of_topology = of_topology
+
+    def assign_group(self, group: GroupSpec) -> Assignment:
+        if self.of_topology:
+            group.topology.first[:] = 0
+        group.subscription_of[:] = 0
+        return Assignment.from_lists(group.topology, group.member_ids, [[], []])
+
+
+def test_an_assignor_on_arrays_cannot_change_those_of_the_coordinator(group: GroupSpec) -> None:
+    before = group.subscription_of.tolist(), group.topology.first.tolist()
+    assert len(checked(Writes(of_topology=False), group).partitions) == 0
+    with pytest.raises(AssignorError, match=r"assignor writes raised ValueError: .*read-only"):
+        checked(Writes(of_topology=True), group)
+    assert (group.subscription_of.tolist(), group.topology.first.tolist()) == before
