@@ -62,10 +62,8 @@ POSITION_SECONDS = 0.005
 """The longest sleep while positions of new partitions are looked up."""
 
 
-class _StaleEpoch(QuorateError, errors.StaleMemberEpochError):  # type: ignore[misc]  # kafka-python has no types
+class _StaleEpoch(QuorateError, errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
     """The epoch changed after the request was sent; it is repeated with the new one."""
-
-    retriable = True
 
 
 class ConsumerProtocolCoordinator(HeartbeatLoop):
@@ -219,7 +217,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
     async def _send_offset_fetch_request(self, partitions: Any) -> Any:
         try:
             return await super()._send_offset_fetch_request(partitions)
-        except errors.StaleMemberEpochError as error:
+        except (errors.StaleMemberEpochError, errors.UnknownMemberIdError) as error:
             raise _StaleEpoch(*error.args) from error
 
     def _handle_offset_commit_response(self, offsets: Any, send_time: float, response: Any) -> None:

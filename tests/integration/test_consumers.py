@@ -215,6 +215,16 @@ def test_fenced_member_fails_to_commit_and_returns(kafka_cluster: Cluster, topic
         assert one.committed(TopicPartition(topic, 0)) == 1
 
 
+def test_committed_offsets_are_read_again_after_the_epoch_changed(
+    kafka_cluster: Cluster, topic: str, group_id: str
+) -> None:
+    with consumer(kafka_cluster, group_id, topic, enable_auto_commit=False) as one:
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        one.commit({TopicPartition(topic, 0): OffsetAndMetadata(4, "", -1)})
+        one._coordinator._membership.member_epoch += 7
+        assert one.committed(TopicPartition(topic, 0), timeout_ms=60_000) == 4
+
+
 def test_commits_in_the_listener(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     produce(kafka_cluster, topic, 6, 10)
 
