@@ -34,7 +34,7 @@ from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
 from quorate.codecs.batches.v2 import CRC_START, HEADER_BYTES
 from quorate.codecs.message import Message
 from quorate.codecs.wire import ArrayType, StructType
-from tests.cluster.helpers.pair_tables import IDS, NOT_COMPARED, NOT_COMPARED_OF, ONLY_THEIRS, SETS
+from tests.cluster.helpers.pair_tables import IDS, NOT_COMPARED, NOT_COMPARED_OF, SETS
 from tests.cluster.helpers.wire import Wire
 
 __all__ = ["CLOSED", "Difference", "Pair", "parts"]
@@ -335,7 +335,6 @@ class Pair:
             return
         if spec.type.element.spec.name == "FetchableTopicResponse":
             ours, theirs = _merged(ours), _merged(theirs)
-        theirs = [one for one in theirs if not {_id_of(one), getattr(one, "resource_name", None)} & ONLY_THEIRS]
         if a_set:
             ours, theirs = sorted(ours, key=self._sort_key), sorted(theirs, key=self._their_sort_key)
         ids = [_id_of(one) for one in ours], [_id_of(one) for one in theirs]

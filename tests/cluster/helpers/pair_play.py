@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from random import Random
 
 from quorate.cluster import EmbeddedCluster
+from quorate.codecs import Uuid
 from quorate.codecs.api import ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import (
     ApiVersionsRequest,
@@ -15,6 +16,8 @@ from quorate.codecs.api.broker import (
     MetadataRequest,
 )
 from quorate.codecs.message import Message
+from quorate.codecs.releases import features_of
+from quorate.coordinator.share_state.key import SharePartitionKey
 from quorate.integration import KafkaCluster
 from tests.broker.broker import NEWEST, VERSION, Broker
 from tests.cluster.helpers.features import switch_on
@@ -36,6 +39,9 @@ SETTINGS: Mapping[str, object] = {
     "transaction.state.log.num.partitions": 2,
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
+    "share.coordinator.state.topic.num.partitions": 2,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
     "num.partitions": 2,
     "auto.create.topics.enable": "true",
@@ -98,6 +104,9 @@ class Duel:
         self.share_states = ShareStates(port, _OFFSETS_PARTITIONS, user)
         for key_type in (0, 1):  # creates the internal topics
             self._until_equal(FindCoordinatorRequest(coordinator_keys=("g",), key_type=key_type), 4)
+        if features_of(ours.core.broker_configs.kafka_version).get("share.version"):
+            share_key = SharePartitionKey("g", Uuid.ZERO, 0).coordinator_key
+            self._until_equal(FindCoordinatorRequest(coordinator_keys=(share_key,), key_type=2), 6)
         self._until_equal(InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000), 4)
         self.pair.settle()  # before a request contains the id of an internal topic, which then maps to the real one
         requested = ApiVersionsRequest(client_software_name="w", client_software_version="1")

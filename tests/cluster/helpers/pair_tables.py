@@ -1,6 +1,6 @@
 """Tables for `pair`, by field name: ids, fields that are not compared, arrays without an order."""
 
-__all__ = ["IDS", "NOT_COMPARED", "NOT_COMPARED_OF", "ONLY_THEIRS", "SETS", "SETS_ONCE"]
+__all__ = ["IDS", "NOT_COMPARED", "NOT_COMPARED_OF", "SETS", "SETS_ONCE"]
 
 IDS = {
     "topic_id": "topic",
@@ -119,6 +119,3 @@ SETS = frozenset(
 
 SETS_ONCE = frozenset({"MetadataResponseTopic.partitions"})
 """More such arrays of releases before 4.3."""
-
-ONLY_THEIRS = frozenset({"__share_group_state"})
-"""Topics that only a real broker creates."""
