@@ -8,9 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from quorate.pipeline.jobs.lag import lag
-from quorate.pipeline.jobs.rebalances import rebalances
-from quorate.pipeline.jobs.state import group_state
+from quorate.pipeline import local
 from quorate.pipeline.jobs.state_rows import STATE
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming import (
@@ -48,9 +46,9 @@ def test_groups_of_a_killed_stream_equal_those_of_the_batch_job(spark: SparkSess
     table = committed()
     write_parts(tmp_path / "rows", cut(table, 2, Random(1)))
     found = run_killed(stream_group_state(stream_of(spark, tmp_path / "rows")), tmp_path, Random(2), partitions=2)
-    wanted = group_state(rows_of(spark, [table]), isolation_level="read_committed")
+    wanted = local.group_state(table, isolation_level="read_committed").rows
     actual = by_log(latest_state(found).rows.select(*STATE.names).toArrow().cast(STATE))
-    expected = by_log(wanted.rows.where("group is not null").drop("skipped").toArrow())
+    expected = by_log(wanted)
     assert actual == {
         log: {name: row | {"skipped": None} for name, row in rows.items()} for log, rows in expected.items()
     }
@@ -77,18 +75,21 @@ def test_rebalances_lags_and_alerts_of_streams_equal_those_of_the_batch_jobs(
     schema = "topic string, partition int, timestamp timestamp, end_offset long"
     rows, snapshots = stream_of(spark, tmp_path / "rows"), stream_of(spark, tmp_path / "ends", schema=schema)
 
-    def both(found: DataFrame, wanted: DataFrame) -> None:
+    def both(found: DataFrame, wanted: pa.Table) -> None:
         got, expected = (
-            sorted(str([round(one, 6) if isinstance(one, float) else one for one in row]) for row in df.collect())
-            for df in (found.select(*wanted.columns), wanted)
+            sorted(
+                str([round(one, 6) if isinstance(one, float) else one for one in row.values()])
+                for row in rows.to_pylist()
+            )
+            for rows in (found.select(*wanted.schema.names).toArrow().cast(wanted.schema), wanted)
         )
         assert got == expected
         assert expected
 
     seen = run_killed(stream_rebalances(rows), tmp_path / "rebalances")
-    both(latest_rebalances(seen), rebalances(rows_of(spark, [table])))
+    both(latest_rebalances(seen), local.rebalances(table))
     seen = run_killed(stream_lag(rows, snapshots, keep_ms=1 << 40), tmp_path / "lag")
-    both(latest_lag(seen), lag(rows_of(spark, [table]), rows_of(spark, [ends]), isolation_level="read_committed"))
+    both(latest_lag(seen), local.lag(table, ends, isolation_level="read_committed"))
     limits = {"storm_rebalances": 3, "storm_window_ms": 60_000, "silence_ms": 3000}
     seen = run_killed(alerts(rows, snapshots, lag_limit=500, **limits), tmp_path / "alerts", Random(5))
     once = [
