@@ -41,8 +41,15 @@ class LiveMember:
     syncing: Pending[SyncGroupResponse] | None = None
 
     def protocol_metadata(self, protocol: str | None) -> bytes:
-        """Return the metadata that the member sent for a protocol."""
-        return next(offered.metadata for offered in self.protocols if offered.name == protocol)
+        """Return the metadata that the member sent for a protocol.
+
+        Raises `ApiError` if it does not support it. Such a protocol is selected only if another
+        member lists it twice, and so counts for two (see `LiveGroup.select_protocol`).
+        """
+        metadata = next((offered.metadata for offered in self.protocols if offered.name == protocol), None)
+        if metadata is None:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"member {self.member_id} does not support {protocol}")
+        return metadata
 
     @property
     def is_waiting(self) -> bool:

@@ -379,6 +379,19 @@ class TestTogetherWithKafka:
         scene.advance(300_000)
         assert scene.state() == "Empty"
 
+    def test_a_protocol_that_a_member_lists_twice_may_be_selected_although_another_lacks_it(
+        self, oracle: Oracle
+    ) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
+        other = [{"name": "roundrobin", "metadata": subscription("t0")}]
+        waiting = [
+            scene.join(version=3, protocols=[*RANGE, *RANGE, *other]),
+            scene.join(version=3, protocols=other),
+        ]
+        scene.advance(60_000)
+        assert not [one for one in waiting if one["id"] in scene.responses]
+        assert scene.state() == "PreparingRebalance"
+
     def empty_consumer_group(self, scene: Scene) -> None:
         """Create a consumer group with a member, which leaves."""
         body = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
