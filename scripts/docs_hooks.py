@@ -93,6 +93,8 @@ def _rows(spec: MessageSpec, prefix: str, around: range | None = None) -> list[l
     rows = []
     for field in spec.fields:
         versions = range(max(field.versions.start, around.start), min(field.versions.stop, around.stop))
+        if not versions:
+            continue  # only in versions that Kafka has removed
         since = max(field.nullable_since, versions[0])
         nullable = "" if not field.nullable else ", nullable" if since == versions[0] else f", nullable since {since}"
         tag = "" if field.tag is None else str(field.tag)
