@@ -128,6 +128,11 @@ def test_every_package_has_an_import_contract():
     assert set(PYPROJECT["tool"]["importlinter"]["root_packages"]) == {f"quorate.{package}" for package in PACKAGES}
 
 
+def test_the_image_of_quorate_serve_is_built_from_every_package():
+    copied = set((ROOT / ".dockerignore").read_text().splitlines())
+    assert {f"!{package}" for package in PACKAGES} <= copied
+
+
 def test_sdist_holds_what_it_is_built_from_and_no_tests(built):
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
