@@ -220,6 +220,7 @@ WRONG = """
 from quorate.assignors import RangeAssignor
 from quorate.cluster import EmbeddedCluster
 from quorate.codecs import decode_record
+from quorate.consumers import Identity
 from quorate.coordinator import group_hash
 from quorate.integration import EmbeddedLab
 from quorate.pipeline import record_types
@@ -227,6 +228,7 @@ from quorate.pipeline import record_types
 RangeAssignor().assign({}, "orders")  # wrong
 EmbeddedCluster(racks=3)  # wrong
 decode_record("key", None)  # wrong
+Identity("billing", 7)  # wrong
 group_hash({"orders": "hash"})  # wrong
 EmbeddedLab.attach(1)  # wrong
 record_types(7)  # wrong

@@ -46,6 +46,8 @@ from quorate.codecs import (
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.messages import OffsetCommitKey, OffsetCommitValue
+from quorate.consumers import ConsumerMembership, ConsumerState, Heartbeat, Identity, TopicSubscription
+from quorate.consumers.actions import AssignPartitions, Partitions
 from quorate.coordinator import (
     CoordinatorConfig,
     CoordinatorState,
@@ -160,6 +162,19 @@ async def cluster_in_a_loop() -> None:
     async with EmbeddedCluster(brokers=2) as kafka:
         kafka.stop_broker(2)
         await kafka.start_broker_async(2, rack="c")
+
+
+def consumers() -> Partitions:
+    """Join a group with a member without I/O."""
+    member = ConsumerMembership(Identity("billing", str(uuid4()), rack_id="a"), now_ms=0)
+    member.subscribe(TopicSubscription(["orders"], has_listener=True))
+    member.poll(0)
+    assert_type(member.next_heartbeat(0), Heartbeat | None)
+    assert_type(member.state, ConsumerState)
+    for action in member.take_actions():
+        if isinstance(action, AssignPartitions):
+            return action.partitions
+    return ()
 
 
 def integration() -> list[str]:
