@@ -86,10 +86,15 @@ def about_one_group(broker: "Broker", request: Any, context: Context) -> Message
 def alter_share_group_offsets(
     broker: "Broker", request: AlterShareGroupOffsetsRequest, context: Context
 ) -> Message | Pending[Any]:
-    """Hand the request to the group's coordinator; the response has unknown topics first."""
+    """Hand the request to the group's coordinator.
+
+    As Kafka's broker collects errors by partition, the response has unknown topics first, and none
+    of those that the request names without partitions.
+    """
     known = broker.cluster.topics
-    topics = sorted(request.topics, key=lambda topic: topic.topic_name in known)
-    return about_one_group(broker, replace(request, topics=tuple(topics)), context)
+    named = (topic for topic in request.topics if topic.partitions or topic.topic_name in known)
+    topics = tuple(sorted(named, key=lambda topic: topic.topic_name in known))
+    return about_one_group(broker, replace(request, topics=topics), context)
 
 
 def heartbeat_with_topics(broker: "Broker", request: Any, context: Context) -> "Message | Pending[Any] | Work[Any]":

@@ -388,7 +388,7 @@ def alter_share_group_offsets(call: Call) -> Work[Any]:
             topic_name=topic.topic_name, topic_id=topic_id, partitions=partitions
         )
 
-    return _changed_offsets(call, Operation.READ, failed)
+    return _changed_offsets(call, Operation.READ, failed, lambda topic: bool(topic.partitions))
 
 
 def delete_share_group_offsets(call: Call) -> Work[Any]:
@@ -402,8 +402,10 @@ def delete_share_group_offsets(call: Call) -> Work[Any]:
     return _changed_offsets(call, Operation.DELETE, failed)
 
 
-def _changed_offsets(call: Call, operation: Operation, failed: Callable[[Any], Any]) -> Work[Any]:
-    """Require a permission on the group; the response has denied topics first."""
+def _changed_offsets(
+    call: Call, operation: Operation, failed: Callable[[Any], Any], reported: Callable[[Any], bool] = lambda topic: True
+) -> Work[Any]:
+    """Require a permission on the group; the response has denied topics first, if `reported`."""
     if lacks_feature(call.broker, call.request):
         return call.handle()
     if not call.access.may(operation, ResourceType.GROUP, call.request.group_id):
@@ -415,6 +417,6 @@ def _changed_offsets(call: Call, operation: Operation, failed: Callable[[Any], A
     def merge(response: Any) -> Any:
         if response.error_code:
             return response
-        return replace(response, responses=(*map(failed, refused), *response.responses))
+        return replace(response, responses=(*map(failed, filter(reported, refused)), *response.responses))
 
     return call.after(call.handle(topics=left), merge)

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
+from confluent_kafka import Consumer, Producer
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
 from quorate.cluster import EmbeddedCluster
@@ -127,22 +127,3 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: EmbeddedCluster)
     consumer.close()
     assert set(fetched()) == {1, 2, 3}  # leaders return the preferred read replica
     assert set(fetched()[-3:]) == {in_rack_b}
-
-
-def read_shares(consumer: ShareConsumer, timeout_s: float = 20) -> list[Any]:
-    until = time.monotonic() + timeout_s
-    found: list[Any] = []
-    while not found and time.monotonic() < until:
-        found = consumer.poll(0.2)
-    return found
-
-
-def test_a_share_consumer_fails_at_once_while_share_groups_are_incomplete(cluster: EmbeddedCluster) -> None:
-    """Issue 14: it joined its group, fetched with a missing API, and polled nothing forever."""
-    consumer = ShareConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "shares"})
-    try:
-        consumer.subscribe(["t"])
-        with pytest.raises(KafkaException, match="UNSUPPORTED_VERSION"):
-            read_shares(consumer)
-    finally:
-        consumer.close()

@@ -8,7 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from quorate.codecs.api import JoinGroupRequest, ShareGroupHeartbeatRequest, TxnOffsetCommitRequest
+from quorate.codecs.api import (
+    AlterShareGroupOffsetsRequest,
+    JoinGroupRequest,
+    ShareGroupHeartbeatRequest,
+    TxnOffsetCommitRequest,
+)
+from quorate.codecs.api.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from quorate.codecs.api.broker import (
     AddPartitionsToTxnRequest,
     AlterClientQuotasRequest,
@@ -347,6 +356,23 @@ def test_a_share_group_bumps_its_epoch_once_share_state_is_initialized(both: Due
     ours, _, found = pair.request(replace(join, member_epoch=2, subscribed_topic_names=None), 1)
     assert not found
     assert (ours.member_epoch, len(ours.assignment.topic_partitions)) == (3, 1)
+
+
+def test_altered_share_offsets_of_unknown_topics_are_reported_by_partition(newest: Duel) -> None:
+    """Random requests on 4.4.0, seed 3: an unknown topic without partitions is left out."""
+    pair = Pair(*newest.ports, ids=newest.ids)
+    _make_topic(pair, "altered")
+    topics = tuple(
+        AlterShareGroupOffsetsRequestTopic(
+            topic_name=name,
+            partitions=tuple(AlterShareGroupOffsetsRequestPartition(partition_index=one) for one in partitions),
+        )
+        for name, partitions in (("altered", ()), ("unknown-1", ()), ("unknown-2", (1, 0)))
+    )
+    ours, _, found = pair.request(AlterShareGroupOffsetsRequest(group_id="altered", topics=topics), 0)
+    pair.close()
+    assert not found
+    assert {one.topic_name: len(one.partitions) for one in ours.responses} == {"unknown-2": 2, "altered": 0}
 
 
 @pytest.mark.parametrize("version", [3, 4])
