@@ -27,7 +27,7 @@ from rich.table import Table
 
 from quorate.assignors import Member, Topology
 from quorate.assignors.registry import client_assignor
-from tests.assignors import client_differential, server_differential
+from tests.assignors import client_differential, server_differential, streams_differential
 from tests.assignors.cases import Case
 from tests.assignors.client_differential import Outcome, kafka, ours, verdict
 from tests.oracle.client import Oracle, missing_reason
@@ -145,8 +145,12 @@ def comparisons(large_members: int = 1000) -> dict[str, Callable[[int, int, Orac
     def server(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
         return lambda cases, seed, oracle: [compare_generated(name, server_differential, cases, seed, oracle)]
 
+    def streams(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
+        return lambda cases, seed, oracle: [compare_generated(name, streams_differential, cases, seed, oracle)]
+
     by_name = {f"client {assignor}": client(f"client {assignor}") for assignor in CLIENT_ASSIGNORS}
-    return by_name | {f"server {assignor}": server(f"server {assignor}") for assignor in server_differential.ASSIGNORS}
+    by_name |= {f"server {assignor}": server(f"server {assignor}") for assignor in server_differential.ASSIGNORS}
+    return by_name | {"streams sticky": streams("streams sticky")}
 
 
 def main() -> None:
@@ -178,7 +182,7 @@ def main() -> None:
 
 
 def _print_results(tallies: list[Tally], seed: int, *, as_json: bool, as_table: bool) -> None:
-    table = Table(title=f"Differences from Kafka 4.3.1, seeds from {seed}")
+    table = Table(title=f"Differences from Kafka 4.4.0, seeds from {seed}")
     for name in ("assignor", "cases", "differences", "Kafka fails"):
         table.add_column(name, justify="right" if name in ("cases", "differences") else "left")
     for tally in tallies:

@@ -33,6 +33,7 @@ __all__ = [
     "Size",
     "client_case",
     "concentrate",
+    "member_ids",
     "next_round",
     "set_owned",
     "topic_partition",
@@ -87,7 +88,7 @@ def client_case(rng: Random, assignor: str, *, size: Size = SMALL, owned: Owned 
     wanted = _subscriptions(rng, topics)
     case["consumers"] = {
         member: _consumer(rng, racks, wanted, number)
-        for number, member in enumerate(_member_ids(rng, rng.randint(1, size.members)))
+        for number, member in enumerate(member_ids(rng, rng.randint(1, size.members)))
     }
     if owned != "nothing":
         _own(rng, case, owned)
@@ -159,7 +160,7 @@ def _cluster(rng: Random, topics: Sequence[str], size: Size, *, gaps: bool) -> C
 # ---- members
 
 
-def _member_ids(rng: Random, count: int) -> list[str]:
+def member_ids(rng: Random, count: int) -> list[str]:
     match rng.randrange(5):
         case 0:
             ids = [f"member{number}" for number in range(count)]

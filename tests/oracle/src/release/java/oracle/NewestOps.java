@@ -13,6 +13,10 @@ final class NewestOps {
     private NewestOps() { }
 
     static Map<String, Function<JsonNode, ObjectNode>> table() {
-        return Map.of("sharePartition", SharePartitionScript::run, "shareState", ShareState::run);
+        return Map.of(
+            "sharePartition", SharePartitionScript::run,
+            "shareState", ShareState::run,
+            "streamsAssign", Streams::assign,
+            "streamsTopology", Streams::topology);
     }
 }
