@@ -80,29 +80,39 @@ def both() -> Iterator[Duel]:
         yield duel
 
 
-@pytest.fixture
-def users(both: Duel) -> Iterator[dict[str, Pair]]:
-    """Connections of each user to both brokers; ACLs are empty before and after a test."""
+@pytest.fixture(scope="module")
+def connections(both: Duel) -> Iterator[dict[str, Pair]]:
+    """Connections of each user to both brokers."""
     with ExitStack() as stack:
         pairs = {name: Pair(*both.ports, ids=both.ids, user=name) for name in USERS}
         for pair in pairs.values():
             pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference remains
             stack.callback(pair.close)
-        _delete_all(both)
         yield pairs
-        _delete_all(both)
 
 
-def _delete_all(both: Duel) -> None:
-    assert not both.pair.request(DeleteAclsRequest(filters=(EVERY,)), 3)[2]
-    settle(both)
+@pytest.fixture
+def users(both: Duel, connections: dict[str, Pair]) -> Iterator[dict[str, Pair]]:
+    """The same connections; ACLs are empty before and after a test."""
+    assert not acls(both)
+    yield connections
+    if acls(both):
+        assert not both.pair.request(DeleteAclsRequest(filters=(EVERY,)), 3)[2]
+        settle(both)
+
+
+def acls(both: Duel) -> tuple[object, ...]:
+    """Return the ACLs of the embedded broker, after the real broker has the same."""
+    fields = {name: getattr(EVERY, name) for name in EVERY.__dataclass_fields__}
+    ours, _, found = both.pair.request(DescribeAclsRequest(**fields), 3)
+    assert not found
+    return ours.resources  # type: ignore[no-any-return]
 
 
 def settle(both: Duel) -> None:
     """Wait until the real broker's metadata and ACLs equal the embedded ones."""
-    fields = {name: getattr(EVERY, name) for name in EVERY.__dataclass_fields__}
     assert not both.pair.settle()
-    assert not both.pair.request(DescribeAclsRequest(**fields), 3)[2]
+    acls(both)
 
 
 def _names(kind: ResourceType, prefix: str, random: Random) -> str:
@@ -139,9 +149,9 @@ def test_random_requests_of_users_get_the_responses_of_a_real_broker(
     both: Duel, users: dict[str, Pair], seed: int
 ) -> None:
     random, prefix = Random(seed), f"a{seed}-"
-    acls = tuple(random_acl(random, prefix) for _ in range(random.choice((0, 5, 15, 40))))
+    created = tuple(random_acl(random, prefix) for _ in range(random.choice((0, 5, 15, 40))))
     requests = Requests(random, both.ours.core, both.versions, prefix=prefix)
-    assert not users["admin"].request(CreateAclsRequest(creations=acls), 3)[2]
+    assert not users["admin"].request(CreateAclsRequest(creations=created), 3)[2]
     settle(both)
     for step in range(STEPS):
         request, version = requests.next()
@@ -151,12 +161,23 @@ def test_random_requests_of_users_get_the_responses_of_a_real_broker(
             continue
         if left := undeclared(found):
             reported = "\n".join(map(str, left[:5]))
-            raise Differs(f"seed {seed}, step {step}, {user}: {reported}\n{request}\n{acls}")
+            raise Differs(f"seed {seed}, step {step}, {user}: {reported}\n{request}\n{created}")
         if isinstance(ours, Message):
             requests.observe(request, ours)
         if requests.api.name in CHANGES:
             settle(both)
     assert both.ours.core.failures == []
+    both.clean()
+
+
+@pytest.fixture(scope="module")
+def prefix(both: Duel, connections: dict[str, Pair]) -> str:
+    """Create topics for requests that are rejected, and return the prefix of their names."""
+    prefix = "n-"
+    topics = tuple(CreatableTopic(name=prefix + name, num_partitions=1, replication_factor=1) for name in TOPICS[:2])
+    assert not connections["admin"].request(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7)[2]
+    settle(both)
+    return prefix
 
 
 @pytest.mark.parametrize(
@@ -166,12 +187,8 @@ def test_random_requests_of_users_get_the_responses_of_a_real_broker(
     ),
 )
 def test_each_api_rejects_a_user_without_acls_as_a_real_broker_does(
-    both: Duel, users: dict[str, Pair], key: int
+    both: Duel, users: dict[str, Pair], prefix: str, key: int
 ) -> None:
-    prefix = f"n{key}-"
-    topics = tuple(CreatableTopic(name=prefix + name, num_partitions=1, replication_factor=1) for name in TOPICS[:2])
-    assert not users["admin"].request(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7)[2]
-    settle(both)
     for version in both.versions.get(key, ()):  # a real broker may not report an API, such as telemetry
         requests = Requests(Random(version), both.ours.core, {key: range(version, version + 1)}, prefix=prefix)
         requests.theme, requests.weights = EVERYTHING, [1]

@@ -149,7 +149,7 @@ class Duel:
                     self._check(pair.settle(_STAYS_S), seed, step, request, "afterwards: ")
         finally:
             pair.close()
-            self._clean()
+            self.clean()
         if self.ours.core.failures:
             raise Differs(f"seed {seed}: {self.ours.core.failures[0]}")
 
@@ -159,7 +159,7 @@ class Duel:
             reported = "\n".join(map(str, left[:5]))
             raise Differs(f"seed {seed}, step {step}: {when}{reported}\n{request}")
 
-    def _clean(self) -> None:
+    def clean(self) -> None:
         """Delete topics on both sides, so that seeds are independent."""
         for port in self.ports:
             with Wire(port, user=self._user) as wire:
