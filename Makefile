@@ -73,7 +73,7 @@ bench: .venv/.dev java containers ## Run all benchmarks, in comparison with othe
 	@set -e; for bench in $(BENCHES); do echo "== $$bench"; .venv/bin/python "$$bench"; done
 
 bench-diff: .venv/.dev java ## Run tests with three times the examples, then long differential sweeps against Kafka's classes and damaged data directories (about an hour)
-	$(PYTEST) --hypothesis-profile full -m "not fuzz and not containers" tests/codecs tests/assignors tests/coordinator tests/differential tests/cluster
+	$(PYTEST) --hypothesis-profile full -m "not fuzz and not containers" tests/codecs tests/assignors tests/coordinator tests/differential tests/cluster tests/pipeline
 	@set -e; for sweep in $(SWEEPS); do echo "== $$sweep"; .venv/bin/python "$$sweep" $(BENCH_ARGS); done
 
 docs: .venv/.docs ## Build the documentation into site/

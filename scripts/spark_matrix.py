@@ -143,7 +143,7 @@ def _run(release: str) -> None:
 def _pytest(release: str, report: Path, tests: str) -> None:
     report.unlink(missing_ok=True)
     pytest = str(FOLDER / release / "bin" / "pytest")
-    command = [pytest, "-m", "not fuzz and not containers", "-p", "no:cacheprovider"]
+    command = [pytest, "--hypothesis-profile", "full", "-m", "not fuzz and not containers", "-p", "no:cacheprovider"]
     command += ["--ignore", "tests/pipeline/test_source_docs.py"]  # it checks the table that this script writes
     done = subprocess.run([*command, f"--junitxml={report}", tests], cwd=ROOT, check=False)
     if done.returncode not in (0, 1):  # interrupted or failed to start: the report is not complete

@@ -11,9 +11,14 @@ from hypothesis import settings
 
 from tests.conftest import FULL
 
-__all__ = ["portion", "sampled"]
+__all__ = ["is_full", "portion", "sampled"]
 
 T = TypeVar("T")
+
+
+def is_full() -> bool:
+    """Return whether this run tries everything, as `make bench-diff` does."""
+    return settings().max_examples >= FULL
 
 
 def portion(full: int) -> int:

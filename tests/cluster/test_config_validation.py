@@ -17,7 +17,7 @@ from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig,
 from quorate.codecs.configs import ConfigKey, ConfigResourceType, ConfigType, as_text, config_keys
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError, CoordinatorConfig, config_fields
-from tests.broker.broker import LIB
+from tests.broker.broker import java
 from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.wire import Wire
 
@@ -57,7 +57,7 @@ class KafkaConfigs:
         need_broker()
         source = Path(__file__).with_name("KafkaConfigs.java")
         self._process = subprocess.Popen(
-            ["java", "-cp", f"{LIB}/*", str(source)],
+            [*java(), str(source)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

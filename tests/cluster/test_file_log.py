@@ -391,8 +391,8 @@ with FileLog(sys.argv[1], fsync="never") as log:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux only")
-def test_a_million_records_are_read_in_bounded_memory(tmp_path: Path) -> None:
-    pairs = [encode_record(commit(1, group=f"g{number}", metadata="m" * 10)) for number in range(1000)]
+def test_a_large_segment_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    pairs = [encode_record(commit(1, group=f"g{number}", metadata="m" * 200)) for number in range(1000)]
     batch = encode_batch(
         [BatchRecord(offset=at, timestamp_ms=NOW, key=key, value=value) for at, (key, value) in enumerate(pairs)]
     )
@@ -400,12 +400,12 @@ def test_a_million_records_are_read_in_bounded_memory(tmp_path: Path) -> None:
         pass
     segment = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
     with segment.open("wb") as file:
-        for number in range(1000):
+        for number in range(250):
             file.write((1000 * number).to_bytes(8) + batch[8:])  # the CRC does not cover the base offset
     read = subprocess.run(
         [sys.executable, "-P", "-c", READ_ALL, str(tmp_path)], capture_output=True, text=True, timeout=300, check=True
     )
     count, grown_kib = map(int, read.stdout.split())
-    assert count == 1_000_000
+    assert count == 250_000
     assert segment.stat().st_size > 50_000_000
     assert grown_kib < 16 * 1024

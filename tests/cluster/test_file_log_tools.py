@@ -19,6 +19,7 @@ from tests.broker.fixtures import need_broker
 from tests.cluster.test_file_log import NOW, commit, write_some
 from tests.codecs.test_captures import dump_batch_line, dump_record_line
 from tests.coordinator.recordings import Recording, read_recordings
+from tests.extent import portion
 
 # Assignments of classic members are not of the consumer protocol, which the tool assumes.
 HISTORIES = [
@@ -100,10 +101,9 @@ def test_dump_log_segments_prints_the_compacted_log(tools: None, tmp_path: Path)
     assert len(lines) < before
 
 
-def test_a_million_records_load_the_same_by_records_and_by_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """2,000 commits of each of 500 partitions, of which the last ones remain."""
+def test_a_large_log_loads_the_same_by_records_and_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of commits of each of 500 partitions, of which the last ones remain."""
+    times = portion(2000)
     pairs = [encode_record(commit(1, group=f"g{number % 10}", partition=number // 10)) for number in range(500)]
     batch = encode_batch(
         [BatchRecord(offset=at, timestamp_ms=NOW, key=key, value=value) for at, (key, value) in enumerate(pairs)]
@@ -112,10 +112,10 @@ def test_a_million_records_load_the_same_by_records_and_by_columns(
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     with (folder / f"{0:020}.log").open("wb") as file:
-        for number in range(1999):
+        for number in range(times - 1):
             file.write((500 * number).to_bytes(8) + batch[8:])  # the CRC does not cover the base offset
         newest = [
-            BatchRecord(offset=500 * 1999 + at, timestamp_ms=NOW, key=key, value=value)
+            BatchRecord(offset=500 * (times - 1) + at, timestamp_ms=NOW, key=key, value=value)
             for at, (key, value) in enumerate(last)
         ]
         file.write(encode_batch(newest))
@@ -126,13 +126,15 @@ def test_a_million_records_load_the_same_by_records_and_by_columns(
                 monkeypatch.setattr(FileLog, "blocks", lambda self: None)
             runtime = PartitionRuntime(GroupCoordinatorShard(new_id=lambda: pytest.fail("requested")), log, now_ms=NOW)
             runtime.load()
-            assert log.next_offset == 1_000_000
+            assert log.next_offset == 500 * times
         offsets = runtime.shard.state.offsets
         assert not runtime.shard.state.skipped
         found.append({group: list(offsets.of_group(group)) for group in offsets.committed})
     assert found[0] == found[1]
     assert sorted(found[0]) == [f"g{number}" for number in range(10)]
-    reported = [(one.value.offset, one.record_offset >= 999_500) for group in found[0].values() for _, _, one in group]
+    reported = [
+        (one.value.offset, one.record_offset >= 500 * (times - 1)) for group in found[0].values() for _, _, one in group
+    ]
     assert reported == [(2, True)] * 500
 
 

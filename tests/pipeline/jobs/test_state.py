@@ -26,6 +26,7 @@ from quorate.pipeline.local.survivors import survivors
 from quorate.pipeline.schema import CONTROL, OptionError
 from tests.coordinator.captures import CAPTURES, Checkpoint, checkpoints, entries, folders
 from tests.coordinator.test_captures import described
+from tests.extent import portion, sampled
 from tests.pipeline.helpers.engines import Engine, LocalEngine, SparkEngine, by_log
 from tests.pipeline.helpers.jobs import (
     NAMES,
@@ -54,16 +55,17 @@ def test_the_state_of_every_capture_equals_a_replay_in_any_order_of_rows(engine:
     assert groups > 60
 
 
-def at_all_checkpoints() -> dict[str, Checkpoint]:
-    """Return all checkpoints by a name for the log at that time."""
-    return {str(at): at for capture in NAMES for at in checkpoints(capture)}
+def at_checkpoints() -> dict[str, Checkpoint]:
+    """Return the last checkpoint of each capture and a part of the others, by a name for the log then."""
+    found = [list(checkpoints(capture)) for capture in NAMES]
+    return {str(at): at for of_capture in found for at in (*sampled(of_capture), of_capture[-1])}
 
 
 def states_at_checkpoints() -> dict[tuple[str, int], CoordinatorState]:
     """Return the states of each log at each checkpoint, from the records left by one `as_of`."""
     last: dict[tuple[str, int], int] = {}
     tables = []
-    for name, at in at_all_checkpoints().items():
+    for name, at in at_checkpoints().items():
         for folder in folders(at.capture):
             tables.append(named(table_of(folder), name))
             last[name, int(folder.name.rpartition("-")[2])] = at.end_offsets.get(folder.name, 0) - 1
@@ -86,7 +88,7 @@ def unordered(value: Any) -> Any:
 def test_the_state_at_every_checkpoint_equals_the_responses_of_brokers() -> None:
     states = states_at_checkpoints()
     compared = offsets = 0
-    for name, at in at_all_checkpoints().items():
+    for name, at in at_checkpoints().items():
         shards = []
         for folder in folders(at.capture):
             shard = GroupCoordinatorShard(image=at.image, new_id=uuid4)
@@ -112,8 +114,8 @@ def test_the_state_at_every_checkpoint_equals_the_responses_of_brokers() -> None
                 }
                 assert committed == wanted, f"{at}: {reported['groupId']}"
                 offsets += len(wanted)
-    assert compared > 100
-    assert offsets > 100
+    assert compared > 30
+    assert offsets > 30
 
 
 @pytest.mark.parametrize(("engine", "place"), [("local", 0.3), ("local", 0.8), ("spark", 0.5)], indirect=["engine"])
@@ -144,11 +146,13 @@ def test_rows_without_markers_count_as_committed(engine: Engine) -> None:
 # ---- random logs
 
 
-def random_logs() -> Iterator[tuple[str, list[Stored]]]:
+def random_logs(engine: Engine) -> Iterator[tuple[str, list[Stored]]]:
+    """Yield logs of new seeds; for Spark, which takes longer, a part of them."""
     first = Random().randrange(1 << 30)
-    for seed in range(first, first + 60):
+    count = portion(12) if isinstance(engine, SparkEngine) else 12
+    for seed in range(first, first + 5 * count):
         yield f"commits of seed {seed}", random_commits(seed)
-    for seed in range(first, first + 12):
+    for seed in range(first, first + count):
         yield f"groups of seed {seed}", random_groups(seed)
 
 
@@ -165,7 +169,7 @@ def end_of_write(stored: list[Stored], offset: int) -> int:
 def test_the_state_of_random_logs_equals_a_replay(engine: Engine) -> None:
     logs: dict[str, list[Stored]] = {}
     last: dict[tuple[str, int], int] = {}
-    for name, stored in random_logs():
+    for name, stored in random_logs(engine):
         for part, share in (("all", 1.0), ("half", 0.5)):
             log = f"{part} of {name}"
             logs[log] = stored
@@ -177,7 +181,7 @@ def test_the_state_of_random_logs_equals_a_replay(engine: Engine) -> None:
         wanted = comparable(replay_stored(one for one in stored if one.offset <= last[log, 0]))
         assert comparable(found.get((log, 0), [])) == wanted, log
         groups += len(wanted)
-    assert groups > 100
+    assert groups > len(logs) / 2
 
 
 # ---- tables and errors

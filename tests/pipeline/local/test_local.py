@@ -12,6 +12,7 @@ import pytest
 from quorate.codecs.errors import InputError
 from quorate.pipeline import local
 from quorate.pipeline.schema import OptionError
+from tests.extent import portion
 from tests.pipeline.conftest import CAPTURES
 from tests.pipeline.helpers.jobs import captured, stored_rows, table_of
 from tests.pipeline.helpers.random_logs import random_commits, random_groups
@@ -20,7 +21,7 @@ from tests.pipeline.test_push_down import by_clocks_that_differ, write
 UPGRADE = CAPTURES / "upgrade-4.0-to-4.3-and-back"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(portion(12)))
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
 def test_skipped_records_change_no_result(tmp_path: Path, seed: int, level: str) -> None:
     stored = by_clocks_that_differ((random_groups if seed % 2 else random_commits)(seed), seed)

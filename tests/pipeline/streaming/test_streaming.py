@@ -22,16 +22,21 @@ from quorate.pipeline.streaming import (
 )
 from quorate.pipeline.streaming.keyed import PROVIDER
 from tests.coordinator.captures import folders
+from tests.extent import is_full
 from tests.pipeline.helpers.jobs import NAMES, comparable, rows_of, table_of
 from tests.pipeline.helpers.streams import cut, run_killed, stream_of, write_parts
 
 UPGRADE = "upgrade-4.0-to-4.3-and-back"
+STREAMED = NAMES if is_full() else ["classic-3.9", "share-4.3", "streams-4.3", "transactions-4.3"]
+"""Captures whose rows a stream of Spark reads: every kind of group. `test_streaming_exact` compares
+all captures without Spark.
+"""
 
 
 def committed() -> pa.Table:
-    """Return the committed rows of all captures."""
+    """Return the committed rows of captures."""
     return pa.concat_tables(
-        table_of(folder, capture, "read_committed") for capture in NAMES for folder in folders(capture)
+        table_of(folder, capture, "read_committed") for capture in STREAMED for folder in folders(capture)
     )
 
 
@@ -52,7 +57,7 @@ def test_groups_of_a_killed_stream_equal_those_of_the_batch_job(spark: SparkSess
     assert actual == {
         log: {name: row | {"skipped": None} for name, row in rows.items()} for log, rows in expected.items()
     }
-    assert sum(map(len, actual.values())) > 60
+    assert sum(map(len, actual.values())) > (60 if is_full() else 15)
 
 
 def test_rebalances_lags_and_alerts_of_streams_equal_those_of_the_batch_jobs(
