@@ -66,7 +66,9 @@ class Broker:
         self._waiting: deque[Connection] = deque()
         self._idle: Handle | None = None
         self.fetch_sessions = FetchSessions(cluster.broker_configs.number("max.incremental.fetch.session.cache.slots"))
-        self.share = SharePartitions(number, cluster.services, cluster.share_configs, cluster.share_state)
+        self.share = SharePartitions(
+            number, cluster.services, cluster.share_configs, cluster.share_state, cluster.dead_letters
+        )
         self.telemetry = Telemetry()
         self._server: asyncio.Server | None = None
         self._closing: asyncio.Server | None = None  # still accepting its last connections

@@ -47,6 +47,7 @@ Value = Callable[[str], str | None]
 """Returns a broker's config by name, or `None`."""
 
 _AT_LEAST, _AT_MOST, _BELOW = "must be greater than or equal to", "must be less than or equal to", "must be less than"
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _PREFIX = "org.apache.kafka.coordinator.group.assignor."
 _SELECTORS = tuple(f"org.apache.kafka.common.replica.{name}Selector" for name in ("RackAwareReplica", "Leader"))
 _PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
@@ -252,6 +253,8 @@ def _group_problem(configs: Mapping[str, str], broker_configs: EffectiveConfigs)
         given = [configs.get(name) or value(f"group.{name}") for name in (session, heartbeat)]
         if given[0] and given[1] and int(given[0]) <= int(given[1]):
             return f"{session} must be greater than {heartbeat}"
+    if configs.get(_DEAD_LETTERS, "").startswith("__"):
+        return f"{_DEAD_LETTERS}: DLQ topic name must not start with '__'"
     return None
 
 

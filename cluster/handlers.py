@@ -343,7 +343,7 @@ _APIS = (
     HandledApi(ShareGroupHeartbeatRequest, groups.heartbeat_with_topics, group_rules.group_heartbeat),
     HandledApi(ShareGroupDescribeRequest, groups.about_groups, group_rules.share_group_describe),
     # checked in the handlers, as their topics are those of a session
-    HandledApi(ShareFetchRequest, share_fetch.share_fetch, checked_by_handler, lacks="dead letter queues (KIP-1191)"),
+    HandledApi(ShareFetchRequest, share_fetch.share_fetch, checked_by_handler),
     HandledApi(ShareAcknowledgeRequest, share_acknowledge.share_acknowledge, checked_by_handler),
     *(
         HandledApi(request, share_state.share_state, cluster_permission(Operation.CLUSTER_ACTION))

@@ -24,6 +24,7 @@ from quorate.cluster.scram import ScramCredentials
 from quorate.cluster.security import Security
 from quorate.cluster.services import Reports, Services
 from quorate.cluster.share.configs import ShareGroupConfigs
+from quorate.cluster.share.dead_letters import DeadLetterQueues
 from quorate.cluster.share_state import ShareCoordinators
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.topics import TopicState
@@ -74,6 +75,7 @@ class SharedCluster:
         self.security = security or Security()
         self.credentials = ScramCredentials(self.security.users, self.security.mechanisms, self.state.credentials)
         self.share_configs = ShareGroupConfigs(self.services)
+        self.dead_letters = DeadLetterQueues(self.services, self.topic_control)
         self.share_state = ShareCoordinators(self.services, self.topic_control)
         self.groups = GroupCoordinators(self.services, self.authorizer, self.share_state)
         self.transactions = TransactionCoordinators(self.services, self.controller, self.groups)

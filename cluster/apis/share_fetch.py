@@ -76,10 +76,11 @@ def _session(broker: "Broker", request: ShareFetchRequest, context: Context) -> 
         if _acknowledges(request):
             raise ShareError(ErrorCode.INVALID_REQUEST)
         session = sessions.open(group_id, member_id, context.connection)
+        forgotten = []  # a new session has none
     else:
         session = sessions.use(group_id, member_id, epoch)
+        forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
     added = [(topic.topic_id, one.partition_index) for topic in request.topics for one in topic.partitions]
-    forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
     session.update(added, forgotten, broker.cluster.topics_by_id)
     return session
 
@@ -100,6 +101,8 @@ class _ShareFetchRun:
     data: dict[SessionPartition, PartitionData] = field(default_factory=dict)
     led: dict[SessionPartition, LedSharePartition] = field(default_factory=dict)
     acknowledged: Outcomes | None = None
+    _not_loaded: dict[SessionPartition, int] = field(default_factory=dict)
+    """Errors of share coordinators, which a broker receives after it returned available records."""
     _fetched: bool = False
     _timer: Handle | None = None
 
@@ -118,10 +121,16 @@ class _ShareFetchRun:
             self._finish()
             return
         self._open(self.session, readable)
-        if not self.led or request.max_records <= 0 or self._max_bytes() <= 0 or self._try():
+        wants_none = request.max_records <= 0 or self._max_bytes() <= 0
+        if wants_none or (self.led and self._try()):
             self._finish()
             return
-        self._wait()
+        for key, code in self._not_loaded.items():
+            self._fail(key, code)
+        if self.led:
+            self._wait()
+        else:
+            self._finish()
 
     def _acknowledged(self, outcomes: Outcomes) -> None:
         self.acknowledged = outcomes
@@ -161,7 +170,7 @@ class _ShareFetchRun:
         if outcome.code:
             self.broker.share.forget(self.request.group_id or "", *key)
             self.led.pop(key, None)
-            self._fail(key, outcome.code)
+            self._not_loaded[key] = outcome.code
         led.notify()
 
     def _fail(self, key: SessionPartition, code: int) -> None:
@@ -215,7 +224,7 @@ class _ShareFetchRun:
             found[key] = offset, FetchedRecords.of(read.records, aborted)
             size += len(read.records)
             left = max(left - len(read.records), 0)
-        if not at_end and not is_urgent and size < max(self.request.min_bytes, 1):
+        if not at_end and not is_urgent and size < self.request.min_bytes:
             return False
         self._acquire(found)
         return True

@@ -11,6 +11,7 @@ from quorate.cluster.share.in_flight import (
     ACKNOWLEDGED,
     ACQUIRED,
     ARCHIVED,
+    ARCHIVING,
     AVAILABLE,
     NO_MEMBER,
     InFlightBatch,
@@ -18,7 +19,7 @@ from quorate.cluster.share.in_flight import (
     RecordState,
 )
 from quorate.cluster.share.partition import SharePartition, Transition
-from quorate.cluster.share.store import ShareError, ShareOutcome
+from quorate.cluster.share.store import DELIVERED_TOO_OFTEN, REJECTED, ShareError, ShareOutcome
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.results import Pending
 
@@ -128,7 +129,9 @@ def _acknowledge_state(
         state.unlock()
         state.lock = partition.lock(first, last)
         return
-    transition = partition.begin(first, last, state, _STATES[kind])
+    buries = kind == REJECT and partition.dead_letters.enabled()
+    to, cause = (ARCHIVING, REJECTED) if buries else (_STATES[kind], DELIVERED_TOO_OFTEN)
+    transition = partition.begin(first, last, state, to, cause)
     if transition is None:
         raise _invalid_state("Unable to acknowledge records for the batch")
     transitions.append(transition)

@@ -8,6 +8,7 @@ from typing import Any
 from quorate.cluster.services import Services
 from quorate.cluster.share.acknowledge import Acknowledgement, acknowledge, release_acquired
 from quorate.cluster.share.configs import ShareGroupConfigs
+from quorate.cluster.share.dead_letters import DeadLetterQueues
 from quorate.cluster.share.partition import SharePartition
 from quorate.cluster.share.sessions import ShareSessions
 from quorate.cluster.share.store import ShareError, ShareOutcome, StoredState
@@ -114,6 +115,21 @@ class _Store:
         return done
 
 
+class _DeadLetters:
+    """The dead letter queue of a share-partition."""
+
+    def __init__(self, queues: DeadLetterQueues, group_id: str, partition: PartitionState) -> None:
+        self._queues, self._group_id, self._partition = queues, group_id, partition
+
+    def enabled(self) -> bool:
+        """Return whether the group has one."""
+        return bool(self._queues.topic_of(self._group_id))
+
+    def write(self, first: int, last: int, delivery_count: int, cause: str) -> None:
+        """Write records, as far as possible."""
+        self._queues.write(self._group_id, self._partition, first, last, delivery_count, cause)
+
+
 class SharePartitions:
     """The share-partitions and share sessions of a broker. `configs`: those of all groups."""
 
@@ -123,10 +139,12 @@ class SharePartitions:
         services: Services,
         configs: ShareGroupConfigs,
         persister: Persister,
+        dead_letters: DeadLetterQueues,
     ) -> None:
         self._broker = broker
         self._services = services
         self._persister = persister
+        self._dead_letters = dead_letters
         self.configs = configs
         most = services.broker_configs.effective("group.share.max.share.sessions")
         self.sessions = ShareSessions(int(most or 0))  # releases before 4.1 have no share sessions
@@ -175,6 +193,7 @@ class SharePartitions:
             partial(self.configs.of, group_id),
             partial(reset_offset, partition),
             lambda: led.notify(),
+            _DeadLetters(self._dead_letters, group_id, partition),
         )
         led = self._led[key] = LedSharePartition(share, partition)
         return led

@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from typing import NamedTuple
 
 from quorate.cluster.clock import Clock
 from quorate.cluster.share.in_flight import (
     ACQUIRED,
     ARCHIVED,
+    ARCHIVING,
     AVAILABLE,
     TERMINAL,
     InFlight,
@@ -25,8 +27,12 @@ from quorate.cluster.share.in_flight import (
 )
 from quorate.cluster.share.locks import AcquisitionLock
 from quorate.cluster.share.store import (
+    DELIVERED_TOO_OFTEN,
     DONE,
+    NO_DEAD_LETTERS,
     NO_OFFSET,
+    REJECTED,
+    DeadLetters,
     ShareConfigs,
     ShareError,
     ShareOutcome,
@@ -63,8 +69,12 @@ class GapWindow:
     start: int
 
 
-Transition = tuple[InFlightState, StateBatch]
-"""A state that changes, and what is stored of it."""
+class Transition(NamedTuple):
+    """A state that changes, and what is stored of it. `cause`: if it becomes a dead letter."""
+
+    state: InFlightState
+    stored: StateBatch
+    cause: str = DELIVERED_TOO_OFTEN
 
 
 class SharePartition:
@@ -73,7 +83,7 @@ class SharePartition:
     `name`: for messages. `leader_epoch`: that of the partition when this was created. `store`:
     reads and writes the state. `configs`: returns the group's configs. `reset_offset`: returns the
     start offset of a new group (`share.auto.offset.reset`); may raise `ShareError`. `on_change`:
-    called when waiting fetches may find more records.
+    called when waiting fetches may find more records. `dead_letters`: the group's queue of them.
 
     `start_offset`: the first offset that is not finished. `end_offset`: the last offset that was
     fetched, or the next one to fetch if nothing is in flight.
@@ -88,6 +98,7 @@ class SharePartition:
         configs: Callable[[], ShareConfigs],
         reset_offset: Callable[[], int],
         on_change: Callable[[], object] = lambda: None,
+        dead_letters: DeadLetters = NO_DEAD_LETTERS,
     ) -> None:
         self.name = name
         self.leader_epoch = leader_epoch
@@ -104,6 +115,7 @@ class SharePartition:
         self.delivery_complete_count = 0
         self._reset_offset = reset_offset
         self._on_change = on_change
+        self.dead_letters = dead_letters
 
     # ---- loading
 
@@ -131,19 +143,23 @@ class SharePartition:
         if self.status is SharePartitionStatus.FENCED:
             return self._not_loaded()
         try:
-            self._take(stored)
+            archiving = self._take(stored)
         except ShareError as error:
             self.status = SharePartitionStatus.FAILED
             return error.outcome
         self.status = SharePartitionStatus.ACTIVE
+        limit = self.configs().delivery_count_limit
+        self._bury([one if one.stored.delivery_count >= limit else one._replace(cause=REJECTED) for one in archiving])
         return DONE
 
-    def _take(self, stored: StoredState) -> None:
+    def _take(self, stored: StoredState) -> list[Transition]:
+        """Take the stored state; return what a former leader was archiving. Raises `ShareError`."""
         if stored.outcome.code:
             raise ShareError(*stored_error(stored.outcome))
         self.start_offset = self._reset_offset() if stored.start_offset == NO_OFFSET else stored.start_offset
         self.state_epoch = stored.state_epoch
         gap_start, last = NO_OFFSET, self.start_offset - 1
+        archiving: list[Transition] = []
         for batch in stored.batches:
             if batch.first_offset < self.start_offset or batch.last_offset < batch.first_offset:
                 raise ShareError(
@@ -153,17 +169,21 @@ class SharePartition:
                 gap_start = last + 1
             last = batch.last_offset
             state = _known_state(batch.delivery_state)
-            self.in_flight.add(InFlightBatch(batch.first_offset, last, InFlightState(state, batch.delivery_count, "")))
+            in_flight = InFlightState(state, batch.delivery_count, "")
+            self.in_flight.add(InFlightBatch(batch.first_offset, last, in_flight))
+            if state is ARCHIVING:
+                archiving.append(Transition(in_flight, batch))
             if state in TERMINAL:
                 self.delivery_complete_count += last - batch.first_offset + 1
         if not self.in_flight:
             self.end_offset = self.start_offset
-            return
+            return archiving
         self.find_next = True
         self.end_offset = self.in_flight.last.last
         if gap_start != NO_OFFSET:
             self.gap = GapWindow(self.end_offset, gap_start)
         self.move_start()
+        return archiving
 
     def fence(self) -> None:
         """End the use of this object, because the broker no longer leads the partition."""
@@ -254,8 +274,9 @@ class SharePartition:
         floor = self.in_flight.floor(first)
         if floor is None:
             return
-        limit = self.configs().delivery_count_limit
+        limit, dead_letters = self.configs().delivery_count_limit, self.dead_letters.enabled()
         stored: list[StateBatch] = []
+        archiving: list[Transition] = []
         for batch in self.in_flight.between(floor.first, last):
             self.split_at_start(batch)
             is_whole = batch.whole is not None
@@ -265,30 +286,35 @@ class SharePartition:
                 if not is_whole and begin > last:
                     break
                 released = ARCHIVED if end < self.start_offset else AVAILABLE
-                if state.state is not ACQUIRED or not state.change(released, limit):
+                if state.state is not ACQUIRED or not state.change(released, limit, dead_letters=dead_letters):
                     continue
                 stored.append(_state_batch(begin, end, state))
                 state.unlock()
-                if state.state is not ARCHIVED:
+                if state.state is AVAILABLE:
                     self.find_next = True
+                elif state.state is ARCHIVING:
+                    archiving.append(Transition(state, stored[-1]))
                 if state.state in TERMINAL:
                     self.delivery_complete_count += self._unfinished_in(begin, end)
         if stored:
-            self._write(stored).on_complete(self._expiry_stored)
+            self._write(stored).on_complete(partial(self._expiry_stored, archiving))
             self._on_change()
 
-    def _expiry_stored(self, _: ShareOutcome) -> None:
+    def _expiry_stored(self, archiving: Sequence[Transition], _: ShareOutcome) -> None:
         self.move_start()
+        self._bury(archiving)
 
     # ---- storing changes
 
-    def begin(self, first: int, last: int, state: InFlightState, to: RecordState) -> Transition | None:
+    def begin(
+        self, first: int, last: int, state: InFlightState, to: RecordState, cause: str = DELIVERED_TOO_OFTEN
+    ) -> Transition | None:
         """Begin the transition of a batch or offset; `None` if its state does not allow it."""
-        if not state.begin(to, self.configs().delivery_count_limit):
+        if not state.begin(to, self.configs().delivery_count_limit, dead_letters=self.dead_letters.enabled()):
             return None
         if state.state in TERMINAL:
             self.delivery_complete_count += self._unfinished_in(first, last)
-        return state, _state_batch(first, last, state)
+        return Transition(state, _state_batch(first, last, state), cause)
 
     def store(self, transitions: Sequence[Transition], done: Pending[ShareOutcome]) -> None:
         """Store changed states, then complete or roll back their transitions."""
@@ -301,7 +327,7 @@ class SharePartition:
             if outcome.code:
                 self.roll_back(transitions)
             else:
-                for state, _ in transitions:
+                for state, _, _ in transitions:
                     state.complete()
                     if state.state is AVAILABLE:
                         self.find_next = True
@@ -309,12 +335,29 @@ class SharePartition:
             done.complete(outcome)
             if moved:
                 self._on_change()
+            if not outcome.code:
+                self._bury([one for one in transitions if one.state.state is ARCHIVING])
 
-        self._write([stored for _, stored in transitions]).on_complete(written)
+        self._write([one.stored for one in transitions]).on_complete(written)
+
+    def _bury(self, letters: Sequence[Transition]) -> None:
+        """Write records to the dead letter queue, then archive them."""
+        for state, stored, cause in letters:
+            if self.status is not SharePartitionStatus.ACTIVE:
+                return  # the next leader continues
+            first, last, count = stored.first_offset, stored.last_offset, stored.delivery_count
+            self.dead_letters.write(first, last, count, cause)
+            state.archive()
+            self.delivery_complete_count += self._unfinished_in(first, last)
+            self._write([_state_batch(first, last, state)]).on_complete(self._buried)
+
+    def _buried(self, _: ShareOutcome) -> None:
+        self.move_start()
+        self._on_change()
 
     def roll_back(self, transitions: Sequence[Transition]) -> None:
         """Undo transitions that were not stored."""
-        for state, stored in transitions:
+        for state, stored, _ in transitions:
             state.roll_back()
             if state.state is AVAILABLE:
                 self.find_next = True

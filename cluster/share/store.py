@@ -1,4 +1,4 @@
-"""What a share-partition needs of others: the group's configs, and the store of its state."""
+"""What a share-partition needs of others: configs, the store of its state, dead letter queues."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,12 @@ from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.results import Pending
 
 __all__ = [
+    "DELIVERED_TOO_OFTEN",
     "DONE",
+    "NO_DEAD_LETTERS",
     "NO_OFFSET",
+    "REJECTED",
+    "DeadLetters",
     "ShareConfigs",
     "ShareError",
     "ShareOutcome",
@@ -87,6 +91,29 @@ class StateStore(Protocol):
     ) -> Pending[ShareOutcome]:
         """Change the state of the offsets in the batches."""
 
+
+class DeadLetters(Protocol):
+    """The dead letter queue of one share-partition (KIP-1191)."""
+
+    def enabled(self) -> bool:
+        """Return whether the group has one."""
+
+    def write(self, first: int, last: int, delivery_count: int, cause: str) -> None:
+        """Write records, as far as possible; `cause` is `REJECTED` or `DELIVERED_TOO_OFTEN`."""
+
+
+class _NoDeadLetters:
+    def enabled(self) -> bool:
+        return False
+
+    def write(self, first: int, last: int, delivery_count: int, cause: str) -> None:
+        """Write nothing, as Kafka's NoOpShareGroupDLQManager."""
+
+
+NO_DEAD_LETTERS: DeadLetters = _NoDeadLetters()
+DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
+REJECTED = "Offset rejected by client."
+"""Kafka's texts, in the header `__dlq.errors.message` of dead letters."""
 
 _SAME = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_SERVER_ERROR)
 _UNAVAILABLE = (

@@ -26,6 +26,7 @@ from tests.cluster.helpers.pair_gaps import undeclared
 from tests.cluster.helpers.pair_requests import Requests
 from tests.cluster.helpers.pair_share import ShareStates
 from tests.cluster.helpers.pair_tables import SETS, SETS_ONCE
+from tests.cluster.helpers.pair_themes import Theme
 from tests.cluster.helpers.wire import Wire
 
 __all__ = ["SETTINGS", "Differs", "Duel", "duel"]
@@ -47,6 +48,8 @@ SETTINGS: Mapping[str, object] = {
     "auto.create.topics.enable": "true",
     "group.consumer.assignment.interval.ms": 0,
     "group.share.assignment.interval.ms": 0,
+    "group.share.max.session.timeout.ms": 600_000,
+    "group.share.session.timeout.ms": 600_000,  # a busy machine needs a minute for a seed
     # Old segments may be deleted at any time: records with a timestamp of 5 ms are sent, too.
     "log.retention.check.interval.ms": 10**9,
     "log.initial.task.delay.ms": 10**9,
@@ -126,7 +129,7 @@ class Duel:
             time.sleep(0.2)
         raise Differs(f"the brokers do not get ready: {found[0]}")
 
-    def play(self, seed: int, steps: int) -> None:
+    def play(self, seed: int, steps: int, theme: Theme | None = None) -> None:
         """Send random requests until two responses differ.
 
         Raises `Differs`, with the seed and the request.
@@ -134,7 +137,7 @@ class Duel:
         random = Random(seed)
         pair = Pair(*self.ports, ids=self.ids, sets=self._sets)
         pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference remains
-        requests = Requests(random, self.ours.core, self.versions, prefix=f"s{seed}-")
+        requests = Requests(random, self.ours.core, self.versions, prefix=f"s{seed}-", theme=theme)
         try:
             for step in range(steps):
                 request, version = requests.next()

@@ -32,7 +32,8 @@ from quorate.codecs.batches.v2 import (
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType
 from tests.cluster.helpers.pair import encodable
-from tests.cluster.helpers.pair_themes import theme_of
+from tests.cluster.helpers.pair_share_values import ShareMembers, is_of_shares
+from tests.cluster.helpers.pair_themes import Theme, theme_of
 from tests.cluster.helpers.pair_values import (
     BAD_TOPICS,
     EMPTY_ASSIGNMENT,
@@ -103,17 +104,26 @@ def _sync(request: Any, response: Any) -> SyncGroupRequest:
 class Requests:
     """The requests of a seed.
 
-    `prefix`: that of names of topics, groups and producers, so that seeds are independent.
+    `theme`: a random one by default. `prefix`: that of names of topics, groups and producers, so
+    that seeds are independent.
     `versions`: API key → versions that both brokers support.
     """
 
-    def __init__(self, random: Random, core: ClusterCore, versions: Mapping[int, range], *, prefix: str = "") -> None:
+    def __init__(
+        self,
+        random: Random,
+        core: ClusterCore,
+        versions: Mapping[int, range],
+        *,
+        prefix: str = "",
+        theme: Theme | None = None,
+    ) -> None:
         self.random = random
         self.core = core
         self.versions = versions
         self.prefix = prefix
         self.apis = [APIS[key] for key in sorted(versions) if key in APIS and APIS[key].name not in LEFT_OUT]
-        self.theme = theme_of(random)
+        self.theme = theme_of(random) if theme is None else theme
         self.weights = [self.theme.weights.get(api.name, self.theme.others) for api in self.apis]
         self._first = self.theme.prelude(prefix)
         self.wildness = 0.0
@@ -124,6 +134,7 @@ class Requests:
         self.members: dict[str, list[tuple[str, int]]] = {}
         self.owned: dict[tuple[str, str], tuple[Message, ...]] = {}
         self.sessions: list[tuple[int, int, bool]] = []
+        self.shares = ShareMembers()
         self.transactional_id: str | None = None
         self.scratch: dict[str, Any] = {}
         self._waiting: list[tuple[tuple[int, int, str, int], tuple[int, int]]] = []
@@ -155,6 +166,8 @@ class Requests:
         name = type(request).__name__
         if name == "InitProducerIdRequest" and response.error_code == 0 and request.transactional_id is None:
             self.producers.append((response.producer_id, response.producer_epoch))
+        elif is_of_shares(request):
+            self.shares.observe(request, response)
         elif name == "ProduceRequest":
             done = (
                 {

@@ -37,15 +37,36 @@ NOT_COMPARED = frozenset(
 partitions.
 """
 
-NOT_COMPARED_OF = {"DescribeQuorum": frozenset({"leader_epoch", "high_watermark", "log_end_offset", "host", "port"})}
+NOT_COMPARED_OF = {
+    "DescribeQuorum": frozenset({"leader_epoch", "high_watermark", "log_end_offset", "host", "port"}),
+    "ShareGroupDescribe": frozenset({"assignment"}),
+}
 """More fields of single APIs: how much a cluster has done, how often its controller was elected,
-and the addresses of controllers, of which the embedded cluster has none.
+the addresses of controllers, of which the embedded cluster has none, and assignments, which depend
+on the order of topic ids.
 """
 
 SETS = frozenset(
     {
         "MetadataResponse.topics",
         "FetchResponse.responses",
+        "ShareFetchResponse.responses",
+        "ShareFetchableTopicResponse.partitions",
+        "ShareAcknowledgeResponse.responses",
+        "ShareAcknowledgeTopicResponse.partitions",
+        "DescribeShareGroupOffsetsResponseGroup.topics",
+        "DescribeShareGroupOffsetsResponseTopic.partitions",
+        "DeleteShareGroupOffsetsResponse.responses",
+        "InitializeShareGroupStateResponse.results",
+        "InitializeStateResult.partitions",
+        "ReadShareGroupStateResponse.results",
+        "ReadStateResult.partitions",
+        "WriteShareGroupStateResponse.results",
+        "WriteStateResult.partitions",
+        "DeleteShareGroupStateResponse.results",
+        "DeleteStateResult.partitions",
+        "ReadShareGroupStateSummaryResponse.results",
+        "ReadStateSummaryResult.partitions",
         "FetchableTopicResponse.partitions",
         "ConsumerGroupDescribeResponse.groups",
         "ShareGroupDescribeResponse.groups",

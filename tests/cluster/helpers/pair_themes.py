@@ -13,8 +13,9 @@ from quorate.codecs.api.broker import CreateTopicsRequest, InitProducerIdRequest
 from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTopicConfig
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.message import Message
+from tests.cluster.helpers.pair_share_values import WEIGHTS, share_members
 
-__all__ = ["EVERYTHING", "EVERYTHING_ALIKE", "Theme", "theme_of"]
+__all__ = ["EVERYTHING", "EVERYTHING_ALIKE", "SHARES", "Theme", "theme_of"]
 
 EVERYTHING_ALIKE = 2
 """The weight of other APIs."""
@@ -130,6 +131,8 @@ _THEMES = (
         begins=("topics", "members"),
     ),
 )
+SHARES = Theme("shares", WEIGHTS, others=0.05, begins=("topics", "share members"))
+"""Not among the themes of releases without share groups."""
 
 
 def theme_of(random: Random) -> Theme:
@@ -188,4 +191,5 @@ _BEGINNINGS = {
     "transactional producers": _transactional_producers,
     "producers": _producers,
     "members": _members,
+    "share members": share_members,
 }

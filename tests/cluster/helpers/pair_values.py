@@ -13,6 +13,7 @@ from quorate.codecs import Uuid
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.releases import KafkaVersion, features_of
 from quorate.codecs.wire import ArrayType, StructType
+from tests.cluster.helpers.pair_share_values import KIND_OF_GROUP, SENSIBLE_SHARE
 
 if TYPE_CHECKING:
     from tests.cluster.helpers.pair_requests import Requests
@@ -44,6 +45,7 @@ GROUPS = {
     "classic": ("classic-0", "classic-1"),
     "consumer": ("consumer-0", "consumer-1"),
     "share": ("share-0",),
+    "state": ("state-0",),
     "simple": ("simple-0",),
 }
 TOPIC_CONFIGS: tuple[tuple[str, str | None], ...] = (
@@ -213,8 +215,7 @@ _KIND_OF_GROUP = {
     "LeaveGroup": "classic",
     "ConsumerGroupHeartbeat": "consumer",
     "ConsumerGroupDescribe": "consumer",
-    "ShareGroupHeartbeat": "share",
-    "ShareGroupDescribe": "share",
+    **KIND_OF_GROUP,
 }
 
 
@@ -481,6 +482,23 @@ SENSIBLE: Mapping[str, Make] = {
     "endpoint_type": _pick(1, 1, 1, 2, 7),
     "client_software_name": _pick("wire", "wire", "", "bad name"),
     "client_software_version": _pick("1.0", "1.0", "-"),
+    **SENSIBLE_SHARE,
+    "DescribeShareGroupOffsetsRequest.groups": lambda gen, _: gen.array(
+        _field("DescribeShareGroupOffsetsRequest.groups", gen)
+    ),
+    **{
+        f"{struct}.partitions": lambda gen, _, path=f"{struct}.partitions": gen.array(_field(path, gen))
+        for struct in (
+            "AcknowledgeTopic",
+            "AlterShareGroupOffsetsRequestTopic",
+            "InitializeStateData",
+            "ReadStateData",
+            "WriteStateData",
+            "DeleteStateData",
+            "ReadStateSummaryData",
+        )
+    },
+    "DescribeShareGroupOffsetsRequestTopic.partitions": lambda gen, _: tuple({gen.partition(), gen.partition()}),
 }
 
 
