@@ -125,6 +125,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
         if not self._subscription.partitions_auto_assigned():
             return bool(super().poll(timeout_ms=timeout_ms))
         self._invoke_completed_offset_commit_callbacks()
+        self.heartbeat.poll()  # the time of the last poll
         self._subscribe()
         self._start()
         announced = self._client_assignors.announced()
@@ -255,7 +256,9 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
         state = self._membership.state
         if state in NOT_IN_GROUP:
             return MemberState.UNJOINED
-        return MemberState.STABLE if state is ConsumerState.STABLE else MemberState.REBALANCING
+        # The application has its assignment before the coordinator receives the acknowledgement.
+        stable = state in (ConsumerState.STABLE, ConsumerState.ACKNOWLEDGING)
+        return MemberState.STABLE if stable else MemberState.REBALANCING
 
     def _subscribe(self) -> None:
         """Pass a changed subscription to the member. A regex of Python is resolved to topics."""
@@ -308,6 +311,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
                 case LeaveCompleted():
                     self._left.set()
                 case StateChanged():
+                    self.state = self._kafka_state()
                     log.debug("Member of group %s: %s to %s", self.group_id, action.old.value, action.new.value)
                 case RunAssignor() if not self._computing:
                     self._computing = True

@@ -15,6 +15,10 @@ __all__ = ["HeartbeatLoop", "now_ms"]
 
 log = logging.getLogger(__name__)
 
+UNSUPPORTED = (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError)
+FATAL = (*UNSUPPORTED, errors.SaslAuthenticationFailedError, errors.AuthorizationError)
+"""Errors that repeating a request does not solve."""
+
 
 def now_ms() -> int:
     """Return the time of a clock that never runs backwards."""
@@ -65,24 +69,8 @@ class HeartbeatLoop(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python 
         try:
             request = OwnRequest(heartbeat.request, min_version=min_version)
             response = await self._manager.send(request, node_id=self.coordinator_id)
-        except errors.KafkaError as error:
-            unsupported = isinstance(error, (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError))
-            retriable = not unsupported and not isinstance(error, errors.AuthenticationFailedError)
-            not_ready = isinstance(error, errors.NodeNotReadyError)
-            with self._lock:
-                self._membership.on_failure(
-                    now_ms(),
-                    heartbeat,
-                    retriable=retriable,
-                    disconnected=not not_ready,
-                    message=str(error),
-                    unsupported=unsupported,
-                )
-                self._dispatch()
         except Exception as error:  # noqa: BLE001 - the member would wait for the response for ever
-            with self._lock:
-                self._membership.on_failure(now_ms(), heartbeat, retriable=False, message=repr(error))
-                self._dispatch()
+            self._on_heartbeat_failure(heartbeat, error)
         else:
             if self._sensors:
                 self._sensors.heartbeat_latency.record((time.monotonic() - started) * 1000)
@@ -91,6 +79,19 @@ class HeartbeatLoop(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python 
                 self._membership.on_response(response, now_ms(), heartbeat)
                 self._dispatch()
         self._heartbeat_wakeup.notify()
+
+    def _on_heartbeat_failure(self, heartbeat: Heartbeat, error: Exception) -> None:
+        known = isinstance(error, errors.KafkaError)
+        with self._lock:
+            self._membership.on_failure(
+                now_ms(),
+                heartbeat,
+                retriable=known and not isinstance(error, FATAL),
+                disconnected=not isinstance(error, errors.NodeNotReadyError),
+                message=str(error) if known else repr(error),
+                unsupported=isinstance(error, UNSUPPORTED),
+            )
+            self._dispatch()
 
     async def _send_last(self, heartbeat: Heartbeat, timeout_ms: float | None) -> None:
         try:

@@ -11,9 +11,11 @@ from kafka.errors import CommitFailedError, KafkaConfigurationError, Unsupported
 from kafka.structs import OffsetAndMetadata
 
 from quorate.cluster.waiting import wait_for
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.consumers.kafka_python import KafkaConsumer, SubscriptionPattern
 from quorate.consumers.transitions import LeaveOperation
 from quorate.integration import Cluster
+from tests.cluster.helpers.wire import Wire
 from tests.integration.clients import Crowd, check, check_overlaps
 from tests.integration.groups import Load, all_of, group_state, produce
 from tests.integration.history import history
@@ -58,6 +60,34 @@ def poll_until(what: str, reached: Any, *consumers: KafkaConsumer) -> None:
         return bool(reached())
 
     wait_for(what, polled, LIMIT_MS)
+
+
+def evict(cluster: Cluster, group: str, member_id: str) -> None:
+    """Remove a member that does not know of it, with a heartbeat from another connection."""
+    coordinator = cluster.coordinator_of(group)
+    address = next(broker.address for broker in cluster.brokers if broker.id == coordinator)
+    host, _, port = address.rpartition(":")
+    with Wire(int(port), host=host) as wire:
+        request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=-1)
+        assert wire.request(request, 0).error_code == 0
+
+
+def change_epoch(one: KafkaConsumer) -> None:
+    """Give a consumer an epoch that its coordinator rejects.
+
+    Not while a heartbeat is in flight, whose response has the epoch again.
+    """
+    coordinator = one._coordinator
+    membership = coordinator._membership
+
+    def changed() -> bool:
+        with coordinator._lock:
+            if not membership._schedule.in_flight:
+                membership.member_epoch += 7
+                return True
+            return False
+
+    wait_for("no heartbeat is in flight", changed, LIMIT_MS)
 
 
 def test_members_come_and_go_under_load(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
@@ -206,10 +236,15 @@ def test_fenced_member_fails_to_commit_and_returns(kafka_cluster: Cluster, topic
     with consumer(kafka_cluster, group_id, enable_auto_commit=False) as one:
         one.subscribe([topic], listener=listener)
         poll_until("all", lambda: len(one.assignment()) == 6, one)
-        one._coordinator._membership.member_epoch += 7  # as if the coordinator had fenced it
+        evict(kafka_cluster, group_id, one.group_metadata().member_id)
         with pytest.raises(CommitFailedError):
             one.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
-        poll_until("lost", lambda: ("lost", set(range(6))) in listener.calls, one)
+        poll_until("lost", lambda: listener.calls[-1] == ("lost", set(range(6))), one)
+        poll_until("all again", lambda: len(one.assignment()) == 6, one)
+        change_epoch(one)
+        with pytest.raises(CommitFailedError):
+            one.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
+        poll_until("lost again", lambda: listener.calls[-1] == ("lost", set(range(6))), one)
         poll_until("all again", lambda: len(one.assignment()) == 6, one)
         one.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
         assert one.committed(TopicPartition(topic, 0)) == 1
@@ -221,7 +256,7 @@ def test_committed_offsets_are_read_again_after_the_epoch_changed(
     with consumer(kafka_cluster, group_id, topic, enable_auto_commit=False) as one:
         poll_until("all", lambda: len(one.assignment()) == 6, one)
         one.commit({TopicPartition(topic, 0): OffsetAndMetadata(4, "", -1)})
-        one._coordinator._membership.member_epoch += 7
+        change_epoch(one)
         assert one.committed(TopicPartition(topic, 0), timeout_ms=60_000) == 4
 
 
