@@ -31,6 +31,8 @@ Declared differences, in which Kafka's consumer has the defect:
   Kafka, to the same effect.
 - *An assignment without a subscription*, after the application unsubscribed while the member was
   STALE, cannot be adopted in Kafka. The script ends (`Unsubscribed`).
+- *A leave during a leave that a response with epoch -1 has completed*, before its callback ended,
+  has no effect on ours. Kafka's raises a NoSuchElementException. The script ends (`LeftTwice`).
 """
 
 import json
@@ -56,7 +58,7 @@ from tests.coordinator.scripts import Differs, KnownFailure
 from tests.differential.compare import Difference, compare
 from tests.oracle.client import Oracle, OracleError
 
-__all__ = ["EndedLeave", "FatalTwice", "LateResponse", "MemberDuel", "RemainsInGroup", "Unsubscribed"]
+__all__ = ["EndedLeave", "FatalTwice", "LateResponse", "LeftTwice", "MemberDuel", "RemainsInGroup", "Unsubscribed"]
 
 Json = dict[str, Any]
 
@@ -82,6 +84,10 @@ class FatalTwice(KnownFailure):
 
 class Unsubscribed(KnownFailure):
     """Kafka's consumer cannot adopt an assignment, as it has no subscription."""
+
+
+class LeftTwice(KnownFailure):
+    """Kafka's member raises an exception, as the leave in progress was completed before."""
 
 
 class MemberDuel:
@@ -155,6 +161,8 @@ class MemberDuel:
             return FatalTwice
         if fields["do"] == "apply" and kafka.get("thrown") and not self.ours.subscribed:
             return Unsubscribed
+        if kafka.get("thrown") == "NoSuchElementException" and before["state"] == "PREPARE_LEAVING" and not ours["log"]:
+            return LeftTwice
         left = any(request["memberEpoch"] < 0 for request in kafka["requests"])
         left = left or bool(kafka.get("thrown")) or kafka["state"] == "LEAVING"  # with the next heartbeat
         stays = ours["state"] in ("UNSUBSCRIBED", "PREPARE_LEAVING")

@@ -15,6 +15,7 @@ from tests.consumers.member_duel import (
     EndedLeave,
     FatalTwice,
     LateResponse,
+    LeftTwice,
     MemberDuel,
     RemainsInGroup,
     Unsubscribed,
@@ -113,6 +114,13 @@ def without_subscription(member: Member) -> None:
     member.step("apply", callback=2)
 
 
+def left_twice(member: Member) -> None:
+    member.step("run")
+    member.step("leave")
+    member.respond(1, memberEpoch=-1, heartbeatIntervalMs=3000)
+    member.step("leave")
+
+
 @pytest.mark.parametrize(
     ("scenario", "difference"),
     [
@@ -121,6 +129,7 @@ def without_subscription(member: Member) -> None:
         (ended_leave, EndedLeave),
         (fatal_twice, FatalTwice),
         (without_subscription, Unsubscribed),
+        (left_twice, LeftTwice),
     ],
 )
 def test_a_declared_difference_exists(

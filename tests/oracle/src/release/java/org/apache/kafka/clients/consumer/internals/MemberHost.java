@@ -47,6 +47,7 @@ import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.NoSuchElementException;
 import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.Set;
@@ -207,7 +208,7 @@ public final class MemberHost {
         ArrayNode sent = out.putArray("requests");
         try {
             run(in, out, sent);
-        } catch (IllegalStateException | IllegalArgumentException e) {
+        } catch (IllegalStateException | IllegalArgumentException | NoSuchElementException e) {
             out.put("thrown", e.getClass().getSimpleName());
         }
         out.set("log", log.deepCopy());
