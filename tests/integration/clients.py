@@ -1,7 +1,8 @@
 """`Crowd`: a group whose members use one client library, to run a scenario with all of them.
 
 kafka-python and aiokafka are members of classic groups with quorate's cooperative-sticky assignor
-(or another one), confluent-kafka and quorate's consumer (`quorate`) of KIP-848 groups.
+(or another one). Members of KIP-848 groups are confluent-kafka, Java's consumer (`java`) and
+quorate's (`quorate`, and `process` in a process of its own).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,8 +27,10 @@ SESSION_MS = 6_000
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
 
-CONSUMER_PROTOCOL = ("confluent-kafka", "quorate")
+CONSUMER_PROTOCOL = ("confluent-kafka", "java", "process", "quorate")
 """Clients whose heartbeats the brokers configure."""
+
+KINDS = {"aiokafka": live.Aio, "process": live.ConsumerProtocolProcess, "quorate": live.ConsumerProtocol}
 
 
 def aiokafka_config(cluster: Cluster) -> dict[str, Any]:
@@ -76,9 +79,13 @@ class Crowd:
         the client's own names.
         """
         client = client or self.client
-        if client == "confluent-kafka":
+        if client == "java":
+            member: Any = live.Java(self.cluster, self.group, self.topics, None, instance=instance, **config)
+            self._watch(member, name)
+            member.__enter__()
+        elif client == "confluent-kafka":
             given_first(self.members.values())
-            member: Any = Member(
+            member = Member(
                 self.cluster,
                 self.group,
                 self.topics,
@@ -97,13 +104,15 @@ class Crowd:
                 **config,
             }
             adapters: Any = aiokafka if client == "aiokafka" else kafka_python
-            kind: Any = {"aiokafka": live.Aio, "quorate": live.ConsumerProtocol}.get(client, live.KafkaPython)
+            kind: Any = KINDS.get(client, live.KafkaPython)
             if client == "aiokafka":
                 classic = {**aiokafka_config(self.cluster), **classic}
+            elif client == "process":
+                del classic["session_timeout_ms"]
             else:
                 classic = {**self.cluster.client_config, **classic}
                 classic["default_offset_commit_callback"] = self._on_commit(name)
-            assignors = () if client == "quorate" else (getattr(adapters, self._assignor)(),)
+            assignors = () if client in CONSUMER_PROTOCOL else (getattr(adapters, self._assignor)(),)
             member = kind(self.cluster, self.group, self.topics, *assignors, **classic)
             # If another member has ended without LeaveGroup (kafka-python does, while commits are
             # in flight), a rebalance lasts until its session timeout, and aiokafka does not close

@@ -9,24 +9,31 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * A member of a classic group, by Kafka's own consumer: bootstrap group topics assignor rack|- instance|-
+ * A member of a group, by Kafka's own consumer: bootstrap group topics assignor|- rack|- instance|-
  *
- * Prints a line of JSON for each rebalance, and, as the leader, one with the subscriptions that it was shown. Ends when stdin does.
+ * With an assignor it is a member of a classic group, and without one it uses the consumer protocol and commits its offsets. Prints a
+ * line of JSON for each rebalance and each poll with records, and, as the leader, one with the subscriptions that it was shown. Ends
+ * when stdin does.
  */
 public final class GroupMember {
     public static void main(String[] a) {
         Properties p = new Properties();
         p.put("bootstrap.servers", a[0]);
         p.put("group.id", a[1]);
-        p.put("group.protocol", "classic");
         p.put("auto.offset.reset", "earliest");
-        p.put("enable.auto.commit", "false");
-        p.put("heartbeat.interval.ms", "200");
-        p.put("session.timeout.ms", "6000");
         p.put("metadata.max.age.ms", "1000");
         p.put("key.deserializer", ByteArrayDeserializer.class.getName());
         p.put("value.deserializer", ByteArrayDeserializer.class.getName());
-        p.put("partition.assignment.strategy", "GroupMember$" + a[3]);
+        if (a[3].equals("-")) {
+            p.put("group.protocol", "consumer");
+            p.put("auto.commit.interval.ms", "500");
+        } else {
+            p.put("group.protocol", "classic");
+            p.put("enable.auto.commit", "false");
+            p.put("heartbeat.interval.ms", "200");
+            p.put("session.timeout.ms", "6000");
+            p.put("partition.assignment.strategy", "GroupMember$" + a[3]);
+        }
         if (!a[4].equals("-")) p.put("client.rack", a[4]);
         if (!a[5].equals("-")) p.put("group.instance.id", a[5]);
 
@@ -48,11 +55,22 @@ public final class GroupMember {
                     tell("revoked", those, left);
                 }
 
+                public void onPartitionsLost(Collection<TopicPartition> those) {
+                    tell("lost", those, Set.of());
+                }
+
                 public void onPartitionsAssigned(Collection<TopicPartition> those) {
                     tell("assigned", those, consumer.assignment());
                 }
             });
-            while (!ended.get()) consumer.poll(Duration.ofMillis(100));
+            while (!ended.get()) {
+                ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
+                if (a[3].equals("-") && !records.isEmpty()) {
+                    line("{\"event\":\"records\",\"of\":" + records.partitions().stream()
+                        .map(at -> "\"" + at + "\":" + records.records(at).stream().map(ConsumerRecord::offset).toList())
+                        .collect(Collectors.joining(",", "{", "}")) + "}");
+                }
+            }
         }
     }
 

@@ -14,6 +14,7 @@ import functools
 import json
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,12 +22,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tests.broker.broker import LIB, Broker, java
 
 LIMIT_S = 300
 JAVA = Path(__file__).with_name("GroupMember.java")
+PROCESS = Path(__file__).with_name("member_process.py")
 
 TP = tuple[str, int]
 
@@ -231,35 +233,17 @@ class Aio(Member):
         self.assigned = frozenset()
 
 
-class Java(Member):
-    """The Java client's consumer, by tests/assignors/adapters/GroupMember.java.
+class InProcess(Member):
+    """A member in another process, which prints a line of JSON for each event."""
 
-    `seen`: the subscriptions that it received as the leader.
-    """
+    process: subprocess.Popen[str]
 
-    def __init__(
-        self,
-        broker: Broker,
-        group: str,
-        topics: Sequence[str],
-        assignor: str,
-        *,
-        rack: str | None = None,
-        instance: str | None = None,
-    ) -> None:
-        super().__init__(broker, group, topics)
-        self.arguments = [broker.bootstrap_servers, group, ",".join(topics), assignor, rack or "-", instance or "-"]
-        self.seen: dict[str, dict[str, Any]] = {}
-        self.led = 0
+    def _command(self) -> list[str]:
+        raise NotImplementedError
 
     def _run(self) -> None:
-        command = java("-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", classes=[java_classes()])
-        process = subprocess.Popen(
-            [*command, "GroupMember", *self.arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+        self.process = process = subprocess.Popen(
+            self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -272,21 +256,10 @@ class Java(Member):
         threading.Thread(target=stop, daemon=True).start()
         try:
             for line in process.stdout:
-                if not line.startswith("{"):
-                    said.append(line)
-                    continue
-                event = json.loads(line)
-                if event["event"] == "leads":
-                    self.seen = event["members"]
-                    self.led += 1
+                if line.startswith("{"):
+                    self._on_event(json.loads(line))
                 else:
-                    those = frozenset(
-                        (topic, int(number)) for topic, _, number in (at.rpartition("-") for at in event["partitions"])
-                    )
-                    self.events.append((event["event"], those))
-                    self.assigned = frozenset(
-                        (topic, int(number)) for topic, _, number in (at.rpartition("-") for at in event["all"])
-                    )
+                    said.append(line)
             if process.wait(LIMIT_S) != 0:
                 raise AssertionError("".join(said[-20:]))
         finally:
@@ -294,6 +267,72 @@ class Java(Member):
             process.wait()
             process.stdout.close()
         self.assigned = frozenset()
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        if event["event"] == "records":
+            for name, offsets in event["of"].items():
+                at = _partition(name)
+                self.records += [(at, offset, time.monotonic()) for offset in offsets]
+            return
+        self._note(event["event"], [_Partition(*_partition(name)) for name in event["partitions"]])
+        self.assigned = frozenset(map(_partition, event["all"]))
+
+
+class _Partition(NamedTuple):
+    topic: str
+    partition: int
+
+
+def _partition(name: str) -> TP:
+    topic, _, number = name.rpartition("-")
+    return topic, int(number)
+
+
+class ConsumerProtocolProcess(InProcess):
+    """quorate's subclass of kafka-python's consumer, in a process that signals can stop."""
+
+    def __init__(self, broker: Any, group: str, topics: Sequence[str], **config: Any) -> None:
+        super().__init__(broker, group, topics)
+        self.config = {**broker.client_config, "metadata_max_age_ms": 1000, **config}
+
+    def _command(self) -> list[str]:
+        arguments = {"topics": self.topics, "group_id": self.group, **self.config}
+        return [sys.executable, "-P", str(PROCESS), json.dumps(arguments)]
+
+
+class Java(InProcess):
+    """The Java client's consumer, by tests/assignors/adapters/GroupMember.java.
+
+    `assignor`: `None` for the consumer protocol. `seen`: the subscriptions that it received as the
+    leader.
+    """
+
+    def __init__(
+        self,
+        broker: Any,
+        group: str,
+        topics: Sequence[str],
+        assignor: str | None,
+        *,
+        rack: str | None = None,
+        instance: str | None = None,
+    ) -> None:
+        super().__init__(broker, group, topics)
+        arguments = [broker.bootstrap_servers, group, ",".join(topics), assignor or "-", rack or "-", instance or "-"]
+        self.arguments = arguments
+        self.seen: dict[str, dict[str, Any]] = {}
+        self.led = 0
+
+    def _command(self) -> list[str]:
+        command = java("-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", classes=[java_classes()])
+        return [*command, "GroupMember", *self.arguments]
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        if event["event"] == "leads":
+            self.seen = event["members"]
+            self.led += 1
+        else:
+            super()._on_event(event)
 
 
 @functools.cache
