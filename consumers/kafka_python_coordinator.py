@@ -71,6 +71,8 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
 
     _client_assignors: OfferedAssignors
     _computing: bool
+    _committing: bool
+    _closing: bool
     regex: str | None
     leave_operation: LeaveOperation
     _subscribed: TopicSubscription | None
@@ -106,7 +108,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             retry_backoff_ms=self.config["retry_backoff_ms"],
         )
         self._client_assignors = client_assignors
-        self._computing = False
+        self._computing = self._committing = self._closing = False
         self._manager = EpochManager(self._manager, self._member)
         self.regex = None
         self.leave_operation = LeaveOperation.DEFAULT
@@ -140,7 +142,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             wait = WAKE_UP_SECONDS if timeout_ms is None else min(WAKE_UP_SECONDS, timeout_ms / 1000)
             self._has_events.wait(wait)
         self._run_events()
-        if self._membership.member_epoch > 0:
+        if self._membership.member_epoch > 0 and not self._committing:
             self._maybe_auto_commit_offsets_async()
         return True
 
@@ -196,6 +198,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Commit, run the listener for all partitions, and leave the group."""
+        self._closing = True
         try:
             if autocommit and (self._membership.member_epoch > 0 or not self._subscription.partitions_auto_assigned()):
                 self._maybe_auto_commit_offsets_sync(timeout_ms=timeout_ms)
@@ -230,21 +233,29 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             ) from error
 
     async def _commit_before_rebalance(self, action: CommitOffsets, offsets: Any) -> None:
+        """Commit positions, and repeat it until the deadline or until the consumer closes.
+
+        Meanwhile there are no automatic commits: a repeated commit must not follow a newer one.
+        """
         failure: BaseException | None = None
-        while True:
+        while offsets and not self._closing:
             remaining_ms = action.deadline_ms - now_ms()
             try:
-                await self._commit_offsets_sync_async(offsets, timeout_ms=max(1, remaining_ms))
-            except errors.CommitFailedError as error:
-                failure = error
-                if isinstance(error.__cause__, errors.StaleMemberEpochError) and remaining_ms > 0:
-                    await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
-                    continue
+                await self.ensure_coordinator_ready_async(timeout_ms=max(1, remaining_ms))
+                sent = self._manager.call_soon(self._send_offset_commit_request, offsets)
+                await self._manager.wait_for(sent, max(1, remaining_ms))
             except Exception as error:  # noqa: BLE001 - a failed commit does not stop the rebalance
                 failure = error
-            break
+            else:
+                failure = None
+                break
+            stale = isinstance(failure.__cause__, errors.StaleMemberEpochError)
+            if remaining_ms <= 0 or not (stale or getattr(failure, "retriable", False)):
+                break
+            await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
         if failure is not None:
             log.warning("Commit before a rebalance of group %s failed: %s", self.group_id, failure)
+        self._committing = False
         self._complete(action, failure)
 
     # The member.
@@ -302,6 +313,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
                 case AssignmentChanged():
                     self._assign(action.partitions)
                 case CommitOffsets():
+                    self._committing = True
                     offsets = self._subscription.all_consumed_offsets()
                     self._manager.call_soon(self._commit_before_rebalance, action, offsets)
                 case UpdateMetadata():
