@@ -144,7 +144,7 @@ from quorate.codecs.message import Message
 from quorate.codecs.releases import KafkaVersion, features_of, last_versions
 from quorate.coordinator.share_state.requests import OPERATIONS
 
-__all__ = ["HANDLERS", "TELEMETRY", "HandledApi", "advertised", "api_versions", "unsupported"]
+__all__ = ["HANDLERS", "MISSING", "TELEMETRY", "HandledApi", "advertised", "api_versions", "unsupported"]
 
 TELEMETRY: frozenset[int] = frozenset(
     api_of(one).key for one in (GetTelemetrySubscriptionsRequest, PushTelemetryRequest)
@@ -364,6 +364,17 @@ _APIS = (
 )
 HANDLERS: Mapping[type[Message], HandledApi] = MappingProxyType({one.request: one for one in _APIS})
 """Request type → handler and rule, in the order of API keys."""
+
+MISSING: Mapping[int, tuple[str, str]] = MappingProxyType(
+    {
+        27: ("WriteTxnMarkers", "only brokers send it; transaction coordinators write markers to the logs directly"),
+        80: ("AddRaftVoter", "there are no voters of a controller quorum"),
+        81: ("RemoveRaftVoter", "there are no voters of a controller quorum"),
+        88: ("StreamsGroupHeartbeat", "members cannot join streams groups; these are described"),
+        93: ("StreamsGroupTopologyDescriptionUpdate", "members cannot join streams groups (KIP-1331)"),
+    }
+)
+"""API key → name and reason, of the APIs of Kafka's brokers that embedded ones lack."""
 
 
 @lru_cache(maxsize=16)

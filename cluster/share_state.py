@@ -149,8 +149,16 @@ class ShareCoordinators:
         return self._persist(request)
 
     def read_summary(self, request: ReadShareGroupStateSummaryRequest) -> Pending[ReadShareGroupStateSummaryResponse]:
-        """Read offsets and epochs of partitions."""
-        return self._persist(request)
+        """Read offsets and epochs of partitions, in one turn if their coordinators are loaded.
+
+        The group coordinator does not wait for others.
+        """
+        pending: Pending[ReadShareGroupStateSummaryResponse] = Pending()
+        results = [self._run(request, *part) for part in parts(request)] if named(request) else []
+        if any(result.error_code in _RETRIABLE for _, result in results):
+            return self._persist(request)
+        pending.complete(response(request, results))
+        return pending
 
     def _persist(self, request: Message) -> Pending[Any]:
         pending: Pending[Any] = Pending()

@@ -8,11 +8,11 @@ import inspect
 from typing import Any
 
 from quorate.cluster import EmbeddedCluster
-from quorate.cluster.handlers import HANDLERS, advertised
+from quorate.cluster.handlers import HANDLERS, MISSING, advertised
 from quorate.codecs.api.broker import APIS
 from quorate.codecs.message import MessageSpec
 from quorate.codecs.messages import RECORD_TYPES
-from quorate.codecs.releases import NAMES, KafkaVersion, last_versions
+from quorate.codecs.releases import KafkaVersion
 
 RECORD_COLUMNS = ["field", "type", "versions", "default", "tag", "since"]
 
@@ -71,14 +71,14 @@ def embedded_apis() -> str:
         known = versions_of.get(api.key)
         versions = f"{_span(api.versions)}, where it is enabled" if known is None else _span(known)
         rows.append([api.name, str(api.key), versions, handled.lacks])
-    newest = last_versions(KafkaVersion.NEWEST)
-    missing = [NAMES[key] for key in newest if key not in {handled.api.key for handled in HANDLERS.values()}]
+    missing = [[name, str(key), reason] for key, (name, reason) in MISSING.items()]
     return "\n".join(
         [
             *_table(["API", "key", "versions", "what it lacks"], rows),
             "",
-            f"Brokers of {KafkaVersion.NEWEST.short} also have these APIs, "
-            f"which embedded clusters do not support: {', '.join(missing)}.",
+            f"Brokers of {KafkaVersion.NEWEST.short} also have these APIs, which embedded clusters do not support:",
+            "",
+            *_table(["API", "key", "reason"], missing),
         ]
     )
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_ACQUIRE_MODES = (0, 1)
 _READ_COMMITTED = "read_committed"
 _BY_DURATION = "by_duration:"
 
@@ -56,6 +57,8 @@ def share_fetch(broker: "Broker", request: ShareFetchRequest, context: Context) 
         at_ms = context.now_ms + request.max_wait_ms  # or the client would try again at once
         broker.cluster.clock.call_at(at_ms, lambda: response.complete(failed))
         return response
+    if request.share_acquire_mode not in _ACQUIRE_MODES:
+        return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     run = _ShareFetchRun(broker, request, context, session, response)
     run.start()
     return response
@@ -120,8 +123,8 @@ class _ShareFetchRun:
         if self.session is None or request.is_renew_ack:
             self._finish()
             return
-        self._open(self.session, readable)
         wants_none = request.max_records <= 0 or self._max_bytes() <= 0
+        self._open(self.session, readable, only_check=wants_none)
         if wants_none or (self.led and self._try()):
             self._finish()
             return
@@ -138,8 +141,8 @@ class _ShareFetchRun:
 
     # ---- partitions
 
-    def _open(self, session: ShareSession, readable: Any) -> None:
-        """Find the share-partitions to fetch from, and load their state."""
+    def _open(self, session: ShareSession, readable: Any, *, only_check: bool) -> None:
+        """Find the share-partitions to fetch from, and load their state, unless `only_check`."""
         keys = list(session.partitions)
         if self.request.share_session_epoch > 0 and keys:
             turn = self.request.share_session_epoch % len(keys)
@@ -155,7 +158,7 @@ class _ShareFetchRun:
                 self._fail(key, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif not 0 <= index < len(topic.partitions):
                 self._fail(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            else:
+            elif not only_check:
                 try:
                     led = self.broker.share.open(session.group_id, topic, index, self._reset_offset)
                 except ShareError as error:

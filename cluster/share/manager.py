@@ -35,6 +35,7 @@ _FENCING = frozenset(
 )
 """Errors after which a share-partition is loaded again."""
 
+_NOT_FOUND = ShareOutcome(ErrorCode.UNKNOWN_SERVER_ERROR, "The share coordinator has no result.")
 _NOT_HOSTED = ShareOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 Key = tuple[str, Uuid, int]
@@ -72,6 +73,9 @@ class _Store:
         topics = (ReadStateData(topic_id=self._topic_id, partitions=partitions),)
 
         def read(response: Any) -> None:
+            if not response.results:  # without a group id, for example
+                found.complete(StoredState(outcome=_NOT_FOUND))
+                return
             result = response.results[0].partitions[0]
             found.complete(
                 StoredState(
@@ -107,6 +111,9 @@ class _Store:
         topics = (WriteStateData(topic_id=self._topic_id, partitions=(change,)),)
 
         def written(response: Any) -> None:
+            if not response.results:
+                done.complete(_NOT_FOUND)
+                return
             result = response.results[0].partitions[0]
             done.complete(ShareOutcome(result.error_code, result.error_message))
 

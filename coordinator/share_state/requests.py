@@ -97,9 +97,13 @@ def parts(request: Any) -> Iterator[tuple[SharePartitionKey, Any]]:
 def named(request: Any) -> bool:
     """Return whether a request names a group, topics, and partitions of each.
 
-    If not, Kafka's response is empty.
+    If not, Kafka's response is empty. Only InitializeShareGroupState may have topics without
+    partitions.
     """
-    return bool(request.group_id and request.topics and all(topic.partitions for topic in request.topics))
+    has_partitions = isinstance(request, InitializeShareGroupStateRequest) or all(
+        one.partitions for one in request.topics
+    )
+    return bool(request.group_id and request.topics and has_partitions)
 
 
 def response(request: Message, results: Iterable[PartResult]) -> Any:

@@ -8,7 +8,9 @@ from quorate.cluster import ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.share.acknowledge import ACCEPT, GAP, REJECT, RELEASE, RENEW
 from quorate.cluster.share.acquire import RECORD_LIMIT
+from quorate.cluster.share.partition import SharePartition
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import Batch, BatchRecord, read_batches
 from quorate.coordinator.results import Pending
 from tests.cluster.share.members import Member, abort, initialize, offsets, produce, share_core
 
@@ -300,3 +302,111 @@ def test_share_groups_need_their_feature(core: ClusterCore) -> None:
 
 def test_a_request_that_renews_must_not_fetch(core: ClusterCore) -> None:
     assert Member(core).fetch(0, is_renew_ack=True).error_code == ErrorCode.INVALID_REQUEST
+
+
+# ---- requests that are rejected
+
+
+def test_a_fetch_without_a_group_id_fails_for_each_partition(core: ClusterCore) -> None:
+    """Random requests on 4.4.0, seed 629: the connection was closed."""
+    response = Member(core, group="").fetch(0)
+    assert [part.error_code for one in response.responses for part in one.partitions] == [
+        ErrorCode.UNKNOWN_SERVER_ERROR
+    ]
+
+
+def test_an_unknown_acquire_mode_is_rejected(core: ClusterCore) -> None:
+    """Random requests on 4.4.0, seed 615."""
+    assert Member(core).fetch(0, share_acquire_mode=3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+# ---- dead letter queues (KIP-1191)
+
+
+def dead_letters(core: ClusterCore, topic: str = "dlq.g") -> list[tuple[bytes | None, dict[str, str]]]:
+    """Return values and headers of a queue with one partition."""
+    found = core.topics.get(topic)
+    batches = () if found is None else [next(read_batches(one.data)) for one in found.partitions[0].log]
+    records = [one for batch in batches if isinstance(batch, Batch) for one in batch.records()]
+    return [
+        (one.value, {name: (value or b"").decode() for name, value in one.headers})
+        for one in records
+        if isinstance(one, BatchRecord)
+    ]
+
+
+def with_queue(core: ClusterCore, topic: str = "dlq.g", **own: str) -> ClusterCore:
+    configure(core, "errors.deadletterqueue.topic.name", topic)
+    core.create_topic(topic, partitions=1, config={"errors.deadletterqueue.group.enable": "true"} | own)
+    return core
+
+
+@pytest.mark.parametrize("ends", [REJECT, RELEASE])
+def test_undeliverable_records_are_dead_letters(core: ClusterCore, ends: int) -> None:
+    configure(with_queue(core), "share.delivery.count.limit", "2")
+    configure(core, "errors.deadletterqueue.copy.record.enable", "true")
+    produce(core, 2)
+    member = Member(core)
+    assert member.acquired(0) == [(0, 1, 1)]
+    if ends == RELEASE:
+        member.acknowledge({0: [(0, 1, (RELEASE,))]})
+        assert sum(last - first + 1 for first, last, _ in member.acquired(0)) >= 1
+    assert not dead_letters(core)
+    assert acknowledged(member.acknowledge({0: [(0, 0, (ends,))]})) == [0]
+    ((value, headers),) = dead_letters(core)
+    assert value is not None
+    assert headers["__dlq.errors.offset"] == "0"
+    assert headers["__dlq.errors.delivery.count"] == ("1" if ends == REJECT else "2")
+    assert in_state(core)[0] == 1
+
+
+def test_records_whose_lock_expires_at_the_limit_are_dead_letters(core: ClusterCore, clock: ManualClock) -> None:
+    configure(with_queue(core), "share.delivery.count.limit", "2")
+    produce(core, 1)
+    member = Member(core)
+    for _ in range(2):
+        assert len(member.acquired(0)) == 1
+        assert not dead_letters(core)
+        clock.advance(LOCK_MS)
+    assert [value for value, _ in dead_letters(core)] == [None]
+    assert in_state(core) == (1, 1, 0)
+
+
+def test_another_leader_continues_to_write_dead_letters(core: ClusterCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_queue(core)
+    produce(core, 3)
+    member = Member(core)
+    member.fetch(0)
+    monkeypatch.setattr(SharePartition, "_bury", lambda share, letters: None)  # as if the leader failed
+    member.acknowledge({0: [(0, 2, (ACCEPT, REJECT, ACCEPT))]})
+    monkeypatch.undo()
+    assert in_state(core)[0] == 1
+    core.brokers[1].share.clear()
+    Member(core, "m2").fetch(0)
+    ((_, headers),) = dead_letters(core)
+    assert headers["__dlq.errors.offset"] == "1"
+    assert headers["__dlq.errors.message"] == "Offset rejected by client."
+    assert in_state(core)[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("topic", "enabled", "problem"),
+    [
+        ("dlq.g", "false", "errors.deadletterqueue.group.enable=true"),
+        ("letters", "true", "errors.deadletterqueue.topic.name.prefix=dlq."),
+        ("dlq.missing", None, "errors.deadletterqueue.auto.create.topics.enable=true"),
+    ],
+)
+def test_records_are_archived_if_the_queue_cannot_be_used(
+    core: ClusterCore, topic: str, enabled: str | None, problem: str
+) -> None:
+    configure(core, "errors.deadletterqueue.topic.name", topic)
+    if enabled is not None:
+        core.create_topic(topic, partitions=1, config={"errors.deadletterqueue.group.enable": enabled})
+    produce(core, 1)
+    member = Member(core)
+    member.fetch(0)
+    assert acknowledged(member.acknowledge({0: [(0, 0, (REJECT,))]})) == [0]
+    assert dead_letters(core, topic) == []
+    assert in_state(core) == (1, 1, 0)
+    assert any(problem in note for note in core.reports.notes)
