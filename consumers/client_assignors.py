@@ -7,8 +7,9 @@ and one consumer that runs it. No release of Kafka has this; quorate's coordinat
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from quorate.assignors import Assignor, Member, Topology
 from quorate.assignors.prepared import error_request, members_and_topology
@@ -26,7 +27,14 @@ from quorate.codecs.message import Message
 from quorate.consumers.actions import Partition, Partitions
 from quorate.consumers.states import known_error
 
-__all__ = ["AssignmentFailed", "AssignorMetadata", "ConsumerAssignor", "MemberAssignment", "OfferedAssignors"]
+__all__ = [
+    "AssignmentFailed",
+    "AssignorMetadata",
+    "ConsumerAssignor",
+    "MemberAssignment",
+    "OfferedAssignors",
+    "next_step",
+]
 
 log = logging.getLogger(__name__)
 
@@ -141,13 +149,14 @@ class OfferedAssignors:
         if assignor is not None:
             assignor.on_assignment(partitions, metadata, epoch)
 
-    def compute(self, send: Callable[[Message], Message], *, group_id: str, member_id: str, member_epoch: int) -> None:
-        """Compute and install the assignment of the group. `send`: sends to the coordinator.
+    def compute(self, *, group_id: str, member_id: str, member_epoch: int) -> Generator[Message, Any, None]:
+        """Compute and install the assignment of the group: yield requests, receive responses.
 
-        An assignment that is no longer expected is dropped: the group has changed since.
+        The first step yields a request at once, the second one runs the assignor. An assignment
+        that is no longer expected is dropped: the group has changed since.
         """
         ids = {"group_id": group_id, "member_id": member_id, "member_epoch": member_epoch}
-        prepared = send(ConsumerGroupPrepareAssignmentRequest(**ids))  # type: ignore[arg-type]
+        prepared = yield ConsumerGroupPrepareAssignmentRequest(**ids)  # type: ignore[arg-type]
         assert isinstance(prepared, ConsumerGroupPrepareAssignmentResponse)
         if prepared.error_code:
             log.info("No assignment for group %s: %s", group_id, known_error(prepared.error_code).name)
@@ -158,17 +167,16 @@ class OfferedAssignors:
         except Exception as error:
             log.exception("Assignor %s failed for group %s", name, group_id)
             code = error.code if isinstance(error, AssignmentFailed) else UNKNOWN_FAILURE
-            send(error_request(prepared, code, group_id=group_id, member_id=member_id, member_epoch=member_epoch))
+            yield error_request(prepared, code, group_id=group_id, member_id=member_id, member_epoch=member_epoch)
             return
-        response = send(request)
+        response = yield request
         assert isinstance(response, ConsumerGroupInstallAssignmentResponse)
         if response.error_code == ErrorCode.INVALID_ASSIGNMENT:
             # Without this, the coordinator requests the same assignment again and again.
             log.error("Assignment of %s for group %s is not valid: %s", name, group_id, response.error_message)
-            failure = error_request(
+            yield error_request(
                 prepared, UNKNOWN_FAILURE, group_id=group_id, member_id=member_id, member_epoch=member_epoch
             )
-            send(failure)
         elif response.error_code:
             log.info("Assignment for group %s dropped: %s", group_id, known_error(response.error_code).name)
 
@@ -206,6 +214,14 @@ class OfferedAssignors:
             group_epoch=prepared.group_epoch,
             members=tuple(installed),
         )
+
+
+def next_step(steps: Generator[Message, Any, None], response: Message) -> Message | None:
+    """Return the request after this response; `None` after the last one."""
+    try:
+        return steps.send(response)
+    except StopIteration:
+        return None
 
 
 def _announced(assignor: ConsumerAssignor) -> ClientAssignor:

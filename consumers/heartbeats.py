@@ -126,7 +126,10 @@ class HeartbeatSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a member is for its whole life."""
+    """What a member is for its whole life.
+
+    `max_poll_interval_ms`: if it differs from the rebalance timeout. In Java they are one config.
+    """
 
     group_id: str
     member_id: str
@@ -134,6 +137,7 @@ class Identity:
     rack_id: str | None = None
     rebalance_timeout_ms: int = 300_000
     server_assignor: str | None = None
+    max_poll_interval_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

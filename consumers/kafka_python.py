@@ -9,12 +9,11 @@ With `group_protocol="classic"`, the default, it is kafka-python's own consumer.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from quorate.assignors import Assignor
-from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupPrepareAssignmentRequest, api_of
 from quorate.consumers.client_assignors import ConsumerAssignor, OfferedAssignors
+from quorate.consumers.options import ProtocolOptions, SubscriptionPattern
 from quorate.consumers.transitions import LeaveOperation
 
 try:
@@ -31,17 +30,6 @@ log = logging.getLogger(__name__)
 
 CLASSIC_ONLY = ("heartbeat_interval_ms", "partition_assignment_strategy", "session_timeout_ms")
 """Configs that the brokers decide in the consumer protocol; Java's consumer rejects them, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionPattern:
-    """A regex that the brokers resolve (RE2), for `subscribe(pattern=...)`. Needs Kafka 4.0.
-
-    It has to match a whole name. A pattern that is a `str` is kafka-python's: Python's syntax,
-    resolved by the consumer, and it has to match the beginning of a name.
-    """
-
-    pattern: str
 
 
 class KafkaConsumer(kafka.KafkaConsumer):  # type: ignore[misc]  # kafka-python has no types
@@ -70,40 +58,21 @@ class KafkaConsumer(kafka.KafkaConsumer):  # type: ignore[misc]  # kafka-python 
         client_assignor_fallback: str = "error",
         **configs: Any,
     ) -> None:
-        if group_protocol not in ("classic", "consumer"):
-            raise KafkaConfigurationError(f"group_protocol is {group_protocol!r}; use 'classic' or 'consumer'")
-        if client_assignor_fallback not in ("error", "server"):
-            raise KafkaConfigurationError(f"client_assignor_fallback is {client_assignor_fallback!r}; use 'server'")
-        assignors = OfferedAssignors(client_assignors)
+        options = ProtocolOptions(
+            KafkaConfigurationError, group_protocol, group_remote_assignor, client_assignors, client_assignor_fallback
+        )
+        uses_consumer_protocol = options.check(configs, CLASSIC_ONLY)
+        assignors = options.offered()
         self._own: ConsumerProtocolCoordinator | None = None
-        if group_protocol == "classic":
-            if group_remote_assignor is not None or client_assignors:
-                raise KafkaConfigurationError(
-                    "group_remote_assignor and client_assignors need group_protocol='consumer'"
-                )
-            super().__init__(*topics, **configs)
-            return
-        if unused := [name for name in CLASSIC_ONLY if name in configs]:
-            raise KafkaConfigurationError(
-                f"{', '.join(unused)} cannot be set with group_protocol='consumer': brokers decide"
-            )
         super().__init__(*topics, **configs)
-        if self.config["group_id"] is None:
+        if not uses_consumer_protocol or self.config["group_id"] is None:
             return
-        supported = self._manager.broker_version_data.api_versions or {}
-        if api_of(ConsumerGroupHeartbeatRequest).key not in supported:
-            version = ".".join(map(str, self.config["api_version"]))
-            self._refuse(
-                f"brokers of Kafka {version} do not support group_protocol='consumer', or it is disabled;"
-                " use group_protocol='classic' until they are upgraded"
-            )
-        if assignors and api_of(ConsumerGroupPrepareAssignmentRequest).key not in supported:
-            if client_assignor_fallback != "server":
-                self._refuse(
-                    "the brokers do not support client-side assignors: no release of Kafka does, and quorate's brokers"
-                    " need group.consumer.client.assignors.enable=true; client_assignor_fallback='server' lets the"
-                    " brokers assign"
-                )
+        apis = self._manager.broker_version_data.api_versions or {}
+        version = ".".join(map(str, self.config["api_version"]))
+        if (reason := options.unsupported(apis, f"brokers of Kafka {version}")) is not None:
+            self.close(autocommit=False)
+            raise UnsupportedVersionError(reason)
+        if not options.can_assign(apis):
             log.warning("The brokers do not support client-side assignors, so that they assign with their own")
             assignors = OfferedAssignors(())
         self._own = ConsumerProtocolCoordinator.adopt(
@@ -112,10 +81,6 @@ class KafkaConsumer(kafka.KafkaConsumer):  # type: ignore[misc]  # kafka-python 
             rack=self.config["client_rack"],
             client_assignors=assignors,
         )
-
-    def _refuse(self, message: str) -> NoReturn:
-        self.close(autocommit=False)
-        raise UnsupportedVersionError(message)
 
     def subscribe(self, topics: Any = (), pattern: Any = None, listener: Any = None) -> None:
         """Subscribe to topics, to a regex of Python, or to a `SubscriptionPattern`."""

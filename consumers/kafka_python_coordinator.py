@@ -38,7 +38,7 @@ from quorate.consumers.actions import (
     StateChanged,
     UpdateMetadata,
 )
-from quorate.consumers.client_assignors import OfferedAssignors
+from quorate.consumers.client_assignors import OfferedAssignors, next_step
 from quorate.consumers.heartbeats import Identity, TopicSubscription
 from quorate.consumers.kafka_python_loop import HeartbeatLoop, now_ms
 from quorate.consumers.kafka_python_requests import EpochManager, OwnRequest
@@ -388,12 +388,12 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             return await self._manager.send(OwnRequest(message), node_id=self.coordinator_id)
 
         try:
-            self._client_assignors.compute(
-                lambda message: self._net.run(send, message),
-                group_id=self.group_id,
-                member_id=self._membership.identity.member_id,
-                member_epoch=member_epoch,
+            steps = self._client_assignors.compute(
+                group_id=self.group_id, member_id=self._membership.identity.member_id, member_epoch=member_epoch
             )
+            request = next(steps, None)
+            while request is not None:
+                request = next_step(steps, self._net.run(send, request))
         except Exception as error:  # noqa: BLE001 - the coordinator requests it again, or from another member
             log.warning("Assignment for group %s was not installed: %s", self.group_id, error)
         finally:

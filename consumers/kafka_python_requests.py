@@ -3,10 +3,10 @@
 import struct
 from typing import Any
 
-from quorate.codecs.api import encode_api
 from quorate.codecs.api.lookup import api_of
 from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.message import Message
+from quorate.consumers.frames import frame_of, read_correlation_id
 
 __all__ = ["EpochManager", "OwnRequest"]
 
@@ -46,7 +46,7 @@ class OwnRequest:
         self.max_version = self._max_version = api.versions[-1]
         self.header: _Header | None = None
         self._response = api.response
-        self._client_id = b""
+        self._client_id = ""
 
     def expect_response(self) -> bool:
         """Return True: there is a response."""
@@ -55,21 +55,18 @@ class OwnRequest:
     def with_header(self, correlation_id: int, client_id: str) -> None:
         """Set the header."""
         self.header = _Header(self, correlation_id)
-        self._client_id = client_id.encode()
+        self._client_id = client_id
 
     def encode(self, **_: Any) -> bytes:
         """Return the frame: its length, a request header v2, and the body."""
         assert self.API_VERSION is not None
         assert self.header is not None
-        fields = (self.API_KEY, self.API_VERSION, self.header.correlation_id, len(self._client_id))
-        header = struct.pack(">hhih", *fields) + self._client_id + b"\0"  # no tagged fields
-        body = encode_api(self.message, self.API_VERSION)
-        return struct.pack(">i", len(header) + len(body)) + header + body
+        frame = frame_of(self.message, self.API_VERSION, self.header.correlation_id, self._client_id)
+        return struct.pack(">i", len(frame)) + frame
 
     def parse_header(self, data: Any) -> _ResponseHeader:
         """Read a response header v1, without tagged fields."""
-        correlation_id, _ = struct.unpack(">ib", data.read(5))
-        return _ResponseHeader(correlation_id)
+        return _ResponseHeader(read_correlation_id(data.read(5)))
 
     def decode(self, data: Any) -> Message:
         """Decode the response."""

@@ -113,7 +113,9 @@ class ConsumerMembership(Transitions):
             jitter=jitter,
             random=random or Random().random,
         )
-        self._poll_timer = ClientTimer(now_ms, identity.rebalance_timeout_ms)
+        interval_ms = identity.max_poll_interval_ms
+        self._max_poll_interval_ms = identity.rebalance_timeout_ms if interval_ms is None else interval_ms
+        self._poll_timer = ClientTimer(now_ms, self._max_poll_interval_ms)
         self._last_heartbeat: Heartbeat | None = None
 
     @property
@@ -151,7 +153,7 @@ class ConsumerMembership(Transitions):
                     self._rejoin_after_release = True
                 else:
                     self._join()
-        self._poll_timer.reset(self.rebalance_timeout_ms)
+        self._poll_timer.reset(self._max_poll_interval_ms)
 
     def reconcile(self, now_ms: int, *, can_commit: bool) -> None:
         """Start a step of reconciliation, if one is due.

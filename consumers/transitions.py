@@ -50,7 +50,6 @@ class Transitions:
 
     def __init__(self, identity: Identity, *, auto_commit: bool) -> None:
         self.identity = identity
-        # As in Java, max.poll.interval.ms is the rebalance timeout.
         self.rebalance_timeout_ms = identity.rebalance_timeout_ms
         self.auto_commit = auto_commit
         self.state = ConsumerState.UNSUBSCRIBED

@@ -2,7 +2,7 @@
 
 kafka-python and aiokafka are members of classic groups with quorate's cooperative-sticky assignor
 (or another one). Members of KIP-848 groups are confluent-kafka, Java's consumer (`java`) and
-quorate's (`quorate`, and `process` in a process of its own).
+quorate's (`quorate`, `process` in a process of its own, and `quorate-aiokafka`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,10 +27,15 @@ SESSION_MS = 6_000
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
 
-CONSUMER_PROTOCOL = ("confluent-kafka", "java", "process", "quorate")
+CONSUMER_PROTOCOL = ("confluent-kafka", "java", "process", "quorate", "quorate-aiokafka")
 """Clients whose heartbeats the brokers configure."""
 
-KINDS = {"aiokafka": live.Aio, "process": live.ConsumerProtocolProcess, "quorate": live.ConsumerProtocol}
+KINDS = {
+    "aiokafka": live.Aio,
+    "process": live.ConsumerProtocolProcess,
+    "quorate": live.ConsumerProtocol,
+    "quorate-aiokafka": live.AioConsumerProtocol,
+}
 
 
 def aiokafka_config(cluster: Cluster) -> dict[str, Any]:
@@ -105,7 +110,7 @@ class Crowd:
             }
             adapters: Any = aiokafka if client == "aiokafka" else kafka_python
             kind: Any = KINDS.get(client, live.KafkaPython)
-            if client == "aiokafka":
+            if client in ("aiokafka", "quorate-aiokafka"):
                 classic = {**aiokafka_config(self.cluster), **classic}
             elif client == "process":
                 del classic["session_timeout_ms"]

@@ -23,6 +23,9 @@ from tests.integration.limits import LIMIT_MS
 
 pytestmark = pytest.mark.scenario("KIP-848 in Python")
 
+both = pytest.mark.parametrize(("client", "classic"), [("quorate", "kafka-python"), ("quorate-aiokafka", "aiokafka")])
+"""Both of quorate's consumers, each with the consumer that it extends, in the classic protocol."""
+
 
 class Listener(ConsumerRebalanceListener):
     """Notes its calls."""
@@ -90,9 +93,12 @@ def change_epoch(one: KafkaConsumer) -> None:
     wait_for("no heartbeat is in flight", changed, LIMIT_MS)
 
 
-def test_members_come_and_go_under_load(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+@both
+def test_members_come_and_go_under_load(
+    kafka_cluster: Cluster, topic: str, group_id: str, client: str, classic: str
+) -> None:
     everything = all_of(topic, 6)
-    with Crowd("quorate", kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
+    with Crowd(client, kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
         for name in ("a", "b", "c"):
             crowd.start(name)
             crowd.settle(everything)
@@ -105,8 +111,11 @@ def test_members_come_and_go_under_load(kafka_cluster: Cluster, topic: str, grou
         assert crowd.deliveries.lost == []
 
 
-def test_static_member_returns_to_its_partitions(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
-    with Crowd("quorate", kafka_cluster, group_id, [topic], session_timeout_ms=45_000) as crowd:
+@both
+def test_static_member_returns_to_its_partitions(
+    kafka_cluster: Cluster, topic: str, group_id: str, client: str, classic: str
+) -> None:
+    with Crowd(client, kafka_cluster, group_id, [topic], session_timeout_ms=45_000) as crowd:
         for name in ("i0", "i1"):
             crowd.start(name, instance=name)
             crowd.settle(all_of(topic, 6))
@@ -118,9 +127,12 @@ def test_static_member_returns_to_its_partitions(kafka_cluster: Cluster, topic: 
         assert history(kafka_cluster, group_id).generation == generation
 
 
-def test_quorate_and_librdkafka_share_a_group(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+@both
+def test_quorate_and_librdkafka_share_a_group(
+    kafka_cluster: Cluster, topic: str, group_id: str, client: str, classic: str
+) -> None:
     everything = all_of(topic, 6)
-    with Crowd("quorate", kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
+    with Crowd(client, kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
         crowd.start("ours")
         crowd.settle(everything)
         crowd.start("theirs", client="confluent-kafka")
@@ -134,17 +146,20 @@ def test_quorate_and_librdkafka_share_a_group(kafka_cluster: Cluster, topic: str
         assert history(kafka_cluster, group_id).owned_twice == []
 
 
-def test_running_group_migrates_from_classic_and_back(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+@both
+def test_running_group_migrates_from_classic_and_back(
+    kafka_cluster: Cluster, topic: str, group_id: str, client: str, classic: str
+) -> None:
     everything = all_of(topic, 6)
-    with Crowd("quorate", kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
+    with Crowd(client, kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
         for name in ("old-0", "old-1"):
-            crowd.start(name, client="kafka-python")
+            crowd.start(name, client=classic)
             crowd.settle(everything)
         for number in (0, 1):
             crowd.stop(f"old-{number}")
             crowd.start(f"new-{number}")
             crowd.settle(everything)
-        crowd.start("back", client="kafka-python")
+        crowd.start("back", client=classic)
         crowd.settle(everything)
         crowd.stop("new-0")
         crowd.stop("new-1")
@@ -154,9 +169,10 @@ def test_running_group_migrates_from_classic_and_back(kafka_cluster: Cluster, to
         check(crowd, dict.fromkeys(everything, sent))
 
 
-def test_coordinator_moves(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+@both
+def test_coordinator_moves(kafka_cluster: Cluster, topic: str, group_id: str, client: str, classic: str) -> None:
     everything = all_of(topic, 6)
-    with Crowd("quorate", kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
+    with Crowd(client, kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
         for name in ("a", "b"):
             crowd.start(name)
             crowd.settle(everything)

@@ -206,7 +206,7 @@ class Aio(Member):
         asyncio.run(self._consume())
 
     async def _consume(self) -> None:
-        from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+        from aiokafka import ConsumerRebalanceListener
 
         member = self
 
@@ -217,7 +217,10 @@ class Aio(Member):
             def on_partitions_assigned(self, assigned: Any) -> None:
                 member._note("assigned", assigned)
 
-        self.consumer = AIOKafkaConsumer(**self.config)
+            def on_partitions_lost(self, lost: Any) -> None:
+                member._note("lost", lost)
+
+        self.consumer = self._new_consumer()
         self.consumer.subscribe(**self.subscription, listener=Listener())
         try:
             await self.consumer.start()
@@ -231,6 +234,22 @@ class Aio(Member):
         finally:
             await self.consumer.stop()
         self.assigned = frozenset()
+
+    def _new_consumer(self) -> Any:
+        from aiokafka import AIOKafkaConsumer
+
+        return AIOKafkaConsumer(**self.config)
+
+
+class AioConsumerProtocol(Aio):
+    """quorate's subclass of aiokafka's consumer, in the consumer protocol."""
+
+    def _new_consumer(self) -> Any:
+        from quorate.consumers.aiokafka import AIOKafkaConsumer
+
+        for classic_only in ("partition_assignment_strategy", "heartbeat_interval_ms", "session_timeout_ms"):
+            del self.config[classic_only]
+        return AIOKafkaConsumer(group_protocol="consumer", **self.config)
 
 
 class InProcess(Member):

@@ -1,0 +1,79 @@
+"""Parameters of consumers that all Python clients have in common."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quorate.assignors import Assignor
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupPrepareAssignmentRequest, api_of
+from quorate.consumers.client_assignors import ConsumerAssignor, OfferedAssignors
+
+__all__ = ["ProtocolOptions", "SubscriptionPattern"]
+
+NO_CLIENT_ASSIGNORS = (
+    "the brokers do not support client-side assignors: no release of Kafka does, and quorate's brokers"
+    " need group.consumer.client.assignors.enable=true; client_assignor_fallback='server' lets the"
+    " brokers assign"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A regex that the brokers resolve (RE2), for `subscribe(pattern=...)`. Needs Kafka 4.0.
+
+    It has to match a whole name. A pattern that is a `str` is the client's own: Python's syntax,
+    resolved by the consumer, and it has to match the beginning of a name.
+    """
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolOptions:
+    """The parameters that quorate's consumers have in addition to the client's own.
+
+    `refused`: the client's exception for contradictory parameters.
+    """
+
+    refused: type[Exception]
+    group_protocol: str
+    remote_assignor: str | None
+    client_assignors: Sequence[ConsumerAssignor | Assignor]
+    fallback: str
+
+    def check(self, configs: Mapping[str, Any], classic_only: Collection[str]) -> bool:
+        """Return whether the consumer uses the consumer protocol. Raises `refused`.
+
+        `configs`: the client's own, of which `classic_only` are decided by brokers in the consumer
+        protocol. Java's consumer rejects them, too.
+        """
+        if self.group_protocol not in ("classic", "consumer"):
+            raise self.refused(f"group_protocol is {self.group_protocol!r}; use 'classic' or 'consumer'")
+        if self.fallback not in ("error", "server"):
+            raise self.refused(f"client_assignor_fallback is {self.fallback!r}; use 'server'")
+        if self.group_protocol == "classic":
+            if self.remote_assignor is not None or self.client_assignors:
+                raise self.refused("group_remote_assignor and client_assignors need group_protocol='consumer'")
+            return False
+        if unused := [name for name in classic_only if name in configs]:
+            raise self.refused(f"{', '.join(unused)} cannot be set with group_protocol='consumer': brokers decide")
+        return True
+
+    def offered(self) -> OfferedAssignors:
+        """Return the client-side assignors."""
+        return OfferedAssignors(self.client_assignors)
+
+    def unsupported(self, apis: Collection[int], brokers: str) -> str | None:
+        """Return why brokers with these API keys are not sufficient. `brokers`: for the message."""
+        if api_of(ConsumerGroupHeartbeatRequest).key not in apis:
+            return (
+                f"{brokers} do not support group_protocol='consumer', or it is disabled;"
+                " use group_protocol='classic' until they are upgraded"
+            )
+        if self.fallback != "server" and not self.can_assign(apis):
+            return NO_CLIENT_ASSIGNORS
+        return None
+
+    def can_assign(self, apis: Collection[int]) -> bool:
+        """Return whether the brokers support the client-side assignors, if there are any."""
+        return not self.client_assignors or api_of(ConsumerGroupPrepareAssignmentRequest).key in apis
