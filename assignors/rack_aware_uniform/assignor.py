@@ -11,7 +11,8 @@ from quorate.assignors.rack_aware_uniform.balance import regions
 from quorate.assignors.rack_aware_uniform.hand_out import hand_out
 from quorate.assignors.rack_aware_uniform.kinds import Kinds, Locality
 from quorate.assignors.rack_aware_uniform.solve import Flow, Problem
-from quorate.assignors.topology import Ints
+from quorate.assignors.server.target import target_of_changed
+from quorate.assignors.topology import Ints, stable_order
 
 __all__ = ["RackAwareUniformAssignor"]
 
@@ -68,10 +69,7 @@ class RackAwareUniformAssignor(Assignor):
             groups, regions(partitions, groups.members_of, groups.subscribed_topics, groups.subscribed_by)
         )
         flow = self._flow(problem, len(groups.partitions), int(np.count_nonzero(groups.owner_of < 0)))
-        owners: Ints = np.full(int(group.topology.first[-1]), -1, np.int64)
-        owners[groups.partitions] = groups.number_of[hand_out(groups, problem, flow)]
-        assigned = np.flatnonzero(owners >= 0)
-        return Assignment.from_owners(group.topology, group.member_ids, assigned, owners[assigned])
+        return _assignment(group, groups, hand_out(groups, problem, flow))
 
     def _flow(self, problem: Problem, partitions: int, unowned: int) -> Flow:
         much = partitions + 1
@@ -96,3 +94,21 @@ class RackAwareUniformAssignor(Assignor):
                 kept = between
             else:
                 local = between
+
+
+def _assignment(group: GroupSpec, groups: Kinds, owners: Ints) -> Assignment:
+    """Return the assignment of `groups.partitions` to `owners`, which are ranks.
+
+    Members with the same partitions as before, often nearly all, are copied and not sorted.
+    """
+    counts = np.bincount(owners, minlength=len(group))
+    differs = counts != group.owned_counts[groups.number_of]
+    moved = np.flatnonzero(owners != groups.owner_of)
+    before = groups.owner_of[moved]
+    differs[owners[moved]] = differs[before[before >= 0]] = True
+    changed = np.flatnonzero(differs)
+    if len(changed) > len(group) // 2:
+        return Assignment.from_owners(group.topology, group.member_ids, groups.partitions, groups.number_of[owners])
+    mine = np.flatnonzero(differs[owners])
+    numbers = groups.partitions[mine[stable_order(owners[mine], len(group))]]
+    return target_of_changed(group, groups.number_of[changed], numbers, counts[changed]).assignment

@@ -63,11 +63,12 @@ class Kinds:
         self.partitions = topology.partitions_of(topics)
 
         local_of, set_of = self._local(group, racks, locality)
-        codes = np.repeat(kind_of_topic[topics] * len(local_of), topology.sizes[topics]) + set_of[self.partitions]
-        cells, self.cell_of = numbered(codes, self.topic_kinds * len(local_of))
+        codes = set_of[self.partitions]
+        if self.topic_kinds > 1:
+            codes += np.repeat(kind_of_topic[topics] * len(local_of), topology.sizes[topics])
+        cells, self.cell_of, self.size_of = numbered(codes, self.topic_kinds * len(local_of))
         self.topics_of: Ints = cells // len(local_of)
         self.local: npt.NDArray[np.bool_] = local_of[cells % len(local_of)]
-        self.size_of: Ints = np.bincount(self.cell_of, minlength=len(cells))
 
         rank: Ints = np.empty(len(self.number_of) + 1, np.int64)
         rank[self.number_of] = np.arange(len(self.number_of))
@@ -124,9 +125,10 @@ class Kinds:
         """Compute the pairs of members and cells."""
         cells = max(1, len(self.size_of))
         self.owned: Ints = np.flatnonzero(self.owner_of >= 0)
-        codes = self.owner_of[self.owned] * cells + self.cell_of[self.owned]
-        pairs, self.pair_of = numbered(codes, len(self.number_of) * cells)
-        self.pair_size: Ints = np.bincount(self.pair_of, minlength=len(pairs))
+        codes = self.owner_of * cells + self.cell_of
+        if len(self.owned) < len(codes):
+            codes = codes[self.owned]
+        pairs, self.pair_of, self.pair_size = numbered(codes, len(self.number_of) * cells)
         self.pair_member: Ints = pairs // cells
         self.pair_cell: Ints = pairs % cells
         self.pairs_from: Ints = np.searchsorted(self.pair_member, np.arange(len(self.number_of) + 1))
@@ -158,19 +160,22 @@ class Kinds:
         return runs(self.pairs_from[self.first_of], counts), np.repeat(np.arange(len(counts)), counts)
 
 
-def numbered(codes: Ints, count: int) -> tuple[Ints, Ints]:
-    """Return the different codes, ascending, and the position of each code among them.
+def numbered(codes: Ints, count: int) -> tuple[Ints, Ints, Ints]:
+    """Return the different codes, ascending, the position of each code among them, and their counts.
 
     Codes are below `count`.
     """
     if count > LARGEST_TABLE:
-        different, places = np.unique(codes, return_inverse=True)
-        return different, places
-    table = np.zeros(count, np.int64)
-    table[codes] = 1
-    different = np.flatnonzero(table)
+        different, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        return different, places, counts
+    counts = np.bincount(codes, minlength=count)
+    different = np.flatnonzero(counts)
+    if len(different) == count:
+        return different, codes, counts
+    counts = counts[different]
+    table = np.empty(count, np.int64)
     table[different] = np.arange(len(different))
-    return different, table[codes]
+    return different, table[codes], counts
 
 
 def _by_first(codes: Ints, count: int) -> tuple[Ints, Ints]:

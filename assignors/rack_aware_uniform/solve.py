@@ -67,7 +67,7 @@ class Problem:
         transfers = runs(starts, counts)
         self.transfer_pools = pools[transfers]
         self.transfer_counters = np.repeat(topics, counts) * racks + self.transfer_pools % racks
-        counters, transfer_from = numbered(self.transfer_counters, groups.topic_kinds * racks)
+        counters, transfer_from, _ = numbered(self.transfer_counters, groups.topic_kinds * racks)
         starts = np.searchsorted(counters, groups.topics_of * racks)
         counts = np.searchsorted(counters, (groups.topics_of + 1) * racks) - starts
         entries = runs(starts, counts)

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorate.assignors.rack_aware_uniform import flow
 from quorate.assignors.rack_aware_uniform.flow import Network
 from tests.extent import portion
+
+
+@pytest.fixture(params=["arrays", "lists"], scope="module", autouse=True)
+def _algorithm(request):
+    """Solve all networks by arrays, or none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flow, "FEW", -1 if request.param == "arrays" else 10**9)
+        yield
 
 
 def check(nodes, tails, heads, capacities, costs):
