@@ -161,9 +161,9 @@ class Kinds:
 
 
 def numbered(codes: Ints, count: int) -> tuple[Ints, Ints, Ints]:
-    """Return the different codes, ascending, the position of each code among them, and their counts.
+    """Return the different codes, ascending, the position of each code among them, and counts.
 
-    Codes are below `count`.
+    `counts[i]`: how often the `i`-th occurs. Codes are below `count`.
     """
     if count > LARGEST_TABLE:
         different, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
