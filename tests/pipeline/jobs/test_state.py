@@ -56,7 +56,7 @@ def test_the_state_of_every_capture_equals_a_replay_in_any_order_of_rows(engine:
 
 
 def at_checkpoints() -> dict[str, Checkpoint]:
-    """Return the last checkpoint of each capture and a part of the others, by a name for the log then."""
+    """Return the last checkpoint of each capture and others, by a name for the log then."""
     found = [list(checkpoints(capture)) for capture in NAMES]
     return {str(at): at for of_capture in found for at in (*sampled(of_capture), of_capture[-1])}
 
