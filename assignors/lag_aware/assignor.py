@@ -7,7 +7,7 @@ import numpy as np
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.lag_aware.bounded import moved, within_bound
+from quorate.assignors.lag_aware.max_moved import moved, within_bound
 from quorate.assignors.lag_aware.options import LagAwareOptions, Locality, TopicDealer
 from quorate.assignors.lag_aware.prepare import GivenLags, Missing, Table, lag_array
 from quorate.assignors.lag_aware.rounds import by_rounds

@@ -11,7 +11,7 @@ from quorate.codecs.message import CONSUMER_OFFSETS, RecordType
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.pipeline.casts import time_or_null
 from quorate.pipeline.jobs.moments import LOG, NO_ORDER, NO_TIME, AsOf, last_offsets, moment_of
-from quorate.pipeline.jobs.needed import key_fields, present_in
+from quorate.pipeline.jobs.record_columns import key_fields, present_in
 from quorate.pipeline.options import FORMAT
 from quorate.pipeline.schema import CONTROL, OptionError, column_of
 

@@ -15,7 +15,7 @@ from quorate.pipeline.casts import fitting, refused
 from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.columns import key_columns, known_offset, present_types, record_time, until
 from quorate.pipeline.jobs.moments import AsOf, moment_of
-from quorate.pipeline.jobs.needed import COMMIT_FIELDS, MAX_TIMES, OWNED, check_end_offsets
+from quorate.pipeline.jobs.record_columns import COMMIT_FIELDS, MAX_TIMES, OWNED, check_end_offsets
 from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
 from quorate.pipeline.schema import LATEST_MS, column_of
 

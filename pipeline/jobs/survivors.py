@@ -21,8 +21,8 @@ from quorate.pipeline.jobs.columns import (
     with_same_log,
 )
 from quorate.pipeline.jobs.moments import LOG, AsOf
-from quorate.pipeline.jobs.needed import check_isolation_level
 from quorate.pipeline.jobs.packed import packed, packed_columns
+from quorate.pipeline.jobs.record_columns import check_isolation_level
 from quorate.pipeline.jobs.records import ABORTED, PACKED, PENDING_OF, TWO_RECORDS
 from quorate.pipeline.schema import CONTROL, arrow_schema, column_of
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from quorate.codecs.errors import InputError
 from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.pipeline.jobs.moments import AsOf, moment_of
-from quorate.pipeline.jobs.needed import COMMIT_FIELDS, MAX_TIMES, OWNED, check_end_offsets
+from quorate.pipeline.jobs.record_columns import COMMIT_FIELDS, MAX_TIMES, OWNED, check_end_offsets
 from quorate.pipeline.local.log import Source, logs, present, uses_markers
 from quorate.pipeline.local.survivors import is_in_transaction, outcomes
 from quorate.pipeline.schema import CONTROL, DOUBLE, INT, LATEST_MS, LONG, TEXT, TIME, column_of

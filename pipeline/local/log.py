@@ -18,7 +18,7 @@ from quorate.codecs.records import CoordinatorRecord
 from quorate.pipeline.files import find_files, has_copies, plan
 from quorate.pipeline.files_read import Reading, read_piece, reading_of, wanted_by
 from quorate.pipeline.jobs.moments import LOG, NO_ORDER, AsOf, last_offsets, milliseconds, moment_of, push_down_of
-from quorate.pipeline.jobs.needed import check_isolation_level, present_in
+from quorate.pipeline.jobs.record_columns import check_isolation_level, present_in
 from quorate.pipeline.jobs.records import COMMON, TWO_RECORDS, TYPES, Row, record_of
 from quorate.pipeline.live import BYTES_PER_OFFSET, OffsetRange, TopicConnection, ranges_of, read_ranges
 from quorate.pipeline.options import Options, parse_options

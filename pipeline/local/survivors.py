@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.codecs.message import RecordType
-from quorate.pipeline.jobs.needed import key_fields
+from quorate.pipeline.jobs.record_columns import key_fields
 from quorate.pipeline.jobs.records import ABORTED, PENDING_OF
 from quorate.pipeline.schema import CONTROL, column_of
 

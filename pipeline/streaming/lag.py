@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.pipeline.jobs.columns import is_control, present_types
 from quorate.pipeline.jobs.lag import commits, snapshots
-from quorate.pipeline.jobs.needed import COMMIT_FIELDS
+from quorate.pipeline.jobs.record_columns import COMMIT_FIELDS
 from quorate.pipeline.schema import BOOL, DOUBLE, INT, LONG, TEXT, TIME, OptionError
 from quorate.pipeline.streaming.keyed import Frames, Processor, changes
 from quorate.pipeline.streaming.state import latest

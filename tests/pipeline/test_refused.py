@@ -13,7 +13,7 @@ from quorate.codecs.errors import InputError
 from quorate.pipeline import OptionError, group_state, lag, rebalances, spark_schema, upgrade_audit
 from quorate.pipeline.jobs.columns import until
 from quorate.pipeline.jobs.locality import _rates
-from quorate.pipeline.jobs.needed import NEEDED
+from quorate.pipeline.jobs.record_columns import NEEDED
 from tests.coordinator.captures import folders
 from tests.pipeline.helpers.engines import Engine
 from tests.pipeline.helpers.jobs import table_of

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from quorate import pipeline
 from quorate.assignors import Topology
 from quorate.pipeline import local
-from quorate.pipeline.jobs.needed import OWNED
+from quorate.pipeline.jobs.record_columns import OWNED
 from quorate.pipeline.jobs.state_rows import STATE
 from tests.pipeline.helpers import jobs
 from tests.pipeline.helpers.jobs import Rowlike
