@@ -8,6 +8,7 @@ import json
 import re
 import zipfile
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tests.oracle.client import jar
@@ -55,16 +56,21 @@ def kafka_version() -> str:
 
 def schema_names(artifact: str) -> frozenset[str]:
     """Return the names of the messages in an artifact's jar."""
-    with zipfile.ZipFile(jar(artifact)) as archive:
-        found = (re.fullmatch(r"common/message/(\w+)\.json", name) for name in archive.namelist())
-        return frozenset(match[1] for match in found if match is not None)
+    found = (re.fullmatch(r"common/message/(\w+)\.json", name) for name in _texts(artifact))
+    return frozenset(match[1] for match in found if match is not None)
 
 
 def schema(artifact: str, name: str, folder: str = "message") -> Schema:
     """Return a schema of an artifact's jar. Raises `KeyError` for an unknown name."""
+    return _schema(json.loads(_without_comments(_texts(artifact)[f"common/{folder}/{name}.json"])))
+
+
+@cache
+def _texts(artifact: str) -> dict[str, str]:
+    """Return all schemas of a jar by path: opening it for each takes longer than reading all."""
     with zipfile.ZipFile(jar(artifact)) as archive:
-        text = archive.read(f"common/{folder}/{name}.json").decode()
-    return _schema(json.loads(_without_comments(text)))
+        names = [name for name in archive.namelist() if re.fullmatch(r"common/\w+/\w+\.json", name)]
+        return {name: archive.read(name).decode() for name in names}
 
 
 def facts(schema: Schema) -> list[str]:

@@ -34,7 +34,7 @@ from quorate.codecs.message import MessageSpec
 from quorate.codecs.tags import OWN_TAG, read_tags, written_tags
 from tests.codecs.helpers.strategies import KAFKA, damaged, messages
 from tests.codecs.test_schemas import as_schema, tags_of
-from tests.extent import portion
+from tests.extent import portion, sampled
 from tests.oracle.client import Json, Oracle
 from tests.oracle.fixtures import need_oracle
 from tests.oracle.schemas import facts, schema
@@ -76,7 +76,7 @@ def is_of_brokers(spec: MessageSpec) -> bool:
 
 EACH_VERSION_OF_KAFKA = each_version(KAFKAS)
 SOME_VERSIONS = pytest.mark.parametrize(
-    ("spec", "version"), [pytest.param(s, v, id=f"{s.name}-v{v}") for s in SPECS for v in turning_points(s)]
+    ("spec", "version"), sampled([pytest.param(s, v, id=f"{s.name}-v{v}") for s in SPECS for v in turning_points(s)])
 )
 SOME_VERSIONS_OF_KAFKA = pytest.mark.parametrize(
     ("spec", "version"), [pytest.param(s, v, id=f"{s.name}-v{v}") for s in KAFKAS for v in turning_points(s)]
