@@ -48,6 +48,8 @@ def test_generated_topics_and_groups_hash_as_in_kafka(oracle: Oracle) -> None:
     @settings(max_examples=FULL)  # all in one request to the oracle
     @given(uuids, texts.filter(bool), partitions, st.dictionaries(texts, signed, max_size=8))
     @example(ID, "t", [[None, "null"], ["null"]], {})  # no rack, and a rack of that name
+    @example(ID, "t", [["a", "b"], ["b", "c"]] * 1250, {})  # several blocks
+    @example(ID, "t", [["a", "b"], ["longer"], []] * 850, {})
     def collect(topic_id: bytes, name: str, partition_racks: list[list[str | None]], group: dict[str, int]) -> None:
         ops.append({"op": "topicHash", "name": name, "topicId": str(Uuid(topic_id)), "partitionRacks": partition_racks})
         ours.append(topic_hash(topic_id, name, partition_racks))
