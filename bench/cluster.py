@@ -1,7 +1,7 @@
 """Compare the speed of the embedded cluster with a real broker in a container, and with kfake.
 
-Measures the start, heartbeats, join storms, produce and fetch, connections, and memory. All servers
-get requests of the same client over 127.0.0.1. The client for heartbeats is in Go if it is
+Measures the start, heartbeats, join storms, produce and fetch, share fetches, connections, and
+memory. All servers get requests of the same client over 127.0.0.1. The client for heartbeats is in Go if it is
 installed, so that the server is the bottleneck. The embedded cluster runs in its own process, so
 that its CPU time does not include the client's; its start and stop are measured in one process.
 `--no-peer` omits the real broker; kfake (franz-go's embedded cluster) is omitted without Go.
@@ -26,6 +26,7 @@ from _kfake import Kfake, kfake
 from _report import Report
 from _sender import client, send, use_python
 from _servers import REAL, Server, embedded, real
+from _shares import shared_records
 from _storms import classic_storm, storm
 from _wire import Wire, find_coordinator, make_topic
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -211,6 +212,15 @@ def bytes_through(report: Report, peers: Sequence[Server]) -> None:
         report.rate("fetch, librdkafka", ours[1], theirs[1], name, "MiB/s", goal)
 
 
+def shares(report: Report, peers: Sequence[Server]) -> None:
+    """Measure a member of a share group; kfake has no share groups."""
+    count = report.pick(100_000, quick=20_000, smoke=1_000)
+    real_ones = [peer for peer in peers if peer.name != KFAKE]
+    for ours, theirs, name in both(lambda one: (shared_records(one, count), 0.0), real_ones):
+        goal = "ratio ≥ 1" if name == REAL else ""
+        report.rate("share fetch and acknowledge", ours[0], theirs[0], name, "records/s", goal)
+
+
 def storms(report: Report, peers: Sequence[Server]) -> None:
     """Measure join storms of the consumer protocol and the classic one."""
     count = report.pick(500, quick=100, smoke=5)
@@ -236,7 +246,7 @@ def standing(report: Report) -> None:
         report.cost(f"{count:,} connections with a response", seconds, None, "", "s", mib=mib)
 
 
-CASES = ("life", "heartbeats", "bytes", "storm", "disk", "standing")
+CASES = ("life", "heartbeats", "bytes", "shares", "storm", "disk", "standing")
 
 
 def main() -> None:
@@ -255,12 +265,14 @@ def main() -> None:
         if "life" in chosen:
             life(report, in_go)
         peers = [] if in_go is None else [Server(in_go.address, in_go.pid, KFAKE)]
-        if not (report.options.no_peer or {"heartbeats", "bytes", "storm"}.isdisjoint(chosen)):
+        if not (report.options.no_peer or {"heartbeats", "bytes", "shares", "storm"}.isdisjoint(chosen)):
             peers.append(stack.enter_context(embedded() if report.smoke else real()))
         if "heartbeats" in chosen:
             heartbeats(report, peers)
         if "bytes" in chosen:
             bytes_through(report, peers)
+        if "shares" in chosen:
+            shares(report, peers)
         if "storm" in chosen:
             storms(report, peers)
     if "disk" in chosen:
