@@ -1,9 +1,10 @@
 """Compare the speed of the embedded cluster with a real broker in a container, and with kfake.
 
 Measures the start, heartbeats, join storms, produce and fetch, share fetches, connections, and
-memory. All servers get requests of the same client over 127.0.0.1. The client for heartbeats is in Go if it is
-installed, so that the server is the bottleneck. The embedded cluster runs in its own process, so
-that its CPU time does not include the client's; its start and stop are measured in one process.
+memory. All servers get requests of the same client over 127.0.0.1. The client for heartbeats is in
+Go if it is installed, so that the server is the bottleneck. The embedded cluster runs in its own
+process, so that its CPU time does not include the client's; its start and stop are measured in one
+process.
 `--no-peer` omits the real broker; kfake (franz-go's embedded cluster) is omitted without Go.
 `--only` measures some cases. With `--smoke` the only peer is another embedded cluster, and the
 client is in Python: nothing is compiled, and no container starts.
