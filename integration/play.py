@@ -12,12 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
+from quorate.assignors import RackAwareUniformAssignor
 from quorate.assignors.adapters import kafka_python
 from quorate.cluster import TEST_PROPERTIES, EmbeddedCluster
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupInstallAssignmentRequest
 from quorate.codecs.api.broker import FetchRequest
+from quorate.consumers.kafka_python import KafkaConsumer
 
 __all__ = ["GROUP", "RACKS", "TOPIC", "Chapter", "Play", "Snapshot"]
 
@@ -33,12 +36,20 @@ _TIMEOUT_S = 15.0
 # For rebalances within fractions of a second: members learn of a rebalance by heartbeats, and of
 # changed topics by metadata.
 _QUICK: dict[str, Any] = {
-    "heartbeat_interval_ms": 100,
-    "session_timeout_ms": 6_000,
     "metadata_max_age_ms": 1_000,
     "fetch_max_wait_ms": 50,
     "reconnect_backoff_ms": 20,
     "retry_backoff_ms": 20,
+}
+
+
+_CLASSIC: dict[str, Any] = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6_000}
+_PROPERTIES = {
+    "group.initial.rebalance.delay.ms": 500,
+    "group.consumer.heartbeat.interval.ms": 100,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.assignment.interval.ms": 0,
+    "group.consumer.client.assignors.enable": "true",
 }
 
 
@@ -108,6 +119,8 @@ class Play:
         self._members: dict[str, _Member] = {}
         self._lock = threading.Lock()
         self._sources: dict[str, dict[int, int]] = {}
+        self._heartbeats: set[str] = set()  # of the consumer protocol, by client id
+        self._installed: Counter[str] = Counter()  # assignments, by client id
         self._requests: dict[tuple[str, int], tuple[int, int]] = {}
         self._began = time.monotonic()
 
@@ -122,7 +135,7 @@ class Play:
         """Run the scenario. Raises `TimeoutError` if the group does not become stable."""
         self._chapter("A cluster: three brokers in racks a, b and c, in this process")
         before = time.monotonic()
-        properties = {**TEST_PROPERTIES, "group.initial.rebalance.delay.ms": 500}
+        properties = {**TEST_PROPERTIES, **_PROPERTIES}
         with EmbeddedCluster(racks=RACKS, properties=properties) as self.kafka:
             took_ms = (time.monotonic() - before) * 1000
             try:
@@ -175,12 +188,36 @@ class Play:
         unmoved = all(kept[name] <= self._members[name].owned for name in ("worker-a", "worker-c"))
         self._end(("no partition was revoked; " if unmoved else "") + self._local_summary())
 
-    def _start(self, name: str, rack: str) -> None:
-        member = self._members[name] = _Member(name, rack)
-        member.thread = threading.Thread(target=self._consume, args=[member], name=name, daemon=True)
+        self._chapter("The group changes to the consumer protocol (KIP-848), one consumer after the other")
+        for name in ("worker-a", "worker-c"):
+            self._restart(name, group_protocol="consumer")
+            self._settle(9)
+        self._end(f"{len(self._heartbeats)} consumers send its heartbeats; " + self._local_summary())
+
+        self._chapter("A client-side assignor takes over: rack-aware-uniform runs in a consumer")
+        for name in ("worker-a", "worker-c"):
+            self._restart(name, group_protocol="consumer", client_assignors=[RackAwareUniformAssignor()])
+        self._settle(9)
+        by = max(self._installed, key=self._installed.__getitem__, default="no consumer")
+        self._end(f"{by} assigned for the group; " + self._local_summary())
+
+    def _start(self, name: str, rack: str, consumed: int = 0, **config: Any) -> None:
+        member = self._members[name] = _Member(name, rack, consumed=consumed)
+        member.thread = threading.Thread(target=self._consume, args=[member, config], name=name, daemon=True)
         member.thread.start()
 
-    def _consume(self, member: _Member) -> None:
+    def _restart(self, name: str, **config: Any) -> None:
+        """End a consumer, as a deployment does, and start it with other configs."""
+        before = self._members[name]
+        before.ended.set()
+        assert before.thread is not None
+        while before.thread.is_alive():
+            self._tick()
+        self._start(name, before.rack, before.consumed, **config)
+
+    def _consume(self, member: _Member, config: dict[str, Any]) -> None:
+        if not config:
+            config = {**_CLASSIC, "partition_assignment_strategy": [kafka_python.CooperativeSticky()]}
         try:
             consumer = KafkaConsumer(
                 TOPIC,
@@ -191,7 +228,7 @@ class Play:
                 client_rack=member.rack,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
-                partition_assignment_strategy=[kafka_python.CooperativeSticky()],
+                **config,
             )
             while not member.ended.is_set():
                 batches = consumer.poll(timeout_ms=50)
@@ -285,7 +322,11 @@ class Play:
         topic = core.topics[TOPIC]
         while self.kafka.faults.seen:
             seen = self.kafka.faults.seen.popleft()
-            if isinstance(seen.request, FetchRequest):
+            if isinstance(seen.request, ConsumerGroupHeartbeatRequest):
+                self._heartbeats.add(str(seen.client_id))
+            elif isinstance(seen.request, ConsumerGroupInstallAssignmentRequest):
+                self._installed[str(seen.client_id)] += 1
+            elif isinstance(seen.request, FetchRequest):
                 for fetched in seen.request.topics:
                     if fetched.topic == TOPIC or fetched.topic_id == topic.id:
                         for part in fetched.partitions:

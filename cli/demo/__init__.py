@@ -26,8 +26,9 @@ __all__ = ["demo"]
 HELP = """Show racks, rebalances and an upgrade in a few seconds, without Java.
 
 A Kafka cluster with three racks runs in this process, with a consumer in each rack. Then a broker moves to another
-rack, the topic gets more partitions, and a consumer leaves. The output shows which consumer owns which partition, and
-from which rack it reads. The last part is what a recorded upgrade of real brokers wrote.
+rack, the topic gets more partitions, and a consumer leaves. The others change to the consumer protocol (KIP-848), and
+then one of them assigns for the group. The output shows which consumer owns which partition, and from which rack it
+reads. The last part is what a recorded upgrade of real brokers wrote.
 
 \b
 quorate demo           as above; also writes a page with the timeline
