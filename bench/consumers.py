@@ -1,10 +1,12 @@
-"""Compare quorate's consumer with kafka-python's own and with librdkafka's, on one broker.
+"""Compare quorate's consumers with the clients' own and with librdkafka's, on one broker.
 
 The broker is an embedded one in another process, whose share of the time is the same for all. The
 time of the first message begins with the creation of the consumer.
 """
 
+import asyncio
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -15,15 +17,18 @@ from uuid import uuid4
 
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
+import aiokafka
 import kafka
 import kafka.admin
 from _report import Report
 from _servers import embedded
 from confluent_kafka import Consumer, Producer
 
+from quorate.consumers.aiokafka import AIOKafkaConsumer
 from quorate.consumers.kafka_python import KafkaConsumer
 
 TOPIC, PARTITIONS = "orders", 8
+AIO, AIO_OWN = "ours, aiokafka", "aiokafka, classic"
 OWN, RDKAFKA, RDKAFKA_CLASSIC = "kafka-python, classic", "librdkafka, consumer", "librdkafka, classic"
 
 Poll = Callable[[], int]
@@ -36,6 +41,36 @@ def python(kind: Any, address: str, group: str, **config: Any) -> Iterator[tuple
     defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": group}
     with closing(kind(TOPIC, bootstrap_servers=address, **defaults, **config)) as consumer:
         yield consumer, lambda: sum(map(len, consumer.poll(timeout_ms=100).values()))
+
+
+@contextmanager
+def aio(kind: Any, address: str, group: str, **config: Any) -> Iterator[tuple[Any, Poll]]:
+    """Create a consumer of aiokafka's API, with an event loop in a thread of its own."""
+    defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": group}
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    def run(work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    async def create() -> Any:
+        consumer = kind(bootstrap_servers=address, **defaults, **config)
+        await consumer.start()
+        consumer.subscribe([TOPIC])  # not before: start would wait for the assignment
+        return consumer
+
+    async def poll() -> int:
+        return sum(map(len, (await consumer.getmany(timeout_ms=100)).values()))
+
+    consumer = run(create())
+    try:
+        yield consumer, lambda: run(poll())
+    finally:
+        run(consumer.stop())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @contextmanager
@@ -62,6 +97,8 @@ def clients(address: str) -> dict[str, Callable[[str], Any]]:
     """Return the clients by name; each creates a consumer of a group."""
     return {
         "ours": lambda group: python(KafkaConsumer, address, group, group_protocol="consumer"),
+        AIO: lambda group: aio(AIOKafkaConsumer, address, group, group_protocol="consumer"),
+        AIO_OWN: lambda group: aio(aiokafka.AIOKafkaConsumer, address, group),
         OWN: lambda group: python(kafka.KafkaConsumer, address, group),
         RDKAFKA: lambda group: rdkafka(address, group, "consumer"),
         RDKAFKA_CLASSIC: lambda group: rdkafka(address, group, "classic"),
@@ -136,6 +173,9 @@ def main() -> None:
         report.rate("throughput", median(rates["ours"]), median(rates[peer]), peer, "messages/s", goal)
     for peer in (OWN, RDKAFKA, RDKAFKA_CLASSIC):
         report.cost(f"join of {members} members", joins["ours"], joins[peer], peer, "s")
+    report.cost("first message, aiokafka", median(first[AIO]), median(first[AIO_OWN]), AIO_OWN, "s")
+    report.rate("throughput, aiokafka", median(rates[AIO]), median(rates[AIO_OWN]), AIO_OWN, "messages/s", "0.97 of it")
+    report.cost(f"join of {members} members, aiokafka", joins[AIO], joins[AIO_OWN], AIO_OWN, "s")
     report.finish()
 
 

@@ -4,7 +4,14 @@ import pytest
 
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.consumers import ConsumerState, InvalidTransition, LeaveOperation, TopicSubscription
+from quorate.consumers import (
+    ConsumerMembership,
+    ConsumerState,
+    Identity,
+    InvalidTransition,
+    LeaveOperation,
+    TopicSubscription,
+)
 from quorate.consumers.states import TRANSITIONS
 from tests.consumers.member import INTERVAL_MS, ORDERS, ScriptedMember
 
@@ -270,3 +277,18 @@ def test_only_transitions_of_the_table_are_possible(old: ConsumerState) -> None:
         else:
             with pytest.raises(InvalidTransition):
                 member.transition_to(new)
+
+
+def test_max_poll_interval_may_differ_from_the_rebalance_timeout() -> None:
+    identity = Identity("group", "member", rebalance_timeout_ms=60_000, max_poll_interval_ms=1_000)
+    member = ConsumerMembership(identity, now_ms=0)
+    member.coordinator_known = True
+    member.subscribe(TopicSubscription(["orders"]))
+    member.poll(0)
+    join = member.next_heartbeat(0)
+    assert join is not None
+    assert join.request.rebalance_timeout_ms == 60_000
+    assert member.next_heartbeat(999) is None
+    leave = member.next_heartbeat(1_000)
+    assert leave is not None
+    assert leave.request.member_epoch == -1
