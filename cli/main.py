@@ -30,6 +30,7 @@ COMMANDS = {
     "assign": "Compare what assignors would assign to the members of a group.",
     "serve": "Run a Kafka cluster for development in this process, without Java.",
     "cluster": "Run a Kafka cluster with racks until you remove it.",
+    "verify": "Compare a broker with real brokers of Apache Kafka.",
     "pipeline": "Analyse months of logs with Spark: group states, rebalances, lags, racks.",
     "records": "List the record types, or the fields of one.",
     "demo": "Show racks, rebalances and an upgrade in a few seconds.",

@@ -15,6 +15,7 @@ from quorate.codecs.releases import KafkaVersion
 __all__ = ["BrokerBehaviour"]
 
 _4_0 = KafkaVersion(4, 0)
+_4_1 = KafkaVersion(4, 1)
 _4_4 = KafkaVersion(4, 4)
 
 
@@ -33,7 +34,8 @@ class BrokerBehaviour:
     `short_assignors`: `group.consumer.assignors` accepts short names, not only class names.
     `session_above_heartbeat`: at startup, a broker checks that session timeouts of groups exceed
     heartbeat intervals. `unique_elements`: a dynamic list of a broker must not repeat elements. At
-    startup, repeated ones are removed.
+    startup, repeated ones are removed. `heartbeats_checked_first`: every broker rejects an invalid
+    heartbeat of a consumer or share group, also one that does not coordinate the group.
     """
 
     features_all_or_none: bool
@@ -43,6 +45,7 @@ class BrokerBehaviour:
     short_assignors: bool
     session_above_heartbeat: bool
     unique_elements: bool
+    heartbeats_checked_first: bool
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -57,4 +60,5 @@ class BrokerBehaviour:
             short_assignors=since_4_0,
             session_above_heartbeat=since_4_0,
             unique_elements=version >= _4_4,
+            heartbeats_checked_first=version >= _4_1,
         )

@@ -40,12 +40,15 @@ from quorate.codecs.api import (
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.coordinator.config import GROUP_CONFIGS, group_configs
+from quorate.coordinator.consumer import checks as consumer_checks
+from quorate.coordinator.errors import ApiError
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.log import AppendError
 from quorate.coordinator.offsets.commit import PreparedCommit, prepare_commit
 from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.runtime import Coordinator, CoordinatorRuntime
+from quorate.coordinator.share import checks as share_checks
 from quorate.coordinator.share_state.persister import Persister
 
 __all__ = ["GroupCoordinators"]
@@ -164,12 +167,24 @@ class GroupCoordinators:
         """Handle a request about one group."""
         if not group_id and _requires_group_id(request):
             return self._no_coordinator.failed(request, context, ErrorCode.INVALID_GROUP_ID, "")
+        if self._broker_configs.behaviour.heartbeats_checked_first:
+            try:
+                self._check_heartbeat(request, context.api_version)
+            except ApiError as error:
+                return self._no_coordinator.failed(request, context, error.code, error.message or "")
         running = self._of(self.partition_for(group_id), broker)
         if running is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             running = self._while_loading(request)
         if isinstance(running, ErrorCode):
             return self._no_coordinator.failed(request, context, running, "")
         return self.runtime.request(running, request, context)
+
+    def _check_heartbeat(self, request: Message, version: int) -> None:
+        """Check what needs no group. Raises `ApiError`."""
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            consumer_checks.check_request(self._broker_configs.coordinator, request, version)
+        elif isinstance(request, ShareGroupHeartbeatRequest):
+            share_checks.check_request(request)
 
     def _while_loading(self, request: Message) -> ErrorCode:
         """Return the error while the coordinator is loading.

@@ -30,7 +30,7 @@ from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, Offse
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.batches import BatchProblem, read_batches
 from quorate.codecs.message import Message
-from tests.cluster.helpers.wire import HEADER
+from quorate.integration.verify.wire import HEADER
 
 __all__ = ["PROPERTIES", "Ledger", "Load"]
 

@@ -4,7 +4,7 @@ Generated values (ids, times, ports) are mapped; all others must be equal.
 
 Requests contain the embedded cluster's ids. They are replaced by the real broker's ids of the same
 position before a request is sent to it, and replaced back in its response. `Pair` knows no APIs:
-`pair_tables` lists fields with ids, times or sets by name.
+`quorate.integration.verify.tables` lists fields with ids, times or sets by name.
 
 The module is longer than others: it starts both clusters, and compares all that they do.
 """
@@ -34,7 +34,8 @@ from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
 from quorate.codecs.batches.v2 import CRC_START, HEADER_BYTES
 from quorate.codecs.message import Message
 from quorate.codecs.wire import ArrayType, StructType
-from tests.cluster.helpers.pair_tables import IDS, NOT_COMPARED, NOT_COMPARED_OF, SETS
+from quorate.integration.verify.canonical import error_codes, parts
+from quorate.integration.verify.tables import IDS, NOT_COMPARED, NOT_COMPARED_OF, SETS
 from tests.cluster.helpers.wire import Wire
 
 __all__ = ["CLOSED", "Difference", "Pair", "parts"]
@@ -441,27 +442,6 @@ def reads_only(request: Message) -> bool:
         "ShareGroupDescribe",
         "StreamsGroupDescribe",
     )
-
-
-def parts(message: Message) -> Iterator[Message]:
-    """Yield a message and all structs in it."""
-    yield message
-    for spec in message.spec.fields:
-        value = getattr(message, spec.name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, Message):
-                yield from parts(one)
-
-
-def error_codes(response: Message) -> list[int]:
-    """Return all error codes in a response."""
-    found: list[int] = []
-    for part in parts(response):
-        for name in ("error_code", "partition_error_code"):
-            code = getattr(part, name, None)
-            if isinstance(code, int):
-                found.append(code)
-    return found
 
 
 def _send(wire: Wire, request: Message, version: int) -> bool:

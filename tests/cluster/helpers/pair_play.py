@@ -20,13 +20,13 @@ from quorate.codecs.message import Message
 from quorate.codecs.releases import features_of
 from quorate.coordinator.share_state.key import SharePartitionKey
 from quorate.integration import KafkaCluster
+from quorate.integration.verify.tables import SETS, SETS_ONCE
 from tests.broker.broker import NEWEST, VERSION, Broker
 from tests.cluster.helpers.features import switch_on
 from tests.cluster.helpers.pair import LATE_S, Difference, Ids, Pair
 from tests.cluster.helpers.pair_gaps import undeclared
 from tests.cluster.helpers.pair_requests import Requests
 from tests.cluster.helpers.pair_share import ShareStates
-from tests.cluster.helpers.pair_tables import SETS, SETS_ONCE
 from tests.cluster.helpers.pair_themes import Theme
 from tests.cluster.helpers.wire import Wire
 

@@ -1,6 +1,9 @@
-"""Tables for `pair`, by field name: ids, fields that are not compared, arrays without an order."""
+"""Fields of responses: ids, values that are not compared, arrays without an order.
 
-__all__ = ["IDS", "NOT_COMPARED", "NOT_COMPARED_OF", "SETS", "SETS_ONCE"]
+For comparisons of two brokers, by field name, or by struct and field name.
+"""
+
+__all__ = ["IDS", "NOT_COMPARED", "NOT_COMPARED_OF", "PLACEMENT", "SETS", "SETS_ONCE"]
 
 IDS = {
     "topic_id": "topic",
@@ -140,3 +143,31 @@ SETS = frozenset(
 
 SETS_ONCE = frozenset({"MetadataResponseTopic.partitions"})
 """More such arrays of releases before 4.3."""
+
+PLACEMENT = frozenset(
+    {
+        "controller_id",
+        "eligible_leader_replicas",
+        "heartbeat_interval_ms",
+        "acquisition_lock_timeout_ms",
+        "host",
+        "in_sync_replicas",
+        "isr_nodes",
+        "last_known_elr",
+        "leader_id",
+        "node_endpoints",
+        "node_id",
+        "nodes",
+        "offline_replicas",
+        "port",
+        "rack",
+        "replica_nodes",
+        "client_host",
+        "CreatableTopicResult.configs",
+        "DescribeClusterResponse.brokers",
+        "LeaderIdAndEpoch.leader_epoch",
+        "MetadataResponse.brokers",
+        "MetadataResponsePartition.leader_epoch",
+    }
+)
+"""Fields that depend on the brokers of a cluster, on their configs, and on where partitions are."""

@@ -1,0 +1,170 @@
+"""Run checks against a cluster, and compare its responses with recordings of real brokers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import uuid4
+
+from quorate.cluster.errors import ClusterError
+from quorate.codecs import QuorateError
+from quorate.codecs.releases import NAMES, KafkaVersion, last_versions
+from quorate.integration.verify.check import Check
+from quorate.integration.verify.checks import SUITES
+from quorate.integration.verify.random_requests import random_check, recorded_on_embedded
+from quorate.integration.verify.recorder import Run
+from quorate.integration.verify.recordings import recorded_releases, recordings_of
+from quorate.integration.verify.session import CheckStep, NotSupportedError
+from quorate.integration.verify.target import VerifyTarget
+
+__all__ = ["CheckOutcome", "CheckResult", "VerifyReport", "selected", "verify"]
+
+
+class CheckOutcome(StrEnum):
+    """The result of a check."""
+
+    PASSED = "passed"
+    DIFFERS = "differs"
+    NOT_SUPPORTED = "not supported"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """The result of one check. `detail`: the difference, or what is not supported.
+
+    `apis`: the APIs of the requests that were sent.
+    """
+
+    suite: str
+    check: Check
+    outcome: CheckOutcome
+    detail: str = ""
+    apis: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """All results.
+
+    `release`: whose recordings were compared. `missing`: APIs that the broker lacks. `left`:
+    topics and groups that could not be removed.
+    """
+
+    release: KafkaVersion
+    results: Sequence[CheckResult]
+    missing: Sequence[str] = ()
+    left: Sequence[str] = ()
+
+    def count(self, outcome: CheckOutcome) -> int:
+        """Return how many checks have an outcome."""
+        return sum(result.outcome is outcome for result in self.results)
+
+
+def selected(suites: Sequence[str] = (), names: Sequence[str] = ()) -> list[tuple[str, Check]]:
+    """Return the checks of suites, all by default, or those with the given names.
+
+    Raises `ClusterError` for a name that does not exist.
+    """
+    unknown = [suite for suite in suites if suite not in SUITES]
+    if unknown:
+        raise ClusterError(f"there is no suite {unknown[0]}", f"suites are {', '.join(SUITES)}")
+    every = [(suite, check) for suite, checks in SUITES.items() for check in checks]
+    known = {check.name for _, check in every}
+    if missing := [name for name in names if name not in known]:
+        raise ClusterError(f"there is no check {missing[0]}", "`quorate verify --list` lists them")
+    return [
+        (suite, check)
+        for suite, check in every
+        if (not suites or suite in suites) and (not names or check.name in names)
+    ]
+
+
+def verify(
+    bootstrap_servers: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    release: KafkaVersion | None = None,
+    suites: Sequence[str] = (),
+    names: Sequence[str] = (),
+    random: Sequence[int] = (),
+    prefix: str = "quorate-verify-",
+    progress: Callable[[CheckResult], None] = lambda result: None,
+) -> VerifyReport:
+    """Compare a cluster with real brokers of a release.
+
+    `config`: kafka-python's configs of TLS and SASL. `release`: a recorded one; by default the one
+    whose API versions the broker reports, else the newest. `suites`, `names`: which checks, all by
+    default. `random`: seeds of random requests, for which an embedded cluster of the release is the
+    reference. `prefix`: of all topics, groups and transactional ids; topics and groups are deleted
+    at the end. `progress`: called with each result.
+
+    Raises `ClusterError` if the cluster cannot be reached, or for an unknown release or name.
+    """
+    checks = selected(suites, names)
+    run_prefix = f"{prefix}{uuid4().hex[:8]}-"
+    target = VerifyTarget(bootstrap_servers, config, prefix=run_prefix)
+    try:
+        release = release_of(target) if release is None else _recorded(release)
+        recording = recordings_of(release)
+        run = Run(target, run_prefix)
+        results = []
+        for suite, check in checks:
+            if not recording.get(check.name):
+                continue  # the release does not have what it needs
+            result = _result(run, suite, check, recording[check.name])
+            results.append(result)
+            progress(result)
+        for seed in random:
+            check = random_check(seed)
+            result = _result(run, "random", check, recorded_on_embedded(check, release))
+            results.append(result)
+            progress(result)
+        missing = _missing_apis(target, release)
+        return VerifyReport(release=release, results=results, missing=missing, left=target.clean())
+    finally:
+        target.close()
+
+
+def _result(run: Run, suite: str, check: Check, expected: Sequence[CheckStep]) -> CheckResult:
+    session = run.session(expected)
+    outcome, detail = CheckOutcome.PASSED, ""
+    try:
+        check.script(session)
+    except NotSupportedError as error:
+        outcome, detail = CheckOutcome.NOT_SUPPORTED, str(error)
+    except (QuorateError, OSError) as error:
+        outcome, detail = CheckOutcome.DIFFERS, str(error)
+    except (AttributeError, IndexError, TypeError) as error:
+        # A response without the fields that the script continues with; only an uncompared one.
+        outcome, detail = CheckOutcome.DIFFERS, f"unexpected response before the compared ones ({error})"
+    else:
+        if len(session.steps) < len(expected):
+            outcome, detail = CheckOutcome.DIFFERS, f"{len(session.steps)} of {len(expected)} responses"
+    finally:
+        session.close()
+    apis = tuple(dict.fromkeys(step.api for step in session.steps))
+    return CheckResult(suite=suite, check=check, outcome=outcome, detail=detail, apis=apis)
+
+
+def release_of(target: VerifyTarget) -> KafkaVersion:
+    """Return the recorded release with the API versions of the broker, else the newest."""
+    releases = recorded_releases()
+    reported = {key: versions[-1] for key, versions in target.versions.items()}
+    for release in reversed(releases):
+        known = last_versions(release)
+        if all(known.get(key) == last for key, last in reported.items() if key in known):
+            return release
+    return releases[-1]
+
+
+def _recorded(release: KafkaVersion) -> KafkaVersion:
+    releases = recorded_releases()
+    for known in releases:
+        if release in (known, known.line):
+            return known
+    raise ClusterError(f"Kafka {release} was not recorded", f"recorded are {', '.join(map(str, releases))}")
+
+
+def _missing_apis(target: VerifyTarget, release: KafkaVersion) -> list[str]:
+    known = last_versions(release)
+    return [NAMES[key] for key in sorted(known) if key not in target.versions]
