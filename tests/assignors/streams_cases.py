@@ -1,8 +1,8 @@
 """Random streams groups for the task assignor, from a seed.
 
 A case is plain JSON, a line of the oracle's `streamsAssign` (tests/oracle/README.md). Members of
-one process have its id. Tasks owned before may be of several members, of other topologies, or out of
-range. `next_streams_round` continues from an assignment, in which members and processes come and
+one process have its id. Tasks owned before may be of several members, of other topologies, or out
+of range. `next_streams_round` continues from an assignment, in which members and processes come and
 go, and report offsets.
 """
 
