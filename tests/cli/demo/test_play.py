@@ -39,9 +39,7 @@ def test_every_message_is_consumed_and_all_chapters_have_a_result(played):
 
 
 def test_reading_follows_racks(played):
-    said = re.findall(
-        r"→ (?:[\w -]+; )?(\d) of (\d) partitions are read in their consumer's rack", played.out
-    )
+    said = re.findall(r"→ (?:[\w -]+; )?(\d) of (\d) partitions are read in their consumer's rack", played.out)
     assert [total for _, total in said] == ["6", "6", "6", "9", "9", "9", "9"]
     local = [int(one) for one, _ in said]
     # All partitions can be local, unless a member joined late on a busy machine.
