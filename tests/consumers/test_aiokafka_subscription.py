@@ -57,7 +57,7 @@ def test_responses_for_removed_partitions_have_no_effect() -> None:
         committed = assignment.state_value(B).fetch_committed()
         position = assignment.state_value(B).wait_for_position()
         state.own([A])
-        await asyncio.gather(committed, position)  # nobody waits for ever
+        await asyncio.gather(committed, position)  # no client waits for ever
         removed = assignment.state_value(B)
         assert (removed.has_valid_position, removed.paused) == (False, True)
         removed.reset_to((await removed.fetch_committed()).offset)

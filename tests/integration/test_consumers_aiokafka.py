@@ -48,7 +48,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a scenario, and check that it leaves no task behind."""
+    """Run a scenario, and check that no task is left."""
 
     async def checked() -> None:
         async with asyncio.timeout(LIMIT_MS / 1000):
@@ -411,7 +411,7 @@ def test_failing_and_stopping_listeners(kafka_cluster: Cluster, topic: str, grou
     run(scenario())
 
 
-def test_cancelled_calls_leave_no_task_behind(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+def test_cancelled_calls_leave_no_task(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     async def scenario() -> None:
         async with consumer(kafka_cluster, group_id, topic) as one:
             for _ in range(3):

@@ -1,6 +1,6 @@
 """A crash at any byte of `__share_group_state`, a restart, and a move of its leader (KIP-932).
 
-No record is delivered again after its acknowledgement was answered, and none is lost.
+No record is delivered again after its acknowledgement got a response, and none is lost.
 """
 
 import shutil
@@ -76,7 +76,7 @@ def delivered(core: ClusterCore) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + portion(3)))
-def test_crash_at_any_byte_keeps_answered_acknowledgements(tmp_path: Path, seed: int) -> None:
+def test_crash_at_any_byte_keeps_acknowledgements_with_a_response(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     finished = acknowledge_some(tmp_path / "data", random)
     size = finished[-1][0]
@@ -97,7 +97,7 @@ def test_crash_at_any_byte_keeps_answered_acknowledgements(tmp_path: Path, seed:
 
 
 @pytest.mark.parametrize("stopped", [1, 2])
-def test_move_of_a_leader_keeps_answered_acknowledgements(tmp_path: Path, stopped: int) -> None:
+def test_move_of_a_leader_keeps_acknowledgements_with_a_response(tmp_path: Path, stopped: int) -> None:
     """Broker 1 leads the records, broker 2 the state."""
     finished = acknowledge_some(tmp_path, Random(5))
     core = opened(tmp_path)
