@@ -2,8 +2,9 @@
 
     scripts/record_verify.py [RELEASE...]     (default: all releases with an image)
 
-Each release runs in a container, with one broker, and gets all requests twice: a check whose two recordings
-differ is reported, and the file is not written. Releases that are not named keep their recordings.
+Each release runs in a container, with one broker, and gets all requests twice: a check with two
+different recordings is reported, and the file is not written. Releases that are not named keep
+their recordings.
 """
 
 import sys
