@@ -115,11 +115,11 @@ class CheckSession:
     ) -> Any:
         """Send a request, record the response, and return it.
 
-        `version`: a broker without it gets the request in its newest version. `client`: requests with
-        the same name share connections. `at`: a group whose coordinator gets the request. `until`: repeat
-        the request until the response satisfies it, for changes that brokers see late.
-        `transient`: errors after which it is repeated. `compared`: False for a response whose
-        content is not the point of the check.
+        `version`: a broker without it gets the request in its newest version. `client`: requests
+        with the same name share connections. `at`: a group whose coordinator gets the request.
+        `until`: repeat the request until the response satisfies it, for changes that brokers see
+        late. `transient`: errors after which it is repeated. `compared`: False for a response
+        whose content is not the point of the check.
 
         Raises `NotSupportedError`, and `DiffersError`.
         """
