@@ -34,6 +34,7 @@ __all__ = [
     "initializing_record",
     "losing_state",
     "state_request",
+    "state_written",
     "uninitialized",
 ]
 
@@ -102,7 +103,7 @@ def initialize(
 
     def then(response: InitializeShareGroupStateResponse, now_ms: int) -> Result[None]:
         if any(one.error_code for topic in response.results for one in topic.partitions):
-            return _not_initialized(shard, group_id, missing)
+            return _not_initialized(shard, group_id, missing, now_ms)
         return initialized(shard, group_id, missing, now_ms)
 
     def start(now_ms: int) -> Result[None]:
@@ -113,7 +114,7 @@ def initialize(
         return Result()
 
     def on_written(now_ms: int) -> None:
-        _touched(shard, group_id, now_ms)
+        state_written(shard, group_id, now_ms)
         shard.timers.schedule(TIMER.format(group_id), now_ms, start, retry_ms=None)
 
     return on_written
@@ -156,8 +157,11 @@ def state_request(
     )
 
 
-def _touched(shard: CoordinatorShard, group_id: str, now_ms: int) -> None:
-    """Restart the retry interval of initializing partitions, after the record was written."""
+def state_written(shard: CoordinatorShard, group_id: str, now_ms: int) -> None:
+    """Restart the retry interval of initializing partitions, after a record of share state.
+
+    Kafka restarts it when it replays any such record, also one about other partitions.
+    """
     group = shard.state.groups.get(group_id)
     if isinstance(group, ShareGroup):
         group.initializing_since_ms = now_ms
@@ -182,10 +186,13 @@ def initialized(shard: CoordinatorShard, group_id: str, made: NamedPartitions, n
 
     def give_up(code: int) -> None:
         shard.tasks.append(
-            Task(name="uninitialize-share-group-state", operation=lambda at_ms: _not_initialized(shard, group_id, made))
+            Task(
+                name="uninitialize-share-group-state",
+                operation=lambda at_ms: _not_initialized(shard, group_id, made, at_ms),
+            )
         )
 
-    return Result(records=[record], on_appended=lambda: _touched(shard, group_id, now_ms), on_failed=give_up)
+    return Result(records=[record], on_appended=lambda: state_written(shard, group_id, now_ms), on_failed=give_up)
 
 
 def _name(shard: CoordinatorShard, topic_id: Uuid) -> str:
@@ -205,7 +212,7 @@ def _less(topics: NamedPartitions, gone: NamedPartitions, *, jdk: int) -> NamedP
     return in_map(left)
 
 
-def _not_initialized(shard: CoordinatorShard, group_id: str, failed: NamedPartitions) -> Result[None]:
+def _not_initialized(shard: CoordinatorShard, group_id: str, failed: NamedPartitions, now_ms: int) -> Result[None]:
     jdk = shard.config.jdk
     state = shard.state.share_states.get(group_id)
     if state is None or not state.initializing_topics or not failed:
@@ -216,7 +223,7 @@ def _not_initialized(shard: CoordinatorShard, group_id: str, failed: NamedPartit
         initialized=read(state.initialized_topics, jdk=jdk),
         deleting=named(deleting_topics(state), shard.image),
     )
-    return Result(records=[record])
+    return Result(records=[record], on_appended=lambda: state_written(shard, group_id, now_ms))
 
 
 def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
@@ -246,7 +253,7 @@ def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) ->
 
     def appended() -> None:
         for group_id in touched:
-            _touched(shard, group_id, now_ms)
+            state_written(shard, group_id, now_ms)
 
     return Result(records=records, on_appended=appended)
 

@@ -43,7 +43,7 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
-from quorate.coordinator.share.initialisation import initialized, initializing_record, state_request
+from quorate.coordinator.share.initialisation import initialized, initializing_record, state_request, state_written
 from quorate.coordinator.share.partitions import deleting_topics, in_map, named, read
 from quorate.coordinator.state.share import ShareGroup
 
@@ -205,8 +205,9 @@ def alter_offsets(
         if valid:
             in_order.compute_if_absent(topic_id, partial(dict, valid))
     altered = dict(in_order.items())
+    written = partial(state_written, shard, group_id, context.now_ms)
     if not altered:
-        return Result(records=records, response=response)
+        return Result(records=records, response=response, on_appended=written if records else None)
     pending: Pending[AlterShareGroupOffsetsResponse] = Pending()
 
     def then(found: InitializeShareGroupStateResponse, now_ms: int) -> Result[None]:
@@ -216,6 +217,7 @@ def alter_offsets(
         return Result() if errors else initialized(shard, group_id, made, now_ms)
 
     def appended() -> None:
+        written()
         to_set = state_request(group_id, epoch, altered)
         shard.after(shard.persister.initialize_state(to_set), "initialize-share-group-state", then)
 
@@ -308,18 +310,19 @@ def delete_offsets(
         initialized=initialized,
         deleting=named(deleting, shard.image),
     )
+    written = partial(state_written, shard, group_id, context.now_ms)
     if not deleted:
-        return Result(records=[record], response=DeleteShareGroupOffsetsResponse(responses=tuple(errors)))
+        response = DeleteShareGroupOffsetsResponse(responses=tuple(errors))
+        return Result(records=[record], response=response, on_appended=written)
     pending: Pending[DeleteShareGroupOffsetsResponse] = Pending()
     to_delete = DeleteShareGroupStateRequest(group_id=group_id, topics=tuple(deleted))
     then = partial(_state_deleted, shard, group_id, errors, pending)
-    return Result(
-        records=[record],
-        response=pending,
-        on_appended=lambda: shard.after(
-            shard.persister.delete_state(to_delete), "complete-delete-share-group-offsets", then
-        ),
-    )
+
+    def appended() -> None:
+        written()
+        shard.after(shard.persister.delete_state(to_delete), "complete-delete-share-group-offsets", then)
+
+    return Result(records=[record], response=pending, on_appended=appended)
 
 
 def _state_of(topic_id: Uuid, partitions: Sequence[int]) -> DeleteStateData:
@@ -371,8 +374,13 @@ def _state_deleted(
         initialized=read(state.initialized_topics, jdk=jdk),
         deleting=named(deleting, shard.image),
     )
+
+    def appended() -> None:
+        state_written(shard, group_id, now_ms)
+        pending.complete(response)
+
     return Result(
         records=[record],
-        on_appended=lambda: pending.complete(response),
+        on_appended=appended,
         on_failed=lambda code: pending.complete(DeleteShareGroupOffsetsResponse(error_code=code)),
     )

@@ -1,5 +1,6 @@
-"""Shortens a failing script while the two sides still differ."""
+"""Shortens a failing script while the two sides still differ in the same field."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -9,6 +10,8 @@ from tests.oracle.client import Oracle, OracleError
 __all__ = ["failure", "minimise", "run_and_minimise"]
 
 Line = dict[str, Any]
+
+_FIELD = re.compile(r"^line \d+: .*\n  (\S+)", re.MULTILINE)
 
 
 class Compared(Protocol):
@@ -64,6 +67,7 @@ def minimise(
     found = failure(oracle, kept, note, kind=kind)
     if found is None:
         return None
+    field = _field(found)
     chunk = max(len(kept) // 2, 1)
     while tries > 0:
         at = 0
@@ -71,7 +75,8 @@ def minimise(
             shorter = kept[:at] + kept[at + chunk :]
             tries -= 1
             shorter_found = failure(oracle, shorter, note, kind=kind)
-            if shorter_found is None:
+            # Without an early line, such as the image, the sides may differ in another way.
+            if shorter_found is None or _field(shorter_found) != field:
                 at += chunk
             else:
                 kept, found = shorter, shorter_found
@@ -79,3 +84,9 @@ def minimise(
             break
         chunk //= 2
     return found
+
+
+def _field(found: Differs) -> str | None:
+    """Return the first field that differs, without the positions of elements."""
+    match = _FIELD.search(str(found))
+    return None if match is None else re.sub(r"\d+", "", match[1])

@@ -198,6 +198,22 @@ def test_initialization_is_repeated_if_its_record_cannot_be_written(duel: Duel) 
     assert [initialized_topic.partitions for initialized_topic in state.initialized_topics] == [(0, 1, 2)]
 
 
+def test_every_record_of_share_state_restarts_the_retry_interval(duel: Duel) -> None:
+    """bench/coordinator_differential.py, kind share, seed 440100186"""
+    join(duel, "m1")
+    beat(duel, "m1", -1)
+    log = [{"key": one["key"], "value": one["value"]} for one in duel.op("log")["records"]]
+    state = next(number for number, one in enumerate(log) if one["key"].startswith(STATE))
+    kept = [one for number, one in enumerate(log) if number <= state or not one["key"].startswith(STATE)]
+    duel.op("load", records=kept)
+    duel.op("advance", ms=45_000)
+    duel.request("DeleteShareGroupOffsets", groupId="g", topics=[{"topicName": "u"}])
+    assert STATE not in join(duel, "m1")["types"]
+    beat(duel, "m1", -1)
+    duel.op("advance", ms=45_000)
+    assert STATE in join(duel, "m1")["types"]
+
+
 def current_assignments(
     records: list[Json],
 ) -> list[tuple[CoordinatorRecord, ShareGroupCurrentMemberAssignmentValue]]:
