@@ -2,8 +2,8 @@
 
 A case is plain JSON, a line of the oracle's `streamsAssign` (tests/oracle/README.md). Members of
 one process have its id. Tasks owned before may be of several members, of other topologies, or out
-of range. `next_streams_round` continues from an assignment, in which members and processes come and
-go, and report offsets.
+of range. `next_streams_round` continues from an assignment, in which members and processes come
+and go, and report offsets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -136,22 +136,25 @@ final class Streams {
     static ObjectNode topology(JsonNode in) {
         var image = new KRaftCoordinatorMetadataImage(Images.of(in));
         var sent = Json.read(StreamsGroupHeartbeatRequestData.class, Json.obj().set("topology", Json.need(in, "topology")), (short) 1).topology();
-        var topology = StreamsTopology.fromHeartbeatRequest(sent);
         ObjectNode out = Json.obj();
+        try {
+            configure(in, sent, image, out);
+        } catch (RuntimeException e) {
+            out.set("thrown", Main.error(e));
+        }
+        return out;
+    }
+
+    private static void configure(JsonNode in, StreamsGroupHeartbeatRequestData.Topology sent, CoordinatorMetadataImage image, ObjectNode out) {
+        var topology = StreamsTopology.fromHeartbeatRequest(sent);
         out.set("record", StreamsGroupTopologyValueJsonConverter.write(
             StreamsCoordinatorRecordHelpers.convertToStreamsGroupTopologyRecord(sent), (short) 0));
         ArrayNode required = out.putArray("requiredTopics");
         new TreeSet<>(topology.requiredTopics()).forEach(required::add);
         out.set("describedStored", StreamsGroupDescribeResponseDataJsonConverter.TopologyJsonConverter.write(
             topology.asStreamsGroupDescribeTopology(), (short) 0, false));
-        ConfiguredTopology configured;
-        try {
-            configured = InternalTopicManager.configureTopics(
-                NOPLogger.NOP_LOGGER, "g", "m", in.path("metadataHash").asLong(7), topology, image, new Clock(0));
-        } catch (RuntimeException e) {
-            out.set("thrown", Main.error(e));
-            return out;
-        }
+        ConfiguredTopology configured = InternalTopicManager.configureTopics(
+            NOPLogger.NOP_LOGGER, "g", "m", 7, topology, image, new Clock(0));
         out.put("ready", configured.isReady());
         configured.topicConfigurationException().ifPresent(e ->
             out.putObject("status").put("code", e.status().code()).put("detail", e.getMessage()));
@@ -160,13 +163,12 @@ final class Streams {
             creatable.add(CreateTopicsRequestDataJsonConverter.CreatableTopicJsonConverter.write(topic, (short) 7, true)));
         out.set("described", StreamsGroupDescribeResponseDataJsonConverter.TopologyJsonConverter.write(
             configured.asStreamsGroupDescribeTopology(), (short) 0, false));
-        if (configured.subtopologies().isEmpty()) return out;
+        if (configured.subtopologies().isEmpty()) return;
         ArrayNode describer = out.putArray("describer");
         var metadata = new TopologyMetadata(image, configured.subtopologies().get());
         metadata.subtopologies().forEach(id -> describer.addObject()
             .put("id", id).put("partitions", metadata.maxNumInputPartitions(id)).put("stateful", metadata.isStateful(id)));
         if (in.has("assignedTasks")) out.set("endpoint", endpoint(in.get("assignedTasks"), configured, image));
-        return out;
     }
 
     private static JsonNode endpoint(JsonNode assigned, ConfiguredTopology configured, CoordinatorMetadataImage image) {
