@@ -7,7 +7,16 @@ keeps a task only within its quota: the tasks not yet divided by the members not
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from quorate.assignors.java_order import computed_map_order, hash_map_order, string_hashes, string_key, table_size
+import numpy as np
+
+from quorate.assignors.java_order import (
+    computed_map_order,
+    hash_map_order,
+    spread,
+    string_hashes,
+    string_key,
+    table_size,
+)
 from quorate.assignors.model import AssignorError
 from quorate.assignors.streams.model import (
     MemberTasks,
@@ -82,6 +91,9 @@ class _Group:
         stateful = sum(one.max_num_input_partitions for one in self.subtopologies if one.is_stateful)
         self.active_quota = Quota(active, len(members))
         self.total_quota = Quota(active + stateful * self.standbys, len(members))
+        self._names = [one.subtopology_id for one in self.subtopologies]
+        # Otherwise no two of them are in one bucket of any map, and the order is that of hashes.
+        self.crowded = len(set((spread(string_hashes(self._names)) & np.uint32(15)).tolist())) < len(self._names)
         self.counts = [0] * len(members)
         self.active: list[list[Task]] = [[] for _ in members]
         self.standby: list[list[Task]] = [[] for _ in members]
@@ -274,9 +286,16 @@ class _Group:
             for number, member_id in enumerate(self.member_ids)
         }
 
-    def _by_subtopology(self, tasks: Iterable[Task]) -> Tasks:
+    def _by_subtopology(self, tasks: list[Task]) -> Tasks:
+        """Group tasks by subtopology, in the order in which Java's set of tasks has these."""
         base = len(self.subtopologies)
+        if self.crowded:
+            names = [self._names[task % base] for task in tasks]
+            keys = [(string_key(name), task // base) for name, task in zip(names, tasks, strict=True)]
+            partitions = np.fromiter((partition for _, partition in keys), np.int64, len(keys))
+            hashes = (31 * string_hashes(names).astype(np.int64) + partitions).astype(np.uint32)
+            tasks = [tasks[place] for place in hash_map_order(hashes, keys=keys).tolist()]
         found: dict[int, list[int]] = {}
-        for task in tasks:
+        for task in tasks if self.crowded else sorted(tasks, key=lambda task: task % base):
             found.setdefault(task % base, []).append(task // base)
-        return {self.subtopologies[number].subtopology_id: frozenset(found[number]) for number in sorted(found)}
+        return {self._names[number]: frozenset(partitions) for number, partitions in found.items()}

@@ -1,6 +1,6 @@
 """The op `streamsAssign`: the task assignor of streams groups."""
 
-from quorate.assignors.java_order import TimelineMap
+from quorate.assignors.java_order import JavaHashMap, TimelineMap, copied_map_capacity
 from quorate.assignors.streams import (
     StickyTaskAssignor,
     StreamsAssignmentConfigs,
@@ -12,6 +12,9 @@ from quorate.assignors.streams import (
 from tests.differential.ops import OPS, Json, need, op
 
 __all__ = ["OPS"]
+
+JDK = 17
+"""The oracle's Java version."""
 
 
 @op("streamsAssign")
@@ -32,7 +35,7 @@ def streams_assign(request: Json) -> Json:
         ],
     )
     written = [
-        [member_id, {"active": _sorted(tasks.active_tasks), "standby": _sorted(tasks.standby_tasks)}]
+        [member_id, {"active": _written(tasks.active_tasks), "standby": _written(tasks.standby_tasks)}]
         for member_id, tasks in assignment.items()
     ]
     return {"assignment": dict(written)}
@@ -61,5 +64,12 @@ def _offsets(offsets: Json) -> TaskOffsets:
     }
 
 
-def _sorted(tasks: Tasks) -> Json:
-    return {subtopology: sorted(partitions) for subtopology, partitions in tasks.items()}
+def _written(tasks: Tasks) -> Json:
+    """Return tasks in the order of Kafka's map, which is filled from a map of computed entries."""
+    computed: JavaHashMap[str, None] = JavaHashMap()
+    for subtopology in tasks:
+        computed.compute_if_absent(subtopology, lambda: None)
+    copied: JavaHashMap[str, None] = JavaHashMap(copied_map_capacity(len(tasks), JDK))
+    for subtopology in computed:
+        copied.put(subtopology, None)
+    return {subtopology: sorted(tasks[subtopology]) for subtopology in copied}

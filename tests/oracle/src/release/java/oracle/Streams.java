@@ -120,12 +120,12 @@ final class Streams {
         return out;
     }
 
-    /** Writes tasks in string order of subtopologies, as records do. */
+    /** Writes tasks in the order of the map. */
     private static ObjectNode tasks(Map<String, Set<Integer>> tasks) {
         ObjectNode out = Json.obj();
-        new TreeSet<>(tasks.keySet()).forEach(id -> {
+        tasks.forEach((id, assigned) -> {
             ArrayNode partitions = out.putArray(id);
-            tasks.get(id).stream().sorted().forEach(partitions::add);
+            assigned.stream().sorted().forEach(partitions::add);
         });
         return out;
     }
