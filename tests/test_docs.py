@@ -9,7 +9,7 @@
 - Tests shown in docs/how-to/scenarios*.md are only defined; tests/integration runs them.
 - ```sh blocks are for what needs a cluster, a registry or a new machine; they are not run.
 
-Pages are run in an empty folder in which `kafka-logs` is a recorded log directory. Those that start
+Pages are run in an empty folder with recorded log directories. Those that start
 Spark have a process of their own, in which each starts and stops its Spark in the one JVM that they
 share.
 """
@@ -116,7 +116,8 @@ def working_folder(tmp_path, monkeypatch) -> Path:
     folder = Path(os.environ.get(SPARK_FOLDER, tmp_path))
     for left in folder.iterdir():  # by the page before
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
-    (folder / "kafka-logs").symlink_to(ROOT / "tests" / "data" / "captures" / "upgrade-4.0-to-4.3-and-back")
+    for name, capture in (("kafka-logs", "upgrade-4.0-to-4.3-and-back"), ("streams-logs", "streams-4.3")):
+        (folder / name).symlink_to(ROOT / "tests" / "data" / "captures" / capture)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)  # as for a script in it, which imports the files that a page shows
     return folder

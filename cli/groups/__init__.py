@@ -236,9 +236,30 @@ def members(ctx: click.Context, /, static: bool, **options: Any) -> None:
     nothing = "no static members" if static else "nothing to show"
     columns = (
         "group consumer_id group_instance_id host client_id rack protocol partitions local remote "
-        "member_epoch assignment to_give_up target_epoch target_assignment state"
+        "process_id member_epoch assignment standby_tasks warmup_tasks to_give_up target_epoch target_assignment state"
     )
-    optional = "group_instance_id rack local remote to_give_up"
+    optional = "group_instance_id rack local remote process_id standby_tasks warmup_tasks to_give_up"
+    print_rows(ctx, found, rows, options["as_json"], columns, optional, nothing)
+
+
+@groups.command(cls=WithConnection)
+@reading_options
+@click.pass_context
+def tasks(ctx: click.Context, /, **options: Any) -> None:
+    """Show subtopologies of streams groups, and tasks by member and process (KIP-1071)."""
+    from quorate.codecs.printable import spans
+    from quorate.coordinator.history.task_rows import task_rows
+
+    found = read_groups(ctx, options)
+    rows = list(task_rows(found))
+    if not options["as_json"]:
+        rows = [row | {name: spans(row[name] or ()) for name in ("tasks", "target_tasks")} for row in rows]
+    columns = (
+        "group subtopology topics repartition_sinks changelogs role tasks target_tasks "
+        "process_id consumer_id client_id host member_epoch state"
+    )
+    optional = "repartition_sinks changelogs"
+    nothing = "no streams group has a topology"
     print_rows(ctx, found, rows, options["as_json"], columns, optional, nothing)
 
 

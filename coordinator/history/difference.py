@@ -165,6 +165,7 @@ def _changes(before: MemberView, after: MemberView) -> Iterator[tuple[Cause, Fac
         (Cause.MEMBER, "rack", before.rack, after.rack),
         (Cause.MEMBER, "protocol", before.protocol, after.protocol),
         (Cause.MEMBER, "instance", before.instance_id, after.instance_id),
+        (Cause.MEMBER, "process", before.process_id, after.process_id),
         (
             Cause.MEMBER,
             "client",
@@ -236,7 +237,9 @@ def _reasons(
             cause = Cause.HASH_FIRST
         elif not after.metadata_hash:
             cause = Cause.HASH_DROPPED
-        same_topics = before.topics == after.topics
+        same_topics = before.topics == after.topics and not any(
+            reason.cause in (Cause.TOPOLOGY_READY, Cause.TOPOLOGY_NOT_READY) for reason in strong
+        )
         if (same_topics and before.topics != frozenset()) or (cause is Cause.HASH_FIRST and before.has_topic_record):
             yield EpochReason(cause=cause)
             explained = True
@@ -254,17 +257,22 @@ def _of_the_group(before: GroupView | None, after: GroupView) -> Iterator[tuple[
     if before is not None:
         yield Cause.CONFIG, before.configs != after.configs
         yield Cause.TOPOLOGY, before.topology_epoch != after.topology_epoch
+        ready = after.validated_topology_epoch == after.topology_epoch is not None
+        yield Cause.TOPOLOGY_READY, ready and before.validated_topology_epoch != after.validated_topology_epoch
+        lost = before.validated_topology_epoch == before.topology_epoch is not None
+        same = before.topology_epoch == after.topology_epoch
+        yield Cause.TOPOLOGY_NOT_READY, lost and same and not ready
 
 
 def _had(group: GroupView, member_id: str) -> frozenset[Partition]:
     member = group.members.get(member_id)
-    return frozenset() if member is None else member.target
+    return frozenset() if member is None else member.target | member.standby_target
 
 
 def _owners(group: GroupView | None) -> dict[Partition, tuple[str, ...]]:
     owners: dict[Partition, tuple[str, ...]] = {}
     for member_id, member in ({} if group is None else group.members).items():
-        for partition in member.target:
+        for partition in member.target | member.standby_target:
             owners[partition] = (*owners.get(partition, ()), member_id)
     return owners
 
@@ -273,7 +281,9 @@ def _target(
     before: GroupView | None, after: GroupView, changed: Mapping[str, MemberView], gone: Mapping[str, MemberView]
 ) -> Iterator[Fact]:
     moves: tuple[facts.Move, ...] = ()
-    if gone or any(before is None or _had(before, one) != member.target for one, member in changed.items()):
+    if gone or any(
+        before is None or _had(before, one) != member.target | member.standby_target for one, member in changed.items()
+    ):
         old, new = _owners(before), _owners(after)
         moves = tuple(
             facts.Move(partition=partition, before=old.get(partition, ()), after=new.get(partition, ()))
@@ -302,12 +312,7 @@ def _reconciliation(
         old = None if before is None else before.members.get(member_id)
         if member.epoch < 0 or (converted and old is not None):
             continue
-        if old is not None and (old.epoch, old.state, old.assigned, old.pending_revocation) == (
-            member.epoch,
-            member.state,
-            member.assigned,
-            member.pending_revocation,
-        ):
+        if old is not None and _progress(old) == _progress(member):
             continue
         if old is None and not member.epoch:
             continue  # before its first assignment
@@ -317,8 +322,16 @@ def _reconciliation(
             state=member.state,
             reconciled=member.state == "stable" and member.epoch == after.assignment_epoch,
             pending_revocation=_sorted(member.pending_revocation),
-            gained=_sorted(member.assigned - (frozenset() if old is None else old.assigned | old.pending_revocation)),
+            gained=_sorted(_held(member) - (frozenset() if old is None else _held(old) | old.pending_revocation)),
         )
+
+
+def _held(member: MemberView) -> frozenset[Partition]:
+    return member.assigned | member.standby | member.warmup
+
+
+def _progress(member: MemberView) -> tuple[object, ...]:
+    return member.epoch, member.state, _held(member), member.pending_revocation
 
 
 def _sorted(partitions: Iterable[Partition]) -> tuple[Partition, ...]:

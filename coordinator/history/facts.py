@@ -218,6 +218,8 @@ class Cause(StrEnum):
     SHARE_STATE = "share-state"
     CONFIG = "config"
     TOPOLOGY = "topology"
+    TOPOLOGY_READY = "topology-ready"
+    TOPOLOGY_NOT_READY = "topology-not-ready"
     ASSIGNOR = "assignor"
     MEMBER = "member"
     CONVERTED = "converted"
@@ -233,6 +235,8 @@ _CAUSES = {
     Cause.SHARE_STATE: "the share state of partitions was initialized or deleted (record of type 15)",
     Cause.CONFIG: "the group's configuration changed",
     Cause.TOPOLOGY: "the members' topology changed",
+    Cause.TOPOLOGY_READY: "the topology can run: all of its topics exist, with the required partitions",
+    Cause.TOPOLOGY_NOT_READY: "the topology cannot run any more: topics are missing, or have other partitions",
     Cause.CONVERTED: "the group was converted",
     Cause.COMPACTED: "compaction removed the cause from the log",
     Cause.UNKNOWN: "the cause is not in the log",

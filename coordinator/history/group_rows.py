@@ -12,7 +12,7 @@ from quorate.codecs import Uuid
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
 from quorate.coordinator.history.events import Event
-from quorate.coordinator.history.labels import Labels
+from quorate.coordinator.history.labels import Labels, Partition
 from quorate.coordinator.history.replay import ReplayedGroup, ReplayedGroups
 from quorate.coordinator.history.upgrade import Finding, findings, share_groups_left
 from quorate.coordinator.history.views import MemberView
@@ -55,6 +55,8 @@ def group_rows(found: ReplayedGroups) -> Iterator[Row]:
             "behind": [member.member_id for member in group.members.values() if _is_unreconciled(one, member)],
             "metadata_hash": group.metadata_hash or None,
             "topics": None if group.topics is None else sorted(group.topics),
+            "topology_epoch": group.topology_epoch,
+            "validated_topology_epoch": group.validated_topology_epoch,
             "log_partition": one.partition,
             "last_bump": None
             if bump is None
@@ -97,9 +99,17 @@ def member_rows(found: ReplayedGroups) -> Iterator[Row]:
                 "state": member.state,
                 "subscription": [*member.topics, *([f"/{member.regex}/"] if member.regex else [])],
                 "assignment": grouped(sorted(map(found.at, member.assigned))),
+                "process_id": member.process_id or None,
+                "standby_tasks": _of_role(member.standby),
+                "warmup_tasks": _of_role(member.warmup),
                 "to_give_up": grouped(sorted(map(found.at, member.pending_revocation))),
                 "target_assignment": grouped(sorted(map(found.at, member.target))),
             }
+
+
+def _of_role(tasks: Iterable[Partition]) -> dict[str, list[int]]:
+    """Group tasks by subtopology, without the role in their labels."""
+    return grouped(sorted((str(name).partition(" of ")[2], number) for name, number in tasks))
 
 
 def offset_rows(found: ReplayedGroups) -> Iterator[Row]:

@@ -10,6 +10,7 @@ from quorate.codecs import DecodeError
 from quorate.codecs.client_assignors import ClientAssignor, TargetOrigin
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from quorate.codecs.messages.streams_group import Subtopology
 from quorate.codecs.tags import read_tags
 from quorate.coordinator.client_assignors.selection import announced_by
 from quorate.coordinator.history.labels import Partition
@@ -26,7 +27,7 @@ from quorate.coordinator.state import (
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 from quorate.coordinator.state.modern import ModernGroup
 
-__all__ = ["GroupView", "MemberView", "Since", "view"]
+__all__ = ["GroupView", "MemberView", "Since", "SubtopologyView", "view"]
 
 _STATES = {
     MemberState.STABLE: "stable",
@@ -35,6 +36,9 @@ _STATES = {
     MemberState.UNKNOWN: "unknown",
 }
 
+_TASK_STATES = {1: "stable", 2: "revoking", 3: "waiting"}
+"""The states of members of streams groups, whose numbers start at 1."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
@@ -42,8 +46,12 @@ class MemberView:
 
     `epoch`: the generation in classic groups. `state`: stable, revoking (it must revoke partitions
     first) or waiting (for partitions of other members). `protocol`: classic, consumer, share or
-    streams; members differ during a migration. For streams groups, partitions are active tasks.
-    `client_assignors`: descriptions of its client-side assignors (KIP-848).
+    streams; members differ during a migration. `client_assignors`: descriptions of its client-side
+    assignors (KIP-848).
+
+    For streams groups, partitions are active tasks. `process_id`: the application instance.
+    `standby`, `warmup`, `standby_target`: its standby and warm-up tasks; Kafka 4.4 has no target
+    for the latter.
     """
 
     member_id: str
@@ -61,6 +69,20 @@ class MemberView:
     assigned: frozenset[Partition] = frozenset()
     pending_revocation: frozenset[Partition] = frozenset()
     target: frozenset[Partition] = frozenset()
+    process_id: str = ""
+    standby: frozenset[Partition] = frozenset()
+    warmup: frozenset[Partition] = frozenset()
+    standby_target: frozenset[Partition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtopologyView:
+    """A subtopology: source topics, those of repartition topics included, and changelogs."""
+
+    subtopology_id: str
+    sources: tuple[str, ...]
+    repartition_sinks: tuple[str, ...]
+    changelogs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +96,8 @@ class GroupView:
     preferred server-side assignor, `None` for the broker's default. `computed_by`: the member that
     ran a client-side assignor; `assignor_error`: the error that it reported, 0 for none. `topics`:
     the subscribed topics, `None` if unknown. `has_topic_record`: a record of type 4 (before
-    KIP-1101) exists. `configs`, `topology_epoch`: those of a streams group's assignment.
+    KIP-1101) exists. Of streams groups, `configs`: those of the assignment; `topology_epoch`: that
+    of `subtopologies`; `validated_topology_epoch`: the latest topology whose topics all exist.
     """
 
     group_id: str
@@ -94,6 +117,8 @@ class GroupView:
     has_topic_record: bool = False
     configs: frozenset[tuple[str, str]] = frozenset()
     topology_epoch: int | None = None
+    validated_topology_epoch: int | None = None
+    subtopologies: tuple[SubtopologyView, ...] = ()
 
     @property
     def is_for_offsets(self) -> bool:
@@ -222,8 +247,14 @@ def _streams(group: StreamsGroup, since: Since | None) -> GroupView:
             client_host="" if member_metadata is None else member_metadata.client_host,
             protocol="streams",
             epoch=member.epoch,
+            state="stable" if current is None else _TASK_STATES.get(current.state, "unknown"),
             assigned=frozenset() if current is None else _tasks(current.active_tasks),
+            pending_revocation=frozenset() if current is None else _tasks(current.active_tasks_pending_revocation),
             target=frozenset() if target is None else _tasks(target.active_tasks),
+            process_id="" if member_metadata is None else member_metadata.process_id,
+            standby=frozenset() if current is None else _tasks(current.standby_tasks, "standby of "),
+            warmup=frozenset() if current is None else _tasks(current.warmup_tasks, "warm-up of "),
+            standby_target=frozenset() if target is None else _tasks(target.standby_tasks, "standby of "),
         )
 
     metadata, topology = group.metadata, group.topology
@@ -233,7 +264,19 @@ def _streams(group: StreamsGroup, since: Since | None) -> GroupView:
         since,
         member_view,
         configs=frozenset((config.key, config.value) for config in configs),
+        topics=None if topology is None else frozenset(group.topics),
         topology_epoch=None if topology is None else topology.epoch,
+        validated_topology_epoch=None if metadata is None else metadata.validated_topology_epoch,
+        subtopologies=() if topology is None else tuple(map(_subtopology, topology.subtopologies)),
+    )
+
+
+def _subtopology(one: Subtopology) -> SubtopologyView:
+    return SubtopologyView(
+        subtopology_id=one.subtopology_id,
+        sources=(*one.source_topics, *(topic.name for topic in one.repartition_source_topics)),
+        repartition_sinks=tuple(one.repartition_sink_topics),
+        changelogs=tuple(topic.name for topic in one.state_changelog_topics),
     )
 
 
@@ -272,8 +315,10 @@ def _listed(topics: Iterable[Any]) -> frozenset[Partition]:
     return frozenset((topic.topic_id, number) for topic in topics for number in topic.partitions)
 
 
-def _tasks(tasks: Iterable[Any]) -> frozenset[Partition]:
-    return frozenset((f"subtopology {task.subtopology_id}", number) for task in tasks for number in task.partitions)
+def _tasks(tasks: Iterable[Any], role: str = "") -> frozenset[Partition]:
+    return frozenset(
+        (f"{role}subtopology {task.subtopology_id}", number) for task in tasks for number in task.partitions
+    )
 
 
 def _subscription(data: bytes) -> ConsumerProtocolSubscription | None:

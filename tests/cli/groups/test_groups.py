@@ -270,3 +270,56 @@ def test_a_name_as_long_as_kafka_allows_leaves_the_table_readable(quorate, tmp_p
     assert max(map(len, quorate("groups", "offsets", tmp_path).lines)) < 300
     assert json.loads(quorate("groups", "list", tmp_path, "--json").out)[1]["group"] == long
     assert len(quorate("groups", "list", tmp_path, "--group", "y").err) < 300
+
+
+# ---- streams groups
+
+
+def test_tasks_are_shown_by_subtopology_role_and_process(quorate):
+    path = CAPTURES / "streams-4.3"
+    rows = json.loads(quorate("groups", "tasks", path, "--group", "word-count", "--json").out)
+    one, two = "d3c6ded1-0902-47a1-a3a7-6826abb8d707", "f1782f48-bbab-424a-bceb-072c3c420f88"
+    assert [(row["subtopology"], row["role"], row["process_id"], row["tasks"]) for row in rows] == [
+        ("0", "active", one, [2]),
+        ("0", "active", two, [0, 1]),
+        ("1", "active", one, [1, 2]),
+        ("1", "active", two, [0]),
+        ("1", "standby", one, [0]),
+        ("1", "standby", two, [1, 2]),
+    ]
+    assert all(row["tasks"] == row["target_tasks"] and row["state"] == "stable" for row in rows)
+    assert rows[0]["repartition_sinks"] == rows[2]["topics"] == ["word-count-regroup-repartition"]
+    assert rows[2]["changelogs"] == ["word-count-counts-changelog"]
+    table = quorate("groups", "tasks", path, "--group", "word-count")
+    assert table.lines[0].split()[:7] == [
+        *("GROUP", "SUBTOPOLOGY", "TOPICS", "REPARTITION-SINKS", "CHANGELOGS", "ROLE", "TASKS")
+    ]
+    assert len(table.lines) == 7
+
+
+def test_tasks_that_members_wait_for_are_targets_only(quorate):
+    rows = json.loads(quorate("groups", "tasks", CAPTURES / "streams-4.3", "--at", "0:16", "--json").out)
+    (row,) = (row for row in rows if row["subtopology"] == "0" and row["state"] == "stable")
+    assert row["tasks"] == row["target_tasks"] == [0, 1, 2]
+
+
+def test_members_of_streams_groups_have_processes_and_standby_tasks(quorate):
+    rows = json.loads(quorate("groups", "members", CAPTURES / "streams-4.3", "--group", "word-count", "--json").out)
+    assert [(row["process_id"][:8], row["standby_tasks"], row["warmup_tasks"]) for row in rows] == [
+        ("f1782f48", {"subtopology 1": [1, 2]}, {}),
+        ("d3c6ded1", {"subtopology 1": [0]}, {}),
+    ]
+
+
+def test_history_says_when_the_topology_of_a_streams_group_became_ready(quorate):
+    ended = quorate("groups", "history", CAPTURES / "streams-4.3", "--group", "word-count")
+    assert (
+        "    group epoch 2 → 3 because the topology can run: all of its topics exist, with the required partitions"
+        in ended.lines
+    )
+    assert any(line.startswith("    member lC9GghNzTVufNh6yvif7mg must revoke subtopology 0 2") for line in ended.lines)
+
+
+def test_without_streams_groups_there_are_no_tasks(quorate):
+    ended = quorate("groups", "tasks", CAPTURES / "consumer-4.3")
+    assert (ended.out, ended.err.strip()) == ("", "no streams group has a topology")

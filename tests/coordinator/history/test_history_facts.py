@@ -73,6 +73,39 @@ def test_streams_group_epoch_changes_with_assignor_configs_and_topology():
     assert reasons(before, other) == [Cause.CONFIG, Cause.TOPOLOGY]
 
 
+def test_streams_group_epoch_changes_with_the_topics_of_its_topology():
+    """The metadata hash covers these topics, so it is no separate reason."""
+    streams = {"kind": GroupKind.STREAMS, "topology_epoch": 0}
+    missing = group(member(), **streams, validated_topology_epoch=-1)
+    ready = group(member(), **streams, validated_topology_epoch=0, epoch=2, metadata_hash=8)
+    assert reasons(missing, ready) == [Cause.TOPOLOGY_READY]
+    assert reasons(ready, group(member(), **streams, validated_topology_epoch=-1, epoch=3, metadata_hash=9)) == [
+        Cause.TOPOLOGY_NOT_READY
+    ]
+    assert reasons(ready, group(member(), **streams, validated_topology_epoch=0, epoch=3, metadata_hash=9)) == [
+        Cause.HASH
+    ]
+
+
+def test_standby_tasks_move_and_are_gained_like_active_ones():
+    standby = frozenset({("standby of subtopology 0", 1)})
+    before = group(member(protocol="streams"), kind=GroupKind.STREAMS)
+    after = group(
+        member(protocol="streams", standby=standby, standby_target=standby), kind=GroupKind.STREAMS, assignment_epoch=2
+    )
+    assert [str(fact) for fact in diff_views(before, after)] == [
+        "target assignment of epoch 2: standby of subtopology 0 1 to m",
+        "member m is at epoch 1, assigned standby of subtopology 0 1",
+    ]
+
+
+def test_a_member_of_another_process_is_the_reason():
+    before = group(member(protocol="streams", process_id="p"), kind=GroupKind.STREAMS)
+    after = group(member(protocol="streams", process_id="q"), kind=GroupKind.STREAMS, epoch=2)
+    assert str(diff_views(before, after)[0]) == "process of member m changed from p to q"
+    assert reasons(before, after) == [Cause.MEMBER]
+
+
 def test_member_is_the_reason_when_an_empty_classic_group_is_replaced():
     """In a group with members, the conversion itself is the reason."""
     classic = {"kind": GroupKind.CLASSIC, "metadata_hash": None, "topics": frozenset()}
