@@ -22,7 +22,7 @@ def task_rows(found: ReplayedGroups) -> Iterator[Row]:
     """
     for one in found.groups:
         for subtopology in one.view.subtopologies:
-            about = {
+            about: Row = {
                 "group": one.view.group_id,
                 "subtopology": subtopology.subtopology_id,
                 "topics": list(subtopology.sources),

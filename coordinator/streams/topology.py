@@ -76,9 +76,9 @@ def configure_topics(
             subtopologies=None,
             topic_configuration_error=error,
         )
-    error = None
+    problem = None
     if missing:
-        error = TopicConfigurationError(
+        problem = TopicConfigurationError(
             StreamsStatus.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {_summary(list(missing))}"
         )
     return ConfiguredTopology(
@@ -86,7 +86,7 @@ def configure_topics(
         metadata_hash=metadata_hash,
         subtopologies=configured,
         internal_topics_to_be_created=missing,
-        topic_configuration_error=error,
+        topic_configuration_error=problem,
     )
 
 
