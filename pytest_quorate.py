@@ -5,6 +5,11 @@ distribution. If there are none, it takes folders such as `codecs/` for modules,
 that `codecs`, the standard library's module, "cannot be rewritten".
 """
 
-from quorate.integration.plugin import pytest_addoption, pytest_configure, pytest_load_initial_conftests
+from quorate.integration.plugin import (
+    pytest_addoption,
+    pytest_configure,
+    pytest_load_initial_conftests,
+    pytest_pyfunc_call,
+)
 
-__all__ = ["pytest_addoption", "pytest_configure", "pytest_load_initial_conftests"]
+__all__ = ["pytest_addoption", "pytest_configure", "pytest_load_initial_conftests", "pytest_pyfunc_call"]

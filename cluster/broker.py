@@ -62,7 +62,7 @@ class Broker:
         self.frozen = False
         self.cut_off = False
         self._session: Handle | None = None
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # ordered, so that a simulation can be repeated
         self._waiting: deque[Connection] = deque()
         self._idle: Handle | None = None
         self.fetch_sessions = FetchSessions(cluster.broker_configs.number("max.incremental.fetch.session.cache.slots"))
@@ -183,12 +183,12 @@ class Broker:
             self.telemetry.remove(connection.telemetry_id)
         self.share.connection_closed(connection)
         if connection in self.connections:
-            self.connections.discard(connection)
+            del self.connections[connection]
         elif connection in self._waiting:
             self._waiting.remove(connection)
         while self._waiting and len(self.connections) < self.cluster.broker_configs.number("max.connections", self.id):
             following = self._waiting.popleft()
-            self.connections.add(following)
+            self.connections[following] = None
             following.hold(False)
 
     def _look_for_idle(self) -> None:

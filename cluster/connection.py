@@ -50,7 +50,7 @@ class ConnectionHost(Protocol):
 
     id: int
     serving: bool
-    connections: "set[Connection]"
+    connections: "dict[Connection, None]"
     cluster: SharedCluster
 
     @property
@@ -131,7 +131,7 @@ class Connection(asyncio.Protocol):
         self.port = peer[1] if peer else 0
         if not self.broker.admit(self):
             return
-        self.broker.connections.add(self)
+        self.broker.connections[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the closed connection, and drop pending responses."""

@@ -79,7 +79,7 @@ class PartitionLog:
         self.first_dirty_offset = 0
         self.producers = Producers()
         self.epochs: list[tuple[int, int]] = []
-        self.waiting: set[Callable[[], object]] = set()
+        self.waiting: dict[Callable[[], object], None] = {}  # called in this order
         self.loading = 0
         self.on_unflushed: Callable[[PartitionLog], object] | None = None
         self.on_failure: Callable[[str], object] | None = None

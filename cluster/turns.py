@@ -128,7 +128,7 @@ class Turns:
     def __init__(self, report: Callable[[BaseException], object]) -> None:
         self._report = report
         self._waiting: deque[_Running] = deque()
-        self._in_thread: set[_Running] = set()
+        self._in_thread: dict[_Running, None] = {}
         self._handle: asyncio.Handle | None = None
         self._pool: ThreadPoolExecutor | None = None
         self.closing = False
@@ -222,14 +222,14 @@ class Turns:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, "quorate-large-requests")
         loop = asyncio.get_running_loop()
-        self._in_thread.add(running)
+        self._in_thread[running] = None
         computed = loop.run_in_executor(self._pool, running.call.function)
         computed.add_done_callback(partial(self._computed, running))
 
     def _computed(self, running: _Running, computed: "asyncio.Future[Any]") -> None:
         if running not in self._in_thread:  # completed by `close`
             return
-        self._in_thread.discard(running)
+        del self._in_thread[running]
         running.call = None
         running.error = computed.exception()
         running.sent = None if running.error is not None else computed.result()

@@ -5,8 +5,8 @@ Loaded by pytest wherever quorate is installed; imports nothing heavy until a fi
     def test_orders(kafka_cluster, topic, group_id): ...
 
 Fixtures: `kafka_cluster` (one per session), `kafka_cluster_factory`, `kafka_runtime`, `topic`,
-`group_id`. Marker: `kafka_topic(partitions=, replicas=, config=)`. Options: `pytest --help`,
-"quorate".
+`group_id`, `simulation`. Markers: `kafka_topic(partitions=, replicas=, config=)`,
+`simulate(seeds=)`. Options: `pytest --help`, "quorate".
 
 A project's own names take precedence. Fixtures with these names in a test module or conftest.py
 override those of the plugin; the ini option `kafka_fixture_prefix` gives the plugin's other names.
@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
+from quorate.integration.simulated_tests import MARKER, add_options, call_simulated, simulation
+
 if TYPE_CHECKING:
     from quorate.cluster.interface import Cluster
 
-__all__ = ["RUNTIMES", "group_id", "kafka_cluster", "kafka_cluster_factory", "kafka_runtime", "topic"]
+__all__ = ["RUNTIMES", "group_id", "kafka_cluster", "kafka_cluster_factory", "kafka_runtime", "simulation", "topic"]
 
 RUNTIMES = ("embedded", "docker")
 """Runtimes of clusters: in this process, or Kafka brokers in containers."""
@@ -47,6 +49,7 @@ _SCOPES: Mapping[str, Literal["session", "function"]] = {
     "kafka_cluster": "session",
     "topic": "function",
     "group_id": "function",
+    "simulation": "function",
 }
 """The fixtures, and how long each value is used."""
 
@@ -100,6 +103,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         default="a,b,c",
         help="comma-separated racks of the brokers, round-robin; - is no rack (--kafka-racks; default: %(default)s)",
     )
+    add_options(group)
 
 
 def _runtimes(given: str) -> str:
@@ -164,6 +168,13 @@ def pytest_configure(config: pytest.Config) -> None:
         "kafka_topic(partitions=6, replicas=1, assignment=None, config=None): "
         "arguments of Cluster.create_topic for the fixture `topic`",
     )
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test with the marker `simulate` under many schedules; leave others to pytest."""
+    return call_simulated(pyfuncitem) or None
 
 
 def _define_fixtures(plugin: object, prefix: str, runtimes: Sequence[str]) -> None:

@@ -100,7 +100,17 @@ def test_the_map_of_the_code_names_what_there_is() -> None:
 
 def test_the_map_names_every_package() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
-    assert packages == {"assignors", "cli", "cluster", "codecs", "consumers", "coordinator", "integration", "pipeline"}
+    assert packages == {
+        "assignors",
+        "cli",
+        "cluster",
+        "codecs",
+        "consumers",
+        "coordinator",
+        "integration",
+        "pipeline",
+        "simulation",
+    }
     assert not [package for package in packages if f"| `{package}/` |" not in ARCHITECTURE]
 
 
@@ -112,6 +122,7 @@ def test_walks_through_the_code_have_ten_stops_at_most() -> None:
         "One produce request": 10,
         "One share fetch": 5,
         "One request that changes metadata": 9,
+        "One schedule of a simulation": 8,
         "The interface of clusters": 4,
         "One offsets record, from segment to table": 10,
     }

@@ -224,6 +224,7 @@ from quorate.consumers import Identity
 from quorate.coordinator import group_hash
 from quorate.integration import EmbeddedLab
 from quorate.pipeline import record_types
+from quorate.simulation import Chaos
 
 RangeAssignor().assign({}, "orders")  # wrong
 EmbeddedCluster(racks=3)  # wrong
@@ -232,6 +233,7 @@ Identity("billing", 7)  # wrong
 group_hash({"orders": "hash"})  # wrong
 EmbeddedLab.attach(1)  # wrong
 record_types(7)  # wrong
+Chaos(broker_stops="often")  # wrong
 """
 
 

@@ -7,7 +7,17 @@ from collections import defaultdict
 
 import pytest
 
-PACKAGES = ("assignors", "cli", "cluster", "codecs", "consumers", "coordinator", "integration", "pipeline")
+PACKAGES = (
+    "assignors",
+    "cli",
+    "cluster",
+    "codecs",
+    "consumers",
+    "coordinator",
+    "integration",
+    "pipeline",
+    "simulation",
+)
 
 WALK = """
 import importlib, inspect, json, pkgutil, sys

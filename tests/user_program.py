@@ -61,6 +61,7 @@ from quorate.coordinator import (
 )
 from quorate.integration import EmbeddedLab, KafkaCluster
 from quorate.pipeline import GroupState, Locality, decode, group_state, lag, locality, rebalances, register
+from quorate.simulation import Chaos, Result, Simulation, simulate
 
 TOPOLOGY = Topology([Topic(name="orders", partitions=2, racks=[("a", "b"), ("b", "c")])])
 
@@ -185,6 +186,16 @@ def integration() -> list[str]:
 
     with EmbeddedCluster() as embedded, KafkaCluster(racks=["a", "b"]) as containers:
         return [addresses(embedded), addresses(containers), addresses(EmbeddedLab.attach("lab"))]
+
+
+def simulation() -> None:
+    """Run a scenario under some schedules."""
+
+    async def scenario(sim: Simulation) -> None:
+        kafka = assert_type(await sim.cluster(topics={"orders": 2}), EmbeddedCluster)
+        assert_type(await sim.within(5.0, kafka.start_broker_async(1)), None)
+
+    assert_type(simulate(scenario, seeds=5, chaos=Chaos.none(broker_stops=2.0)), Result)
 
 
 @pytest.mark.kafka_topic(partitions=3)

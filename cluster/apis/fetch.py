@@ -229,7 +229,7 @@ class _FetchRun:
 
         def finish() -> None:
             for log in logs:
-                log.waiting.discard(check)
+                log.waiting.pop(check, None)
             timer.cancel()
             connection.on_lost = None
             if connection.open:
@@ -242,7 +242,7 @@ class _FetchRun:
         clock = self.broker.cluster.clock
         timer = clock.call_at(self.context.now_ms + self.request.max_wait_ms, finish)
         for log in logs:
-            log.waiting.add(check)
+            log.waiting[check] = None
         connection.on_lost = finish  # a client may disconnect long before max_wait_ms
         return pending
 
@@ -283,14 +283,14 @@ class _FetchRun:
 
         def end() -> None:
             for log in logs:
-                log.waiting.discard(check)
+                log.waiting.pop(check, None)
             timer.cancel()
             connection.on_lost = None
 
         failed = partial(self.broker.failed, connection, "FetchRequest")
         for keys in chunks(self.requested):
             for log in self._logs(keys):
-                log.waiting.add(check)
+                log.waiting[check] = None
                 logs.append(log)
             yield None
         timer = cluster.clock.call_at(self.context.now_ms + self.request.max_wait_ms, time_out)

@@ -267,13 +267,13 @@ class _ShareFetchRun:
     def _wait(self) -> None:
         """Finish with enough records, or after `max_wait_ms`."""
         context, cluster = self.context, self.broker.cluster
-        waiting: list[set[Callable[[], object]]] = []
+        waiting: list[dict[Callable[[], object], None]] = []
         for led in self.led.values():
             waiting += [led.waiting, led.partition.log.waiting]
 
         def end() -> None:
             for listeners in waiting:
-                listeners.discard(check)
+                listeners.pop(check, None)
             timer.cancel()
             context.connection.on_lost = None
 
@@ -289,7 +289,7 @@ class _ShareFetchRun:
 
         timer = cluster.clock.call_at(context.now_ms + max(self.request.max_wait_ms, 0), time_out)
         for listeners in waiting:
-            listeners.add(check)
+            listeners[check] = None
         context.connection.on_lost = end
 
     def _finish(self) -> None:

@@ -46,12 +46,12 @@ Key = tuple[str, Uuid, int]
 class LedSharePartition:
     """A share-partition of this broker, and the partition with its log.
 
-    `waiting`: called when fetches may find more records.
+    `waiting`: called, in this order, when fetches may find more records.
     """
 
     share: SharePartition
     partition: PartitionState
-    waiting: set[Callable[[], object]] = field(default_factory=set)
+    waiting: dict[Callable[[], object], None] = field(default_factory=dict)
 
     def notify(self) -> None:
         """Let waiting fetches check for records again."""

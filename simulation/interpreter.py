@@ -1,0 +1,179 @@
+"""Clocks, random numbers and threads of the interpreter, under the control of a simulation.
+
+While a simulation runs, `time.time`, `time.monotonic`, `random`, `os.urandom` (and so `uuid` and
+`secrets`) are the simulation's, for its own thread only. Other threads get the real ones. Functions
+that a module has imported by name are replaced, too. Everything is restored afterwards.
+
+Not covered: `datetime.now`, an unseeded `random.Random()`, and defaults of parameters.
+"""
+
+import gc
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+from quorate.simulation.clients import patched_clients
+from quorate.simulation.errors import SimulationError
+from quorate.simulation.stable_sets import STABLE
+
+__all__ = ["START_NS", "Interpreter", "controlled"]
+
+START_NS = 1_700_000_000_000_000_000
+"""The wall clock at the start of each schedule."""
+
+_CLIENTS = ("aiokafka", "quorate.cluster", "quorate.consumers", "quorate.coordinator", "quorate.assignors")
+"""Packages whose modules get stable sets."""
+
+_RANDOM = (
+    "betavariate",
+    "choice",
+    "choices",
+    "expovariate",
+    "gauss",
+    "getrandbits",
+    "normalvariate",
+    "randbytes",
+    "randint",
+    "random",
+    "randrange",
+    "sample",
+    "shuffle",
+    "triangular",
+    "uniform",
+)
+
+_lock = threading.Lock()
+_running: dict[int, "Interpreter"] = {}
+
+
+class Interpreter:
+    """What a schedule sees. `read_ns`: the virtual time. `seed`: of random numbers.
+
+    `skew_ns`: how far the wall clock is set forward.
+    """
+
+    def __init__(self, read_ns: Callable[[], int], seed: int | str) -> None:
+        self.read_ns = read_ns
+        self.random = Random(f"process {seed}")
+        self.skew_ns = 0
+
+    def wall_ns(self) -> int:
+        """Return the wall clock."""
+        return START_NS + self.read_ns() + self.skew_ns
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Use this interpreter in the current thread."""
+        thread = threading.get_ident()
+        _running[thread] = self
+        try:
+            yield
+        finally:
+            del _running[thread]
+
+
+@contextmanager
+def controlled(clients: Sequence[str] = ()) -> Iterator[None]:
+    """Give simulations control of the interpreter, and the garbage collector a fixed schedule.
+
+    `clients`: further packages whose modules get stable sets. One simulation runs at a time.
+    """
+    with _lock:
+        replaced = _replacements()
+        undo: list[tuple[dict[str, Any], str, Any]] = []
+        for module in list(sys.modules.values()):
+            names = getattr(module, "__dict__", None)
+            if names is None or names.get("__name__") == __name__:
+                continue
+            for name, value in list(names.items()):
+                try:
+                    new = replaced.get(id(value))
+                except TypeError:
+                    continue
+                if new is not None:
+                    undo.append((names, name, value))
+                    names[name] = new
+            own = str(names.get("__name__"))
+            if any(own == package or own.startswith(f"{package}.") for package in (*_CLIENTS, *clients)):
+                for name, kind in STABLE.items():
+                    if name not in names:
+                        undo.append((names, name, None))
+                        names[name] = kind
+        start = threading.Thread.start
+        threading.Thread.start = _refuse_thread(start)  # type: ignore[method-assign,assignment]
+        collects, freezes = gc.isenabled(), not gc.get_freeze_count()
+        gc.collect()
+        if freezes:
+            gc.freeze()  # a collection after each schedule then visits only its objects
+        gc.disable()
+        try:
+            with patched_clients():
+                yield
+        finally:
+            if collects:
+                gc.enable()
+            if freezes:
+                gc.unfreeze()
+            threading.Thread.start = start  # type: ignore[method-assign]
+            for names, name, value in reversed(undo):
+                if value is None:
+                    names.pop(name, None)
+                else:
+                    names[name] = value
+
+
+def _replacements() -> dict[int, Any]:
+    """Return the id of each function → the function that replaces it."""
+    clocks: dict[str, Callable[[Interpreter], Any]] = {
+        "time": lambda one: one.wall_ns() / 1e9,
+        "time_ns": lambda one: one.wall_ns(),
+        "monotonic": lambda one: one.read_ns() / 1e9,
+        "monotonic_ns": lambda one: one.read_ns(),
+        "perf_counter": lambda one: one.read_ns() / 1e9,
+        "perf_counter_ns": lambda one: one.read_ns(),
+        "thread_time": lambda one: one.read_ns() / 1e9,
+        "process_time": lambda one: one.read_ns() / 1e9,
+        "sleep": _refuse_sleep,
+    }
+    found = {id(getattr(time, name)): _clock(getattr(time, name), function) for name, function in clocks.items()}
+    found |= {id(getattr(random, name)): _drawn(getattr(random, name), name) for name in _RANDOM}
+    found[id(os.urandom)] = _drawn(os.urandom, "randbytes")
+    return found
+
+
+def _clock(real: Callable[..., Any], simulated: Callable[[Interpreter], Any]) -> Callable[..., Any]:
+    def read(*args: Any) -> Any:
+        one = _running.get(threading.get_ident())
+        return real(*args) if one is None else simulated(one)
+
+    return read
+
+
+def _drawn(real: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def draw(*args: Any, **named: Any) -> Any:
+        one = _running.get(threading.get_ident())
+        return (real if one is None else getattr(one.random, name))(*args, **named)
+
+    return draw
+
+
+def _refuse_sleep(_: Interpreter) -> None:
+    raise SimulationError("time.sleep blocks the loop, in which virtual time does not pass", "await asyncio.sleep")
+
+
+def _refuse_thread(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+    def refuse(thread: threading.Thread) -> None:
+        if threading.get_ident() in _running:
+            raise SimulationError(
+                f"a simulation starts no threads, but thread {thread.name} was started: their order is not repeatable",
+                "use asyncio.to_thread or run_in_executor, which run in the loop",
+            )
+        start(thread)
+
+    return refuse

@@ -1,0 +1,119 @@
+"""Invariants of Kafka's groups, checked on what a cluster has written.
+
+They know no client: the log of `__consumer_offsets` has every commit and every assignment.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from quorate.cluster.core import ClusterCore
+from quorate.codecs import CONSUMER_OFFSETS, decode_record
+from quorate.codecs.batches import read_batches
+from quorate.codecs.batches.reader import Batch
+from quorate.codecs.consumer_protocol import decode_assignment
+from quorate.codecs.messages import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from quorate.codecs.record_model import CoordinatorRecord
+from quorate.simulation.errors import InvariantBroken
+
+__all__ = ["check_groups", "check_records"]
+
+
+def check_records(acknowledged: "Counter[Any]", consumed: "Counter[Any]") -> None:
+    """Raise `InvariantBroken` unless every acknowledged record was consumed."""
+    lost = [record for record in acknowledged if record not in consumed]
+    if lost:
+        shown = ", ".join(map(repr, lost[:5])) + (", …" if len(lost) > 5 else "")
+        raise InvariantBroken(
+            "acknowledged records are consumed", f"{len(lost)} of {len(acknowledged)} were not: {shown}"
+        )
+
+
+def check_groups(core: ClusterCore) -> None:
+    """Raise `InvariantBroken` if a committed offset went back, or a partition had two owners.
+
+    Classic groups have owners by generation; groups of the consumer protocol have them at any time,
+    and a partition that its member has yet to revoke is still that member's.
+    """
+    topic = core.topics.get(CONSUMER_OFFSETS)
+    for partition in () if topic is None else topic.partitions:
+        committed: dict[OffsetCommitKey, int] = {}
+        owners: dict[str, dict[str, set[tuple[Any, int]]]] = {}
+        for record in _records(b"".join(batch.data for batch in partition.log)):
+            key, value = record.key, record.value
+            if isinstance(key, OffsetCommitKey):
+                _check_commit(committed, key, value)  # type: ignore[arg-type]
+            elif isinstance(key, GroupMetadataKey) and isinstance(value, GroupMetadataValue):
+                _check_generation(key.group, value)
+            elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
+                _check_owners(owners.setdefault(key.group_id, {}), key, value)  # type: ignore[arg-type]
+
+
+def _records(data: bytes) -> Iterator[CoordinatorRecord]:
+    for batch in read_batches(data):
+        assert isinstance(batch, Batch)
+        if batch.header.control:
+            continue
+        for record in batch.records():
+            found = decode_record(record.key, record.value)  # type: ignore[union-attr]
+            if isinstance(found, CoordinatorRecord):
+                yield found
+
+
+def _check_commit(committed: dict[OffsetCommitKey, int], key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+    if value is None:
+        committed.pop(key, None)
+        return
+    before = committed.get(key, -1)
+    if value.offset < before:
+        where = f"{key.topic}-{key.partition} of group {key.group}"
+        raise InvariantBroken("committed offsets never go back", f"{where}: {value.offset} after {before}")
+    committed[key] = value.offset
+
+
+def _check_generation(group: str, value: GroupMetadataValue) -> None:
+    owner: dict[tuple[str, int], str] = {}
+    for member in value.members:
+        if value.protocol_type != "consumer" or not member.assignment:
+            continue
+        assigned: Any = decode_assignment(member.assignment).message
+        for topic in assigned.assigned_partitions:
+            for partition in topic.partitions:
+                other = owner.setdefault((topic.topic, partition), member.member_id)
+                if other != member.member_id:
+                    raise InvariantBroken(
+                        "a partition has one owner",
+                        f"{topic.topic}-{partition} belongs to {other} and {member.member_id} "
+                        f"in generation {value.generation} of group {group}",
+                    )
+
+
+def _check_owners(
+    owners: dict[str, set[tuple[Any, int]]],
+    key: ConsumerGroupCurrentMemberAssignmentKey,
+    value: ConsumerGroupCurrentMemberAssignmentValue | None,
+) -> None:
+    if value is None:
+        owners.pop(key.member_id, None)
+        return
+    owned = {
+        (topic.topic_id, partition)
+        for topic in (*value.assigned_partitions, *value.partitions_pending_revocation)
+        for partition in topic.partitions
+    }
+    for member, others in owners.items():
+        if member != key.member_id and owned & others:
+            topic_id, partition = min(owned & others, key=str)
+            raise InvariantBroken(
+                "a partition has one owner",
+                f"partition {partition} of topic {topic_id} belongs to {member} and {key.member_id} "
+                f"at epoch {value.member_epoch} of group {key.group_id}",
+            )
+    owners[key.member_id] = owned

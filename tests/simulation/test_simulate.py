@@ -1,0 +1,138 @@
+"""aiokafka's consumers and an embedded cluster, unchanged, under many schedules."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from quorate.simulation import (
+    Chaos,
+    InvariantBroken,
+    ScheduleFailed,
+    Simulation,
+    SimulationError,
+    check_determinism,
+    simulate,
+)
+from tests.simulation.helpers.scenarios import consumers
+
+ROOT = Path(__file__).parents[2]
+SMALL = partial(consumers, records=12)
+
+
+def test_no_acknowledged_record_is_lost_under_chaos() -> None:
+    found = simulate(SMALL, seeds=40)
+    assert found.schedules == 40
+    assert found.faults > 60
+    assert found.virtual_s > 40 * 3
+    assert len(set(found.traces.values())) == 40
+
+
+def test_a_seed_has_one_trace() -> None:
+    simulated = check_determinism(SMALL, seed=3)
+    assert simulate(SMALL, seeds=[3]).traces == {3: simulated}
+
+
+async def stops_of_broker_2(sim: Simulation) -> None:
+    """Fail when broker 2 is down, whatever else happens."""
+    kafka = await sim.cluster(brokers=3)
+    for _ in range(600):
+        await asyncio.sleep(0.1)
+        if not kafka.core.brokers[2].serving:
+            raise InvariantBroken("broker 2 is up", "it is down")
+
+
+def test_a_failing_schedule_shrinks_to_the_fault_that_matters(tmp_path: Path) -> None:
+    with pytest.raises(ScheduleFailed, match="broker 2 is up: it is down") as caught:
+        simulate(stops_of_broker_2, trace_dir=tmp_path)
+    (fault,) = caught.value.faults
+    assert "broker 2 stops for" in fault
+    assert "1 of " in str(caught.value)
+    assert f"replay='{caught.value.token}'" in str(caught.value)
+    assert isinstance(caught.value.__cause__, InvariantBroken)
+    text, page = (next(tmp_path.glob(f"*.{kind}")).read_text("utf-8") for kind in ("txt", "html"))
+    assert "FAULT" in text
+    assert "broker 2 stops for" in page
+    with pytest.raises(ScheduleFailed) as again:
+        simulate(stops_of_broker_2, replay=caught.value.token)
+    assert (again.value.token, again.value.faults, again.value.trace) == (
+        caught.value.token,
+        caught.value.faults,
+        caught.value.trace,
+    )
+
+
+REPLAY = """
+import sys
+sys.path.append(sys.argv[1])  # last: `codecs` stays the standard library's
+from functools import partial
+from quorate.simulation import simulate
+from tests.simulation.helpers.scenarios import consumers
+print(simulate(partial(consumers, records=12), replay=sys.argv[2]).traces)
+"""
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "77", "random"])
+def test_a_token_repeats_a_schedule_in_another_process(hash_seed: str) -> None:
+    (seed, trace), *_ = simulate(SMALL, seeds=[5]).traces.items()
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", REPLAY, ROOT, f"1-{seed}-{trace[:8]}"],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout == f"{{{seed}: {trace!r}}}\n", ran.stderr
+
+
+def test_the_trace_shows_decoded_messages_with_their_client(tmp_path: Path) -> None:
+    simulate(SMALL, replay="1-2-00000000", trace_dir=tmp_path)
+    (text,) = (path.read_text("utf-8") for path in tmp_path.glob("*.txt"))
+    lines = text.splitlines()
+    assert any(" a -> broker (+" in line and "JoinGroupv" in line and "group_id=group" in line for line in lines)
+    assert any("broker -> producer (+" in line and "Producev" in line and "base_offset=" in line for line in lines)
+    assert any("note: a gets [" in line for line in lines)
+
+
+@pytest.mark.parametrize("token", ["", "1-2", "2-1-00000000", "1-x-00000000", "1-1:a-00000000"])
+def test_a_text_that_is_no_token_is_an_error(token: str) -> None:
+    with pytest.raises(SimulationError, match="is no token"):
+        simulate(SMALL, replay=token)
+
+
+@pytest.mark.parametrize("given", [{"broker_stops": -1.0}, {"split": 1.0}, {"down_ms": (5, 1)}, {"typo": 1.0}])
+def test_rates_are_checked(given: dict[str, float]) -> None:
+    with pytest.raises(SimulationError, match=next(iter(given))):
+        Chaos.none(**given)
+
+
+def test_a_second_owner_in_a_generation_is_found() -> None:
+    async def scenario(sim: Simulation) -> None:
+        sim.owns("a", 1, [0, 1])
+        sim.owns("b", 2, [0])
+        sim.owns("b", 1, [2, 1])
+
+    with pytest.raises(ScheduleFailed, match="a partition has one owner: 1 is used by a and b in generation 1"):
+        simulate(scenario, seeds=1)
+
+
+def test_a_stop_that_hangs_is_found() -> None:
+    async def scenario(sim: Simulation) -> None:
+        await sim.within(60, asyncio.sleep(61), "stop()")
+
+    with pytest.raises(ScheduleFailed, match=r"closing ends in bounded time: stop\(\) runs for more than 60 s"):
+        simulate(scenario, seeds=1)
+
+
+def test_lost_records_are_found() -> None:
+    async def scenario(sim: Simulation) -> None:
+        for number in range(3):
+            sim.acknowledged(number)
+        sim.consumed(1)
+
+    with pytest.raises(ScheduleFailed, match="acknowledged records are consumed: 2 of 3 were not: 0, 2"):
+        simulate(scenario, seeds=1)
