@@ -27,6 +27,12 @@ QUICK = {
     "group.share.min.heartbeat.interval.ms": 200,
     "group.share.heartbeat.interval.ms": 200,
     "group.share.min.record.lock.duration.ms": 1000,
+    "group.streams.heartbeat.interval.ms": 500,
+    "group.streams.min.heartbeat.interval.ms": 100,
+    "group.streams.session.timeout.ms": 6000,
+    "group.streams.min.session.timeout.ms": 1000,
+    "group.streams.initial.rebalance.delay.ms": 0,
+    "group.streams.assignment.interval.ms": 0,
     # Every five minutes it would move coordinators in the middle of whichever test is running.
     "auto.leader.rebalance.enable": "false",
 }
