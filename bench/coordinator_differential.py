@@ -35,7 +35,11 @@ from tests.coordinator.offsets.test_offsets import simple_history
 from tests.coordinator.scripts import Differs, Duel, KnownFailure
 from tests.coordinator.share_scripts import ShareHistory
 from tests.coordinator.share_state_scripts import difference, share_state_script
+from tests.coordinator.streams_scripts import StreamsHistory
 from tests.oracle.client import Oracle, missing_reason
+
+STREAMS = "streams"
+"""Streams groups follow the newest release only."""
 
 STEPS = 50
 SHOWN = 5
@@ -91,6 +95,10 @@ def share(duel: Duel, seed: int) -> None:
     ShareHistory(Random(seed), duel).run(STEPS)
 
 
+def streams(duel: Duel, seed: int) -> None:
+    StreamsHistory(Random(seed), duel).run(STEPS)
+
+
 KINDS: dict[str, tuple[type[Duel], Callable[[Any, int], None]]] = {
     "consumer": (Duel, consumer),
     "static": (Duel, static),
@@ -99,6 +107,7 @@ KINDS: dict[str, tuple[type[Duel], Callable[[Any, int], None]]] = {
     "classic": (NamedDuel, classic),
     "mixed": (NamedDuel, mixed),
     "share": (Duel, share),
+    STREAMS: (Duel, streams),
     "offsets": (Duel, simple_history),
     "any": (NamedDuel, any_requests),
 }
@@ -167,7 +176,7 @@ def main() -> None:
     done = [one for one in _read(options.progress) if one.kind in kinds and one.seed in seeds]
     for release in releases:
         found = [one for one in done if one.release == release]
-        played = [kind for kind in kinds if release is None or kind != SHARE_STATE]
+        played = [kind for kind in kinds if release is None or kind not in (SHARE_STATE, STREAMS)]
         found += _sweep(played, seeds, found, options.progress, release)
         done += [one for one in found if one not in done]
         _print(played, seed, found, release, as_json=options.json or options.smoke, as_table=not options.json)

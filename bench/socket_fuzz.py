@@ -60,7 +60,6 @@ def serve(*, authorizer: bool) -> None:
     from quorate.cluster import EmbeddedCluster, Security
     from quorate.cluster.turns import collect_rarely
     from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
-    from tests.cluster.helpers.features import switch_on
 
     longest = [0.0, "", 0.0]
     collecting = [0.0, 0.0]  # start of the garbage collection, and its time in this turn
@@ -96,7 +95,6 @@ def serve(*, authorizer: bool) -> None:
         security = Security(users={ADMIN: ADMIN, HOSTILE: HOSTILE})
     with EmbeddedCluster(brokers=2, racks=["a", "b"], properties=properties, security=security, seed=1) as made:
         core = made.core
-        switch_on(made)  # so that requests about share groups are handled
         for name, config in TOPICS.items():
             made.call(lambda name=name, config=config: core.create_topic(name, partitions=PARTITIONS, config=config))
         for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):

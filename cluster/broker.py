@@ -16,6 +16,7 @@ from quorate.cluster.connection import Connection
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.fetch_sessions import FetchSessions
 from quorate.cluster.frames import Header
+from quorate.cluster.internal_topics import InternalTopicCreation
 from quorate.cluster.share.manager import SharePartitions
 from quorate.cluster.shared import SharedCluster
 from quorate.cluster.telemetry import Telemetry
@@ -69,6 +70,7 @@ class Broker:
         self.share = SharePartitions(
             number, cluster.services, cluster.share_configs, cluster.share_state, cluster.dead_letters
         )
+        self.internal_topics = InternalTopicCreation()
         self.telemetry = Telemetry()
         self._server: asyncio.Server | None = None
         self._closing: asyncio.Server | None = None  # still accepting its last connections

@@ -6,18 +6,12 @@ from quorate.cluster.broker_configs import check_release
 from quorate.codecs.releases import RELEASES, KafkaVersion, features_of
 from quorate.coordinator.config import ConfigError
 
-__all__ = ["INCOMPLETE", "check_levels", "finalized"]
-
-INCOMPLETE: Mapping[str, str] = {"streams.version": "StreamsGroupHeartbeat"}
-"""Features that a new cluster disables, and the API that each lacks, so that clients fail early.
-UpdateFeatures enables them.
-"""
+__all__ = ["check_levels", "finalized"]
 
 
 def finalized(version: KafkaVersion) -> dict[str, int]:
-    """Return the finalized features of a new cluster: Kafka's, without `INCOMPLETE`."""
-    features = features_of(version).items()
-    return {name: level for name, (_, _, level) in features if level > 0 and name not in INCOMPLETE}
+    """Return the finalized features of a new cluster."""
+    return {name: level for name, (_, _, level) in features_of(version).items() if level > 0}
 
 
 def check_levels(levels: Mapping[str, int], version: KafkaVersion) -> None:

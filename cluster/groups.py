@@ -33,6 +33,8 @@ from quorate.codecs.api import (
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     StreamsGroupDescribeRequest,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupTopologyDescriptionUpdateRequest,
     SyncGroupRequest,
     TxnOffsetCommitRequest,
     api_of,
@@ -80,7 +82,7 @@ class GroupCoordinators:
     """All group coordinators of a cluster. `configs`: group id → dynamic configs."""
 
     def __init__(self, services: Services, authorizer: Authorizer | None, persister: Persister) -> None:
-        self.configs: dict[str, Mapping[str, int]] = {}
+        self.configs: dict[str, Mapping[str, Any]] = {}
         self._broker_configs = services.broker_configs
         self._state = services.state
         self._new_id = services.new_id
@@ -156,6 +158,13 @@ class GroupCoordinators:
         else:
             followed = {name: value for name, value in configs.items() if name in GROUP_CONFIGS}
             self.configs[group] = group_configs(followed)
+
+    def streams_heartbeat_interval_ms(self, group: str) -> int:
+        """Return the heartbeat interval of a streams group."""
+        name = "group_streams_heartbeat_interval_ms"
+        default: int = getattr(self._broker_configs.coordinator, name)
+        interval_ms: int = self.configs.get(group, {}).get(name, default)
+        return interval_ms
 
     def runtimes(self) -> dict[int, PartitionRuntime[GroupCoordinatorShard]]:
         """Return the coordinators that have loaded their log, by partition."""
@@ -298,5 +307,10 @@ def _requires_group_id(request: Message) -> bool:
     """
     return not isinstance(
         request,
-        OffsetCommitRequest | OffsetFetchRequest | ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest,
+        OffsetCommitRequest
+        | OffsetFetchRequest
+        | ConsumerGroupHeartbeatRequest
+        | ShareGroupHeartbeatRequest
+        | StreamsGroupHeartbeatRequest
+        | StreamsGroupTopologyDescriptionUpdateRequest,
     )

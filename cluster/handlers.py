@@ -40,6 +40,7 @@ from quorate.cluster.apis import (
     share_acknowledge,
     share_fetch,
     share_state,
+    streams_group_heartbeat,
     telemetry,
     topics,
     transactions,
@@ -80,6 +81,8 @@ from quorate.codecs.api import (
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     StreamsGroupDescribeRequest,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupTopologyDescriptionUpdateRequest,
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
@@ -349,10 +352,21 @@ _APIS = (
         HandledApi(request, share_state.share_state, cluster_permission(Operation.CLUSTER_ACTION))
         for request in OPERATIONS
     ),
+    HandledApi(
+        StreamsGroupHeartbeatRequest,
+        streams_group_heartbeat.streams_group_heartbeat,
+        group_rules.streams_group_heartbeat,
+    ),
     HandledApi(StreamsGroupDescribeRequest, groups.about_groups, group_rules.streams_group_describe),
     HandledApi(DescribeShareGroupOffsetsRequest, groups.about_groups, group_rules.describe_share_group_offsets),
     HandledApi(AlterShareGroupOffsetsRequest, groups.alter_share_group_offsets, group_rules.alter_share_group_offsets),
     HandledApi(DeleteShareGroupOffsetsRequest, groups.about_one_group, group_rules.delete_share_group_offsets),
+    HandledApi(
+        StreamsGroupTopologyDescriptionUpdateRequest,
+        groups.update_topology_description,
+        group_permission(Operation.READ),
+        lacks="plug-ins",
+    ),
     HandledApi(
         UnregisterControllerRequest,
         unregister_controller.unregister_controller,
@@ -370,8 +384,6 @@ MISSING: Mapping[int, tuple[str, str]] = MappingProxyType(
         27: ("WriteTxnMarkers", "only brokers send it; transaction coordinators write markers to the logs directly"),
         80: ("AddRaftVoter", "there are no voters of a controller quorum"),
         81: ("RemoveRaftVoter", "there are no voters of a controller quorum"),
-        88: ("StreamsGroupHeartbeat", "members cannot join streams groups; these are described"),
-        93: ("StreamsGroupTopologyDescriptionUpdate", "members cannot join streams groups (KIP-1331)"),
     }
 )
 """API key → name and reason, of the APIs of Kafka's brokers that embedded ones lack."""

@@ -87,6 +87,16 @@ class CoordinatorConfig:
     group_share_max_size: int = 200
     group_share_assignment_interval_ms: int = 1_000
     group_share_initialize_retry_interval_ms: int = 30_000
+    group_streams_session_timeout_ms: int = 45_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_max_size: int = 2_147_483_647
+    group_streams_num_standby_replicas: int = 0
+    group_streams_num_warmup_replicas: int = 2
+    group_streams_rack_aware_assignment_tags: tuple[str, ...] = ()
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_assignment_interval_ms: int = 1_000
+    group_streams_task_offset_interval_ms: int = 60_000
+    group_streams_acceptable_recovery_lag: int = 10_000
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
@@ -149,27 +159,35 @@ def config_fields() -> Mapping[str, "Field[Any]"]:
 
 GROUP_CONFIGS = frozenset(
     f"{kind}.{name}.ms"
-    for kind in ("consumer", "share")
+    for kind in ("consumer", "share", "streams")
     for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
-)
-"""Dynamic configs of a group (KIP-848, KIP-932).
+) | {
+    "streams.num.standby.replicas",
+    "streams.num.warmup.replicas",
+    "streams.rack.aware.assignment.tags",
+    "streams.initial.rebalance.delay.ms",
+    "streams.task.offset.interval.ms",
+    "streams.acceptable.recovery.lag",
+}
+"""Dynamic configs of a group (KIP-848, KIP-932, KIP-1071).
 
 Each overrides the broker's config of the same name with the prefix "group.".
 """
 
 
-def group_configs(properties: Mapping[str, Any]) -> Mapping[str, int]:
+def group_configs(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """Convert configs of a group, named as in `GROUP_CONFIGS`, to fields of `CoordinatorConfig`.
 
     A value of `None` leaves the broker's config. Raises `ConfigError`.
     """
     keys = config_keys(ConfigResourceType.GROUP, KafkaVersion.NEWEST)
-    chosen: dict[str, int] = {}
+    chosen: dict[str, Any] = {}
     for name, value in properties.items():
         if name not in GROUP_CONFIGS:
             raise ConfigError(f"{name} is not a config of a group")
         if value is not None:
-            chosen[f"group_{name.replace('.', '_')}"] = _converted(name, keys[name], value, 0)
+            default = config_fields()[f"group.{name}"].default
+            chosen[f"group_{name.replace('.', '_')}"] = _converted(name, keys[name], value, default)
     return chosen
 
 

@@ -26,6 +26,8 @@ from quorate.codecs.api import (
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     StreamsGroupDescribeRequest,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupTopologyDescriptionUpdateRequest,
     SyncGroupRequest,
     TxnOffsetCommitRequest,
     api_of,
@@ -71,7 +73,10 @@ from quorate.coordinator.share import initialisation
 from quorate.coordinator.share import leaving as share_leaving
 from quorate.coordinator.share import offsets as share_offsets
 from quorate.coordinator.share.heartbeat import share_group_heartbeat
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ShareGroup
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ShareGroup, StreamsGroup
+from quorate.coordinator.streams import leaving as streams_leaving
+from quorate.coordinator.streams.heartbeat import streams_group_heartbeat
+from quorate.coordinator.streams.topology_description import update_topology_description
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
@@ -89,6 +94,8 @@ class GroupCoordinatorShard(CoordinatorShard):
         LeaveGroupRequest: leave_group,
         ConsumerGroupHeartbeatRequest: consumer_group_heartbeat,
         ShareGroupHeartbeatRequest: share_group_heartbeat,
+        StreamsGroupHeartbeatRequest: streams_group_heartbeat,
+        StreamsGroupTopologyDescriptionUpdateRequest: update_topology_description,
         OffsetCommitRequest: commit_offsets,
         TxnOffsetCommitRequest: commit_offsets_of_transaction,
         OffsetFetchRequest: fetch_offsets,
@@ -192,6 +199,8 @@ class GroupCoordinatorShard(CoordinatorShard):
                 restart_sessions(self, group, now_ms)
             elif isinstance(group, ShareGroup):
                 share_leaving.restart_sessions(self, group, now_ms)
+            elif isinstance(group, StreamsGroup):
+                streams_leaving.restart_sessions(self, group, now_ms)
         regexes.set_first_topics_version(self)
         self._schedule_clean_up(now_ms)
         return Result()

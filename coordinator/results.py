@@ -1,10 +1,13 @@
 """What a handler returns: records to write, and a response that is complete or pending."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from quorate.codecs import CoordinatorRecord
+
+if TYPE_CHECKING:
+    from quorate.codecs.api.broker.create_topics import CreatableTopic
 
 __all__ = ["Pending", "RequestContext", "Result", "Task"]
 
@@ -18,6 +21,7 @@ class RequestContext:
 
     `client_host`: in the format of records, such as "/1.2.3.4". `principal`: for authorizers.
     `prepared`: what was computed from a large request in advance, such as a `PreparedCommit`.
+    `internal_topics`: by name, set by the handler of StreamsGroupHeartbeat for its broker.
     """
 
     api_version: int
@@ -26,6 +30,7 @@ class RequestContext:
     client_host: str = "/127.0.0.1"
     principal: str = "User:ANONYMOUS"
     prepared: object = None
+    internal_topics: "Mapping[str, CreatableTopic] | None" = None
 
 
 class Pending(Generic[R]):

@@ -182,7 +182,7 @@ class CoordinatorShard:
         self.state = CoordinatorState(self.behaviour)
         self.timers = Timers()
         self.tasks: deque[Task] = deque()
-        self.group_configs: dict[str, Mapping[str, int]] = {}
+        self.group_configs: dict[str, Mapping[str, Any]] = {}
         self.topic_hashes: dict[str, int] = {}
         self.state.topics.on_last = self.forget_topic_hashes
         self.new_topics_version = -1
@@ -213,14 +213,14 @@ class CoordinatorShard:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"unknown {kind.kind.lower()} group {group_id}")
         return found
 
-    def config_of(self, group_id: str, name: str) -> int:
+    def config_of(self, group_id: str, name: str) -> Any:
         """Return a config of a group, by default the broker's.
 
         `name`: a field of `CoordinatorConfig`.
         """
         if self.group_configs and name in (own := self.group_configs.get(group_id, {})):
             return own[name]
-        return getattr(self.config, name)  # type: ignore[no-any-return]  # all are int
+        return getattr(self.config, name)
 
     def may_assign(self, group: ModernGroup[Any, Any], interval: str, now_ms: int) -> bool:
         """Return whether the assignment interval has passed since the last target assignment.

@@ -72,10 +72,17 @@ class Timers:
         if len(self._queue) > 64 + 4 * len(self._timers):  # entries of timers that were cancelled or replaced
             self._fill_queue()
 
-    def schedule_if_absent(self, key: str, at_ms: int, operation: "Callable[[int], Result[Any]]") -> None:
+    def schedule_if_absent(
+        self,
+        key: str,
+        at_ms: int,
+        operation: "Callable[[int], Result[Any]]",
+        *,
+        retry_ms: int | None = RETRY_BACKOFF_MS,
+    ) -> None:
         """Set a timer unless one with this key exists."""
         if key not in self._timers:
-            self.schedule(key, at_ms, operation)
+            self.schedule(key, at_ms, operation, retry_ms=retry_ms)
 
     def cancel(self, key: str) -> None:
         """Cancel a timer, if it exists."""

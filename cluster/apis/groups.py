@@ -3,7 +3,8 @@
 JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups and DeleteGroups (all
 versions); ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848); ShareGroupHeartbeat and
 ShareGroupDescribe, DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets
-(KIP-932); StreamsGroupDescribe. `quorate.coordinator` handles them.
+(KIP-932); StreamsGroupDescribe and StreamsGroupTopologyDescriptionUpdate (KIP-1071, KIP-1331).
+`quorate.coordinator` handles them.
 """
 
 from dataclasses import replace
@@ -23,6 +24,8 @@ from quorate.codecs.api import (
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     StreamsGroupDescribeRequest,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupTopologyDescriptionUpdateRequest,
     SyncGroupRequest,
 )
 from quorate.codecs.api.broker import ShareAcknowledgeRequest, ShareFetchRequest
@@ -42,6 +45,7 @@ __all__ = [
     "lacks_protocol",
     "list_groups",
     "share_member_id_is_too_long",
+    "update_topology_description",
 ]
 
 
@@ -61,7 +65,9 @@ _FEATURES: dict[type[Message], str] = {
     ShareGroupDescribeRequest: "share.version",
     ShareFetchRequest: "share.version",
     ShareAcknowledgeRequest: "share.version",
+    StreamsGroupHeartbeatRequest: "streams.version",
     StreamsGroupDescribeRequest: "streams.version",
+    StreamsGroupTopologyDescriptionUpdateRequest: "streams.version",
     DescribeShareGroupOffsetsRequest: "share.version",
     AlterShareGroupOffsetsRequest: "share.version",
     DeleteShareGroupOffsetsRequest: "share.version",
@@ -81,6 +87,11 @@ def about_one_group(broker: "Broker", request: Any, context: Context) -> Message
     if share_member_id_is_too_long(request):
         return broker.cluster.groups.failed(request, context, ErrorCode.INVALID_REQUEST)
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
+
+
+def update_topology_description(broker: "Broker", request: Any, context: Context) -> Message:
+    """Reject a description of a topology, which needs a plug-in of the broker."""
+    return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
 
 
 def alter_share_group_offsets(

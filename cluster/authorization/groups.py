@@ -10,6 +10,7 @@ from typing import Any
 
 from quorate.cluster.access import Access
 from quorate.cluster.apis.groups import lacks_feature, lacks_protocol, share_member_id_is_too_long
+from quorate.cluster.apis.streams_group_heartbeat import named_topics, topology_problem
 from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorization.rules import Rule, group_permission
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
@@ -48,6 +49,7 @@ __all__ = [
     "offset_fetch",
     "share_group_describe",
     "streams_group_describe",
+    "streams_group_heartbeat",
     "sync_group",
     "txn_offset_commit",
 ]
@@ -74,6 +76,24 @@ def group_heartbeat(call: Call) -> Work[Any]:
         return call.handle()
     names = request.subscribed_topic_names or ()
     if not (yield from access.may_with_all(Operation.DESCRIBE, ResourceType.TOPIC, names)):
+        return (yield from call.failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return call.handle()
+
+
+def streams_group_heartbeat(call: Call) -> Work[Any]:
+    """Require READ on the group, and DESCRIBE on each topic of the topology.
+
+    The handler requires CREATE for internal topics that it creates.
+    """
+    request, access = call.request, call.access
+    if lacks_feature(call.broker, request):
+        return call.handle()
+    if not access.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return (yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    names = named_topics(request)
+    if topology_problem(request) is None and not (
+        yield from access.may_with_all(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    ):
         return (yield from call.failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     return call.handle()
 

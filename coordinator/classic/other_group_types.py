@@ -12,7 +12,7 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import JoinGroupRequest
 from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.offsets.groups import group_tombstones
+from quorate.coordinator.offsets.groups import deleted_group
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import ConsumerGroup, CoordinatorGroup, StreamsGroup
@@ -45,4 +45,4 @@ def replace_empty_group(shard: CoordinatorShard, group_id: str) -> tuple[list[Co
     if group is None or not is_replaceable(group):
         return [], lambda: None
     shard.state.remove_unwritten(group_id)
-    return group_tombstones(group), lambda: shard.state.restore(group)
+    return deleted_group(shard, group), lambda: shard.state.restore(group)

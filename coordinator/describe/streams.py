@@ -1,23 +1,22 @@
 """StreamsGroupDescribe v0–1 (KIP-1071).
 
-A broker describes the topology with partition counts once a member has sent it a heartbeat; here
-they are computed per request.
+The topology has partition counts once a member has sent a heartbeat and its topics exist.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from quorate.assignors.java_order import JavaHashMap, in_java_order, string_key
+from quorate.assignors.java_order import JavaHashMap, string_key
 from quorate.codecs.api import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
-from quorate.codecs.api.streams_group_describe import Assignment, DescribedGroup, Member, Subtopology, Topology
-from quorate.codecs.api.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TopicInfo
+from quorate.codecs.api.streams_group_describe import Assignment, DescribedGroup, Member
+from quorate.codecs.api.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TaskOffset
 from quorate.codecs.messages import streams_group as stored
 from quorate.coordinator.describe.common import describe_each, fail_each
-from quorate.coordinator.describe.topology import TopologyProblem, internal_topics
-from quorate.coordinator.image import MetadataImage
+from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
+from quorate.coordinator.state.streams import MemberTaskOffsets, StreamsGroup, StreamsMember
+from quorate.coordinator.streams.topology import described_stored_topology, described_topology
 
 __all__ = ["described", "streams_group_describe", "streams_group_describe_failed"]
 
@@ -39,13 +38,22 @@ streams_group_describe_failed = fail_each(StreamsGroupDescribeResponse, Describe
 
 
 def described(shard: CoordinatorShard, group: StreamsGroup) -> DescribedGroup:
-    """Return the description of a group."""
+    """Return the description of a group.
+
+    Raises `ApiError` UNKNOWN_SERVER_ERROR, as Kafka does, if the log lacks records of the group.
+    """
+    if group.topology is None:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group.group_id} has no topology")
+    configured = shard.state.written_topologies.get(group.group_id, group.configured)
+    ready = configured is not None and configured.is_ready
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        topology=None if group.topology is None else _topology(group.topology, shard.image),
+        topology=described_topology(configured)
+        if ready and configured is not None
+        else described_stored_topology(group.topology),
         members=tuple(_member(group, member) for _, member in group.members.ordered()),
         assignor_name=_ASSIGNOR,
     )
@@ -56,72 +64,15 @@ _ASSIGNOR = "sticky"
 """Kafka's only task assignor."""
 
 
-def _topology(topology: stored.StreamsGroupTopologyValue, image: MetadataImage) -> Topology:
-    """Return the topology with partition counts; without them while it cannot run."""
-    counts: Mapping[str, int] | None
-    try:
-        counts = internal_topics(topology, image)
-    except TopologyProblem:
-        counts = None
-    return Topology(
-        epoch=topology.epoch,
-        subtopologies=tuple(
-            Subtopology(
-                subtopology_id=subtopology.subtopology_id,
-                source_topics=_sorted(subtopology.source_topics),
-                repartition_sink_topics=_sorted(subtopology.repartition_sink_topics),
-                state_changelog_topics=_topics(subtopology.state_changelog_topics, counts),
-                repartition_source_topics=_topics(subtopology.repartition_source_topics, counts),
-            )
-            for subtopology in sorted(
-                topology.subtopologies, key=lambda subtopology: string_key(subtopology.subtopology_id)
-            )
-        ),
-    )
-
-
-def _sorted(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(in_java_order(names))
-
-
-def _topics(topics: Iterable[stored.InternalTopic], counts: Mapping[str, int] | None) -> tuple[TopicInfo, ...]:
-    return tuple(
-        TopicInfo(
-            name=topic.name,
-            partitions=topic.partitions if counts is None else counts[topic.name],
-            replication_factor=topic.replication_factor,
-            topic_configs=_configs(topic, in_map=counts is not None),
-        )
-        for topic in sorted(topics, key=lambda topic: string_key(topic.name))
-    )
-
-
-def _configs(topic: stored.InternalTopic, *, in_map: bool) -> tuple[KeyValue, ...]:
-    configs = [(topic_config.key, topic_config.value) for topic_config in topic.topic_configs]
-    if in_map:
-        configs = list(_map(configs).items())
-    return tuple(KeyValue(key=key, value=value) for key, value in configs)
-
-
-def _map(pairs: Iterable[tuple[str, str]]) -> JavaHashMap[str, str]:
-    made: JavaHashMap[str, str] = JavaHashMap()
-    for key, value in pairs:
-        made.put(key, value)
-    return made
-
-
 def _member(group: StreamsGroup, member: StreamsMember) -> Member:
     metadata, current = member.metadata, member.current
-    target = group.targets.get(member.member_id)
-    current_tasks, target_tasks = _assignment(current), _assignment(target)
-    if metadata is None:
-        return Member(
-            member_id=member.member_id,
-            member_epoch=member.epoch,
-            assignment=current_tasks,
-            target_assignment=target_tasks,
-        )
+    if metadata is None or current is None:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"member {member.member_id} is incomplete")
     endpoint = metadata.user_endpoint
+    offsets = group.task_offsets.get(member.member_id, MemberTaskOffsets())
+    tags: JavaHashMap[str, str] = JavaHashMap()
+    for tag in metadata.client_tags:
+        tags.put(tag.key, tag.value)
     return Member(
         member_id=member.member_id,
         member_epoch=member.epoch,
@@ -132,12 +83,19 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
         topology_epoch=metadata.topology_epoch,
         process_id=metadata.process_id,
         user_endpoint=None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port),
-        client_tags=tuple(
-            KeyValue(key=key, value=value)
-            for key, value in _map((client_tag.key, client_tag.value) for client_tag in metadata.client_tags).items()
-        ),
-        assignment=current_tasks,
-        target_assignment=target_tasks,
+        client_tags=tuple(KeyValue(key=key, value=value) for key, value in tags.items()),
+        task_offsets=_offsets(offsets.offsets),
+        task_end_offsets=_offsets(offsets.end_offsets),
+        assignment=_assignment(current),
+        target_assignment=_assignment(group.targets.get(member.member_id)),
+    )
+
+
+def _offsets(offsets: Mapping[str, Mapping[int, int]]) -> tuple[TaskOffset, ...]:
+    return tuple(
+        TaskOffset(subtopology_id=one, partition=partition, offset=offset)
+        for one in sorted(offsets, key=string_key)
+        for partition, offset in sorted(offsets[one].items())
     )
 
 

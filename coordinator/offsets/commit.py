@@ -27,11 +27,10 @@ from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.log import EncodedRecords
-from quorate.coordinator.offsets.member import TRANSACTION_MEMBER_EPOCHS, check_commit, stale
+from quorate.coordinator.offsets.member import TRANSACTION_MEMBER_EPOCHS, OlderEpoch, check_commit
 from quorate.coordinator.records import offset_commit
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state import ConsumerMember
 
 __all__ = [
     "PreparedCommit",
@@ -100,11 +99,11 @@ def commit_offsets(
     if unknown and not topics:
         return Result(response=_COMMIT.merged(unknown, ()))
     try:
-        member = _commit_member(shard, request, context.api_version)
-        if member is not None:
+        older = _commit_check(shard, request, context.api_version)
+        if older is not None:
             for topic in topics:
                 for part in topic.partitions:
-                    _error_of(shard, member, request.generation_id_or_member_epoch, topic.topic_id, part)
+                    _error_of(shard, older, request.generation_id_or_member_epoch, topic, part)
     except ApiError as error:
         failed = [_COMMIT.failed(topic, error.code) for topic in topics]
         return Result(response=_COMMIT.merged(unknown, failed))
@@ -259,7 +258,7 @@ def _with(first: Any, more: Any) -> Any:
     return more if first is None else replace(first, partitions=first.partitions + more.partitions)
 
 
-def _commit_member(shard: CoordinatorShard, request: OffsetCommitRequest, api_version: int) -> ConsumerMember | None:
+def _commit_check(shard: CoordinatorShard, request: OffsetCommitRequest, api_version: int) -> OlderEpoch | None:
     group = shard.state.groups.get(request.group_id)
     if group is None:
         if request.generation_id_or_member_epoch < 0:
@@ -281,30 +280,21 @@ def _commit_member(shard: CoordinatorShard, request: OffsetCommitRequest, api_ve
 
 def _error_of(
     shard: CoordinatorShard,
-    member: ConsumerMember | None,
+    older: OlderEpoch,
     epoch: int,
-    topic_id: Uuid,
+    topic: Any,
     part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
-    *,
-    only_generations: bool = False,
 ) -> ErrorCode:
-    """Return the error of one partition.
+    """Return the error of one partition of a commit with an older epoch.
 
-    `member`: given if the request has an older epoch than the member (KIP-1251). Raises `ApiError`
-    for a partition that was not assigned at that epoch, which rejects the whole commit. As in
-    Kafka, the length of the metadata is checked first. `only_generations`: see `stale`.
+    Raises `ApiError` for a partition that was not assigned at that epoch, which rejects the whole
+    commit. As in Kafka, the length of the metadata is checked first.
     """
     if code := _metadata_error(shard.config, part):
         return code
-    if member is not None:
-        assigned_at = member.assigned.get(topic_id, {}).get(part.partition_index)
-        if assigned_at is None:
-            assigned_at = member.pending_revocation.get(topic_id, {}).get(part.partition_index)
-        if assigned_at is None or epoch < assigned_at:
-            raise ApiError(
-                stale(member, only_generations=only_generations),
-                f"partition {part.partition_index} was not assigned at epoch {epoch}",
-            )
+    assigned_at = older.assigned_at(topic.name, topic.topic_id, part.partition_index)
+    if assigned_at is None or epoch < assigned_at:
+        raise ApiError(older.error, f"partition {part.partition_index} was not assigned at epoch {epoch}")
     return ErrorCode.NONE
 
 
@@ -363,7 +353,7 @@ def _check_transaction(
         raise ApiError(
             ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION, f"unknown group {request.group_id}"
         )
-    member = check_commit(
+    older = check_commit(
         group,
         member_id=request.member_id,
         instance_id=request.group_instance_id,
@@ -372,14 +362,14 @@ def _check_transaction(
         api_version=version,
         per_partition=shard.behaviour.assignment_epochs,
     )
-    if member is None:
+    if older is None:
         return
     for topic in topics:
         if not shard.behaviour.transactional_topic_ids and topic.topic_id == Uuid.ZERO:
             # Kafka does not check the partitions then, not even whether there are any.
             raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"unknown topic {topic.name}")
         for part in topic.partitions:
-            _error_of(shard, member, epoch, topic.topic_id, part, only_generations=version < TRANSACTION_MEMBER_EPOCHS)
+            _error_of(shard, older, epoch, topic, part)
 
 
 def transaction_commit_failed(

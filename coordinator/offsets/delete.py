@@ -16,7 +16,7 @@ from quorate.coordinator.image import MetadataDelta
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGroup
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGroup, StreamsGroup
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 from quorate.coordinator.state.offsets import Topics
 
@@ -33,7 +33,7 @@ def delete_offsets(
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     group = shard.state.groups.get(request.group_id)
-    if not isinstance(group, ClassicGroup | ConsumerGroup):
+    if not isinstance(group, ClassicGroup | ConsumerGroup | StreamsGroup):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"unknown group {request.group_id}, or not a group with offsets")
     if isinstance(group, ClassicGroup) and not group.is_empty and group.protocol_type != "consumer":
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"group {request.group_id} has members")
@@ -133,6 +133,8 @@ def is_subscribed(group: CoordinatorGroup, topic: str) -> bool:
     """
     if isinstance(group, ConsumerGroup):
         return topic in group.topic_subscribers
+    if isinstance(group, StreamsGroup):
+        return not group.is_empty and topic in group.source_topics
     if not isinstance(group, ClassicGroup):
         return False
     topics = group.subscribed_topics

@@ -4,7 +4,7 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.offsets.delete import is_subscribed
-from quorate.coordinator.offsets.groups import group_tombstones
+from quorate.coordinator.offsets.groups import deleted_group
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -29,7 +29,7 @@ def expire(shard: CoordinatorShard, now_ms: int) -> Result[None]:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"share group {group.group_id} has offsets")
             continue
         if _expire_offsets(shard, group, now_ms, records) and group.is_empty:
-            records += group_tombstones(group)
+            records += deleted_group(shard, group)
     return Result(records=records, atomic=False)
 
 

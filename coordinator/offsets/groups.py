@@ -15,11 +15,6 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
-from quorate.codecs.messages.streams_group import (
-    StreamsGroupMetadataKey,
-    StreamsGroupTargetAssignmentMetadataKey,
-    StreamsGroupTopologyKey,
-)
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.offsets.delete import offset_tombstones
 from quorate.coordinator.records import tombstone
@@ -29,8 +24,10 @@ from quorate.coordinator.share.initialisation import losing_state
 from quorate.coordinator.share.partitions import NamedPartitions
 from quorate.coordinator.share.records import group_tombstones as share_group_tombstones
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGroup, ShareGroup, StreamsGroup
+from quorate.coordinator.streams.records import group_tombstones as streams_group_tombstones
+from quorate.coordinator.streams.timers import cancel_initial_delay
 
-__all__ = ["delete_groups", "group_tombstones", "nothing_deleted"]
+__all__ = ["delete_groups", "deleted_group", "group_tombstones", "nothing_deleted"]
 
 
 def delete_groups(
@@ -74,7 +71,7 @@ def delete_groups(
                 code = ErrorCode.NON_EMPTY_GROUP
             else:
                 records += offset_tombstones(shard, group_id)
-                records += group_tombstones(group)
+                records += deleted_group(shard, group)
             results.append(DeletableGroupResult(group_id=group_id, error_code=code))
         response: Pending[DeleteGroupsResponse] = Pending()
 
@@ -126,6 +123,13 @@ def nothing_deleted(
     )
 
 
+def deleted_group(shard: CoordinatorShard, group: CoordinatorGroup) -> list[CoordinatorRecord]:
+    """Return the tombstones of a group without members, and cancel its timer."""
+    if isinstance(group, StreamsGroup):
+        cancel_initial_delay(shard, group.group_id)
+    return group_tombstones(group)
+
+
 def group_tombstones(group: CoordinatorGroup, replaced: tuple[str, str] | None = None) -> list[CoordinatorRecord]:
     """Return the tombstones of a group, in Kafka's order.
 
@@ -134,11 +138,7 @@ def group_tombstones(group: CoordinatorGroup, replaced: tuple[str, str] | None =
     if isinstance(group, ClassicGroup):
         return [tombstone(GroupMetadataKey(group=group.group_id))]
     if isinstance(group, StreamsGroup):
-        return [
-            tombstone(StreamsGroupTargetAssignmentMetadataKey(group_id=group.group_id)),
-            tombstone(StreamsGroupMetadataKey(group_id=group.group_id)),
-            tombstone(StreamsGroupTopologyKey(group_id=group.group_id)),
-        ]
+        return streams_group_tombstones(group.group_id)
     if isinstance(group, ShareGroup):
         return share_group_tombstones(group.group_id)
     if not isinstance(group, ConsumerGroup):

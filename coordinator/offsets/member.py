@@ -1,14 +1,40 @@
 """Checks whether a member may commit or fetch a group's offsets."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from quorate.codecs import Uuid
 from quorate.coordinator.classic.groups import check_member
 from quorate.coordinator.consumer.checks import existing_member
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.state import ClassicGroup, ClassicState, ConsumerGroup, ConsumerMember, CoordinatorGroup
+from quorate.coordinator.state import (
+    ClassicGroup,
+    ClassicState,
+    ConsumerGroup,
+    ConsumerMember,
+    CoordinatorGroup,
+    StreamsGroup,
+    StreamsMember,
+)
+from quorate.coordinator.streams.checks import check_has_epoch
+from quorate.coordinator.streams.reconcile import hash_order
 
-__all__ = ["TRANSACTION_MEMBER_EPOCHS", "check_commit", "check_fetch", "stale"]
+__all__ = ["TRANSACTION_MEMBER_EPOCHS", "OlderEpoch", "check_commit", "check_fetch"]
 
 TRANSACTION_MEMBER_EPOCHS = 6
 """First version of TxnOffsetCommit with STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND (KIP-1319)."""
+
+
+class OlderEpoch(NamedTuple):
+    """A commit with an older epoch than the member's, whose partitions must be checked (KIP-1251).
+
+    `assigned_at`: returns the epoch at which the member got a partition, `None` if it has not got
+    it. `error`: if it was not assigned at the epoch of the commit.
+    """
+
+    assigned_at: Callable[[str, Uuid, int], int | None]
+    error: ErrorCode
 
 
 def check_commit(
@@ -20,44 +46,48 @@ def check_commit(
     transactional: bool,
     api_version: int,
     per_partition: bool,
-) -> ConsumerMember | None:
+) -> OlderEpoch | None:
     """Raise `ApiError` if a commit is rejected as a whole.
 
-    Returns the member if its partitions must be checked. `per_partition`: check them for a commit
-    with an older epoch, as since 4.3 (KIP-1251); before, such a commit is rejected.
+    `per_partition`: check partitions for a commit with an older epoch, as since 4.3 (KIP-1251);
+    before, such a commit is rejected.
     """
     match group:
-        case ConsumerGroup():
-            member = _check_consumer(
+        case ConsumerGroup() | StreamsGroup():
+            member = _check_member(
                 group, member_id, instance_id, epoch, transactional=transactional, api_version=api_version
             )
-            if member is not None and not per_partition:
-                raise _stale_epoch(member, only_generations=transactional and api_version < TRANSACTION_MEMBER_EPOCHS)
-            return member
+            if member is None:
+                return None
+            only_generations = transactional and api_version < TRANSACTION_MEMBER_EPOCHS
+            if not per_partition or (isinstance(group, StreamsGroup) and group.topology is None):
+                raise _stale_epoch(member, only_generations=only_generations)
+            return OlderEpoch(_assigned_at(group, member), _stale(member, only_generations=only_generations))
         case ClassicGroup():
             _check_classic(group, member_id, instance_id, epoch, transactional=transactional)
             return None
     raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} is a {group.kind.lower()} group")
 
 
-def _check_consumer(
-    group: ConsumerGroup,
+def _check_member(
+    group: ConsumerGroup | StreamsGroup,
     member_id: str,
     instance_id: str | None,
     epoch: int,
     *,
     transactional: bool,
     api_version: int,
-) -> ConsumerMember | None:
+) -> ConsumerMember | StreamsMember | None:
+    """Return the member if the commit has an older epoch."""
     if epoch < 0 and not group.members:
         return None
     if transactional and epoch == -1 and not member_id and instance_id is None:
         return None
-    member = existing_member(group, member_id)
-    if not transactional and not member.uses_classic_protocol and api_version < 9:
-        raise ApiError(
-            ErrorCode.UNSUPPORTED_VERSION, "members of the consumer protocol require OffsetCommit v9 or later"
-        )
+    member = _member(group, member_id)
+    if not transactional and not _is_classic(member) and api_version < 9:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "members of new protocols require OffsetCommit v9 or later")
+    if isinstance(member, StreamsMember):
+        check_has_epoch(member)
     if epoch == member.epoch:
         return None
     if epoch > member.epoch:
@@ -65,17 +95,55 @@ def _check_consumer(
     return member
 
 
-def _stale_epoch(member: ConsumerMember, *, only_generations: bool) -> ApiError:
-    code = stale(member, only_generations=only_generations)
+def _assigned_at(
+    group: ConsumerGroup | StreamsGroup, member: ConsumerMember | StreamsMember
+) -> Callable[[str, Uuid, int], int | None]:
+    if isinstance(member, ConsumerMember):
+        return partial(_partition_epoch, member)
+    topology = group.topology if isinstance(group, StreamsGroup) else None
+    by_id = {} if topology is None else {one.subtopology_id: one for one in topology.subtopologies}
+    # Several subtopologies can read a topic. The last one in Kafka's map counts.
+    subtopology_of: dict[str, str] = {}
+    for one in hash_order(by_id):
+        repartition = (topic.name for topic in by_id[one].repartition_source_topics)
+        subtopology_of.update(dict.fromkeys((*by_id[one].source_topics, *repartition), one))
+    return partial(_task_epoch, member, subtopology_of)
+
+
+def _partition_epoch(member: ConsumerMember, topic: str, topic_id: Uuid, partition: int) -> int | None:
+    epoch = member.assigned.get(topic_id, {}).get(partition)
+    return member.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
+
+
+def _task_epoch(
+    member: StreamsMember, subtopology_of: dict[str, str], topic: str, topic_id: Uuid, partition: int
+) -> int | None:
+    one = subtopology_of.get(topic, "")
+    epoch = member.assigned.active.get(one, {}).get(partition)
+    return member.pending_revocation.active.get(one, {}).get(partition) if epoch is None else epoch
+
+
+def _is_classic(member: ConsumerMember | StreamsMember) -> bool:
+    return isinstance(member, ConsumerMember) and member.uses_classic_protocol
+
+
+def _member(group: ConsumerGroup | StreamsGroup, member_id: str) -> ConsumerMember | StreamsMember:
+    if isinstance(group, ConsumerGroup):
+        return existing_member(group, member_id)
+    return existing_member(group, member_id)
+
+
+def _stale_epoch(member: ConsumerMember | StreamsMember, *, only_generations: bool) -> ApiError:
+    code = _stale(member, only_generations=only_generations)
     return ApiError(code, f"member {member.member_id} is at epoch {member.epoch}")
 
 
-def stale(member: ConsumerMember, *, only_generations: bool = False) -> ErrorCode:
+def _stale(member: ConsumerMember | StreamsMember, *, only_generations: bool = False) -> ErrorCode:
     """Return the error of a commit or fetch with another epoch.
 
     The classic protocol only knows ILLEGAL_GENERATION. `only_generations`: the request does, too.
     """
-    classic = only_generations or member.uses_classic_protocol
+    classic = only_generations or _is_classic(member)
     return ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
@@ -101,12 +169,14 @@ def check_fetch(group: CoordinatorGroup, *, member_id: str | None, epoch: int) -
 
     A fetch without member id and epoch, as of admin clients, is accepted.
     """
-    if not isinstance(group, ConsumerGroup) or (member_id is None and epoch < 0):
+    if not isinstance(group, ConsumerGroup | StreamsGroup) or (member_id is None and epoch < 0):
         return
     if member_id is None:
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR, "member epoch without a member id"
         )  # Kafka: NullPointerException
-    member = existing_member(group, member_id)
+    member = _member(group, member_id)
+    if isinstance(member, StreamsMember):
+        check_has_epoch(member)
     if epoch != member.epoch:
-        raise ApiError(stale(member), f"member {member.member_id} is at epoch {member.epoch}")
+        raise ApiError(_stale(member), f"member {member.member_id} is at epoch {member.epoch}")

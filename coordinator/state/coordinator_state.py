@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord, as_kafka_reads
@@ -29,6 +29,9 @@ from quorate.coordinator.state.offsets import CommittedOffset, Offsets
 from quorate.coordinator.state.share import ShareGroup
 from quorate.coordinator.state.streams import StreamsGroup
 from quorate.coordinator.state.topic_index import TopicIndex
+
+if TYPE_CHECKING:
+    from quorate.coordinator.streams.topology import ConfiguredTopology
 
 __all__ = ["CoordinatorState"]
 
@@ -71,9 +74,10 @@ class CoordinatorState:
 
     `skipped`: reason → number of skipped records. `topics`: the consumer and share groups that
     subscribe to a topic. `share_states`: share state by group (record type 15). `share_group_ids`:
-    all share groups with a record or tombstone. `unwritten` and `removed`: groups created or
-    removed without a record since the last write. Reads see the state as of that write, see
-    `readable`. `behaviour`: of the release whose loader to follow, by default the newest.
+    all share groups with a record or tombstone. `written_topologies`: configured topologies of
+    streams groups as of the last write, where they changed since. `unwritten` and `removed`: groups
+    created or removed without a record since the last write. Reads see the state as of that write,
+    see `readable`. `behaviour`: of the release whose loader to follow, by default the newest.
     """
 
     def __init__(self, behaviour: Behaviour | None = None) -> None:
@@ -84,6 +88,7 @@ class CoordinatorState:
         self.share_states: TimelineMap[str, share.ShareGroupStatePartitionMetadataValue] = TimelineMap()
         self.share_group_ids: set[str] = set()
         self.unwritten: set[str] = set()
+        self.written_topologies: dict[str, ConfiguredTopology | None] = {}
         self.removed: dict[str, CoordinatorGroup] = {}
         self.skipped: Counter[str] = Counter()
         self._replay: dict[type, Callable[..., None]] = {
@@ -190,6 +195,7 @@ class CoordinatorState:
         """Take note of a write: reads see the current groups."""
         self.unwritten.clear()
         self.removed.clear()
+        self.written_topologies.clear()
 
     def _control(self, record: ControlRecord, producer_id: int | None) -> None:
         if record.commits is not None and producer_id is not None:
@@ -289,6 +295,8 @@ class CoordinatorState:
         ):
             if left:
                 raise ReplayError(f"group {group_id}: tombstone while it has {what}")
+        # As in Kafka, the index keeps the topics of a streams group, whose topology's tombstone
+        # comes too late: cached hashes of its topics stay.
         del self.groups[group_id]
 
     def _removable(self, cls: type[G], key: Any) -> G | None:
@@ -337,6 +345,6 @@ class CoordinatorState:
 
     def _streams_topology(self, key: Any, value: Any) -> None:
         if value is not None:
-            self._get_or_create(StreamsGroup, key.group_id).topology = value
+            self._get_or_create(StreamsGroup, key.group_id).put_topology(value)
         elif (group := self._group(StreamsGroup, key.group_id)) is not None:
-            group.topology = None
+            group.put_topology(None)

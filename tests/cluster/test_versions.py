@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from quorate.cluster import ClusterError, EmbeddedCluster
-from quorate.cluster.features import INCOMPLETE
 from quorate.cluster.handlers import HANDLERS, TELEMETRY
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
@@ -24,7 +23,6 @@ from quorate.codecs.api.lookup import api_of
 from quorate.codecs.releases import RELEASES, KafkaVersion, features_of, last_versions
 from quorate.coordinator.config import ConfigError, MigrationPolicy
 from tests.cluster.conftest import QUICK
-from tests.cluster.helpers.features import switch_on
 from tests.cluster.helpers.wire import Wire
 
 RECORDED = {
@@ -68,10 +66,9 @@ def test_a_cluster_has_the_features_of_its_release(version: str, requested: int)
         supported_feature.name: [supported_feature.min_version, supported_feature.max_version]
         for supported_feature in found.supported_features
     } == real["supported"]
-    complete = {name: level for name, level in real["finalized"].items() if name not in INCOMPLETE}
     assert {
         finalized_feature.name: finalized_feature.max_version_level for finalized_feature in found.finalized_features
-    } == complete
+    } == real["finalized"]
     assert all(
         finalized_feature.min_version_level == finalized_feature.max_version_level
         for finalized_feature in found.finalized_features
@@ -206,7 +203,6 @@ def test_3_9_has_topic_configs_that_later_releases_lack_and_no_group_configs() -
 def test_share_groups_bump_epochs_as_in_the_release(version: str, epochs: list[int]) -> None:
     settings = {"group.share.assignment.interval.ms": 0, "offsets.topic.num.partitions": 1}
     with EmbeddedCluster(version=version, properties=settings) as cluster:
-        switch_on(cluster)
         cluster.call(lambda: cluster.core.create_topic("t", partitions=2, replicas=1))
         with Wire(cluster.core.brokers[1].port) as wire:
             wire.request(FindCoordinatorRequest(coordinator_keys=("g",)), 4)

@@ -40,7 +40,6 @@ from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOff
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
-from tests.cluster.helpers.features import switch_on
 from tests.cluster.helpers.wire import Wire
 from tests.cluster.test_log import batch
 from tests.codecs.helpers.strategies import messages
@@ -217,7 +216,6 @@ def test_a_joining_member_gets_a_response_after_the_rebalance_delay(wire: Wire) 
 
 
 def test_not_coordinator_is_returned_for_each_group(cluster: EmbeddedCluster) -> None:
-    switch_on(cluster)
     core = cluster.core
     cluster.call(lambda: core.internal_topic("__consumer_offsets"))
     partition = core.groups.partition_for("g")

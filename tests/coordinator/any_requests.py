@@ -5,8 +5,6 @@
 
 A valid request needs members, epochs and owned partitions of the coordinator. These are read from
 quorate's shard. Then some fields are replaced by values of any_values.py.
-
-StreamsGroupHeartbeat is not generated, as it has no handler.
 """
 
 import json
@@ -19,11 +17,12 @@ from quorate.codecs.api import api_of
 from quorate.codecs.message import MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.state import ConsumerGroup, ShareGroup
+from quorate.coordinator.state import ConsumerGroup, ShareGroup, StreamsGroup
 from tests.coordinator.any_values import GONE_ID, GROUPS, INSTANCES, MEMBERS, TOPICS, AnyValues, in_version
 from tests.coordinator.classic_scripts import NamedDuel
 from tests.coordinator.mixed_scripts import assignment, subscription
 from tests.coordinator.scripts import Json
+from tests.coordinator.streams_scripts import NO_TASKS, random_topology
 
 __all__ = ["AnyRequests"]
 
@@ -38,6 +37,9 @@ APIS = {
     "OffsetFetch": 10,
     "OffsetDelete": 4,
     "ShareGroupHeartbeat": 8,
+    "StreamsGroupHeartbeat": 10,
+    "StreamsGroupDescribe": 1,
+    "StreamsGroupTopologyDescriptionUpdate": 1,
     "DeleteGroups": 2,
     "DescribeGroups": 2,
     "ConsumerGroupDescribe": 2,
@@ -67,13 +69,15 @@ class AnyRequests(AnyValues):
         self.replaced_share = replaced_share
         self._op = op or duel.op
         self.producers: dict[int, int] = {}
+        self.topologies: dict[str, Json] = {}
         self.last_name = first_name
 
     def send(self, api: str | None = None) -> Json:
         """Generate a request, of `api` or any, and send it to both sides."""
         rng = self.rng
         if api is None:
-            (api,) = rng.choices(list(APIS), list(APIS.values()))
+            known = APIS if self.duel.is_newest else {one: APIS[one] for one in APIS if not one.startswith("Streams")}
+            (api,) = rng.choices(list(known), list(known.values()))
         spec = api_of(api).request
         assert spec.versions is not None
         versions = range(spec.versions.start, self.duel.last_version(api) + 1)
@@ -157,12 +161,42 @@ class AnyRequests(AnyValues):
         epoch = -1 if rng.random() < 0.1 else member.epoch
         return {"groupId": group, "memberId": member.member_id, "memberEpoch": epoch}
 
+    def _streams_group_heartbeat(self, version: int) -> Json:
+        rng = self.rng
+        group = self._group(StreamsGroup) if rng.random() < 0.5 else "streams"
+        state = self.state.get(group)
+        members = list(state.members.values()) if isinstance(state, StreamsGroup) else []
+        if not members or rng.random() < 0.3:
+            if group not in self.topologies or rng.random() < 0.1:
+                self.topologies[group] = random_topology(rng, group, rng.choice([0, 1]), TOPICS)
+            body: Json = {"groupId": group, "memberId": rng.choice(MEMBERS), "memberEpoch": 0, **NO_TASKS}
+            body |= {"rebalanceTimeoutMs": rng.choice([5000, 60_000]), "processId": rng.choice(["p1", "p2"])}
+            return {**body, "topology": self.topologies[group], "instanceId": rng.choice([None, None, *INSTANCES])}
+        member = rng.choice(members)
+        body = {"groupId": group, "memberId": member.member_id, "memberEpoch": member.epoch}
+        body["instanceId"] = member.instance_id
+        if rng.random() < 0.12:
+            body["memberEpoch"] = -2 if body["instanceId"] is not None and rng.random() < 0.6 else -1
+        elif rng.random() < 0.6:
+            for role, tasks in zip(NO_TASKS, (member.assigned.active, member.assigned.standby, {}), strict=True):
+                body[role] = [{"subtopologyId": one, "partitions": sorted(tasks[one])} for one in sorted(tasks)]
+        return body
+
+    def _streams_group_describe(self, version: int) -> Json:
+        return {"groupIds": [*self.groups, "streams", "nothing"]}
+
+    def _streams_group_topology_description_update(self, version: int) -> Json:
+        return {"groupId": self._group(StreamsGroup), "memberId": self.rng.choice(MEMBERS), "topologyEpoch": 0}
+
     def _identity(self, group: str) -> tuple[str, str | None, int]:
         """Return the member id, instance id, and epoch or generation of some member of a group."""
         state = self.state.get(group)
         if isinstance(state, ConsumerGroup) and state.members:
             member = self.rng.choice(list(state.members.values()))
             return member.member_id, member.metadata.instance_id, member.epoch
+        if isinstance(state, StreamsGroup) and state.members:
+            task_runner = self.rng.choice(list(state.members.values()))
+            return task_runner.member_id, task_runner.instance_id, task_runner.epoch
         if isinstance(state, LiveGroup) and (state.members or state.pending):
             ids = [*state.members, *state.pending]
             member_id = self.rng.choice(ids)

@@ -28,6 +28,10 @@ CONFIGS: dict[str, list[Any]] = {
     "group.initial.rebalance.delay.ms": [0, 1000],
     "group.consumer.assignment.interval.ms": [0, 0, 0, 5000],
     "group.share.assignment.interval.ms": [0, 0, 5000],
+    "group.streams.max.size": [1, 2],
+    "group.streams.initial.rebalance.delay.ms": [0, 1000],
+    "group.streams.assignment.interval.ms": [0, 0, 5000],
+    "group.streams.num.standby.replicas": [1],
     "group.consumer.migration.policy": ["upgrade", "downgrade", "disabled"],
     "group.consumer.assignors": [["range"], ["range", "uniform"]],
     "group.consumer.session.timeout.ms": [50_000, 60_000],
@@ -183,6 +187,8 @@ class AnyHistory:
     def describe_groups(self) -> None:
         for api in ("ListGroups", "DescribeGroups", "ConsumerGroupDescribe", "ShareGroupDescribe"):
             self.requests.send(api)
+        if self.duel.is_newest:
+            self.requests.send("StreamsGroupDescribe")
 
 
 def _bucket(topic_id: Uuid) -> int:

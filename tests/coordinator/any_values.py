@@ -12,7 +12,7 @@ from quorate.codecs import Uuid
 from quorate.codecs.message import FieldSpec, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.state import ConsumerGroup
+from quorate.coordinator.state import ConsumerGroup, StreamsGroup
 from tests.coordinator.classic_scripts import NamedDuel
 from tests.coordinator.mixed_scripts import assignment, subscription
 from tests.coordinator.scripts import Json
@@ -29,6 +29,7 @@ INTS = {
     "int8": [0, 1, -1, 127, -128],
     "int16": [0, 1, -1, 32767, -32768],
     "int32": [0, 1, -1, -2, -3, 2, 7, 2**31 - 1, -(2**31)],
+    "uint16": [0, 1, 80, 65535],
     "int64": [0, 1, -1, -2, 7, 2**31, 2**63 - 1, -(2**63)],
 }
 TEXTS = ["", " ", "a", "ünï-ß", "🚀", "x" * 300]
@@ -107,11 +108,15 @@ class AnyValues:
     def _texts(self, name: str) -> Sequence[str]:
         match name:
             case "groupId" | "groups" | "groupsNames" | "groupIds":
-                return [*self.groups, *self.groups, "share", "nothing", ""]
+                return [*self.groups, *self.groups, "share", "streams", "nothing", ""]
             case "memberId":
                 return [*MEMBERS, *self.seen_members[-4:], "chosen-1", "nobody", "", " "]
             case "instanceId" | "groupInstanceId":
                 return [*INSTANCES, *INSTANCES, "i9", ""]
+            case "subtopologyId":
+                return ["0", "1", "0", "10"]
+            case "sourceTopics" | "repartitionSinkTopics":
+                return TOPICS
             case "name" | "subscribedTopicNames":
                 return [*TOPICS, "unknown", "", "range"]
             case "subscribedTopicRegex":
@@ -133,7 +138,7 @@ class AnyValues:
     def _number(self, kind: FixedType, name: str) -> int:
         rng = self.rng
         if "poch" in name or name.startswith("generationId"):
-            epochs = [one.epoch for one in self.state.values() if isinstance(one, ConsumerGroup)]
+            epochs = [one.epoch for one in self.state.values() if isinstance(one, ConsumerGroup | StreamsGroup)]
             epochs += [one.generation for one in self.state.values() if isinstance(one, LiveGroup)]
             return (
                 rng.choice([rng.choice(epochs or [0]) + rng.choice([-1, 0, 1]), rng.choice(INTS[kind.name])])

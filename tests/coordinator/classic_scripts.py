@@ -14,7 +14,7 @@ from typing import Any
 from quorate.codecs.consumer_protocol import encode_protocol
 from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.state import ClassicState, ConsumerGroup
+from quorate.coordinator.state import ClassicState, ConsumerGroup, StreamsGroup
 from tests.coordinator.scripts import Duel, Json
 
 __all__ = ["ClassicHistory", "NamedDuel"]
@@ -75,7 +75,9 @@ class NamedDuel(Duel):
                 check_counts(group)
 
     def _consumer_groups(self) -> set[str]:
-        return {name for name, group in self.ours.shard.state.groups.items() if isinstance(group, ConsumerGroup)}
+        """Return the groups of which a failed write leaves traces in Kafka."""
+        groups = self.ours.shard.state.groups.items()
+        return {name for name, group in groups if isinstance(group, ConsumerGroup | StreamsGroup)}
 
 
 def subscription(*topics: str) -> str:

@@ -15,7 +15,9 @@ Compared are records (bytes and order), responses, timers and times. Not compare
 - the texts of errors, and the names of events;
 - the order of members that leave a consumer group with one LeaveGroup: Kafka's coordinator keeps
   them in a HashSet of objects, whose hashes differ in every process;
-- the order of tombstones of what expires while a write fails.
+- the order of tombstones of what expires while a write fails;
+- the order of the active partitions at an endpoint of a streams group: Kafka collects them in a map
+  whose order differs in every process.
 """
 
 import json
@@ -179,6 +181,8 @@ def _comparable(response: Json) -> Json:
     if "events" in reported:
         reported["events"] = [{"n": event["n"], "atMs": event["atMs"]} for event in reported["events"] if event["n"]]
     delta = reported.get("delta")
+    for one in (reported.get("response") or {}).get("partitionsByUserEndpoint") or ():
+        one["activePartitions"].sort(key=lambda each: (each["topic"], each["partitions"]))
     if isinstance(delta, dict) and "changedTopics" in delta:
         reported["delta"] = {**delta, "changedTopics": sorted(delta["changedTopics"])}
     return reported

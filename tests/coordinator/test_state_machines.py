@@ -15,10 +15,13 @@ from quorate.coordinator.classic.states import TRANSITIONS as CLASSIC
 from quorate.coordinator.consumer.reconcile import TRANSITIONS as CONSUMER
 from quorate.coordinator.share.states import TRANSITIONS as SHARE
 from quorate.coordinator.state import ClassicState, CoordinatorState, MemberState
+from quorate.coordinator.state.streams import TaskState
+from quorate.coordinator.streams.reconcile import TRANSITIONS as STREAMS
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.consumer_scripts import History
 from tests.coordinator.mixed_scripts import MixedHistory
 from tests.coordinator.share_scripts import ShareHistory
+from tests.coordinator.streams_scripts import StreamsHistory
 from tests.differential.shard_side import ShardSide
 from tests.oracle.client import Oracle
 
@@ -37,6 +40,11 @@ class Alone:
         self.kind = kind
         self.moves: Moves = set()
         self._before: dict[tuple[str, str], Any] = {}
+
+    @property
+    def ours(self) -> ShardSide:
+        """The only side, under the name that it has in a duel."""
+        return self.side
 
     def op(self, op: str, **fields: Any) -> dict[str, Any]:
         response = {"id": 0, **self.side.run({"op": op, "id": 0, **fields})}
@@ -75,6 +83,16 @@ def test_share_group_members_follow_the_transition_table() -> None:
         ShareHistory(Random(seed), alone).run(60)  # type: ignore[arg-type]
         seen |= alone.moves
     assert seen == {(MemberState.STABLE, MemberState.STABLE)}
+
+
+def test_streams_group_members_follow_the_transition_table() -> None:
+    seen: Moves = set()
+    for seed in range(40):
+        alone = Alone("Streams")
+        StreamsHistory(Random(seed), alone).run(60)  # type: ignore[arg-type]
+        seen |= alone.moves
+    # Only a log can have a member in an unknown state.
+    assert seen == {(old, new) for old, news in STREAMS.items() for new in news if old is not TaskState.UNKNOWN}
 
 
 @pytest.mark.oracle

@@ -22,7 +22,6 @@ from quorate.codecs.api.broker.delete_acls import DeleteAclsFilter
 from quorate.codecs.message import Message
 from tests.broker.broker import VERSION, Broker
 from tests.broker.fixtures import need_broker
-from tests.cluster.helpers.features import switch_on
 from tests.cluster.helpers.pair import LATE_S, Pair
 from tests.cluster.helpers.pair_gaps import undeclared
 from tests.cluster.helpers.pair_play import CHANGES, SETTINGS, Differs, Duel
@@ -73,7 +72,6 @@ def both() -> Iterator[Duel]:
         ours = stack.enter_context(
             EmbeddedCluster(brokers=1, properties=configs, seed=1, security=security, version=VERSION)
         )
-        switch_on(ours)
         theirs = stack.enter_context(Broker(configs | of_real_broker, listener="SASL_PLAINTEXT"))
         duel = Duel(ours, theirs.port, user="admin")
         stack.callback(duel.pair.close)

@@ -22,7 +22,6 @@ from quorate.coordinator.share_state.key import SharePartitionKey
 from quorate.integration import KafkaCluster
 from quorate.integration.verify.tables import SETS, SETS_ONCE
 from tests.broker.broker import NEWEST, VERSION, Broker
-from tests.cluster.helpers.features import switch_on
 from tests.cluster.helpers.pair import LATE_S, Difference, Ids, Pair
 from tests.cluster.helpers.pair_gaps import undeclared
 from tests.cluster.helpers.pair_requests import Requests
@@ -209,7 +208,6 @@ def duel(version: str = VERSION) -> Iterator[Duel]:
     """
     with ExitStack() as stack:
         ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, version=version))
-        switch_on(ours)
         is_local = version in (VERSION, NEWEST)
         if is_local:
             port = stack.enter_context(Broker(SETTINGS, version=version)).port

@@ -334,7 +334,9 @@ CONFIG = AlterConfigsRequest(
         ),
     )
 )
-FEATURE = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(feature="streams.version", max_version_level=1),))
+FEATURE = UpdateFeaturesRequest(
+    feature_updates=(FeatureUpdateKey(feature="streams.version", max_version_level=0, upgrade_type=2),)
+)
 PRODUCER_ID = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
 ELECT = ElectLeadersRequest(
     election_type=0, topic_partitions=(TopicPartitions(topic="t", partitions=(0,)),), timeout_ms=1000

@@ -19,6 +19,7 @@ from tests.coordinator.minimise import run_and_minimise
 from tests.coordinator.mixed_scripts import MixedHistory
 from tests.coordinator.scripts import Duel, KnownFailure
 from tests.coordinator.share_scripts import ShareHistory
+from tests.coordinator.streams_scripts import StreamsHistory
 from tests.extent import portion
 from tests.oracle.client import Oracle
 
@@ -44,6 +45,7 @@ HISTORIES: dict[str, tuple[Callable[..., Any], int, range, dict[str, Any]]] = {
     "groups of both protocols without static members": (MixedHistory, 40, range(1000, 1015), {"statics": False}),
     "groups of both protocols that behave well": (MixedHistory, 40, range(2000, 2015), {"well_behaved": True}),
     "share groups": (ShareHistory, 40, range(portion(80)), {}),
+    "streams groups": (StreamsHistory, 40, range(portion(80)), {}),
 }
 """Kind of history → class, steps, seeds, arguments."""
 

@@ -1,0 +1,141 @@
+"""Validation of streams group heartbeats (KIP-1071, "StreamsGroupHeartbeat API")."""
+
+from collections.abc import Sequence
+
+from quorate.codecs.api import StreamsGroupHeartbeatRequest
+from quorate.codecs.api.streams_group_heartbeat import TaskIds, Topology
+from quorate.coordinator.consumer.checks import JOIN, LEAVE, check_not_blank, fenced, invalid
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import LEAVE_STATIC
+from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
+from quorate.coordinator.state.streams_tasks import AssignedTasks
+from quorate.coordinator.streams.topology import ConfiguredTopology
+
+__all__ = [
+    "JOIN",
+    "LEAVE",
+    "LEAVE_STATIC",
+    "check_capacity",
+    "check_epoch",
+    "check_has_epoch",
+    "check_request",
+    "check_static_member",
+    "check_tasks",
+]
+
+
+def check_request(request: StreamsGroupHeartbeatRequest) -> None:
+    """Check a heartbeat, without the group.
+
+    Raises `ApiError`: INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY.
+    """
+    topology, epoch = request.topology, request.member_epoch
+    if topology is not None and any(one.source_topic_regex for one in topology.subtopologies):
+        raise invalid("regexes of source topics are not supported")
+    check_not_blank("member id", request.member_id)
+    check_not_blank("group id", request.group_id)
+    check_not_blank("instance id", request.instance_id)
+    check_not_blank("rack", request.rack_id)
+    roles = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    if epoch == JOIN:
+        if request.rebalance_timeout_ms == -1:
+            raise invalid("rebalance timeout is required to join")
+        if any(tasks is None or tasks for tasks in roles):
+            raise invalid("owned tasks must be empty lists to join")
+        if topology is None:
+            raise invalid("the topology is required to join")
+        _check_changelogs(topology)
+    elif epoch == LEAVE_STATIC:
+        if request.instance_id is None:
+            raise invalid("member epoch -2 requires an instance id")
+    elif epoch < LEAVE_STATIC:
+        raise invalid(f"invalid member epoch {epoch}")
+    if any(tasks is None for tasks in roles) and any(tasks is not None for tasks in roles):
+        raise invalid("active, standby and warm-up tasks must all be given, or none of them")
+    if epoch != JOIN and topology is not None:
+        raise invalid("the topology can only be given to join")
+
+
+def _check_changelogs(topology: Topology) -> None:
+    for subtopology in topology.subtopologies:
+        for topic in subtopology.state_changelog_topics:
+            if topic.partitions:
+                raise ApiError(
+                    ErrorCode.STREAMS_INVALID_TOPOLOGY,
+                    f"changelog topic {topic.name} must have no partition count, but has {topic.partitions}",
+                )
+
+
+def check_capacity(shard: CoordinatorShard, group: StreamsGroup, member_id: str, instance_id: str | None) -> None:
+    """Raise `ApiError` GROUP_MAX_SIZE_REACHED for a new member of a full group."""
+    most = shard.config.group_streams_max_size
+    if instance_id in group.static_members or len(group.members) < most or member_id in group.members:
+        return
+    raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has the maximum of {most} members")
+
+
+def check_epoch(member: StreamsMember, request: StreamsGroupHeartbeatRequest) -> None:
+    """Raise `ApiError` FENCED_MEMBER_EPOCH for an unexpected member epoch.
+
+    Epoch 0 rejoins. The previous epoch passes if the member reports no task that it is not
+    assigned: the response with the new epoch may have been lost.
+    """
+    epoch = request.member_epoch
+    if epoch == JOIN:
+        return
+    check_has_epoch(member)
+    if epoch == member.epoch:
+        return
+    previous = -1 if member.current is None else member.current.previous_member_epoch
+    if epoch > member.epoch or epoch != previous or not _has_all(member.assigned, request):
+        raise fenced(member, epoch)
+
+
+def check_has_epoch(member: StreamsMember) -> None:
+    """Raise `ApiError` UNKNOWN_SERVER_ERROR if the log lacks the member's epoch, as Kafka does."""
+    if member.current is None:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"member {member.member_id} has no epoch")
+
+
+def _has_all(assigned: AssignedTasks, request: StreamsGroupHeartbeatRequest) -> bool:
+    roles = (
+        (request.active_tasks, assigned.active),
+        (request.standby_tasks, assigned.standby),
+        (request.warmup_tasks, assigned.warmup),
+    )
+    return all(
+        owned is not None
+        and all(one.subtopology_id in tasks and set(tasks[one.subtopology_id]) >= {*one.partitions} for one in owned)
+        for owned, tasks in roles
+    )
+
+
+def check_static_member(static: StreamsMember | None, request: StreamsGroupHeartbeatRequest) -> StreamsMember:
+    """Return the static member of the request's instance id.
+
+    Raises `ApiError`: UNKNOWN_MEMBER_ID if it does not exist, FENCED_INSTANCE_ID if it has another
+    member id.
+    """
+    if static is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"unknown static member {request.instance_id}")
+    if static.member_id != request.member_id:
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID, f"instance id {request.instance_id} is used by member {static.member_id}"
+        )
+    return static
+
+
+def check_tasks(configured: ConfiguredTopology, *owned: Sequence[TaskIds] | None) -> None:
+    """Raise `ApiError` INVALID_REQUEST for owned tasks that the topology does not have."""
+    subtopologies = configured.subtopologies or {}
+    for tasks in owned:
+        for task in tasks or ():
+            subtopology = subtopologies.get(task.subtopology_id)
+            if subtopology is None:
+                raise invalid(f"the topology has no subtopology {task.subtopology_id}")
+            for partition in task.partitions:
+                if not 0 <= partition < subtopology.number_of_tasks:
+                    raise invalid(
+                        f"subtopology {task.subtopology_id} has {subtopology.number_of_tasks} tasks, but no {partition}"
+                    )

@@ -1,0 +1,111 @@
+"""Removal of members of streams groups: they leave, time out, or fail to revoke tasks."""
+
+from dataclasses import replace
+from functools import partial
+
+from quorate.codecs.api import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from quorate.coordinator.consumer.checks import existing_member
+from quorate.coordinator.consumer.leaving import REBALANCE_TIMER, SESSION_TIMER, cancel_timers
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import Result
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import LEAVE_STATIC
+from quorate.coordinator.state.streams import StreamsGroup, StreamsMember, TaskState
+from quorate.coordinator.state.streams_tasks import AssignedTasks
+from quorate.coordinator.streams import records as write
+from quorate.coordinator.streams.checks import check_static_member
+
+__all__ = ["leave", "restart_sessions", "start_session", "watch_revocation"]
+
+
+def leave(shard: CoordinatorShard, request: StreamsGroupHeartbeatRequest) -> Result[StreamsGroupHeartbeatResponse]:
+    """Remove a member (epoch -1), or keep a static member that leaves temporarily (epoch -2).
+
+    Raises `ApiError`: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID.
+    """
+    group = shard.group(StreamsGroup, request.group_id)
+    if request.shutdown_application:
+        group.request_shutdown(request.member_id)
+    response = StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+    if request.instance_id is None:
+        member = existing_member(group, request.member_id)
+    else:
+        member = check_static_member(group.static_member(request.instance_id), request)
+        if request.member_epoch == LEAVE_STATIC:
+            away = write.current_assignment(group.group_id, _away(member))
+            return Result(records=[away], response=response)
+    return _fence(shard, group, member).with_response(response)
+
+
+def _away(member: StreamsMember) -> StreamsMember:
+    """Return a static member that left temporarily.
+
+    It keeps its tasks, active ones at assignment epoch 0, so that no commit is older. Its session
+    timeout keeps running.
+    """
+    before, assigned = member.current, member.assigned
+    if before is None:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"member {member.member_id} has no tasks")  # Kafka: NPE
+    active = {one: dict.fromkeys(partitions, 0) for one, partitions in assigned.active.items()}
+    kept = AssignedTasks(active, assigned.standby, assigned.warmup)
+    current = write.current_value(LEAVE_STATIC, before.previous_member_epoch, member.state, kept, AssignedTasks.NONE)
+    return replace(member, current=current)
+
+
+def _fence(shard: CoordinatorShard, group: StreamsGroup, member: StreamsMember) -> Result[None]:
+    """Remove a member, and increment the group epoch. An empty group also gets its target epoch."""
+    records = write.member_tombstones(group.group_id, member.member_id)
+    epoch = group.epoch + 1
+    records.append(
+        write.group_epoch(
+            group,
+            epoch,
+            group.metadata_hash,
+            validated_epoch=group.validated_topology_epoch,
+            configs=group.assignment_configs,
+        )
+    )
+    if len(group.members) == 1:
+        records.append(write.target_epoch(group.group_id, epoch, 0))
+    cancel_timers(shard, group.group_id, member.member_id)
+    return Result(records=records)
+
+
+def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> None:
+    """Restart the member's session; it is removed after the session timeout."""
+    timeout_ms = shard.config_of(group_id, "group_streams_session_timeout_ms")
+    expire = partial(_fence_if_present, shard, group_id, member_id)
+    shard.timers.schedule(SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms, expire)
+
+
+def watch_revocation(shard: CoordinatorShard, group_id: str, member: StreamsMember, now_ms: int) -> None:
+    """Remove a member that does not revoke its tasks within its rebalance timeout.
+
+    The timer is set while the member has tasks to revoke at its epoch, and cancelled otherwise.
+    """
+    key = REBALANCE_TIMER % (group_id, member.member_id)
+    if member.state is not TaskState.UNREVOKED_TASKS:
+        shard.timers.cancel(key)
+        return
+    expire = partial(_fence_if_present, shard, group_id, member.member_id, epoch=member.epoch)
+    timeout_ms = -1 if member.metadata is None else member.metadata.rebalance_timeout_ms
+    shard.timers.schedule(key, now_ms + timeout_ms, expire)
+
+
+def _fence_if_present(
+    shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int, *, epoch: int | None = None
+) -> Result[None]:
+    """Remove the member, if it still exists and has this epoch."""
+    group = shard.state.groups.get(group_id)
+    member = group.members.get(member_id) if isinstance(group, StreamsGroup) else None
+    if member is None or not isinstance(group, StreamsGroup) or epoch not in (None, member.epoch):
+        return Result()
+    return _fence(shard, group, member)
+
+
+def restart_sessions(shard: CoordinatorShard, group: StreamsGroup, now_ms: int) -> None:
+    """Start the session and revocation timers of all members after a load."""
+    for member_id, member in group.members.ordered():
+        start_session(shard, group.group_id, member_id, now_ms)
+        if member.state is TaskState.UNREVOKED_TASKS:
+            watch_revocation(shard, group.group_id, member, now_ms)

@@ -1,0 +1,13 @@
+"""The timer of a streams group. Those of its members have the keys of consumer groups."""
+
+from quorate.coordinator.shard import CoordinatorShard
+
+__all__ = ["INITIAL_DELAY_TIMER", "cancel_initial_delay"]
+
+INITIAL_DELAY_TIMER = "initial-rebalance-timeout-%s"
+"""Key of a group's timer for its first target assignment."""
+
+
+def cancel_initial_delay(shard: CoordinatorShard, group_id: str) -> None:
+    """Cancel the timer of a group that is deleted."""
+    shard.timers.cancel(INITIAL_DELAY_TIMER % group_id)

@@ -1,0 +1,22 @@
+"""StreamsGroupTopologyDescriptionUpdate v0 (KIP-1331).
+
+A broker stores descriptions of topologies in a plug-in. Without one, as here, it
+requests none from members, and rejects this request.
+"""
+
+from quorate.codecs.api import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard
+
+__all__ = ["update_topology_description"]
+
+
+def update_topology_description(
+    shard: CoordinatorShard, request: StreamsGroupTopologyDescriptionUpdateRequest, context: RequestContext
+) -> Result[StreamsGroupTopologyDescriptionUpdateResponse]:
+    """Reject the request with UNSUPPORTED_VERSION."""
+    raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "no plug-in for topology descriptions is configured")
