@@ -6,8 +6,8 @@ from itertools import count
 
 from quorate.integration.verify.check import Check
 from quorate.integration.verify.recordings import Recording
-from quorate.integration.verify.session import CheckSession, CheckStep, NotSupportedError
-from quorate.integration.verify.target import VerifyTarget
+from quorate.integration.verify.session import CheckSession, CheckStep
+from quorate.integration.verify.target import NotSupportedError, VerifyTarget
 
 __all__ = ["Run", "record"]
 

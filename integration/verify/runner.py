@@ -1,7 +1,7 @@
 """Run checks against a cluster, and compare its responses with recordings of real brokers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
@@ -14,8 +14,8 @@ from quorate.integration.verify.checks import SUITES
 from quorate.integration.verify.random_requests import random_check, recorded_on_embedded
 from quorate.integration.verify.recorder import Run
 from quorate.integration.verify.recordings import recorded_releases, recordings_of
-from quorate.integration.verify.session import CheckStep, NotSupportedError
-from quorate.integration.verify.target import VerifyTarget
+from quorate.integration.verify.session import CheckStep
+from quorate.integration.verify.target import NotSupportedError, VerifyTarget
 
 __all__ = ["CheckOutcome", "CheckResult", "VerifyReport", "selected", "verify"]
 
@@ -108,19 +108,22 @@ def verify(
         recording = recordings_of(release)
         run = Run(target, run_prefix)
         results = []
-        for suite, check in checks:
-            if not recording.get(check.name):
+        scripts = [(suite, check, recording.get(check.name, ())) for suite, check in checks]
+        scripts += [("random", check, recorded_on_embedded(check, release)) for check in map(random_check, random)]
+        for suite, check, expected in scripts:
+            if not expected:
                 continue  # the release does not have what it needs
-            result = _result(run, suite, check, recording[check.name])
+            result = _result(run, suite, check, expected)
+            if result.outcome is CheckOutcome.DIFFERS and not target.is_reachable():
+                ended = f"the broker accepts no connections any more; before: {result.detail}"
+                result = replace(result, detail=ended)
             results.append(result)
             progress(result)
-        for seed in random:
-            check = random_check(seed)
-            result = _result(run, "random", check, recorded_on_embedded(check, release))
-            results.append(result)
-            progress(result)
+            if not target.is_reachable():
+                break
         missing = _missing_apis(target, release)
-        return VerifyReport(release=release, results=results, missing=missing, left=target.clean())
+        left = target.clean() if target.is_reachable() else [f"topics and groups with {run_prefix}"]
+        return VerifyReport(release=release, results=results, missing=missing, left=left)
     finally:
         target.close()
 

@@ -18,10 +18,10 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.integration.verify.canonical import Canonical, differences, error_codes
 from quorate.integration.verify.messages import batch_of, message_of
-from quorate.integration.verify.target import VerifyTarget
+from quorate.integration.verify.target import NotSupportedError, VerifyTarget
 from quorate.integration.verify.wire import RawConnection
 
-__all__ = ["CheckSession", "CheckStep", "DiffersError", "NotSupportedError"]
+__all__ = ["CheckSession", "CheckStep", "DiffersError"]
 
 _PATIENCE_S = 20
 """How long transient errors and late metadata may last."""
@@ -39,10 +39,6 @@ _TRANSIENT = frozenset(
 _JOINS = frozenset({"ConsumerGroupHeartbeat", "JoinGroup", "ShareGroupHeartbeat"})
 CLOSED = "the broker closed the connection"
 SILENT = "no response"
-
-
-class NotSupportedError(QuorateError):
-    """The broker does not have an API or a version that the check needs."""
 
 
 class DiffersError(QuorateError):
@@ -124,7 +120,7 @@ class CheckSession:
         Raises `NotSupportedError`, and `DiffersError`.
         """
         api = api_of(api_name)
-        chosen = self._version(api, version)
+        chosen = self.target.newest(api_name, version)
         request = self._message(api, fields, chosen)
         deadline = time.monotonic() + _PATIENCE_S
         while True:
@@ -146,7 +142,7 @@ class CheckSession:
     def start(self, api_name: str, version: int, *, client: str, **fields: Any) -> None:
         """Send a request whose response comes later; `finish` with the same `client` returns it."""
         api = api_of(api_name)
-        chosen = self._version(api, version)
+        chosen = self.target.newest(api_name, version)
         request = self._message(api, fields, chosen)
         connection = self._connection(client, self.target.address_for(request))
         connection.send(request, chosen)
@@ -201,15 +197,6 @@ class CheckSession:
         self._connections.clear()
 
     # ---- inside
-
-    def _version(self, api: Api, version: int) -> int:
-        offered = self.target.versions.get(api.key)
-        if offered is None:
-            raise NotSupportedError(f"the broker does not have {api.name}")
-        chosen = min(version, offered[-1], api.versions[-1])
-        if chosen < offered[0]:
-            raise NotSupportedError(f"the broker does not have {api.name} v{version}")
-        return chosen
 
     def _message(self, api: Api, fields: Mapping[str, Any], version: int) -> Message:
         request: Message = message_of(api.request.cls, fields)

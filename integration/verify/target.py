@@ -5,13 +5,15 @@ It knows no checks. Coordinators and leaders are looked up when they are needed.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from quorate.cluster.errors import ClusterError
-from quorate.codecs import Uuid
-from quorate.codecs.api import DeleteGroupsRequest, ListGroupsRequest, api_of
+from quorate.codecs import QuorateError, Uuid
+from quorate.codecs.api import DeleteGroupsRequest, ListGroupsRequest, api_of, decode_api
 from quorate.codecs.api.broker import (
     ApiVersionsRequest,
+    ApiVersionsResponse,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
@@ -25,7 +27,7 @@ from quorate.codecs.message import Message
 from quorate.integration.verify.messages import message_of
 from quorate.integration.verify.wire import RawConnection
 
-__all__ = ["Address", "VerifyTarget"]
+__all__ = ["Address", "NotSupportedError", "VerifyTarget"]
 
 Address = tuple[str, int]
 
@@ -49,6 +51,10 @@ _GROUP, _TRANSACTION = 0, 1
 _TOPIC_CONFIG = 1
 
 
+class NotSupportedError(QuorateError):
+    """The broker does not have an API or a version that the check needs."""
+
+
 class VerifyTarget:
     """A cluster at `bootstrap_servers`.
 
@@ -64,13 +70,30 @@ class VerifyTarget:
         self._topic_names: dict[Uuid, str] = {}
         self.bootstrap = self._first_reachable(_addresses(bootstrap_servers))
         self._connection: RawConnection | None = None
-        reported = self.request(ApiVersionsRequest(client_software_name="quorate", client_software_version="1"), 3)
+        reported = self._api_versions()
         self.versions = {api.api_key: range(api.min_version, api.max_version + 1) for api in reported.api_keys}
         """The versions of each API that the broker reports."""
         self.features = {feature.name: feature.max_version_level for feature in reported.finalized_features}
         """The levels of features."""
         request = InitProducerIdRequest(transactional_id=None)  # no check gets id 0
-        self._repeat(self.bootstrap, request, 1, lambda response: response.error_code == 0, "no producer id")
+        with suppress(NotSupportedError):
+            self._repeat(self.bootstrap, request, 1, lambda response: response.error_code == 0, "no producer id")
+
+    def _api_versions(self) -> Any:
+        """Return the broker's response to ApiVersions v3, or v0 if it is older (KIP-511)."""
+        request = ApiVersionsRequest(client_software_name="quorate", client_software_version="1")
+        for version in (3, 0):
+            connection = self.connect(self.bootstrap)
+            try:
+                connection.send(request, version)
+                frame = connection.frame()
+            except (ConnectionError, TimeoutError):
+                continue
+            finally:
+                connection.close()
+            if frame[4:6] != ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
+                return decode_api(ApiVersionsResponse, frame, version, position=4)
+        raise ClusterError(f"{self.bootstrap[0]}:{self.bootstrap[1]} does not respond to ApiVersions")
 
     def _first_reachable(self, addresses: Sequence[Address]) -> Address:
         failures = []
@@ -83,6 +106,14 @@ class VerifyTarget:
                 return host, port
         raise ClusterError(f"cannot connect to a broker: {'; '.join(failures)}", "check the address, TLS and the login")
 
+    def is_reachable(self) -> bool:
+        """Return whether the bootstrap broker accepts connections."""
+        try:
+            self.connect(self.bootstrap).close()
+        except OSError:
+            return False
+        return True
+
     def connect(self, address: Address) -> RawConnection:
         """Return a new connection."""
         return RawConnection(*address, self._config)
@@ -91,7 +122,7 @@ class VerifyTarget:
         """Send a request to the bootstrap broker, with the newest version up to `version`."""
         api = api_of(type(request))
         if hasattr(self, "versions"):
-            version = min(version, self.versions.get(api.key, range(1))[-1])
+            version = self.newest(api.name, version)
         if self._connection is None:
             self._connection = self.connect(self.bootstrap)
         try:
@@ -99,6 +130,20 @@ class VerifyTarget:
         except (ConnectionError, TimeoutError) as error:
             self.close()
             raise ClusterError(f"{self.bootstrap[0]}:{self.bootstrap[1]}: {api.name} v{version}: {error}") from error
+
+    def newest(self, api_name: str, version: int) -> int:
+        """Return the newest version of an API that the broker has, up to `version`.
+
+        Raises `NotSupportedError`.
+        """
+        api = api_of(api_name)
+        offered = self.versions.get(api.key)
+        if offered is None:
+            raise NotSupportedError(f"the broker does not have {api_name}")
+        newest = min(version, offered[-1], api.versions[-1])
+        if newest < offered[0]:
+            raise NotSupportedError(f"the broker does not have {api_name} v{version}")
+        return newest
 
     def close(self) -> None:
         """Close the connection to the bootstrap broker."""
@@ -144,7 +189,7 @@ class VerifyTarget:
         return self._coordinators[kind, key]
 
     def _find_coordinator(self, kind: int, key: str) -> Address | None:
-        version = min(4, self.versions[api_of("FindCoordinator").key][-1])
+        version = self.newest("FindCoordinator", 4)
         if version < 4:
             request = FindCoordinatorRequest(key=key, key_type=kind)
             coordinator = self.request(request, version)
@@ -205,7 +250,7 @@ class VerifyTarget:
         """Create a topic, and wait until every broker knows its leaders. Raises `ClusterError`."""
         topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
         request = message_of(CreateTopicsRequest, {"topics": [topic], "timeout_ms": _PATIENCE_S * 1000})
-        version = min(5, self.versions[api_of("CreateTopics").key][-1])
+        version = self.newest("CreateTopics", 5)
         connection = self.connect(self._controller())
         try:
             (created,) = connection.request(request, version).topics
@@ -251,7 +296,7 @@ class VerifyTarget:
     def _repeat(
         self, address: Address, request: Message, version: int, done: Callable[[Any], bool], failure: str
     ) -> None:
-        version = min(version, self.versions[api_of(type(request)).key][-1])
+        version = self.newest(api_of(type(request)).name, version)
         deadline = time.monotonic() + _PATIENCE_S
         connection = self.connect(address)
         try:
@@ -265,17 +310,24 @@ class VerifyTarget:
     def clean(self) -> list[str]:
         """Delete the topics and groups with the prefix; return what could not be deleted."""
         self.forget_coordinators()
-        left = self._delete_groups()
-        names = tuple(topic.name for topic in self._every_topic() if topic.name and topic.name.startswith(self._prefix))
-        if names:
-            version = min(5, self.versions[api_of("DeleteTopics").key][-1])
-            connection = self.connect(self._controller())
-            try:
-                deleted = connection.request(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), version)
-            finally:
-                connection.close()
-            left += [f"topic {topic.name}" for topic in deleted.responses if topic.error_code]
+        left = []
+        with suppress(NotSupportedError):
+            left = self._delete_groups()
+        with suppress(NotSupportedError):
+            left += self._delete_topics()
         return left
+
+    def _delete_topics(self) -> list[str]:
+        names = tuple(topic.name for topic in self._every_topic() if topic.name and topic.name.startswith(self._prefix))
+        if not names:
+            return []
+        version = self.newest("DeleteTopics", 5)
+        connection = self.connect(self._controller())
+        try:
+            deleted = connection.request(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), version)
+        finally:
+            connection.close()
+        return [f"topic {topic.name}" for topic in deleted.responses if topic.error_code]
 
     def _every_topic(self) -> Any:
         return self.request(MetadataRequest(topics=None, allow_auto_topic_creation=False), 9).topics
@@ -290,12 +342,13 @@ class VerifyTarget:
             time.sleep(0.2)
 
     def _delete_groups_of(self, address: Address) -> list[str]:
-        version = min(4, self.versions[api_of("ListGroups").key][-1])
+        version = self.newest("ListGroups", 4)
         connection = self.connect(address)
         try:
             listed = connection.request(ListGroupsRequest(), version).groups
             names = tuple(group.group_id for group in listed if group.group_id.startswith(self._prefix))
-            results = connection.request(DeleteGroupsRequest(groups_names=names), 2).results if names else ()
+            delete = DeleteGroupsRequest(groups_names=names)
+            results = connection.request(delete, self.newest("DeleteGroups", 2)).results if names else ()
         finally:
             connection.close()
         gone = (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)

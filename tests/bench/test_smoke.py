@@ -23,6 +23,7 @@ NEEDS = {
     "consumers": (),
     "socket_fuzz": (),
     "storage_damage": (),
+    "verify": (),
 }
 """All others need Java: Kafka's own classes, a broker or Spark."""
 

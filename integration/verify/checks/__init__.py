@@ -1,4 +1,7 @@
-"""The catalogue: checks by suite, in the order in which they run."""
+"""The catalogue: checks by suite, in the order in which they run.
+
+Invalid requests come last: some brokers do not survive them.
+"""
 
 from collections.abc import Mapping
 
@@ -18,7 +21,6 @@ from quorate.integration.verify.checks import (
 __all__ = ["SUITES"]
 
 SUITES: Mapping[str, tuple[Check, ...]] = {
-    "versions": versions.CHECKS,
     "groups": classic_groups.CHECKS + consumer_groups.CHECKS,
     "offsets": offsets.CHECKS,
     "transactions": transactions.CHECKS,
@@ -26,4 +28,5 @@ SUITES: Mapping[str, tuple[Check, ...]] = {
     "fetch": fetch.CHECKS,
     "share": share_groups.CHECKS,
     "admin": admin.CHECKS,
+    "versions": versions.CHECKS,
 }

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from quorate.cluster import ClusterError, EmbeddedCluster, Error
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.releases import KafkaVersion
-from quorate.integration.verify import CheckOutcome, VerifyReport, report_json, report_junit, selected, verify
+from quorate.integration.verify import CheckOutcome, VerifyReport, report_json, report_junit, runner, selected, verify
 from quorate.integration.verify.canonical import differences
 from quorate.integration.verify.checks import SUITES
 from quorate.integration.verify.recordings import lines_of, recorded_releases, recordings_of
+from quorate.integration.verify.session import CheckSession
+from quorate.integration.verify.target import NotSupportedError, VerifyTarget
 from tests.extent import portion
 
 pytestmark = pytest.mark.without_containers
@@ -184,3 +187,36 @@ def test_reports_have_a_row_for_each_check(embedded: EmbeddedCluster) -> None:
     assert int(suite.get("tests", "")) == len(facts["checks"])
     failed = {case.get("name") for case in suite.findall("testcase") if case.find("failure") is not None}
     assert failed == {row["check"] for row in facts["checks"] if row["outcome"] == "differs"}
+
+
+# ---- brokers that are not Kafka
+
+
+def test_the_run_ends_with_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedCluster(brokers=1, properties=PROPERTIES) as kafka:
+        original = kafka.bootstrap_servers
+        names = ["unknown-api-closes-the-connection", "malformed-body-closes-the-connection"]
+
+        def stops(s: CheckSession) -> None:
+            kafka.stop_broker(1)
+            s.ask("Metadata", 9, topics=[], client="new")
+
+        check = replace(next(check for _, check in selected(names=names)), script=stops)
+        monkeypatch.setattr(runner, "selected", lambda *_: [("versions", check), *selected(names=names)])
+        report = verify(original)
+    (result,) = report.results
+    assert "accepts no connections any more" in result.detail
+    assert len(report.left) == 1
+
+
+def test_apis_of_a_broker_may_be_missing(embedded: EmbeddedCluster) -> None:
+    target = VerifyTarget(embedded.bootstrap_servers, prefix="p-")
+    try:
+        assert target.newest("Metadata", 9) == 9
+        assert target.newest("Metadata", 99) == target.versions[3][-1]
+        del target.versions[3]
+        with pytest.raises(NotSupportedError, match="the broker does not have Metadata"):
+            target.newest("Metadata", 9)
+        assert target.clean() == []
+    finally:
+        target.close()
