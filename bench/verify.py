@@ -1,4 +1,4 @@
-"""Passed checks of `quorate verify`: an embedded cluster beside kfake, by suite.
+"""Passed checks of `quorate verify`: an embedded cluster next to kfake, by suite.
 
 The table of docs/how-to/verify-a-broker.md comes from here.
 """
