@@ -26,7 +26,7 @@ from quorate.coordinator.state import (
 )
 from quorate.coordinator.state.classic import topics_of
 from quorate.coordinator.state.consumer import owned_of
-from quorate.coordinator.state.streams import STABLE
+from quorate.coordinator.state.streams import TaskState
 from tests.coordinator.single_records import Log, T, U, member, rejected
 
 
@@ -161,7 +161,7 @@ def test_share_state_requires_a_share_group() -> None:
 def test_streams_member_keeps_its_tasks_when_its_metadata_changes() -> None:
     log = Log("streams")
     log.group_at(1)
-    log.write("CurrentMemberAssignment", replace(log.current_value(4), state=STABLE), "g", "m")
+    log.write("CurrentMemberAssignment", replace(log.current_value(4), state=TaskState.STABLE), "g", "m")
     announced: Any = streams.StreamsGroupMemberMetadataValue(
         instance_id=None,
         rack_id=None,
@@ -177,7 +177,7 @@ def test_streams_member_keeps_its_tasks_when_its_metadata_changes() -> None:
     found = log.group.members["m"]
     assert (found.member_id, found.epoch, found.metadata) == ("m", 4, announced)
     assert (found.is_reconciled_to(4), found.is_reconciled_to(5)) == (True, False)
-    log.write("CurrentMemberAssignment", replace(log.current_value(5), state=STABLE + 1), "g", "m")
+    log.write("CurrentMemberAssignment", replace(log.current_value(5), state=TaskState.STABLE + 1), "g", "m")
     assert not log.group.members["m"].is_reconciled_to(5)
 
 
