@@ -12,17 +12,17 @@ fails raises with a token, which repeats it.
 
 from quorate.simulation.chaos import Chaos
 from quorate.simulation.errors import InvariantBroken, NotDeterministic, ScheduleFailed, SimulationError
-from quorate.simulation.run import Result, check_determinism, simulate
+from quorate.simulation.run import SimulationResult, check_determinism, simulate
 from quorate.simulation.simulation import Simulation
 
 __all__ = [
     "Chaos",
     "InvariantBroken",
     "NotDeterministic",
-    "Result",
     "ScheduleFailed",
     "Simulation",
     "SimulationError",
+    "SimulationResult",
     "check_determinism",
     "simulate",
 ]

@@ -23,7 +23,7 @@ from random import Random
 from typing import Any
 
 from quorate.simulation.errors import SimulationError
-from quorate.simulation.network import Network
+from quorate.simulation.network import SimulatedNetwork
 
 __all__ = ["SimulatedLoop"]
 
@@ -80,7 +80,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.on_step: Callable[[str], object] | None = None
         self.reads = 0  # of the clock since the last step
         self.problems: list[dict[str, Any]] = []
-        self.network = Network(self, Random(f"network {seed}"))
+        self.network = SimulatedNetwork(self, Random(f"network {seed}"))
         self._random = Random(f"order {seed}")
         self._ready: deque[events.Handle] = deque()
         self._timers: list[tuple[int, int, events.Handle, bool]] = []

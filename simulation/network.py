@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quorate.simulation.loop import SimulatedLoop
 
-__all__ = ["Link", "Network", "SimulatedTransport"]
+__all__ = ["Link", "SimulatedNetwork", "SimulatedTransport"]
 
 HIGH_WATER_BYTES = 64 << 10
 RECEIVE_BYTES = 64 << 10
@@ -214,7 +214,7 @@ class SimulatedTransport(asyncio.Transport):
 class Link:
     """A connection: its client's and its server's end. `number`: in order of connecting."""
 
-    def __init__(self, network: "Network", number: int) -> None:
+    def __init__(self, network: "SimulatedNetwork", number: int) -> None:
         self.network = network
         self.number = number
         self.stalled = False
@@ -282,7 +282,7 @@ class Link:
 class SimulatedServer(asyncio.AbstractServer):
     """A listening server."""
 
-    def __init__(self, network: "Network", factory: Callable[[], Any], address: tuple[str, int]) -> None:
+    def __init__(self, network: "SimulatedNetwork", factory: Callable[[], Any], address: tuple[str, int]) -> None:
         self._network = network
         self.factory = factory
         self.address = address
@@ -328,7 +328,7 @@ class SimulatedServer(asyncio.AbstractServer):
         """Do nothing: closing takes no time."""
 
 
-class Network:
+class SimulatedNetwork:
     """All connections and servers of a simulation.
 
     `latency_ms`: least and most, of each segment. `split`: the probability that a segment is split

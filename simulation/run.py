@@ -24,7 +24,7 @@ from quorate.simulation.simulation import Simulation
 from quorate.simulation.token import Token
 from quorate.simulation.trace import Trace
 
-__all__ = ["Outcome", "Result", "Scenario", "check_determinism", "simulate"]
+__all__ = ["Scenario", "ScheduleOutcome", "SimulationResult", "check_determinism", "simulate"]
 
 Scenario = Callable[[Simulation], Awaitable[object]]
 """An `async def` function with a `Simulation`."""
@@ -34,7 +34,7 @@ _STEPS_NS = (2_000, 10_000, 50_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScheduleOutcome:
     """What one schedule did.
 
     `error`: why it failed; `hash`: of the trace up to the end of the scenario; `faults`: those that
@@ -51,7 +51,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SimulationResult:
     """What all schedules did together. `traces`: the hash of each trace, by seed."""
 
     schedules: int
@@ -72,7 +72,7 @@ def simulate(
     max_steps: int = 5_000_000,
     trace_dir: str | PathLike[str] | None = None,
     clients: Sequence[str] = (),
-) -> Result:
+) -> SimulationResult:
     """Run a scenario under a schedule for each seed, in virtual time.
 
     `seeds`: how many, from 1, or which. `chaos`: what goes wrong (default: `Chaos()`). `replay`:
@@ -170,7 +170,7 @@ class _Runner:
         self._limit_s = limit_s
         self._max_steps = max_steps
 
-    def run(self, token: Token, *, keeps: bool = False) -> Outcome:
+    def run(self, token: Token, *, keeps: bool = False) -> ScheduleOutcome:
         """Run one schedule."""
         reset_clients()
         drawn = Random(f"plan {token.seed}")
@@ -208,14 +208,14 @@ class _Runner:
             root.removeHandler(handler)
             loop.close()
         token = replace(token, trace=digest[:8])
-        return Outcome(token, error, trace, digest, tuple(simulation.faults), steps, virtual_s)
+        return ScheduleOutcome(token, error, trace, digest, tuple(simulation.faults), steps, virtual_s)
 
-    def shrunk(self, outcome: Outcome) -> Outcome:
+    def shrunk(self, outcome: ScheduleOutcome) -> ScheduleOutcome:
         """Return a schedule with fewer faults that fails in the same way."""
         left = _SHRINKING_RUNS
         best = outcome
 
-        def fails(faults: tuple[int, ...], quiet: bool) -> Outcome | None:
+        def fails(faults: tuple[int, ...], quiet: bool) -> ScheduleOutcome | None:
             nonlocal left
             left -= 1
             tried = self.run(replace(outcome.token, faults=faults, quiet=quiet))
@@ -299,7 +299,7 @@ def _release(error: BaseException | None) -> None:
             waiting += [one.__cause__, one.__context__]
 
 
-def _failure(outcome: Outcome, before: int) -> ScheduleFailed:
+def _failure(outcome: ScheduleOutcome, before: int) -> ScheduleFailed:
     """Return the exception for a failed schedule."""
     error = outcome.error
     faults = tuple(map(str, outcome.faults))
@@ -312,15 +312,15 @@ def _failure(outcome: Outcome, before: int) -> ScheduleFailed:
     return ScheduleFailed("\n".join(lines), str(outcome.token), faults, outcome.trace.text())
 
 
-def _write(folder: Path, outcome: Outcome) -> None:
+def _write(folder: Path, outcome: ScheduleOutcome) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"[^\w-]", "_", str(outcome.token))
     (folder / f"{name}.txt").write_text(outcome.trace.text() + "\n", "utf-8")
     (folder / f"{name}.html").write_text(page(outcome.trace, str(outcome.token), outcome.error), "utf-8")
 
 
-def _total(outcomes: Sequence[Outcome]) -> Result:
-    return Result(
+def _total(outcomes: Sequence[ScheduleOutcome]) -> SimulationResult:
+    return SimulationResult(
         schedules=len(outcomes),
         faults=sum(len(one.faults) for one in outcomes),
         steps=sum(one.steps for one in outcomes),

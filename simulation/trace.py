@@ -17,12 +17,12 @@ from quorate.codecs.message import Message
 from quorate.simulation.loop import SimulatedLoop
 from quorate.simulation.network import SimulatedTransport
 
-__all__ = ["Entry", "Event", "Trace", "summary"]
+__all__ = ["Entry", "Trace", "TraceEvent", "summary"]
 
 _LONGEST = 300
 
 
-class Event(NamedTuple):
+class TraceEvent(NamedTuple):
     """`connection`: its number, or 0. `end`: "client" or "server". `text`: of faults and notes."""
 
     at_ns: int
@@ -38,7 +38,7 @@ class Trace:
     """`keeps`: whether events are kept; otherwise only their hash and number."""
 
     def __init__(self, loop: SimulatedLoop, *, keeps: bool) -> None:
-        self.events: list[Event] = []
+        self.events: list[TraceEvent] = []
         self.count = 0
         self.steps: list[tuple[int, str]] = []
         self._loop = loop
@@ -74,7 +74,7 @@ class Trace:
         self._hash.update(f"{loop.now_ns} {loop.steps} {kind} {connection} {end} {text}\n".encode())
         self._hash.update(data)
         if self._keeps:
-            self.events.append(Event(loop.now_ns, loop.steps, kind, connection, end, data, text))
+            self.events.append(TraceEvent(loop.now_ns, loop.steps, kind, connection, end, data, text))
 
     def entries(self) -> Iterator["Entry"]:
         """Return what happened, with Kafka's messages decoded."""
@@ -140,7 +140,7 @@ class _Stream:
             self.waiting.pop(0)[1].arrives_ns = at_ns
 
 
-def _entries(events: list[Event]) -> Iterator[Entry]:
+def _entries(events: list[TraceEvent]) -> Iterator[Entry]:
     streams: dict[tuple[int, str], _Stream] = {}
     requests: dict[tuple[int, int], Any] = {}
     names: dict[int, str] = {}
@@ -165,7 +165,7 @@ def _entries(events: list[Event]) -> Iterator[Entry]:
     return iter(found)
 
 
-def _message(event: Event, frame: bytes, requests: dict[tuple[int, int], Any], names: dict[int, str]) -> Entry:
+def _message(event: TraceEvent, frame: bytes, requests: dict[tuple[int, int], Any], names: dict[int, str]) -> Entry:
     """Return a request or response, decoded as far as possible."""
     connection = event.connection
     try:

@@ -11,13 +11,21 @@ from typing import Any
 
 import pytest
 
-from quorate.simulation import Chaos, Result, ScheduleFailed, Simulation, SimulationError, check_determinism, simulate
+from quorate.simulation import (
+    Chaos,
+    ScheduleFailed,
+    Simulation,
+    SimulationError,
+    SimulationResult,
+    check_determinism,
+    simulate,
+)
 from quorate.simulation.errors import NotDeterministic
 from quorate.simulation.loop import SimulatedLoop
 from quorate.simulation.stable_sets import StableSet
 
 
-def run(scenario: Any, **given: Any) -> Result:
+def run(scenario: Any, **given: Any) -> SimulationResult:
     return simulate(scenario, **{"seeds": 3, "chaos": Chaos.none(), "shrink": False, **given})
 
 

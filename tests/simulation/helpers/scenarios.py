@@ -1,6 +1,7 @@
 """Scenarios of aiokafka clients that tests and benchmarks share."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
@@ -40,7 +41,8 @@ class Work:
     async def stop(self, client: Any, what: str) -> None:
         """Stop a client.
 
-        aiokafka's consumer may raise `CancelledError`: docs/explanation/found-by-simulation.md.
+        aiokafka 0.14's consumer may raise `CancelledError`: `Fetcher.close` awaits tasks that it
+        cancelled.
         """
         try:
             await self.sim.within(60, client.stop(), f"stop() of {what}")
@@ -49,11 +51,25 @@ class Work:
                 raise
             self.sim.note(f"stop() of {what} raises CancelledError")
 
-    async def produce(self, count: int, every_s: float) -> None:
-        producer = AIOKafkaProducer(
+    async def started(self, make: Callable[[], Any], what: str) -> Any:
+        """Start a client; after a failure a new one, as a client cannot be started twice."""
+        while True:
+            client = make()
+            try:
+                await client.start()
+            except KafkaError:
+                await self.stop(client, what)
+                await asyncio.sleep(0.5)
+            else:
+                return client
+
+    def new_producer(self) -> AIOKafkaProducer:
+        return AIOKafkaProducer(
             bootstrap_servers=self.servers, client_id="producer", acks="all", retry_backoff_ms=50, linger_ms=1
         )
-        await start(producer)
+
+    async def produce(self, count: int, every_s: float) -> None:
+        producer = await self.started(self.new_producer, "the producer")
         try:
             for number in range(count):
                 try:
@@ -68,22 +84,25 @@ class Work:
     async def consume(self, name: str, starts_s: float, for_s: float | None = None) -> None:
         await asyncio.sleep(starts_s)
         owner = Owner(self.sim, name)
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.servers,
-            client_id=name,
-            group_id="group",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=1_000,
-            rebalance_timeout_ms=15_000,
-            max_poll_interval_ms=60_000,
-            retry_backoff_ms=50,
-            **self.options,
-        )
-        owner.consumer = consumer
-        consumer.subscribe([TOPIC], listener=owner)
-        await start(consumer)
+
+        def new_consumer() -> AIOKafkaConsumer:
+            owner.consumer = AIOKafkaConsumer(
+                bootstrap_servers=self.servers,
+                client_id=name,
+                group_id="group",
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                session_timeout_ms=10_000,
+                heartbeat_interval_ms=1_000,
+                rebalance_timeout_ms=15_000,
+                max_poll_interval_ms=60_000,
+                retry_backoff_ms=50,
+                **self.options,
+            )
+            owner.consumer.subscribe([TOPIC], listener=owner)
+            return owner.consumer
+
+        consumer = await self.started(new_consumer, name)
         until = self.sim.now_ms + (1e12 if for_s is None else for_s * 1000)
         try:
             while not self.done.is_set() and self.sim.now_ms < until:
@@ -99,17 +118,6 @@ class Work:
                     await asyncio.sleep(0.1)
         finally:
             await self.stop(consumer, name)
-
-
-async def start(client: Any) -> None:
-    """Start a client, and again while the cluster cannot be reached, as an application would."""
-    while True:
-        try:
-            await client.start()
-        except KafkaError:
-            await asyncio.sleep(0.5)
-        else:
-            return
 
 
 async def consumers(
