@@ -22,12 +22,13 @@ from quorate.codecs.live import read_live
 from quorate.codecs.live_connect import check_connection, client_log, connect, explain_error, where_text
 from quorate.codecs.log import IsolationLevel
 from quorate.codecs.printable import listed
-from quorate.codecs.records import CONSUMER_OFFSETS
+from quorate.codecs.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from quorate.coordinator.history import Moment
 from quorate.coordinator.history.replay import GroupsReplay, ReplayedGroups, check_places
 from quorate.coordinator.history.situations import Known, SituationReplay
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.partitioning import partition_for
+from quorate.coordinator.state import GroupKind
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -143,7 +144,7 @@ def _uuid(text: str) -> Uuid:
 
 
 class LiveGroups:
-    """Groups of a cluster, read from its `__consumer_offsets`.
+    """Groups of a cluster, read from its `__consumer_offsets` and `__share_group_state`.
 
     Each `read` resumes where the last one ended. `committed`: ignore records of open and aborted
     transactions. `history`: also collect events.
@@ -165,6 +166,7 @@ class LiveGroups:
         self._config = config
         self._connect_timeout_ms = connect_timeout_ms
         self._isolation_level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
+        self._history = history
         self._replay = GroupsReplay(globs, moment, history=history)
 
     def read(self) -> ReplayedGroups:
@@ -207,16 +209,37 @@ class LiveGroups:
                 **self._config,
             )
             self._replay.take(found, entries)
+            self._read_shares(admin, found)
             if not found.groups:
                 found.known_groups |= {group["group_id"] for group in admin.list_groups()}
             found.topology = live_topology(admin, {name for one in found.groups for name in found.topics_of(one)})
-            committed = [
+            wanted = {
                 TopicPartition(topic, number)
                 for one in found.groups
                 for topic, number, _ in one.history.state.offsets.of_group(one.view.group_id)
-            ]
-            found.ends = end_offsets(admin, (one for one in committed if found.topology.number(*one) >= 0))
+            } | {
+                TopicPartition(*found.at(place))
+                for one in found.groups
+                for place in found.shares.get(one.view.group_id, ())
+            }
+            found.ends = end_offsets(admin, (one for one in wanted if found.topology.number(*one) >= 0))
         return found
+
+    def _read_shares(self, admin: "KafkaAdminClient", found: ReplayedGroups) -> None:
+        """Read `__share_group_state` for share groups, if it may be described."""
+        if not self._history and not any(one.view.kind is GroupKind.SHARE for one in found.groups):
+            return
+        if not any(topic["partitions"] for topic in admin.describe_topics([SHARE_GROUP_STATE])):
+            return
+        entries = read_live(
+            self._servers,
+            topic=SHARE_GROUP_STATE,
+            start_offsets=self._replay.next_share_offsets,
+            isolation_level=self._isolation_level,
+            connect_timeout_ms=self._connect_timeout_ms,
+            **self._config,
+        )
+        self._replay.take_shares(found, entries)
 
 
 def live_situation(

@@ -116,7 +116,11 @@ def working_folder(tmp_path, monkeypatch) -> Path:
     folder = Path(os.environ.get(SPARK_FOLDER, tmp_path))
     for left in folder.iterdir():  # by the page before
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
-    for name, capture in (("kafka-logs", "upgrade-4.0-to-4.3-and-back"), ("streams-logs", "streams-4.3")):
+    for name, capture in (
+        ("kafka-logs", "upgrade-4.0-to-4.3-and-back"),
+        ("share-logs", "share-4.3"),
+        ("streams-logs", "streams-4.3"),
+    ):
         (folder / name).symlink_to(ROOT / "tests" / "data" / "captures" / capture)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)  # as for a script in it, which imports the files that a page shows

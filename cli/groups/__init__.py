@@ -39,6 +39,8 @@ LIVE = f"{__name__}.live"
 
 HELP = """Show groups, now or at an earlier time: the output of kafka-consumer-groups.sh, racks, epochs and history.
 
+For share groups also the state of their partitions, from __share_group_state: start offsets, records in flight.
+
 A SOURCE is a segment file, the folder of a partition, or a broker's log directory, as for `quorate decode`. With -b
 records are read from a live cluster. No group is joined, and nothing is committed or written; only remove-member
 changes a group.
@@ -138,7 +140,7 @@ def read_groups(
     else:
         refuse_connection_options(ctx)
         found = read_files(sources, options["globs"], moment, options["topology"], history=history)
-    if not found.groups and not found.events:
+    if not found.groups and not found.events and not found.shares:
         globs = ", ".join(glob or "''" for glob in options["globs"])
         raise UserError(
             f"no group matches {globs}" if globs else "no groups found",
@@ -203,9 +205,10 @@ def list_(ctx: click.Context, /, **options: Any) -> None:
 @reading_options
 @click.pass_context
 def describe(ctx: click.Context, /, **options: Any) -> None:
-    """Show states and epochs, and the cause of each group's last epoch bump."""
+    """Show states, epochs, the cause of each group's last epoch bump, and sums of share state."""
     from quorate.codecs.printable import printable, time_text
     from quorate.coordinator.history.group_rows import group_rows
+    from quorate.coordinator.history.share_rows import share_text
 
     found = read_groups(ctx, options, history=True)
     rows = list(group_rows(found))
@@ -221,6 +224,8 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
                 click.echo(
                     f"\n{printable(row['group'])}: epoch {bump['epoch']} ({place}) because {printable(bump['why'])}"
                 )
+            if row["share"] is not None:
+                click.echo(f"{printable(row['group'])}: {share_text(row['share'])}")
 
 
 @groups.command(cls=WithConnection)
@@ -267,32 +272,36 @@ def tasks(ctx: click.Context, /, **options: Any) -> None:
 @reading_options
 @click.pass_context
 def offsets(ctx: click.Context, /, **options: Any) -> None:
-    """Show committed offsets, lags, and racks of partitions."""
+    """Show committed offsets, lags and racks of partitions; for share groups their share state."""
     from quorate.coordinator.history.group_rows import offset_rows
 
     found = read_groups(ctx, options, committed=True)
-    columns = (
-        "group topic partition leader_epoch current_offset log_end_offset lag committed_ms pending "
-        "consumer_id host client_id rack racks locality"
-    )
-    optional = "leader_epoch log_end_offset lag pending rack racks locality"
-    print_rows(ctx, found, offset_rows(found), options["as_json"], columns, optional)
+    rows = list(offset_rows(found))
+    if options["as_json"]:
+        print_rows(ctx, found, rows, True, "")
+        return
+    from quorate.cli.groups.tables import offset_columns
+
+    rows, columns, optional = offset_columns(rows)
+    print_rows(ctx, found, rows, False, columns, optional)
 
 
 @groups.command(cls=WithConnection)
 @reading_options
-@click.option("--no-offsets", is_flag=True, help="Omit events that only commit offsets.")
+@click.option("--no-offsets", is_flag=True, help="Omit events that only commit offsets, or move start offsets.")
 @click.pass_context
 def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
     """Show the history of groups as sentences."""
     from quorate.codecs.printable import printable, time_text
+    from quorate.codecs.records import CONSUMER_OFFSETS
     from quorate.coordinator.history.group_rows import event_rows
 
     found = read_groups(ctx, options, history=True, committed=True)
     events = [
         event
         for event in found.events
-        if not no_offsets or not all(type(fact).__name__ == "OffsetsCommitted" for fact in event.facts)
+        if not no_offsets
+        or not all(type(fact).__name__ in ("OffsetsCommitted", "StartOffsetMoved") for fact in event.facts)
     ]
     rows = event_rows(found, events)
     if options["as_json"]:
@@ -300,6 +309,8 @@ def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
         return
     for row in rows:
         place = row["offset"] if row["log_partition"] is None else f"{row['log_partition']}:{row['offset']}"
+        if row["log_topic"] != CONSUMER_OFFSETS:
+            place = f"{row['log_topic']} {place}"
         click.echo(f"{time_text(row['timestamp_ms'])}  {place}  {click.style(printable(row['group']), bold=True)}")
         for one in row["what"]:
             click.echo(f"    {printable(one['sentence'])}")

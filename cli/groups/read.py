@@ -8,7 +8,7 @@ from quorate.cli.reporting import byte_progress, show_damage
 from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
 from quorate.codecs.log.partitions import BATCH_OVERHEAD_BYTES, LogPartitions
-from quorate.codecs.records import CONSUMER_OFFSETS
+from quorate.codecs.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from quorate.coordinator.history import Moment
 from quorate.coordinator.history.replay import GroupsReplay, ReplayedGroups, check_places, copied, once
 
@@ -31,17 +31,41 @@ def read_files(
 
         found.topology, _ = read_topology(topology)
         found.names = {topic.id: topic.name for topic in found.topology.topics if topic.id is not None}
-    files = LogPartitions(paths, topics=(CONSUMER_OFFSETS,))
-    check_places(moment, {partition.partition for partition in files.partitions}, "what is read")
-    with byte_progress(files.size_bytes, wanted=True) as progress:
+    both = LogPartitions(paths, topics=(CONSUMER_OFFSETS, SHARE_GROUP_STATE))
+    files, shares = both.of_topic(CONSUMER_OFFSETS), both.of_topic(SHARE_GROUP_STATE)
+    topic, addressed = (CONSUMER_OFFSETS, files) if files.partitions else (SHARE_GROUP_STATE, shares)
+    check_places(moment, {one.partition for one in addressed.partitions}, "what is read", topic)
+    with byte_progress(both.size_bytes, wanted=True) as progress:
         replay = GroupsReplay(globs, moment, history=history)
-        copies = copied(partition.partition for partition in files.partitions)
-        if history or copies or moment.offset is not None or find_spec("pyarrow") is None:
-            entries = _log_entries(files.entries(skip_corrupt=True, progress=progress), found)
-            replay.take(found, once(entries, copies))
-        else:
-            replay.load(found, _blocks(files, found, progress))
+        if files.partitions:
+            _read_groups(replay, found, files, progress, by_entry=history or _by_entry(moment, shares))
+        if shares.partitions:
+            copies = copied(one.partition for one in shares.partitions)
+            advance = None if progress is None else lambda done: progress(files.size_bytes + done)
+            entries = _log_entries(shares.entries(skip_corrupt=True, progress=advance), found)
+            replay.take_shares(found, once(entries, copies, SHARE_GROUP_STATE))
     return found
+
+
+def _by_entry(moment: Moment, shares: LogPartitions) -> bool:
+    """Return whether records must be read one by one: an offset's time cuts the share state."""
+    return moment.offset is not None or (moment.offsets is not None and bool(shares.partitions))
+
+
+def _read_groups(
+    replay: GroupsReplay,
+    found: ReplayedGroups,
+    files: LogPartitions,
+    progress: Callable[[int], None] | None,
+    *,
+    by_entry: bool,
+) -> None:
+    copies = copied(partition.partition for partition in files.partitions)
+    if by_entry or copies or find_spec("pyarrow") is None:
+        entries = _log_entries(files.entries(skip_corrupt=True, progress=progress), found)
+        replay.take(found, once(entries, copies))
+    else:
+        replay.load(found, _blocks(files, found, progress))
 
 
 def _log_entries(entries: Iterable[Any], found: ReplayedGroups) -> Iterator[LogEntry]:

@@ -6,13 +6,18 @@ from typing import Any
 from quorate.cli.output import table_lines
 from quorate.codecs.printable import cut, hash_text, printable, spans, time_text
 
-__all__ = ["table"]
+__all__ = ["offset_columns", "table"]
 
 _HEADINGS = {
     "assignment": "CURRENT-ASSIGNMENT",
+    "available": "#AVAILABLE",
+    "acknowledged": "#ACKNOWLEDGED",
+    "archived": "#ARCHIVED",
     "committed_ms": "COMMITTED",
     "coordinator": "COORDINATOR (ID)",
+    "in_flight": "#IN-FLIGHT",
     "local": "#LOCAL",
+    "max_delivery_count": "MAX-DELIVERIES",
     "log_partition": "IN",
     "member_epoch": "CURRENT-EPOCH",
     "members": "#MEMBERS",
@@ -24,7 +29,8 @@ _HEADINGS = {
 
 _RIGHT = {
     "members", "group_epoch", "target_epoch", "member_epoch", "partitions", "local", "remote", "partition",
-    "current_offset", "log_end_offset", "lag", "log_partition", "leader_epoch",
+    "current_offset", "log_end_offset", "lag", "log_partition", "leader_epoch", "start_offset", "state_epoch",
+    "in_flight", "available", "acknowledged", "archived", "max_delivery_count",
 }  # fmt: skip
 
 
@@ -49,6 +55,25 @@ def table(rows: Sequence[Mapping[str, Any]], columns: str, *, optional: str = ""
         *([_cell(name, row[name]) for name in shown] for row in rows),
     ]
     return table_lines(cells, right=[index for index, name in enumerate(shown) if name in _RIGHT])
+
+
+_OFFSETS = "group topic partition leader_epoch current_offset log_end_offset lag committed_ms"
+_OWNERS = "pending consumer_id host client_id rack racks locality"
+_MAY_BE_EMPTY = "leader_epoch log_end_offset lag pending rack racks locality"
+_SHARES = "start_offset state_epoch in_flight available acknowledged archived max_delivery_count"
+
+
+def offset_columns(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str, str]:
+    """Return the rows of offsets with their columns, and which of these are optional.
+
+    If there are share groups, the fields of their share state are columns, too.
+    """
+    if not any(row["share"] for row in rows):
+        return rows, f"{_OFFSETS} {_OWNERS}", _MAY_BE_EMPTY
+    names = _SHARES.split()
+    flat = [row | {name: row["share"] and row["share"][name] for name in names} for row in rows]
+    columns = f"{_OFFSETS} {_OWNERS}".replace("log_end_offset", f"{_SHARES} log_end_offset")
+    return flat, columns, f"{_MAY_BE_EMPTY} {_SHARES} current_offset committed_ms consumer_id host client_id"
 
 
 def _cell(name: str, value: Any) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,13 @@ class LogPartitions:
         self._partitions = [(path, files) for path, found in sources for files in found]
         self.size_bytes = sum(_size(files) for _, files in self._partitions)
         self.empty = not self.size_bytes and not any(files.problems for _, files in self._partitions)
+
+    def of_topic(self, topic: str) -> "LogPartitions":
+        """Return those of one topic, perhaps none."""
+        found = copy(self)
+        found._partitions = [(path, files) for path, files in self._partitions if files.topic == topic]
+        found.size_bytes = sum(_size(files) for _, files in found._partitions)
+        return found
 
     @property
     def partitions(self) -> list[PartitionFiles]:

@@ -14,6 +14,7 @@ from quorate.codecs.messages.consumer_group import ConsumerGroupMetadataKey, Con
 from quorate.codecs.messages.offsets import LegacyOffsetCommitKey, OffsetCommitKey
 from quorate.codecs.messages.share_group import ShareGroupMetadataKey, ShareGroupStatePartitionMetadataKey
 from quorate.codecs.messages.streams_group import StreamsGroupMetadataKey
+from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history.difference import Written, diff_views
 from quorate.coordinator.history.facts import (
     EpochBumped,
@@ -36,9 +37,11 @@ __all__ = ["Event", "History", "Moment", "events", "state_at"]
 class Event:
     """An event of a group. `offset` and `last_offset`: its first and last record.
 
-    `until_ms` is later than `timestamp_ms` for combined commits.
+    `until_ms` is later than `timestamp_ms` for combined writes. `topic`: that of its log, for
+    changes of share state `__share_group_state`.
     """
 
+    topic: str = CONSUMER_OFFSETS
     partition: int | None
     offset: int
     last_offset: int

@@ -14,6 +14,7 @@ from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
 from quorate.coordinator.history.events import Event
 from quorate.coordinator.history.labels import Labels, Partition
 from quorate.coordinator.history.replay import ReplayedGroup, ReplayedGroups
+from quorate.coordinator.history.share_rows import share_rows, share_summary
 from quorate.coordinator.history.upgrade import Finding, findings, share_groups_left
 from quorate.coordinator.history.views import MemberView
 from quorate.coordinator.state import GroupKind
@@ -58,6 +59,7 @@ def group_rows(found: ReplayedGroups) -> Iterator[Row]:
             "topology_epoch": group.topology_epoch,
             "validated_topology_epoch": group.validated_topology_epoch,
             "log_partition": one.partition,
+            "share": share_summary(found, one),
             "last_bump": None
             if bump is None
             else {
@@ -113,41 +115,70 @@ def _of_role(tasks: Iterable[Partition]) -> dict[str, list[int]]:
 
 
 def offset_rows(found: ReplayedGroups) -> Iterator[Row]:
-    """Yield a row per committed or assigned partition, with its racks and locality."""
+    """Yield a row per committed, assigned or shared partition, with its racks and locality.
+
+    `share` of a row is the state of the share-partition. States whose group is not in
+    `__consumer_offsets`, or not read from there, have rows, too.
+    """
     for one in found.groups:
-        group = one.view
-        offsets = {
-            (topic, number): offset for topic, number, offset in one.history.state.offsets.of_group(group.group_id)
-        }
-        owners = {
-            found.at(partition): (member, partition)
-            for member in group.members.values()
-            for partition in member.assigned
-        }
-        for at in sorted({*offsets, *(owners if group.kind is not GroupKind.STREAMS else ())}):
-            offset = offsets.get(at)
-            member, partition = owners.get(at, (None, at))
-            end = None if found.ends is None else found.ends.get(TopicPartition(*at))
-            racks = found.racks(at)
-            yield {
-                "group": group.group_id,
-                "topic": at[0],
-                "partition": at[1],
-                "leader_epoch": None if offset is None or offset.leader_epoch < 0 else offset.leader_epoch,
-                "current_offset": None if offset is None else offset.value.offset,
-                "log_end_offset": end,
-                "lag": None if offset is None or end is None else max(0, end - offset.value.offset),
-                "committed_ms": None if offset is None else offset.value.commit_timestamp,
-                "pending": one.history.state.offsets.is_pending(group.group_id, *at),
-                "racks": None if racks is None else list(racks),
-                "locality": None
-                if member is None
-                else {True: "local", False: "remote", None: None}[found.is_local(member.rack, partition)],
-                "rack": None if member is None else member.rack,
-                "consumer_id": None if member is None else member.member_id,
-                "host": None if member is None else member.client_host,
-                "client_id": None if member is None else member.client_id,
+        yield from _offset_rows(found, one)
+    for group_id in sorted(found.shares.keys() - {one.view.group_id for one in found.groups}):
+        for at, share in share_rows(found, group_id):
+            yield _offset_row(found, group_id, at, share=share)
+
+
+def _offset_rows(found: ReplayedGroups, one: ReplayedGroup) -> Iterator[Row]:
+    group = one.view
+    offsets = {(topic, number): offset for topic, number, offset in one.history.state.offsets.of_group(group.group_id)}
+    shares = dict(share_rows(found, group.group_id))
+    owners = {
+        found.at(partition): (member, partition) for member in group.members.values() for partition in member.assigned
+    }
+    for at in sorted({*offsets, *shares, *(owners if group.kind is not GroupKind.STREAMS else ())}):
+        offset = offsets.get(at)
+        # Several members may consume a share-partition; `members` lists them.
+        member, partition = (None, at) if at in shares else owners.get(at, (None, at))
+        row = _offset_row(found, group.group_id, at, share=shares.get(at))
+        if offset is not None:
+            end = row["log_end_offset"]
+            row |= {
+                "leader_epoch": None if offset.leader_epoch < 0 else offset.leader_epoch,
+                "current_offset": offset.value.offset,
+                "lag": None if end is None else max(0, end - offset.value.offset),
+                "committed_ms": offset.value.commit_timestamp,
             }
+        if member is not None:
+            row |= {
+                "locality": {True: "local", False: "remote", None: None}[found.is_local(member.rack, partition)],
+                "rack": member.rack,
+                "consumer_id": member.member_id,
+                "host": member.client_host,
+                "client_id": member.client_id,
+            }
+        yield row | {"pending": one.history.state.offsets.is_pending(group.group_id, *at)}
+
+
+def _offset_row(found: ReplayedGroups, group_id: str, at: tuple[str, int], share: Row | None) -> Row:
+    """Return the row of a partition without committed offset and member."""
+    racks = found.racks(at)
+    return {
+        "group": group_id,
+        "topic": at[0],
+        "partition": at[1],
+        "leader_epoch": None if share is None else share["leader_epoch"],
+        "current_offset": None,
+        "log_end_offset": None if found.ends is None else found.ends.get(TopicPartition(*at)),
+        "lag": None if share is None else share["lag"],
+        "committed_ms": None,
+        "pending": False,
+        "racks": None if racks is None else list(racks),
+        "locality": None,
+        "rack": None,
+        "consumer_id": None,
+        "host": None,
+        "client_id": None,
+        "share": share,
+    }
 
 
 def event_rows(found: ReplayedGroups, events: Iterable[Event]) -> Iterator[Row]:
@@ -156,6 +187,7 @@ def event_rows(found: ReplayedGroups, events: Iterable[Event]) -> Iterator[Row]:
     for event in events:
         yield {
             "group": event.group_id,
+            "log_topic": event.topic,
             "log_partition": event.partition,
             "offset": event.offset,
             "last_offset": event.last_offset,

@@ -14,16 +14,18 @@ from quorate.assignors import TopicPartition, Topology
 from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
 from quorate.codecs.log.model import LogEntry
+from quorate.codecs.messages.share_state import ShareSnapshotValue
 from quorate.codecs.record_text import learn_names
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history.events import Event, History, Moment
 from quorate.coordinator.history.labels import Labels, Partition
+from quorate.coordinator.history.share_events import ShareHistory
 from quorate.coordinator.history.views import GroupView, view
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
 
-__all__ = ["GroupsReplay", "ReplayedGroup", "ReplayedGroups", "check_places", "copied", "once"]
+__all__ = ["GroupsReplay", "ReplayedGroup", "ReplayedGroups", "ReplayedShare", "check_places", "copied", "once"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +37,25 @@ class ReplayedGroup:
     view: GroupView
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedShare:
+    """The state of a share-partition, and its partition of `__share_group_state`.
+
+    `written_ms`: time of the last write.
+    """
+
+    log_partition: int | None
+    written_ms: int
+    state: ShareSnapshotValue
+
+
 @dataclass(kw_only=True)
 class ReplayedGroups:
     """All replayed groups.
 
     `topology`: topics, if known. `damaged`: records were lost. `known_groups`: the ids of all
     groups, requested or not. `histories`: by partition of `__consumer_offsets`, those of requested
-    groups.
+    groups. `shares`: states of the share-partitions of requested groups, if they were read.
 
     Only for a live cluster: `ends`, log end offsets; `coordinators`, the broker that leads each
     partition of `__consumer_offsets`.
@@ -56,6 +70,7 @@ class ReplayedGroups:
     damaged: bool = False
     known_groups: set[str] = field(default_factory=set)
     histories: dict[int | None, History] = field(default_factory=dict)
+    shares: dict[str, dict[Partition, ReplayedShare]] = field(default_factory=dict)
 
     def labels(self, **how: Any) -> Labels:
         """Return how sentences show names."""
@@ -91,23 +106,27 @@ class ReplayedGroups:
         topics |= {topic for topic, _, _ in one.history.state.offsets.of_group(one.view.group_id)}
         for member in one.view.members.values():
             topics |= {self.at(partition)[0] for partition in member.assigned | member.target}
-        return topics
+        return topics | {self.at(partition)[0] for partition in self.shares.get(one.view.group_id, ())}
 
 
 class GroupsReplay:
     """Replays entries up to `moment`, and continues with later ones.
 
-    `next_offsets`: by partition, the offset to continue from.
+    `next_offsets`, `next_share_offsets`: by partition of `__consumer_offsets` and of
+    `__share_group_state`, the offset to continue from.
     """
 
     def __init__(self, globs: Sequence[str], moment: Moment, *, history: bool) -> None:
         self.next_offsets: dict[int, int] = {}
+        self.next_share_offsets: dict[int, int] = {}
         self._match = re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match if globs else None
         self.moment = moment
         self._history = history
         self._histories: dict[int | None, History] = {}
         self._names: dict[Uuid, str] = {}
         self._events: list[Event] = []
+        self._shares: dict[int | None, ShareHistory] = {}
+        self._last_ms: int | None = None
 
     def _wanted(self, group_id: str) -> bool:
         return self._match is None or self._match(group_id) is not None
@@ -122,9 +141,38 @@ class GroupsReplay:
             if one is None:
                 one = self._histories[entry.partition] = History(self._wanted if self._history else lambda _: False)
             self._events += one.take(entry)
+            self._last_ms = entry.timestamp_ms if self._last_ms is None else max(self._last_ms, entry.timestamp_ms)
             if entry.partition is not None:
                 self.next_offsets[entry.partition] = entry.offset + 1
         self._put(found)
+
+    def take_shares(self, found: ReplayedGroups, entries: Iterable[LogEntry]) -> None:
+        """Replay entries of `__share_group_state`, after those of groups, and update `found`.
+
+        If the moment is an offset of `__consumer_offsets`, they are replayed up to its time.
+        """
+        moment = self.moment
+        if self._histories and (moment.offset is not None or moment.offsets is not None):
+            moment = Moment(timestamp_ms=-1 if self._last_ms is None else self._last_ms)
+        else:
+            entries = _checked(entries, moment)
+        for entry in moment.cut(entries):
+            assert isinstance(entry, LogEntry)
+            one = self._shares.get(entry.partition)
+            if one is None:
+                one = self._shares[entry.partition] = ShareHistory(self._wanted if self._history else lambda _: False)
+            self._events += one.take(entry)
+            if entry.partition is not None:
+                self.next_share_offsets[entry.partition] = entry.offset + 1
+        for partition, one in self._shares.items():
+            self._events += one.finish()
+            for key, state in one.shard.states.items():
+                found.known_groups.add(key.group_id)
+                if self._wanted(key.group_id):
+                    found.shares.setdefault(key.group_id, {})[key.topic_id, key.partition] = ReplayedShare(
+                        log_partition=partition, written_ms=one.written_ms[key], state=state
+                    )
+        self._sort(found)
 
     def load(self, found: ReplayedGroups, partitions: Iterable[tuple[int | None, Iterable["RawBlock"]]]) -> None:
         """Replay the blocks of these partitions by columns, without events, and update `found`."""
@@ -155,10 +203,7 @@ class GroupsReplay:
     def _put(self, found: ReplayedGroups) -> None:
         for one in self._histories.values():
             self._events += one.finish()
-        self._events.sort(
-            key=lambda event: (event.timestamp_ms, -1 if event.partition is None else event.partition, event.offset)
-        )
-        found.events = list(self._events)
+        self._sort(found)
         for partition, one in self._histories.items():
             found.known_groups |= one.state.groups.keys()
             wanted = [
@@ -170,6 +215,17 @@ class GroupsReplay:
             if wanted or self._match is None:
                 found.histories[partition] = one
         found.groups.sort(key=lambda one: one.view.group_id)
+
+    def _sort(self, found: ReplayedGroups) -> None:
+        self._events.sort(
+            key=lambda event: (
+                event.timestamp_ms,
+                event.topic,
+                -1 if event.partition is None else event.partition,
+                event.offset,
+            )
+        )
+        found.events = list(self._events)
 
 
 def _checked(entries: Iterable[LogEntry], moment: Moment) -> Iterator[LogEntry]:
@@ -191,7 +247,7 @@ def copied(partitions: Iterable[int | None]) -> set[int]:
     return {partition for partition, count in counts.items() if count > 1 and partition is not None}
 
 
-def once(entries: Iterable[LogEntry], copies: Collection[int]) -> Iterator[LogEntry]:
+def once(entries: Iterable[LogEntry], copies: Collection[int], topic: str = CONSUMER_OFFSETS) -> Iterator[LogEntry]:
     """Yield each record of a partition once, from several copies of the partition.
 
     Raises `InputError` if the copies differ.
@@ -204,8 +260,7 @@ def once(entries: Iterable[LogEntry], copies: Collection[int]) -> Iterator[LogEn
             known = times[partition].setdefault(entry.offset, entry.timestamp_ms)
             if known != entry.timestamp_ms:
                 raise InputError(
-                    f"two copies of {CONSUMER_OFFSETS}-{partition} differ: "
-                    f"offset {entry.offset:,} has different timestamps",
+                    f"two copies of {topic}-{partition} differ: offset {entry.offset:,} has different timestamps",
                     "use the logs of one cluster only",
                 )
             if entry.offset <= ends[partition]:
@@ -214,7 +269,7 @@ def once(entries: Iterable[LogEntry], copies: Collection[int]) -> Iterator[LogEn
         yield entry
 
 
-def check_places(moment: Moment, partitions: Collection[int | None], where: str) -> None:
+def check_places(moment: Moment, partitions: Collection[int | None], where: str, topic: str = CONSUMER_OFFSETS) -> None:
     """Raise `InputError` for offsets of missing partitions.
 
     Not all files are of a known partition.
@@ -227,7 +282,6 @@ def check_places(moment: Moment, partitions: Collection[int | None], where: str)
             f"0 to {known[-1]}" if len(known) > 2 and known == list(range(len(known))) else ", ".join(map(str, known))
         )
         raise InputError(
-            f"--at {missing[0]}:{(moment.offsets or {})[missing[0]]}: "
-            f"{where} has no partition {missing[0]} of {CONSUMER_OFFSETS}",
+            f"--at {missing[0]}:{(moment.offsets or {})[missing[0]]}: {where} has no partition {missing[0]} of {topic}",
             f"it has {present}",
         )
