@@ -21,7 +21,7 @@ from quorate.coordinator.state.streams_tasks import AssignedTasks, StoredTasks
 if TYPE_CHECKING:
     from quorate.coordinator.streams.topology import ConfiguredTopology
 
-__all__ = ["MemberTaskOffsets", "Refined", "StreamsGroup", "StreamsMember", "TaskState"]
+__all__ = ["NO_STATE", "MemberTaskOffsets", "Refined", "StreamsGroup", "StreamsMember", "TaskState"]
 
 
 class TaskState(IntEnum):
@@ -94,14 +94,18 @@ class StreamsMember:
         )
 
     def without_assignment(self) -> "StreamsMember":
-        """Return the member after a tombstone of its current assignment."""
-        return replace(self, current=_NOTHING, assigned=AssignedTasks.NONE, pending_revocation=AssignedTasks.NONE)
+        """Return the member after a tombstone of its current assignment. It keeps its state."""
+        left = _NOTHING if self.current is None else replace(_NOTHING, state=self.current.state)
+        return replace(self, current=left, assigned=AssignedTasks.NONE, pending_revocation=AssignedTasks.NONE)
 
+
+NO_STATE = -128
+"""The state of a member that left before it had one; in no record."""
 
 _NOTHING = StreamsGroupCurrentMemberAssignmentValue(
     member_epoch=LEFT,
     previous_member_epoch=LEFT,
-    state=TaskState.STABLE,
+    state=NO_STATE,
     active_tasks=(),
     standby_tasks=(),
     warmup_tasks=(),

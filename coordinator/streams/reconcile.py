@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.state.streams import StreamsMember, TaskState
+from quorate.coordinator.state.streams import NO_STATE, StreamsMember, TaskState
 from quorate.coordinator.state.streams_processes import TaskProcesses
 from quorate.coordinator.state.streams_tasks import AssignedTasks, TargetTasks, Tasks
 from quorate.coordinator.streams.records import current_value
@@ -55,7 +55,7 @@ def reconcile(
     `owned`: the tasks that the member reports; `None` if it reports none of them. Returns the same
     object if nothing changes. Raises `ApiError` FENCED_MEMBER_EPOCH in an unknown state.
     """
-    if member.current is None:
+    if member.current is None or member.current.state == NO_STATE:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"member {member.member_id} has no state")  # Kafka: NPE
     epoch = member.epoch
     match member.state:
