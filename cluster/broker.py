@@ -45,14 +45,14 @@ class Broker:
     `serving`: it listens. `frozen`: it listens but does not respond. `cut_off`: clients cannot
     reach it. `listen_host`, `listen_port`: the address to listen on; the port is 0 before the first
     start, if it is not given. `host`, `port`: the advertised address. `handler`: creates the
-    handler of the broker's requests.
+    handler of the broker's requests, which `serve` passes to it.
     """
 
     def __init__(
         self, cluster: SharedCluster, number: int, rack: str | None, handler: "Callable[[Broker], FrameHandler]"
     ) -> None:
         self.cluster = cluster
-        self._handler = handler(self)
+        self.serve = handler(self).serve
         self.id = number
         self.rack = rack
         self.listen_host = LOOPBACK
@@ -258,10 +258,6 @@ class Broker:
 
         work = cluster.controller.changes.run(cluster.broker_control.fencing(self.id, still_expired))
         cluster.turns.run(work, lambda _: None, partial(cluster.failed, f"fencing broker {self.id}"))
-
-    def serve(self, connection: Connection, header: Header, frame: bytes) -> None:
-        """Pass a request to the handler, which sends the response."""
-        self._handler.serve(connection, header, frame)
 
 
 def endpoint(host: str, port: int) -> str:

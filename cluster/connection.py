@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv6Address, ip_address
+from struct import Struct
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "java_address"]
 
+_INT32 = Struct(">i")
 _PAUSE_BYTES = 1 << 20
 """Reading from the client pauses while more bytes of requests are pending."""
 
@@ -159,7 +161,7 @@ class Connection(asyncio.Protocol):
             not self._buffer
             and self._large is None
             and 4 <= len(data) <= 4 + self._limit
-            and len(data) == 4 + int.from_bytes(data[:4], "big", signed=True)
+            and len(data) == 4 + _INT32.unpack_from(data)[0]
         ):
             self._frames.append(data[4:])  # exactly one request, the usual case
             self._waiting_bytes += len(data)
@@ -275,7 +277,8 @@ class Connection(asyncio.Protocol):
         self._gathers = False
         if self._gathered:
             self._send_gathered()
-        self._pause_or_resume()
+        if self._paused or self._waiting_bytes > _PAUSE_BYTES:
+            self._pause_or_resume()
         return bool(frames) and not (self._busy or self._write_paused or broker.silent) and self.open
 
     def _pause_or_resume(self) -> None:
@@ -311,7 +314,7 @@ class Connection(asyncio.Protocol):
         """
         last = self._last
         if last is not None and frame[8:] == last[1] and frame[:4] == last[0]:
-            return last[2].again(int.from_bytes(frame[4:8], "big", signed=True))
+            return last[2].again(_INT32.unpack_from(frame, 4)[0])
         header = read_header(frame)
         self._last = (frame[:4], frame[8:], header) if len(frame) <= _REPEATED_BYTES else None
         return header

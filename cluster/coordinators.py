@@ -44,8 +44,10 @@ class TopicHost(Generic[S]):
 
     def partition_for(self, key: str) -> PartitionState | None:
         """Return the partition of a group or transactional id; `None` without the topic."""
-        partitions = self.partitions()
-        return partitions[partition_for(key, len(partitions))] if partitions else None
+        topic = self._services.state.topics.get(self.topic)
+        if topic is None or not topic.partitions:
+            return None
+        return topic.partitions[partition_for(key, len(topic.partitions))]
 
     def partitions(self) -> Sequence[PartitionState]:
         """Return the topic's partitions, by index; none while it does not exist."""

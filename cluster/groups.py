@@ -176,20 +176,24 @@ class GroupCoordinators:
         """Handle a request about one group."""
         if not group_id and _requires_group_id(request):
             return self._no_coordinator.failed(request, context, ErrorCode.INVALID_GROUP_ID, "")
-        if self._broker_configs.behaviour.heartbeats_checked_first:
-            try:
-                self._check_heartbeat(request, context.api_version)
-            except ApiError as error:
-                return self._no_coordinator.failed(request, context, error.code, error.message or "")
-        running = self._of(self.partition_for(group_id), broker)
+        running = self._of(self._host.partition_for(group_id), broker)
+        if isinstance(running, Coordinator):
+            return self.runtime.request(running, request, context)
+        try:
+            self._check_heartbeat(request, context.api_version)
+        except ApiError as error:
+            return self._no_coordinator.failed(request, context, error.code, error.message or "")
         if running is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             running = self._while_loading(request)
-        if isinstance(running, ErrorCode):
-            return self._no_coordinator.failed(request, context, running, "")
-        return self.runtime.request(running, request, context)
+        return self._no_coordinator.failed(request, context, running, "")
 
     def _check_heartbeat(self, request: Message, version: int) -> None:
-        """Check what needs no group. Raises `ApiError`."""
+        """Check what needs no group, before the missing coordinator is reported. Raises `ApiError`.
+
+        A coordinator that is ready checks it itself.
+        """
+        if not self._broker_configs.behaviour.heartbeats_checked_first:
+            return
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             consumer_checks.check_request(self._broker_configs.coordinator, request, version)
         elif isinstance(request, ShareGroupHeartbeatRequest):

@@ -1,7 +1,8 @@
 """`RequestHandler`: decodes requests, applies faults, and calls the handlers of APIs."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
+from types import GeneratorType
 from typing import Any
 
 from quorate.cluster.apis import Context
@@ -39,6 +40,9 @@ class RequestHandler:
 
     def serve(self, connection: Connection, header: Header, frame: bytes) -> None:
         """Handle a request, and send its response."""
+        if header.request is not None:  # it repeats a request of this connection that was accepted
+            self._decoded(connection, header, header.request)
+            return
         if header.api is None or header.version not in advertised(self.cluster).get(header.api_key, ()):
             if header.api_key == API_VERSIONS_KEY:
                 connection.respond(header, 0, unsupported(self.cluster))
@@ -53,9 +57,7 @@ class RequestHandler:
             self.broker.note(f"closed a connection of {connection.host[1:]}: {header.api.name} before authentication")
             connection.close()
             return
-        if header.request is not None:
-            self._decoded(connection, header, header.request)
-        elif len(frame) <= (_LARGE_PRODUCE_BYTES if header.api_key == _PRODUCE_KEY else _LARGE_BYTES):
+        if len(frame) <= (_LARGE_PRODUCE_BYTES if header.api_key == _PRODUCE_KEY else _LARGE_BYTES):
             try:
                 header.request = _decode(header, frame)
             except Exception as error:  # noqa: BLE001  # also an internal error closes only this connection
@@ -117,10 +119,12 @@ class RequestHandler:
         except Exception as error:  # noqa: BLE001  # reported; closes only this connection
             self.broker.failed(connection, type(request).__name__, error)
             return
-        if isinstance(response, Generator):
+        if isinstance(response, GeneratorType):  # `Generator` takes longer to test for
             self._run_in_turns(response, connection, header, request, change)
+        elif change is None:
+            connection.respond(header, header.version, response)  # type: ignore[arg-type]
         else:
-            self._respond(response, connection, header, change)
+            self._respond(response, connection, header, change)  # type: ignore[arg-type]
 
     def _run_in_turns(
         self,

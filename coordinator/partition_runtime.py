@@ -223,16 +223,17 @@ class PartitionRuntime(Generic[S]):
         Returns the error if a write fails.
         """
         while True:
-            if isinstance(result.response, Pending):
-                result.response.on_complete(response.complete)
+            found = result.response
+            if isinstance(found, Pending):
+                found.on_complete(response.complete)
             failed = self._write(name, result)
             if failed is not None:
                 return failed
             if result.then is None:
                 break
             result = result.then(self.now_ms)
-        if result.response is not None and not isinstance(result.response, Pending):
-            response.complete(result.response)
+        if found is not None and not isinstance(found, Pending):
+            response.complete(found)
         return None
 
     def take_image(self, image: MetadataImage, delta: MetadataDelta | None = None) -> MetadataDelta:
@@ -326,7 +327,7 @@ class PartitionRuntime(Generic[S]):
         """
         fired = 0
         while True:
-            if self.run_tasks_at_once:
+            if self.run_tasks_at_once and self.shard.tasks:
                 self.run_tasks()
             timer = None if self.is_late else self.shard.timers.next_due(self.now_ms)
             if timer is None:

@@ -1,7 +1,7 @@
 """What a handler returns: records to write, and a response that is complete or pending."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from quorate.codecs import CoordinatorRecord
@@ -82,7 +82,7 @@ class Result(Generic[R]):
     """
 
     response: R | Pending[R] | None = None
-    records: Sequence[CoordinatorRecord] = field(default_factory=list)
+    records: Sequence[CoordinatorRecord] = ()
     replay: bool = True
     atomic: bool = True
     producer_id: int = -1

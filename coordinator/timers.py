@@ -100,6 +100,8 @@ class Timers:
 
     def next_due(self, now_ms: int) -> Timer | None:
         """Remove and return the first timer that is due; `None` if none is."""
+        if not self._queue or self._queue[0][0] > now_ms:  # the usual case
+            return None
         timer = self._first(now_ms)
         if timer is not None:
             heapq.heappop(self._queue)

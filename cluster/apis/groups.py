@@ -163,7 +163,7 @@ def share_member_id_is_too_long(request: Message) -> bool:
 def lacks_feature(broker: "Broker", request: Message) -> bool:
     """Return whether the cluster has not enabled the feature that a request belongs to."""
     feature = _FEATURES.get(type(request))
-    return feature is not None and feature not in broker.cluster.features
+    return feature is not None and feature not in broker.cluster.state.features
 
 
 def list_groups(broker: "Broker", request: ListGroupsRequest, context: Context) -> ListGroupsResponse:

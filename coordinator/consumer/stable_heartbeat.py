@@ -8,10 +8,9 @@ from functools import lru_cache
 
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from quorate.coordinator.consumer.sessions import start_session
-from quorate.coordinator.consumer.subscriptions import is_stale
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer import ConsumerGroup, MemberState
 
 __all__ = ["stable_member_response"]
 
@@ -46,7 +45,8 @@ def stable_member_response(
         return None
     epoch, metadata, now_ms = request.member_epoch, member.metadata, context.now_ms
     if (
-        not member.is_reconciled_to(epoch)
+        member.state is not MemberState.STABLE  # inlined: `is_reconciled_to` and, below, `is_stale`
+        or member.epoch != epoch
         or group.epoch != epoch
         or group.assignment_epoch != epoch
         or metadata.client_id != context.client_id
@@ -54,7 +54,8 @@ def stable_member_response(
         or metadata.classic_member_metadata is not None
         or group.regex_subscribers
         or (len(group.assignor_votes) > 1 and shard.behaviour.assignor_bumps)  # see `changes_assignor`
-        or is_stale(group, now_ms)
+        or now_ms >= group.refresh_at_ms
+        or epoch < group.refresh_epoch
     ):
         return None
     start_session(shard, group_id, member_id, now_ms)
