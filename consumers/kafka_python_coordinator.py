@@ -281,6 +281,10 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             self._subscribed = subscription
             with self._lock:
                 self._membership.subscribe(subscription)
+            if not self._cluster.topics(exclude_internal_topics=False).issuperset(topics):
+                # The backoff is for repeated requests, as in Java. This one is for new topics.
+                self._cluster._last_refresh_ms = 0
+                self._cluster.request_update()
 
     def _learn_topic_names(self, cluster: Any) -> None:
         names = {}

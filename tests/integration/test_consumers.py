@@ -295,6 +295,15 @@ def test_commits_in_the_listener(kafka_cluster: Cluster, topic: str, group_id: s
         assert [one.committed(TopicPartition(topic, number)) for number in range(6)] == [10] * 6
 
 
+def test_first_metadata_of_topics_does_not_wait_for_the_backoff(
+    kafka_cluster: Cluster, topic: str, group_id: str
+) -> None:
+    with consumer(kafka_cluster, group_id) as one:
+        one._cluster.config["retry_backoff_ms"] = 2 * LIMIT_MS
+        one.subscribe([topic])
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+
+
 def test_seek_and_pause(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     produce(kafka_cluster, topic, 6, 10)
     with consumer(kafka_cluster, group_id, topic) as one:
