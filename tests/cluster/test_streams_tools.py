@@ -63,8 +63,8 @@ def offsets(run: Run) -> dict[str, str]:
 def committed(running: EmbeddedCluster) -> dict[int, int]:
     """Return partition → committed offset of the input topic."""
     admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
-    asked = [ConsumerGroupTopicPartitions("words")]
-    found = admin.list_consumer_group_offsets(asked)["words"].result(60).topic_partitions
+    groups = [ConsumerGroupTopicPartitions("words")]
+    found = admin.list_consumer_group_offsets(groups)["words"].result(60).topic_partitions
     return {one.partition: one.offset for one in found if one.topic == "lines"}
 
 

@@ -149,7 +149,7 @@ def internal_topics(cluster: Cluster, group: str) -> dict[str, dict[str, str]]:
     }
 
 
-# Real brokers run one test, because instances are slow beside them.
+# Real brokers run one test, because they are slow together with instances.
 @pytest.mark.parametrize("kafka_runtime", ["embedded"], indirect=True)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_words_are_counted_once_while_instances_join_and_leave(
