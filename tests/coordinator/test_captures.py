@@ -9,6 +9,7 @@ from quorate.codecs import to_kafka_json
 from quorate.coordinator.describe import classic, consumer, share, streams
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGroup, ShareGroup, StreamsGroup
+from quorate.coordinator.streams.topology import configure_topics
 from tests.coordinator.captures import CAPTURES, Checkpoint, checkpoints, entries, folders
 
 NAMES = sorted(path.name for path in CAPTURES.iterdir())
@@ -38,6 +39,8 @@ def described(shard: GroupCoordinatorShard, group: CoordinatorGroup, version: in
         case ClassicGroup():
             return to_kafka_json(classic.described(group), version)
         case StreamsGroup():
+            # In no record: a heartbeat of a running member configures it.
+            group.configured = configure_topics(group.topology, group.metadata_hash, shard.image)
             return to_kafka_json(streams.described(shard, group), version)
     raise AssertionError(group)
 
