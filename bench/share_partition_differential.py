@@ -52,7 +52,7 @@ def main() -> None:
         print(json.dumps(counts))
     if not options.json:
         seconds = time.perf_counter() - started
-        print(f"{count:,} scripts, {steps:,} steps, {len(differences):,} differ, {seconds:.0f} s")
+        print(f"seeds from {seed}: {count:,} scripts, {steps:,} steps, {len(differences):,} differ, {seconds:.0f} s")
     sys.exit(1 if differences else 0)
 
 

@@ -61,7 +61,7 @@ from quorate.coordinator import (
 )
 from quorate.integration import EmbeddedLab, KafkaCluster
 from quorate.pipeline import GroupState, Locality, decode, group_state, lag, locality, rebalances, register
-from quorate.simulation import Chaos, Result, Simulation, simulate
+from quorate.simulation import Chaos, Simulation, SimulationResult, simulate
 
 TOPOLOGY = Topology([Topic(name="orders", partitions=2, racks=[("a", "b"), ("b", "c")])])
 
@@ -195,7 +195,7 @@ def simulation() -> None:
         kafka = assert_type(await sim.cluster(topics={"orders": 2}), EmbeddedCluster)
         assert_type(await sim.within(5.0, kafka.start_broker_async(1)), None)
 
-    assert_type(simulate(scenario, seeds=5, chaos=Chaos.none(broker_stops=2.0)), Result)
+    assert_type(simulate(scenario, seeds=5, chaos=Chaos.none(broker_stops=2.0)), SimulationResult)
 
 
 @pytest.mark.kafka_topic(partitions=3)

@@ -52,6 +52,7 @@ on the order of topic ids.
 SETS = frozenset(
     {
         "MetadataResponse.topics",
+        "DescribeTopicPartitionsResponse.topics",
         "FetchResponse.responses",
         "ShareFetchResponse.responses",
         "ShareFetchableTopicResponse.partitions",
