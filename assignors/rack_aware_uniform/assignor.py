@@ -11,7 +11,7 @@ from quorate.assignors.rack_aware_uniform.balance import regions
 from quorate.assignors.rack_aware_uniform.hand_out import hand_out
 from quorate.assignors.rack_aware_uniform.kinds import Kinds, Locality
 from quorate.assignors.rack_aware_uniform.solve import Flow, Problem
-from quorate.assignors.server.target import target_of_changed
+from quorate.assignors.target import target_of_changed
 from quorate.assignors.topology import Ints, stable_order
 
 __all__ = ["RackAwareUniformAssignor"]

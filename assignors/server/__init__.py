@@ -9,10 +9,11 @@ target.assignment["m1"], target.changed
 """
 
 from quorate.assignors.group import SubscriptionType
-from quorate.assignors.server.assignor import KafkaServerAssignor, Record, TargetAssignment
+from quorate.assignors.server.assignor import KafkaServerAssignor
 from quorate.assignors.server.range import ServerRangeAssignor
 from quorate.assignors.server.simple import SimpleAssignor
 from quorate.assignors.server.uniform import UniformAssignor
+from quorate.assignors.target import Record, TargetAssignment
 
 __all__ = [
     "KafkaServerAssignor",

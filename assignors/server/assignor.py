@@ -1,4 +1,4 @@
-"""The base class of Kafka's server-side assignors (KIP-848, KIP-932), and target assignments.
+"""The base class of Kafka's server-side assignors (KIP-848, KIP-932).
 
 **Order of members.** The broker puts members into a HashMap before it assigns. So a `GroupSpec`
 must have them in the coordinator's iteration order, which is that of a TimelineHashMap:
@@ -10,56 +10,14 @@ must have them in the coordinator's iteration order, which is that of a Timeline
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec, SubscriptionType
 from quorate.assignors.model import Assignment, AssignorError
-from quorate.assignors.topology import Ints
-from quorate.codecs import Uuid
+from quorate.assignors.target import TargetAssignment
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["KafkaServerAssignor", "Record", "TargetAssignment"]
-
-Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
-"""A member's target assignment as the coordinator writes it: topic ids with partitions."""
-
-
-@dataclass(frozen=True, slots=True)
-class TargetAssignment:
-    """A new target assignment.
-
-    `assignment`: that of all members. `changed`: the numbers of members whose target differs from
-    the previous one, in the order in which the coordinator writes their records. (For a member
-    without a previous target it writes an empty record too.) The partitions of changed members are
-    in record order, those of others in the order given.
-    """
-
-    group: GroupSpec
-    assignment: Assignment
-    changed: Ints
-    special_records: Mapping[int, Record] = field(default_factory=dict)
-    """Records with deleted topics or topics without partitions, which `assignment` cannot hold."""
-
-    def record(self, member: int) -> Record:
-        """Return the record of a changed member; `member` is its number in the group."""
-        if member in self.special_records:
-            return self.special_records[member]
-        topology = self.group.topology
-        numbers = self.assignment.partitions[self.assignment.offsets[member] : self.assignment.offsets[member + 1]]
-        pairs = zip(topology.topic_of[numbers].tolist(), topology.partition_of[numbers].tolist(), strict=True)
-        return tuple(
-            (_required(topology.topics[topic].id), tuple(partition for _, partition in partitions))
-            for topic, partitions in groupby(pairs, key=itemgetter(0))
-        )
-
-
-def _required(topic_id: Uuid | None) -> Uuid:
-    assert topic_id is not None  # assigned topics have an id
-    return topic_id
+__all__ = ["KafkaServerAssignor"]
 
 
 class KafkaServerAssignor(Assignor):

@@ -17,14 +17,13 @@ import numpy.typing as npt
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.owners import subscribes
-from quorate.assignors.server.assignor import TargetAssignment
 from quorate.assignors.server.filling import fillers
 from quorate.assignors.server.ids import need_ids
 from quorate.assignors.server.layout import Step, lay_out, replayed
 from quorate.assignors.server.old_targets import OldTargets, old_targets
-from quorate.assignors.server.target import target_of_changed
 from quorate.assignors.server.topic_balance import balancing_moves
 from quorate.assignors.subscribers import SubscriberSets, subscriber_sets
+from quorate.assignors.target import TargetAssignment, target_of_changed
 from quorate.assignors.topology import Ints, runs, stable_order
 
 __all__ = ["assign_heterogeneous"]

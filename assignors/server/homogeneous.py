@@ -13,11 +13,10 @@ import numpy.typing as npt
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import AssignorError
-from quorate.assignors.server.assignor import TargetAssignment
 from quorate.assignors.server.ids import subscribed_set
 from quorate.assignors.server.layout import Step, lay_out, replayed
 from quorate.assignors.server.old_targets import OldTargets, old_targets
-from quorate.assignors.server.target import target_of_changed
+from quorate.assignors.target import TargetAssignment, target_of_changed
 from quorate.assignors.topology import Ints
 from quorate.codecs.releases import KafkaVersion
 

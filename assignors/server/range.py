@@ -11,11 +11,11 @@ import numpy as np
 
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec, SubscriptionType
-from quorate.assignors.server.assignor import KafkaServerAssignor, TargetAssignment
+from quorate.assignors.server.assignor import KafkaServerAssignor
 from quorate.assignors.server.ids import id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
-from quorate.assignors.server.target import target_of_all
 from quorate.assignors.subscribers import range_owners, subscriber_sets
+from quorate.assignors.target import TargetAssignment, target_of_all
 from quorate.assignors.topology import Ints, Topology, grouped, stable_order
 from quorate.codecs.releases import KafkaVersion
 

@@ -12,11 +12,10 @@ import numpy.typing as npt
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.assignors.model import Assignment
-from quorate.assignors.server.assignor import Record, TargetAssignment
 from quorate.assignors.server.layout import lay_out
 from quorate.assignors.server.old_targets import old_targets
 from quorate.assignors.server.sharing import Held
-from quorate.assignors.server.target import target_of_changed
+from quorate.assignors.target import Record, TargetAssignment, target_of_changed
 from quorate.assignors.topology import Ints
 from quorate.codecs import Uuid
 

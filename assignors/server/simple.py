@@ -11,13 +11,13 @@ import numpy as np
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec, SubscriptionType
 from quorate.assignors.model import AssignorError
-from quorate.assignors.server.assignor import KafkaServerAssignor, Record, TargetAssignment
+from quorate.assignors.server.assignor import KafkaServerAssignor
 from quorate.assignors.server.ids import subscribed_in_order
 from quorate.assignors.server.old_targets import old_targets
 from quorate.assignors.server.share_target import deep_copy, held_target, share_target
 from quorate.assignors.server.sharing import Held, Pool, share_out
-from quorate.assignors.server.target import target_of_changed
 from quorate.assignors.subscribers import subscriber_sets
+from quorate.assignors.target import Record, TargetAssignment, target_of_changed
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.releases import KafkaVersion
 

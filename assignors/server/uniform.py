@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from quorate.assignors.group import GroupSpec, SubscriptionType
-from quorate.assignors.server.assignor import KafkaServerAssignor, TargetAssignment
+from quorate.assignors.server.assignor import KafkaServerAssignor
 from quorate.assignors.server.heterogeneous import assign_heterogeneous
 from quorate.assignors.server.homogeneous import assign_homogeneous
-from quorate.assignors.server.target import target_of_changed
+from quorate.assignors.target import TargetAssignment, target_of_changed
 from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["UniformAssignor"]

@@ -19,7 +19,7 @@ from quorate.assignors.server import (
     UniformAssignor,
 )
 from quorate.assignors.server.ids import set_subscription_order
-from quorate.assignors.server.target import target_of_all
+from quorate.assignors.target import target_of_all
 from quorate.assignors.topology import Ints
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition

@@ -1,13 +1,55 @@
-"""Builds the target assignment of a group from the new targets of changed members."""
+"""Target assignments of the coordinator: which members changed, and their records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
-from quorate.assignors.server.assignor import TargetAssignment
 from quorate.assignors.topology import Ints, runs
+from quorate.codecs import Uuid
 
-__all__ = ["target_of_all", "target_of_changed"]
+__all__ = ["Record", "TargetAssignment", "target_of_all", "target_of_changed"]
+
+Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
+"""A member's target assignment as the coordinator writes it: topic ids with partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignment:
+    """A new target assignment.
+
+    `assignment`: that of all members. `changed`: the numbers of members whose target differs from
+    the previous one, in the order in which the coordinator writes their records. (For a member
+    without a previous target it writes an empty record too.) The partitions of changed members are
+    in record order, those of others in the order given.
+    """
+
+    group: GroupSpec
+    assignment: Assignment
+    changed: Ints
+    special_records: Mapping[int, Record] = field(default_factory=dict)
+    """Records with deleted topics or topics without partitions, which `assignment` cannot hold."""
+
+    def record(self, member: int) -> Record:
+        """Return the record of a changed member; `member` is its number in the group."""
+        if member in self.special_records:
+            return self.special_records[member]
+        topology = self.group.topology
+        numbers = self.assignment.partitions[self.assignment.offsets[member] : self.assignment.offsets[member + 1]]
+        pairs = zip(topology.topic_of[numbers].tolist(), topology.partition_of[numbers].tolist(), strict=True)
+        return tuple(
+            (_required(topology.topics[topic].id), tuple(partition for _, partition in partitions))
+            for topic, partitions in groupby(pairs, key=itemgetter(0))
+        )
+
+
+def _required(topic_id: Uuid | None) -> Uuid:
+    assert topic_id is not None  # assigned topics have an id
+    return topic_id
 
 
 def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: Ints) -> TargetAssignment:
