@@ -160,7 +160,7 @@ def test_a_broker_paused_during_a_request_sends_the_response_after_it_resumes(
         wire.send(
             CreateTopicsRequest(topics=tuple(new_topic(f"t{number}") for number in range(MANY)), timeout_ms=1000), 7
         )
-        eventually(lambda: any(connection._held for connection in core.brokers[1].connections))
+        eventually(lambda: cluster.call(lambda: any(connection._held for connection in core.brokers[1].connections)))
         assert frozen
         wire.socket.setblocking(False)
         with pytest.raises(BlockingIOError):
