@@ -13,7 +13,15 @@ from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ERROR_FIELDS, ErrorCode
 from quorate.codecs.batches import BatchProblem, BatchRecord, control_record, read_batches
 from quorate.codecs.message import Message
-from quorate.integration.verify.tables import IDS, NOT_COMPARED, PLACEMENT, SETS, SETS_ONCE
+from quorate.integration.verify.tables import (
+    IDS,
+    NOT_COMPARED,
+    PLACEMENT,
+    SETS,
+    SETS_OF_DENIED,
+    SETS_ONCE,
+    sorted_denied,
+)
 
 __all__ = ["Canonical", "differences", "error_codes", "parts"]
 
@@ -70,6 +78,8 @@ class Canonical:
             else:
                 if known in _OF_THE_WHOLE_CLUSTER:
                     value = tuple(item for item in value if self._is_ours(item))
+                elif known in SETS_OF_DENIED:
+                    value = tuple(sorted_denied(value, lambda item: self._sort_key(item, version)))
                 out[field.name] = self._value(value, version, known in _SETS)
         return out
 

@@ -3,7 +3,23 @@
 For comparisons of two brokers, by field name, or by struct and field name.
 """
 
-__all__ = ["IDS", "NOT_COMPARED", "NOT_COMPARED_OF", "PLACEMENT", "SETS", "SETS_ONCE"]
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from quorate.codecs.api.error_codes import ErrorCode
+
+__all__ = [
+    "IDS",
+    "NOT_COMPARED",
+    "NOT_COMPARED_OF",
+    "PLACEMENT",
+    "SETS",
+    "SETS_OF_DENIED",
+    "SETS_ONCE",
+    "sorted_denied",
+]
+
+T = TypeVar("T")
 
 IDS = {
     "topic_id": "topic",
@@ -52,7 +68,6 @@ on the order of topic ids.
 SETS = frozenset(
     {
         "MetadataResponse.topics",
-        "DescribeTopicPartitionsResponse.topics",
         "FetchResponse.responses",
         "ShareFetchResponse.responses",
         "ShareFetchableTopicResponse.partitions",
@@ -144,6 +159,21 @@ SETS = frozenset(
 
 SETS_ONCE = frozenset({"MetadataResponseTopic.partitions"})
 """More such arrays of releases before 4.3."""
+
+SETS_OF_DENIED = frozenset({"DescribeTopicPartitionsResponse.topics"})
+"""Arrays in which only topics that the client may not read are in the order of a hash table."""
+
+
+def sorted_denied(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
+    """Sort the items with TOPIC_AUTHORIZATION_FAILED; all others keep their places."""
+    items = list(items)
+    denied = iter(sorted((item for item in items if _is_denied(item)), key=key))
+    return [next(denied) if _is_denied(item) else item for item in items]
+
+
+def _is_denied(item: object) -> bool:
+    return getattr(item, "error_code", None) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
 
 PLACEMENT = frozenset(
     {

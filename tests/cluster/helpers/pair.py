@@ -35,7 +35,7 @@ from quorate.codecs.batches.v2 import CRC_START, HEADER_BYTES
 from quorate.codecs.message import Message
 from quorate.codecs.wire import ArrayType, StructType
 from quorate.integration.verify.canonical import error_codes, parts
-from quorate.integration.verify.tables import IDS, NOT_COMPARED, NOT_COMPARED_OF, SETS
+from quorate.integration.verify.tables import IDS, NOT_COMPARED, NOT_COMPARED_OF, SETS, SETS_OF_DENIED, sorted_denied
 from tests.cluster.helpers.wire import Wire
 
 __all__ = ["CLOSED", "Difference", "Pair", "parts"]
@@ -323,6 +323,8 @@ class Pair:
                     if a != b:
                         yield where, a, b
                 elif isinstance(one.type, ArrayType) and a is not None and b is not None:
+                    if f"{name}.{one.name}" in SETS_OF_DENIED:
+                        a, b = sorted_denied(a, self._sort_key), sorted_denied(b, self._their_sort_key)
                     yield from self._array(where, one, f"{name}.{one.name}" in self._sets, a, b)
                 else:
                     yield from self._parts(where, one, a, b)
