@@ -16,7 +16,17 @@ from quorate.assignors.adapters import aiokafka, kafka_python
 from quorate.cluster.waiting import wait_for
 from quorate.integration import Cluster, ClusterError
 from tests.assignors.adapters import live
-from tests.integration.groups import Deliveries, Load, Member, TopicPartitions, all_of, committed, given_first, settled
+from tests.integration.groups import (
+    Deliveries,
+    Load,
+    Member,
+    TopicPartitions,
+    all_of,
+    committed,
+    described,
+    given_first,
+    settled,
+)
 from tests.integration.history import history
 from tests.integration.limits import LIMIT_MS
 
@@ -143,7 +153,8 @@ class Crowd:
             settled(_Alive(self.members.values()), expected, timeout_ms=timeout_ms)
         except ClusterError as error:
             have = {name: sorted(number for _, number in those) for name, those in self.assigned().items()}
-            raise ClusterError(f"{self.client}: {error}", f"they have {have}") from None
+            group = described(self.cluster, self.group)
+            raise ClusterError(f"{self.client}: {error}", f"they have {have}; the group: {group}") from None
 
     def consumed(self) -> set[tuple[tuple[str, int], int]]:
         """Return partition and number of consumed messages of `Load` and `produce`."""

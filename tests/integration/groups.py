@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Where
+from confluent_kafka.admin import AdminClient
 
 from quorate.cluster.waiting import wait_for
 from quorate.codecs.messages import consumer_group
@@ -23,6 +24,7 @@ __all__ = [
     "all_of",
     "committed",
     "confluent_config",
+    "described",
     "expected_hash",
     "given_first",
     "group_state",
@@ -246,6 +248,24 @@ def settled(members: Sequence[Consuming], expected: TopicPartitions, *, timeout_
         return sum(counts) == len(expected) and frozenset().union(*each) == expected and max(counts) - min(counts) <= 1
 
     wait_for(f"{len(members)} members share {len(expected)} partitions", owned, timeout_ms)
+
+
+def described(cluster: Cluster, group: str) -> str:
+    """Return each member's current and target partitions, as the coordinator describes them."""
+    admin = AdminClient(confluent_config(cluster))  # a future of a deleted client never ends
+    try:
+        found = admin.describe_consumer_groups([group])[group].result(30)
+    except (KafkaException, TimeoutError) as error:
+        return f"not described: {error}"
+
+    def numbers(assignment: Any) -> list[int]:
+        return [] if assignment is None else sorted(where.partition for where in assignment.topic_partitions)
+
+    members = {
+        member.member_id: (member.client_id, numbers(member.assignment), numbers(member.target_assignment))
+        for member in found.members
+    }
+    return f"{found.state}, member: (client, current, target) {members}"
 
 
 @dataclass
