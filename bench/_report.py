@@ -147,7 +147,7 @@ class Report:
             details = [_number(c.details[name]) if name in c.details else "" for name in further]
             peer = "" if c.peer is None else _number(c.peer)
             table.add_row(c.case, _number(c.ours), *details, peer, c.peer_name, ratio, c.unit, c.goal)
-        Console(width=150).print(table)
+        Console(width=int(os.environ.get("COLUMNS", "150"))).print(table)
 
 
 def _number(value: float) -> str:
