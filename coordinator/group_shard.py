@@ -183,6 +183,10 @@ class GroupCoordinatorShard(CoordinatorShard):
         """Take note that a batch is appended, before its records are replayed."""
         self.state.written()
 
+    def not_written(self, records: Sequence[CoordinatorRecord]) -> None:
+        """Revert changes of streams groups that are in no record."""
+        self.state.not_written(records)
+
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Complete or abort a producer's pending offsets after its marker is appended."""
         self.state.offsets.end_transaction(producer_id, commit=commit)

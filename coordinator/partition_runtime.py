@@ -2,7 +2,7 @@
 
 It also runs the shard's timers and tasks. It has no threads, and the caller advances its clock. A
 request's records are appended as one batch and replayed, then the response is completed. If the
-append fails, nothing is replayed, so nothing is rolled back, and the client gets the error
+append fails, nothing is replayed, so no record is rolled back, and the client gets the error
 (`MAPPED_ERRORS`). `Shard` is the interface of a coordinator, as in Kafka's coordinator-common.
 """
 
@@ -48,6 +48,9 @@ class Shard(Protocol):
 
     def written(self) -> None:
         """Take note that a batch is appended, before its records are replayed."""
+
+    def not_written(self, records: Sequence[CoordinatorRecord]) -> None:
+        """Revert changes that are in no record, as a write failed: those since the last write."""
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Complete or abort a producer's transaction after its marker is appended."""
@@ -364,6 +367,7 @@ class PartitionRuntime(Generic[S]):
             except AppendError as error:
                 code = MAPPED_ERRORS.get(error.code, error.code)
                 self._notify(name, 0, error.code)
+                self.shard.not_written(result.records)
                 if result.on_failed is not None:
                     result.on_failed(code)
                 return code

@@ -44,7 +44,8 @@ def described(shard: CoordinatorShard, group: StreamsGroup) -> DescribedGroup:
     """
     if group.topology is None:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group.group_id} has no topology")
-    configured = shard.state.written_topologies.get(group.group_id, group.configured)
+    written = shard.state.written_streams.get(group.group_id)
+    configured = group.configured if written is None else written.configured
     ready = configured is not None and configured.is_ready
     return DescribedGroup(
         group_id=group.group_id,

@@ -7,6 +7,7 @@ the state increments. Those with an older epoch are fenced.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -250,6 +251,9 @@ class ShareCoordinatorShard:
 
     def written(self) -> None:
         """Do nothing, as no state depends on writes."""
+
+    def not_written(self, records: Sequence[CoordinatorRecord]) -> None:
+        """Do nothing: the operation handles a failed write."""
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Do nothing, as no transaction writes to this topic."""

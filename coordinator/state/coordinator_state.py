@@ -6,10 +6,10 @@ Compaction may have removed any record that was overwritten, so no record is req
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord, as_kafka_reads
@@ -27,11 +27,8 @@ from quorate.coordinator.state.groups import CoordinatorGroup, ReplayError
 from quorate.coordinator.state.modern import LEFT, ModernGroup
 from quorate.coordinator.state.offsets import CommittedOffset, Offsets
 from quorate.coordinator.state.share import ShareGroup
-from quorate.coordinator.state.streams import StreamsGroup
+from quorate.coordinator.state.streams import StreamsGroup, WrittenStreams
 from quorate.coordinator.state.topic_index import TopicIndex
-
-if TYPE_CHECKING:
-    from quorate.coordinator.streams.topology import ConfiguredTopology
 
 __all__ = ["CoordinatorState"]
 
@@ -68,14 +65,16 @@ _SHARED_KEYS: Mapping[type[ModernGroup[Any, Any]], Sequence[type[Message]]] = {
 Group epoch, member metadata, current assignment, target epoch, and a member's target assignment.
 """
 
+_OF_STREAMS_MEMBERS = (streams.StreamsGroupMemberMetadataKey, streams.StreamsGroupCurrentMemberAssignmentKey)
+
 
 class CoordinatorState:
     """Groups and offsets of one partition.
 
     `skipped`: reason → number of skipped records. `topics`: the consumer and share groups that
     subscribe to a topic. `share_states`: share state by group (record type 15). `share_group_ids`:
-    all share groups with a record or tombstone. `written_topologies`: configured topologies of
-    streams groups as of the last write, where they changed since. `unwritten` and `removed`: groups
+    all share groups with a record or tombstone. `written_streams`: what is in no record of
+    streams groups, as of the last write, where it changed since. `unwritten` and `removed`: groups
     created or removed without a record since the last write. Reads see the state as of that write,
     see `readable`. `behaviour`: of the release whose loader to follow, by default the newest.
     """
@@ -88,7 +87,7 @@ class CoordinatorState:
         self.share_states: TimelineMap[str, share.ShareGroupStatePartitionMetadataValue] = TimelineMap()
         self.share_group_ids: set[str] = set()
         self.unwritten: set[str] = set()
-        self.written_topologies: dict[str, ConfiguredTopology | None] = {}
+        self.written_streams: dict[str, WrittenStreams] = {}
         self.removed: dict[str, CoordinatorGroup] = {}
         self.skipped: Counter[str] = Counter()
         self._replay: dict[type, Callable[..., None]] = {
@@ -195,7 +194,29 @@ class CoordinatorState:
         """Take note of a write: reads see the current groups."""
         self.unwritten.clear()
         self.removed.clear()
-        self.written_topologies.clear()
+        self.written_streams.clear()
+
+    def remember_streams(self, group: StreamsGroup) -> None:
+        """Take note that what is in no record is about to change in a streams group."""
+        self.written_streams.setdefault(group.group_id, WrittenStreams(group.configured, group.refined))
+
+    def not_written(self, records: Iterable[CoordinatorRecord]) -> None:
+        """Revert what changed in streams groups since the last write, and is in no record.
+
+        Kafka has replayed the records, and reverts that. What it does not revert is done here, too:
+        members without cached endpoint information or, if they were removed, without task offsets.
+        """
+        for group_id, written in self.written_streams.items():
+            group = self.groups.get(group_id)
+            if isinstance(group, StreamsGroup):
+                group.configured, group.refined = written
+        self.written_streams.clear()
+        for record in records:
+            if isinstance(record.key, _OF_STREAMS_MEMBERS):
+                group = self.groups.get(record.key.group_id)
+                if isinstance(group, StreamsGroup):
+                    is_member = isinstance(record.key, streams.StreamsGroupMemberMetadataKey)
+                    group.not_written(record.key.member_id, removed=is_member and record.value is None)
 
     def _control(self, record: ControlRecord, producer_id: int | None) -> None:
         if record.commits is not None and producer_id is not None:

@@ -134,6 +134,13 @@ class Refined(NamedTuple):
     version: int = -1
 
 
+class WrittenStreams(NamedTuple):
+    """What is in no record of a group, but is reverted when a write fails, as in Kafka."""
+
+    configured: "ConfiguredTopology | None"
+    refined: Refined
+
+
 class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMemberValue]):
     """A streams group. `metadata`: its latest record of type 17; `topology`: of type 23.
 
@@ -269,6 +276,14 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMember
         self.task_offsets.pop(member_id, None)
         if not self.members:
             self.shutdown_member_id = None
+
+    def not_written(self, member_id: str, *, removed: bool) -> None:
+        """Take note that a record of a member was not written, or the tombstone that removes it."""
+        self.endpoints.pop(member_id, None)
+        if removed:
+            self.task_offsets.pop(member_id, None)
+            if self.members.keys() <= {member_id}:
+                self.shutdown_member_id = None
 
     def _forget(self, member: StreamsMember) -> None:
         if member.instance_id is not None:

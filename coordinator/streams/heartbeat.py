@@ -79,7 +79,7 @@ def _beat(
     records: list[CoordinatorRecord] = []
     group = _group_for(shard, request, records)
     group_id, member_id = group.group_id, request.member_id
-    replaced = _replaced(group, request)
+    replaced = _replaced(shard, group, request)
     before = find_or_join(group, request, records)
 
     # 1. The member's metadata and the topology. Increment the group epoch if the assignment
@@ -163,7 +163,9 @@ def _group_for(
     return group
 
 
-def _replaced(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> StreamsMember | None:
+def _replaced(
+    shard: CoordinatorShard, group: StreamsGroup, request: StreamsGroupHeartbeatRequest
+) -> StreamsMember | None:
     """Return the static member whose instance id the member uses, if it is another one.
 
     As in Kafka, the tasks that are kept for it already belong to the new member id, even if the
@@ -176,6 +178,7 @@ def _replaced(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Str
     if static.member_id in kept.tasks:
         tasks = dict(kept.tasks)
         tasks[request.member_id] = tasks.pop(static.member_id)
+        shard.state.remember_streams(group)
         group.refined = kept._replace(tasks=tasks, version=-1)
     return static
 
@@ -221,7 +224,7 @@ def _configured(
     changed = computed != group.metadata_hash
     if group.topology is None or changed or configured is None:
         configured = configure_topics(topology, computed, shard.image)
-        shard.state.written_topologies.setdefault(group.group_id, group.configured)
+        shard.state.remember_streams(group)
         group.configured = configured
         group.endpoints.clear()
     return computed, configured, changed

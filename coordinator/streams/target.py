@@ -181,6 +181,7 @@ def tasks_of_target(
     if shard.config_of(group.group_id, "group_streams_num_warmup_replicas") > 0 and (
         version == -1 or (kept.epoch, kept.version) != (target.epoch, version)
     ):
+        shard.state.remember_streams(group)
         group.refined = Refined(target.epoch, dict(tasks), version)
     return _of_member(tasks, member)
 

@@ -11,7 +11,7 @@ The module is longer than others: it has all transitions of a transaction, with 
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -372,6 +372,9 @@ class TransactionShard:
 
     def written(self) -> None:
         """Do nothing, as no state depends on writes."""
+
+    def not_written(self, records: Sequence[CoordinatorRecord]) -> None:
+        """Do nothing: the operation handles a failed write."""
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Do nothing, as no transaction writes to this topic."""

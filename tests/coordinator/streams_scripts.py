@@ -3,7 +3,7 @@
     StreamsHistory(Random(7), Duel(oracle)).run(60)
 
 Most of the time members behave like clients: they report the tasks and epochs of the last response.
-Writes do not fail here, for the reason in consumer_scripts.py.
+Writes fail in between, and both logs are then loaded again, for the reason in consumer_scripts.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +24,8 @@ SUBTOPOLOGIES = ["0", "1", "2", "10", "11", "AaAa", "BBBB"]
 """Of these, "0" and "11" share a bucket of a HashMap, and the last two a hash."""
 TAGS = [None, [], [("zone", "a")], [("zone", "b"), ("rack", "r1")], [("AaAa", "x"), ("BBBB", "y")]]
 ENDPOINTS = [None, None, ("host-1", 80), ("host-2", 9999), ("host-1", 81)]
+
+WRITE_ERRORS = ["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE", "UNKNOWN_TOPIC_OR_PARTITION"]
 
 
 def random_topology(rng: Random, group: str, epoch: int, topics: Sequence[str] = TOPICS) -> Json:
@@ -140,6 +142,7 @@ class StreamsHistory:
             (1, self.other_topology),
             (4, self.use_offsets),
             (1, self.other_protocol),
+            (2, self.fail),
         ]
         weights = [weight for weight, _ in actions]
         for _ in range(steps):
@@ -186,8 +189,9 @@ class StreamsHistory:
 
     def beat(self) -> None:
         client = self._any_client()
-        if client is None:
-            return self.join()
+        return self.join() if client is None else self._beat(client)
+
+    def _beat(self, client: Client) -> None:
         body: Json = dict(client.owned) if self.rng.random() < 0.6 else {}
         if self.rng.random() < 0.1:
             body["taskOffsets"] = self._offsets(client)
@@ -195,7 +199,7 @@ class StreamsHistory:
             body["taskEndOffsets"] = self._offsets(client)
         if self.rng.random() < 0.01:
             body["shutdownApplication"] = True
-        return self._send(client, memberEpoch=client.epoch, **body)
+        self._send(client, memberEpoch=client.epoch, **body)
 
     def _offsets(self, client: Client) -> list[Json]:
         tasks = [
@@ -345,6 +349,27 @@ class StreamsHistory:
         kept = records[: max(len(records) - self.rng.choice([1, 1, 1, 2, 3, 8]), 0)]
         self.runner.op("load", records=[{"key": one["key"], "value": one["value"]} for one in kept if "key" in one])
 
+    def fail(self) -> None:
+        """Let one write fail, and load the log.
+
+        What a failed write leaves in memory, such as the configured topology, is compared first, by
+        heartbeats: those of groups with one member, as Kafka's maps may have another order.
+        """
+        rng, log = self.rng, self.runner.ours.log
+        self.runner.op("failNextAppend", error=rng.choice(WRITE_ERRORS))
+        writes = [self.join, self.beat, self.leave, self.change_metadata, self.use_offsets, self.delete_groups]
+        for _ in range(6):
+            rng.choice([*writes, self.other_protocol, self.other_topology, self.advance])()
+            if log.fail_next is None:
+                break
+        self.runner.op("timers")
+        groups = self.runner.ours.shard.state.groups
+        for client in list(self.clients.values()):
+            found = groups.get(client.group)
+            if isinstance(found, StreamsGroup) and len(found.members) < 2:
+                self._beat(client)
+        self.runner.op("reload")
+
     def look(self) -> None:
         self.runner.op("timers")
         self.runner.request("StreamsGroupDescribe", 0, groupIds=self.groups)
@@ -404,7 +429,8 @@ class StreamsHistory:
                 "TxnOffsetCommit", version, groupId=group, transactionalId="t", producerId=1, producerEpoch=0,
                 topics=commit, **who
             )  # fmt: skip
-            self.runner.op("endTxn", producerId=1, producerEpoch=0, result=rng.choice(["COMMIT", "ABORT"]))
+            if self.runner.ours.log.fail_next is None:  # the transaction coordinator retries a failed marker
+                self.runner.op("endTxn", producerId=1, producerEpoch=0, result=rng.choice(["COMMIT", "ABORT"]))
         elif kind < 0.85:
             topics = rng.choice([None, [{"name": name, "partitionIndexes": partitions}]])
             one = {"groupId": group, "memberId": client.member_id, "memberEpoch": epoch, "topics": topics}

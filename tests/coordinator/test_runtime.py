@@ -1,13 +1,14 @@
 """`CoordinatorRuntime` with a host whose clock and long work are run by hand."""
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from quorate.cluster.clock import ManualClock
+from quorate.codecs import CoordinatorRecord
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.log import MemoryLog
 from quorate.coordinator.results import Result, Task
@@ -42,6 +43,8 @@ class Sessions:
     def unloaded(self) -> None: ...
 
     def written(self) -> None: ...
+
+    def not_written(self, records: Sequence[CoordinatorRecord]) -> None: ...
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None: ...
 

@@ -87,7 +87,7 @@ def test_share_group_members_follow_the_transition_table() -> None:
 
 def test_streams_group_members_follow_the_transition_table() -> None:
     seen: Moves = set()
-    for seed in (0, 9, 12, 23, 48, 349):  # each is the first that makes another of the moves
+    for seed in (0, 3, 9, 12, 35, 139):  # each is the first that makes another of the moves
         alone = Alone("Streams")
         StreamsHistory(Random(seed), alone).run(60)  # type: ignore[arg-type]
         seen |= alone.moves
