@@ -17,11 +17,19 @@ import sys, time
 from quorate.cluster import EmbeddedCluster
 properties = {"offsets.topic.num.partitions": 4, "default.replication.factor": 1}
 properties |= {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
+properties |= {"group.streams.initial.rebalance.delay.ms": 0, "group.streams.min.heartbeat.interval.ms": 100}
+properties |= {"group.streams.heartbeat.interval.ms": 100}
 with EmbeddedCluster(brokers=1, properties=properties, data=sys.argv[1] or None) as cluster:
     print(cluster.bootstrap_servers, flush=True)
     sys.stdin.readline()
 """
-_AT_ONCE = {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
+_AT_ONCE = {
+    "group.consumer.assignment.interval.ms": 0,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.streams.initial.rebalance.delay.ms": 0,
+    "group.streams.heartbeat.interval.ms": 100,
+    "group.streams.min.heartbeat.interval.ms": 100,
+}
 _KAFKAS_JVM = "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
 """The JVM options of Kafka's own scripts. The brokers of the tests only use the C1 compiler, which
 would not be a fair comparison.

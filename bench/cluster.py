@@ -1,10 +1,10 @@
 """Compare the speed of the embedded cluster with a real broker in a container, and with kfake.
 
-Measures the start, heartbeats, join storms, produce and fetch, share fetches, connections, and
-memory. All servers get requests of the same client over 127.0.0.1. The client for heartbeats is in
-Go if it is installed, so that the server is the bottleneck. The embedded cluster runs in its own
-process, so that its CPU time does not include the client's; its start and stop are measured in one
-process.
+Measures the start, heartbeats, join storms, produce and fetch, share fetches, an application of
+Kafka Streams, connections, and memory. All servers get requests of the same client over 127.0.0.1.
+The client for heartbeats is in Go if it is installed, so that the server is the bottleneck. The
+embedded cluster runs in its own process, so that its CPU time does not include the client's; its
+start and stop are measured in one process.
 `--no-peer` omits the real broker; kfake (franz-go's embedded cluster) is omitted without Go.
 `--only` measures some cases. With `--smoke` the only peer is another embedded cluster, and the
 client is in Python: nothing is compiled, and no container starts.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
@@ -29,6 +30,7 @@ from _sender import client, send, use_python
 from _servers import REAL, Server, embedded, real
 from _shares import shared_records
 from _storms import classic_storm, storm
+from _streams import first_result, missing
 from _wire import Wire, find_coordinator, make_topic
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -238,6 +240,27 @@ def storms(report: Report, peers: Sequence[Server]) -> None:
             )
 
 
+def word_count(report: Report, peers: Sequence[Server]) -> None:
+    """Measure an application of Kafka Streams, in alternating rounds; the median of each server.
+
+    kfake has no streams groups.
+    """
+    reason = missing()
+    if reason is not None:
+        print(f"  without Kafka Streams: {reason}", file=sys.stderr, flush=True)
+        return
+    rounds = report.pick(5, quick=3, smoke=1)
+    for peer in [one for one in peers if one.name != KFAKE] or [None]:
+        with embedded() as server:
+            both_servers = [server] if peer is None else [server, peer]
+            found = [[first_result(one) for one in both_servers] for _ in range(rounds)]
+        goal = "ratio > 1" if peer is not None and peer.name == REAL else ""
+        for place, since in enumerate(("start of the JVM", "start of its threads")):
+            ours, *theirs = (median(times[place] for times in one) for one in zip(*found, strict=True))
+            case = f"Kafka Streams word count, {since} to first result"
+            report.cost(case, ours, theirs[0] if theirs else None, "" if peer is None else peer.name, "s", goal)
+
+
 def standing(report: Report) -> None:
     """Measure memory of an idle cluster, and of connections."""
     with embedded() as server:
@@ -247,7 +270,8 @@ def standing(report: Report) -> None:
         report.cost(f"{count:,} connections with a response", seconds, None, "", "s", mib=mib)
 
 
-CASES = ("life", "heartbeats", "bytes", "shares", "storm", "disk", "standing")
+CASES = ("life", "heartbeats", "bytes", "shares", "storm", "streams", "disk", "standing")
+WITH_PEERS = frozenset({"heartbeats", "bytes", "shares", "storm", "streams"})
 
 
 def main() -> None:
@@ -266,7 +290,7 @@ def main() -> None:
         if "life" in chosen:
             life(report, in_go)
         peers = [] if in_go is None else [Server(in_go.address, in_go.pid, KFAKE)]
-        if not (report.options.no_peer or {"heartbeats", "bytes", "shares", "storm"}.isdisjoint(chosen)):
+        if not (report.options.no_peer or WITH_PEERS.isdisjoint(chosen)):
             peers.append(stack.enter_context(embedded() if report.smoke else real()))
         if "heartbeats" in chosen:
             heartbeats(report, peers)
@@ -276,6 +300,8 @@ def main() -> None:
             shares(report, peers)
         if "storm" in chosen:
             storms(report, peers)
+        if "streams" in chosen:
+            word_count(report, peers)
     if "disk" in chosen:
         disk(report)
     if "standing" in chosen:
