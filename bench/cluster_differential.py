@@ -18,10 +18,11 @@ from _report import SMOKE, first_seed
 
 from tests.broker.broker import NEWEST, VERSION, missing
 from tests.cluster.helpers.pair_play import Differs, duel
-from tests.cluster.helpers.pair_themes import SHARES
+from tests.cluster.helpers.pair_themes import SHARES, STREAMS
 
 STEPS = 60
 SEEDS = 2_000
+THEMES = {one.name: one for one in (SHARES, STREAMS)}
 
 
 def main() -> None:
@@ -35,7 +36,7 @@ def main() -> None:
         default=VERSION,
         help=f"{VERSION} (default), {NEWEST}, or another release, whose broker runs in a container, such as 3.9.2",
     )
-    parser.add_argument("--shares", action="store_true", help=f"only share groups, for example of {NEWEST}")
+    parser.add_argument("--theme", choices=THEMES, help=f"only share or streams groups, for example of {NEWEST}")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     options = parser.parse_args()
     reason = missing(options.kafka_version) if options.kafka_version in (VERSION, NEWEST) else None
@@ -49,7 +50,7 @@ def main() -> None:
     with duel(options.kafka_version) as both:
         for seed in range(first, first + count):
             try:
-                both.play(seed, STEPS, SHARES if options.shares else None)
+                both.play(seed, STEPS, THEMES.get(options.theme))
             except Differs as difference:
                 found.append(str(difference))
                 print(difference, file=sys.stderr, flush=True)

@@ -90,6 +90,7 @@ SETS = frozenset(
         "ConsumerGroupDescribeResponse.groups",
         "ShareGroupDescribeResponse.groups",
         "StreamsGroupDescribeResponse.groups",
+        "EndpointToPartitions.active_partitions",
         "OffsetCommitResponse.topics",
         "OffsetCommitResponseTopic.partitions",
         "OffsetDeleteResponse.topics",

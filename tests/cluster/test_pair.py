@@ -1,17 +1,21 @@
 """The embedded cluster compared with a real broker: responses to raw requests, field by field.
 
-`bench/cluster_differential.py` continues with other seeds.
+`bench/cluster_differential.py` continues with other seeds. The module is longer than others because
+its tests share two real brokers.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from quorate.cluster.waiting import wait_for
 from quorate.codecs.api import (
     AlterShareGroupOffsetsRequest,
     JoinGroupRequest,
     ShareGroupHeartbeatRequest,
+    StreamsGroupHeartbeatRequest,
     TxnOffsetCommitRequest,
 )
 from quorate.codecs.api.alter_share_group_offsets import (
@@ -46,6 +50,7 @@ from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig,
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.streams_group_heartbeat import KeyValue, Subtopology, TopicInfo, Topology
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.message import Message
 from tests.broker.broker import NEWEST
@@ -53,6 +58,7 @@ from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.pair import Pair
 from tests.cluster.helpers.pair_gaps import GAPS, Gap
 from tests.cluster.helpers.pair_play import Duel, duel
+from tests.cluster.helpers.pair_themes import STREAMS
 from tests.cluster.helpers.wire import Wire
 from tests.extent import portion
 from tests.integration.test_versions import recorded
@@ -82,6 +88,80 @@ def newest() -> Iterator[Duel]:
 @pytest.mark.parametrize("seed", range(1, 1 + portion(6)))
 def test_random_requests_get_the_responses_of_a_broker_of_the_newest_release(newest: Duel, seed: int) -> None:
     newest.play(seed, STEPS)
+
+
+@pytest.mark.parametrize("seed", range(1001, 1001 + portion(8)))
+def test_random_requests_of_streams_groups_get_the_responses_of_a_broker(newest: Duel, seed: int) -> None:
+    newest.play(seed, STEPS, STREAMS)
+
+
+BAD_NAMES = ("__consumer_offsets", "__transaction_state", "__share_group_state", "", ".", "..", "a b", "é", "x" * 250)
+
+
+@pytest.mark.parametrize("name", [*BAD_NAMES, "__cluster_metadata", "x" * 249])
+@pytest.mark.parametrize("place", ["source", "sink", "repartition", "changelog"])
+def test_topic_names_of_a_topology_are_checked_as_by_a_real_broker(newest: Duel, name: str, place: str) -> None:
+    topics = {one: f"names-{one}" for one in ("source", "sink", "repartition", "changelog")} | {place: name}
+    subtopology = Subtopology(
+        subtopology_id="0",
+        source_topics=(topics["source"],),
+        repartition_sink_topics=(topics["sink"],),
+        repartition_source_topics=(TopicInfo(name=topics["repartition"]),),
+        state_changelog_topics=(TopicInfo(name=topics["changelog"]),),
+    )
+    join = streams_join(f"names-{place}-{hash(name) % 1000}", Topology(subtopologies=(subtopology,)))
+    pair = Pair(*newest.ports, ids=newest.ids)
+    ours, _, found = pair.request(join, 1)
+    pair.close()
+    assert not found
+    assert (ours.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY) is (name in BAD_NAMES)
+
+
+def streams_join(group: str, topology: Topology) -> StreamsGroupHeartbeatRequest:
+    return StreamsGroupHeartbeatRequest(
+        group_id=group,
+        member_id="m",
+        process_id="p",
+        rebalance_timeout_ms=60_000,
+        topology=topology,
+        active_tasks=(),
+        standby_tasks=(),
+        warmup_tasks=(),
+    )
+
+
+@pytest.mark.parametrize(
+    "changelog",
+    [
+        TopicInfo(name="failing-replicas", replication_factor=3),
+        TopicInfo(name="failing-config", topic_configs=(KeyValue(key="no.such.config", value="1"),)),
+        TopicInfo(name="failing_d.1"),
+    ],
+    ids=["replication factor", "config", "collision"],
+)
+def test_internal_topics_that_cannot_be_created_are_reported_as_by_a_real_broker(
+    newest: Duel, changelog: TopicInfo
+) -> None:
+    pair = Pair(*newest.ports, ids=newest.ids)
+    for name in ("failing-in", "failing.d.1"):
+        _make_topic(pair, name)
+    subtopology = Subtopology(subtopology_id="0", source_topics=("failing-in",), state_changelog_topics=(changelog,))
+    join = streams_join(f"{changelog.name}-app", Topology(subtopologies=(subtopology,)))
+    ours, _, found = pair.request(join, 1)
+    assert not found
+    beat = replace(join, member_epoch=ours.member_epoch, topology=None, rebalance_timeout_ms=-1)
+    texts = []
+    for port in newest.ports:
+        with Wire(port) as wire:
+            wait_for("the error of the topic", lambda wire=wire: "failed" in _detail(wire.request(beat, 1)), 60_000)
+            texts.append(_detail(wire.request(beat, 1)))
+    pair.close()
+    assert texts[0].partition("(")[0] == texts[1].partition("(")[0]
+    assert f"Creation failed: {changelog.name} (" in texts[0]
+
+
+def _detail(response: Any) -> str:
+    return next(one.status_detail for one in response.status if one.status_code == 3)
 
 
 def test_a_broker_of_the_newest_release_reports_the_recorded_versions(newest: Duel) -> None:

@@ -9,6 +9,7 @@ import pytest
 from quorate.cluster import EmbeddedCluster, Security
 from quorate.cluster.authorizer import CLASS_NAME, Operation, PatternType, Permission, ResourceType
 from quorate.cluster.handlers import HANDLERS
+from quorate.codecs.api import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
 from quorate.codecs.api.broker import (
     CreateAclsRequest,
     CreateTopicsRequest,
@@ -19,8 +20,10 @@ from quorate.codecs.api.broker import (
 from quorate.codecs.api.broker.create_acls import AclCreation
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.delete_acls import DeleteAclsFilter
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.streams_group_heartbeat import Subtopology, TopicInfo, Topology
 from quorate.codecs.message import Message
-from tests.broker.broker import VERSION, Broker
+from tests.broker.broker import NEWEST, Broker
 from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.pair import LATE_S, Pair
 from tests.cluster.helpers.pair_gaps import undeclared
@@ -56,7 +59,7 @@ def test_the_table_of_handlers_has_each_api_once_ordered_by_key() -> None:
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[Duel]:
-    need_broker()
+    need_broker(NEWEST)
     configs = SETTINGS | {"authorizer.class.name": CLASS_NAME, "super.users": "User:admin;User:ANONYMOUS"}
     users = "".join(f' user_{name}="{name}"' for name in USERS)
     login = (
@@ -70,9 +73,9 @@ def both() -> Iterator[Duel]:
     with ExitStack() as stack:
         security = Security(users={name: name for name in USERS}, mechanisms=("PLAIN",))
         ours = stack.enter_context(
-            EmbeddedCluster(brokers=1, properties=configs, seed=1, security=security, version=VERSION)
+            EmbeddedCluster(brokers=1, properties=configs, seed=1, security=security, version=NEWEST)
         )
-        theirs = stack.enter_context(Broker(configs | of_real_broker, listener="SASL_PLAINTEXT"))
+        theirs = stack.enter_context(Broker(configs | of_real_broker, listener="SASL_PLAINTEXT", version=NEWEST))
         duel = Duel(ours, theirs.port, user="admin")
         stack.callback(duel.pair.close)
         yield duel
@@ -262,3 +265,148 @@ def test_filters_match_the_acls_that_they_match_on_a_real_broker(both: Duel, use
         if random.random() < 0.2:
             assert not users["admin"].request(DeleteAclsRequest(filters=(wanted, wanted)), 3)[2]
             settle(both)
+
+
+GROUP_READ = {"resource_type": ResourceType.GROUP, "resource_pattern_type": PatternType.PREFIXED}
+TOPIC_DESCRIBE = {"resource_pattern_type": PatternType.PREFIXED, "operation": Operation.DESCRIBE}
+CREATES = {"operation": Operation.CREATE}
+CLUSTER = {"resource_type": ResourceType.CLUSTER, "resource_name": "kafka-cluster"}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "error", "created", "described"),
+    [
+        pytest.param([], "GROUP_AUTHORIZATION_FAILED", "", None, id="nothing"),
+        pytest.param([TOPIC_DESCRIBE], "GROUP_AUTHORIZATION_FAILED", "", None, id="no READ on the group"),
+        pytest.param(
+            [TOPIC_DESCRIBE, GROUP_READ | {"operation": Operation.DESCRIBE}],
+            "GROUP_AUTHORIZATION_FAILED",
+            "",
+            None,
+            id="DESCRIBE on the group",
+        ),
+        pytest.param([GROUP_READ], "TOPIC_AUTHORIZATION_FAILED", "", None, id="no DESCRIBE on topics"),
+        pytest.param(
+            [GROUP_READ, {"resource_name": "in"}, {"resource_name": "changelog"}],
+            "TOPIC_AUTHORIZATION_FAILED",
+            "",
+            None,
+            id="no DESCRIBE on an internal topic",
+        ),
+        pytest.param([GROUP_READ, TOPIC_DESCRIBE], "NONE", "", "NONE", id="no CREATE"),
+        pytest.param(
+            [GROUP_READ, TOPIC_DESCRIBE, CREATES | {"resource_name": "changelog"}],
+            "NONE",
+            "",
+            "NONE",
+            id="CREATE on one internal topic",
+        ),
+        pytest.param(
+            [GROUP_READ, TOPIC_DESCRIBE, CREATES | {"resource_pattern_type": PatternType.PREFIXED}],
+            "NONE",
+            "changelog repartition",
+            "NONE",
+            id="CREATE on topics",
+        ),
+        pytest.param(
+            [GROUP_READ, TOPIC_DESCRIBE, CREATES | CLUSTER],
+            "NONE",
+            "changelog repartition",
+            "NONE",
+            id="CREATE on the cluster",
+        ),
+    ],
+)
+def test_a_streams_member_needs_the_same_permissions_as_on_a_real_broker(
+    both: Duel,
+    users: dict[str, Pair],
+    request: pytest.FixtureRequest,
+    allowed: list[dict[str, object]],
+    error: str,
+    created: str,
+    described: str | None,
+) -> None:
+    """READ on the group, DESCRIBE on all topics of the topology, CREATE for internal topics."""
+    prefix = f"{request.node.callspec.id.replace(' ', '-')}-"
+    join = StreamsGroupHeartbeatRequest(
+        group_id=f"{prefix}app",
+        member_id="m",
+        process_id="p",
+        rebalance_timeout_ms=60_000,
+        topology=Topology(
+            subtopologies=(
+                Subtopology(
+                    subtopology_id="0",
+                    source_topics=(f"{prefix}in",),
+                    repartition_sink_topics=(f"{prefix}repartition",),
+                ),
+                Subtopology(
+                    subtopology_id="1",
+                    repartition_source_topics=(TopicInfo(name=f"{prefix}repartition", partitions=2),),
+                    state_changelog_topics=(TopicInfo(name=f"{prefix}changelog"),),
+                ),
+            )
+        ),
+        active_tasks=(),
+        standby_tasks=(),
+        warmup_tasks=(),
+    )
+    topic = CreatableTopic(name=f"{prefix}in", num_partitions=2, replication_factor=1)
+    assert not users["admin"].request(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)[2]
+    acl = [entry(**one | {"resource_name": _resource(one, prefix)}) for one in allowed]
+    assert not users["admin"].request(CreateAclsRequest(creations=tuple(acl)), 3)[2]
+    settle(both)
+    ours, _, found = users["alice"].request(join, 1)
+    assert not found
+    assert ErrorCode(ours.error_code).name == error
+    settle(both)
+    assert created.split() == sorted(
+        name.removeprefix(prefix) for name in both.ours.core.topics if name.startswith(prefix) and name != topic.name
+    )
+    description = StreamsGroupDescribeRequest(group_ids=(join.group_id, "other"), include_authorized_operations=True)
+    ours, _, found = users["alice"].request(description, 1)
+    assert not found
+    if described is not None:
+        (group,) = [one for one in ours.groups if one.group_id == join.group_id]
+        assert ErrorCode(group.error_code).name == described
+    both.clean()
+
+
+def _resource(acl: dict[str, object], prefix: str) -> object:
+    name = acl.get("resource_name", "")
+    return name if acl.get("resource_type") is ResourceType.CLUSTER else f"{prefix}{name}"
+
+
+def test_a_streams_group_is_described_with_describe_on_all_its_topics_as_by_a_real_broker(
+    both: Duel, users: dict[str, Pair]
+) -> None:
+    join = StreamsGroupHeartbeatRequest(
+        group_id="described-app",
+        member_id="m",
+        process_id="p",
+        rebalance_timeout_ms=60_000,
+        topology=Topology(
+            subtopologies=(
+                Subtopology(subtopology_id="0", source_topics=("described-a",)),
+                Subtopology(subtopology_id="1", source_topics=("described-b",)),
+            )
+        ),
+        active_tasks=(),
+        standby_tasks=(),
+        warmup_tasks=(),
+    )
+    assert not users["admin"].request(join, 1)[2]
+    group = {"resource_type": ResourceType.GROUP, "resource_name": "described-app", "operation": Operation.DESCRIBE}
+    codes = []
+    for acl in (
+        {"resource_name": "described-a", "operation": Operation.DESCRIBE},
+        group,
+        {"resource_name": "described-b", "operation": Operation.DESCRIBE},
+    ):
+        assert not users["admin"].request(CreateAclsRequest(creations=(entry(**acl),)), 3)[2]
+        settle(both)
+        for version in (0, 1):
+            ours, _, found = users["alice"].request(StreamsGroupDescribeRequest(group_ids=("described-app",)), version)
+            assert not found
+        codes.append(ErrorCode(ours.groups[0].error_code).name)
+    assert codes == ["GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "NONE"]

@@ -420,6 +420,8 @@ def _id_of(message: Message) -> Any:
         return tuple(sorted((one.entity_type, one.entity_name or "") for one in entity))
     if hasattr(message, "resource_type"):
         return (message.resource_type, getattr(message, "resource_name", ""))
+    if type(message).__name__ == "TopicPartition":  # a topic may be repeated
+        return tuple(getattr(message, one.name) for one in message.spec.fields)
     for name in ("name", "topic_id", "group_id", "topic", "transactional_id", "partition_index", "member_id"):
         value = getattr(message, name, None)
         if value not in (None, "", Uuid.ZERO):

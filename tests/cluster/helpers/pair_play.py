@@ -55,6 +55,10 @@ SETTINGS: Mapping[str, object] = {
     "group.share.assignment.interval.ms": 0,
     "group.share.max.session.timeout.ms": 600_000,
     "group.share.session.timeout.ms": 600_000,  # a busy machine needs a minute for a seed
+    "group.streams.assignment.interval.ms": 0,
+    "group.streams.initial.rebalance.delay.ms": 0,
+    "group.streams.max.session.timeout.ms": 600_000,
+    "group.streams.session.timeout.ms": 600_000,
     # Old segments may be deleted at any time: records with a timestamp of 5 ms are sent, too.
     "log.retention.check.interval.ms": 10**9,
     "log.initial.task.delay.ms": 10**9,
@@ -78,6 +82,7 @@ CHANGES = frozenset(
         "ElectLeaders",
         "AddPartitionsToTxn",
         "Produce",
+        "StreamsGroupHeartbeat",
         "UpdateFeatures",
         "AlterUserScramCredentials",
         "AlterClientQuotas",

@@ -33,6 +33,7 @@ from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType
 from tests.cluster.helpers.pair import encodable
 from tests.cluster.helpers.pair_share_values import ShareMembers, is_of_shares
+from tests.cluster.helpers.pair_streams_values import StreamsMembers
 from tests.cluster.helpers.pair_themes import Theme, theme_of
 from tests.cluster.helpers.pair_values import (
     BAD_TOPICS,
@@ -135,6 +136,7 @@ class Requests:
         self.owned: dict[tuple[str, str], tuple[Message, ...]] = {}
         self.sessions: list[tuple[int, int, bool]] = []
         self.shares = ShareMembers()
+        self.streams = StreamsMembers()
         self.transactional_id: str | None = None
         self.scratch: dict[str, Any] = {}
         self._waiting: list[tuple[tuple[int, int, str, int], tuple[int, int]]] = []
@@ -191,12 +193,14 @@ class Requests:
             known.append((response.member_id, response.generation_id))
             if response.error_code == 0 and self.theme.sober and self.random.random() < 0.9:
                 self._first.append((_sync(request, response), 3))  # before its rebalance timeout
-        elif name in ("ConsumerGroupHeartbeatRequest", "ShareGroupHeartbeatRequest") and response.error_code == 0:
+        elif name.endswith("GroupHeartbeatRequest") and response.error_code == 0:
             known = self.members.setdefault(request.group_id, [])
             known[:] = [one for one in known if one[0] != response.member_id]
             if response.member_epoch > 0:
                 known.append((response.member_id, response.member_epoch))
-                if response.assignment is not None:
+                if name == "StreamsGroupHeartbeatRequest":
+                    self.streams.observe(request, response)
+                elif response.assignment is not None:
                     self.owned[request.group_id, response.member_id] = response.assignment.topic_partitions
 
     # ---- messages

@@ -14,8 +14,9 @@ from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTop
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.message import Message
 from tests.cluster.helpers.pair_share_values import WEIGHTS, share_members
+from tests.cluster.helpers.pair_streams_values import STREAMS_WEIGHTS, joins
 
-__all__ = ["EVERYTHING", "EVERYTHING_ALIKE", "SHARES", "Theme", "theme_of"]
+__all__ = ["EVERYTHING", "EVERYTHING_ALIKE", "SHARES", "STREAMS", "Theme", "theme_of"]
 
 EVERYTHING_ALIKE = 2
 """The weight of other APIs."""
@@ -132,7 +133,8 @@ _THEMES = (
     ),
 )
 SHARES = Theme("shares", WEIGHTS, others=0.05, begins=("topics", "share members"))
-"""Not among the themes of releases without share groups."""
+STREAMS = Theme("streams", STREAMS_WEIGHTS, others=0.05, begins=("topics", "streams members"))
+"""Not among the themes of releases without share groups, or with other streams groups."""
 
 
 def theme_of(random: Random) -> Theme:
@@ -192,4 +194,5 @@ _BEGINNINGS = {
     "producers": _producers,
     "members": _members,
     "share members": share_members,
+    "streams members": joins,
 }

@@ -14,6 +14,7 @@ from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.releases import KafkaVersion, features_of
 from quorate.codecs.wire import ArrayType, StructType
 from tests.cluster.helpers.pair_share_values import KIND_OF_GROUP, SENSIBLE_SHARE
+from tests.cluster.helpers.pair_streams_values import KIND_OF_STREAMS, SENSIBLE_STREAMS, STREAMS_GROUPS
 
 if TYPE_CHECKING:
     from tests.cluster.helpers.pair_requests import Requests
@@ -45,6 +46,7 @@ GROUPS = {
     "classic": ("classic-0", "classic-1"),
     "consumer": ("consumer-0", "consumer-1"),
     "share": ("share-0",),
+    "streams": STREAMS_GROUPS,
     "state": ("state-0",),
     "simple": ("simple-0",),
 }
@@ -85,6 +87,7 @@ GROUP_CONFIGS: tuple[tuple[str, str | None], ...] = (
     ("consumer.heartbeat.interval.ms", "6000"),
     ("share.session.timeout.ms", "50000"),
     ("streams.num.standby.replicas", "1"),
+    ("streams.rack.aware.assignment.tags", "zone"),
     ("consumer.session.timeout.ms", "1"),
     ("consumer.session.timeout.ms", "x"),
     ("no.such.setting", "1"),
@@ -216,7 +219,11 @@ _KIND_OF_GROUP = {
     "ConsumerGroupHeartbeat": "consumer",
     "ConsumerGroupDescribe": "consumer",
     **KIND_OF_GROUP,
+    **KIND_OF_STREAMS,
 }
+
+
+_HEARTBEATS = ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
 
 
 def _group(gen: "Requests", values: Values) -> str:
@@ -230,7 +237,7 @@ def _groups(gen: "Requests", values: Values) -> tuple[str, ...]:
 
 def _member_id(gen: "Requests", values: Values) -> str:
     member, gen.scratch["epoch"] = gen.member(values.get("group_id", ""))
-    if gen.api.name in ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat") and member in ("", "stranger"):
+    if gen.api.name in _HEARTBEATS and member in ("", "stranger"):
         member, gen.scratch["epoch"] = gen.random.choice(("m", "n", "o")), 0
     return member
 
@@ -483,6 +490,7 @@ SENSIBLE: Mapping[str, Make] = {
     "client_software_name": _pick("wire", "wire", "", "bad name"),
     "client_software_version": _pick("1.0", "1.0", "-"),
     **SENSIBLE_SHARE,
+    **SENSIBLE_STREAMS,
     "DescribeShareGroupOffsetsRequest.groups": lambda gen, _: gen.array(
         _field("DescribeShareGroupOffsetsRequest.groups", gen)
     ),
