@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from quorate.codecs.releases import KafkaVersion
+
 ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
-JAVA = "Kafka 4.3.1, Java"
+JAVA = f"Kafka {KafkaVersion.NEWEST}, Java"
 SMOKE_JAVA = ("-Dwarm=0", "-Dround=1", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """A JVM whose figures are not used: no warm-up, short rounds, little compilation."""
 

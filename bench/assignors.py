@@ -5,7 +5,8 @@ of a prepared `GroupSpec`; in Java, one `assign` of prepared maps. Cached values
 of members, are computed again in each call. Both figures are the smaller of two: the least average
 time of several rounds, and the thread's CPU time, which excludes the load of other processes. Our
 median time is shown, too. "with GroupSpec" includes its construction from members. Members of
-`sticky` have owned partitions in their user data, which both sides decode.
+`sticky` have owned partitions in their user data, which both sides decode. Groups of streams-sticky
+have tasks instead of partitions.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,10 +34,15 @@ sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard
 from _groups import Cell, fresh, grid, group, members_of, topology_of
 from _measure import JAVA, ORACLE, SMOKE_JAVA
 from _report import Report
+from _task_groups import TaskCell, task_cells
 
 from quorate.assignors import Assignor, GroupSpec, Member
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.registry import client_assignor, server_assignor
+from quorate.assignors.streams import StickyTaskAssignor
+
+S = TypeVar("S")
+C = TypeVar("C", Cell, TaskCell)
 
 ASSIGNORS_OF_KAFKA = (
     "client-range",
@@ -47,7 +53,8 @@ ASSIGNORS_OF_KAFKA = (
     "server-range",
 )
 OWN_ASSIGNORS = ("client-lag-aware", "server-rack-aware-uniform")
-FAMILIES = (*ASSIGNORS_OF_KAFKA, *OWN_ASSIGNORS, "kafka-python")
+TASK_ASSIGNOR = "streams-sticky"
+FAMILIES = (*ASSIGNORS_OF_KAFKA, TASK_ASSIGNOR, *OWN_ASSIGNORS, "kafka-python")
 
 DEFAULT_POINTS = (
     (100, 10, 100),
@@ -155,8 +162,13 @@ class Times:
         return Times(self.wall + other.wall, self.cpu + other.cpu)
 
 
-def rounds(report: Report, assign: Callable[[GroupSpec], Any], prepared: GroupSpec, *, max_s: float = 12.0) -> Times:
-    """Run five rounds of 40 ms or more, or three of slow calls; in a smoke run, one call each."""
+def rounds(
+    report: Report, assign: Callable[[S], Any], prepared: S, *, copy: Callable[[S], S] = fresh, max_s: float = 12.0
+) -> Times:
+    """Run five rounds of 40 ms or more, or three of slow calls; in a smoke run, one call each.
+
+    `copy`: prepares the argument of each call.
+    """
     gc.collect()
     min_s = report.pick(0.04, quick=0.04, smoke=0.0)
     times = Times([], [])
@@ -164,7 +176,7 @@ def rounds(report: Report, assign: Callable[[GroupSpec], Any], prepared: GroupSp
     while len(times.wall) < 3 or (len(times.wall) < 5 and time.perf_counter() - started < 1):
         wall, cpu, calls = 0.0, 0.0, 0
         while calls == 0 or wall < min_s:
-            without_caches = fresh(prepared)
+            without_caches = copy(prepared)
             cpu_begin, begin = time.thread_time(), time.perf_counter()
             assign(without_caches)
             wall += time.perf_counter() - begin
@@ -176,11 +188,14 @@ def rounds(report: Report, assign: Callable[[GroupSpec], Any], prepared: GroupSp
     return times
 
 
-def java(family: str, requested: Sequence[Cell], *, prewarm_ms: int) -> dict[Cell, float]:
-    """Return Kafka's milliseconds for each cell, from one JVM. `prewarm_ms`: the warm-up time."""
+def java(program: Sequence[str], requested: Sequence[C], *, prewarm_ms: int) -> dict[C, float]:
+    """Return Kafka's milliseconds for each cell, from one JVM. `prewarm_ms`: the warm-up time.
+
+    `program`: the oracle's class, and its first arguments.
+    """
     command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     command += [f"-Dprewarm={prewarm_ms}", *(("-XX:+UseG1GC",) if prewarm_ms else SMOKE_JAVA)]
-    command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.Bench", family]
+    command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", *program]
     command += [cell.argument for cell in requested]
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
     lines = [json.loads(line) for line in run.stdout.splitlines()]
@@ -219,7 +234,7 @@ def compare_with_java(report: Report, family: str) -> None:
     for cell in compared:
         ours[cell] = rounds(report, assignor.assign_group, _prepared(family, cell))
         whole[cell] = with_group(family, cell)
-    peer = java(family, compared, prewarm_ms=report.pick(7000, quick=2000, smoke=0))
+    peer = java(("oracle.Bench", family), compared, prewarm_ms=report.pick(7000, quick=2000, smoke=0))
     for cell in compared:
         ours[cell] += rounds(report, assignor.assign_group, _prepared(family, cell))
         report.cost(
@@ -241,6 +256,30 @@ def compare_with_java(report: Report, family: str) -> None:
             )
             if _too_slow_for_java(family, cell):
                 _measure_without_java(report, family, cell, ", Java takes minutes")
+
+
+def compare_tasks_with_java(report: Report) -> None:
+    """Measure the task assignor of streams groups, ours before and after Java."""
+    compared = list(task_cells(quick=report.quick, smoke=report.smoke))
+
+    def times(cell: TaskCell) -> Times:
+        configs, topology = cell.configs, cell.topology
+        assign = StickyTaskAssignor().assign
+        return rounds(report, lambda specs: assign(specs, configs, topology), cell.specs(), copy=dict)
+
+    ours = {cell: times(cell) for cell in compared}
+    peer = java(("oracle.StreamsBench",), compared, prewarm_ms=report.pick(7000, quick=2000, smoke=0))
+    for cell in compared:
+        ours[cell] += times(cell)
+        report.cost(
+            f"{TASK_ASSIGNOR}: {cell}",
+            ours[cell].least,
+            peer[cell],
+            JAVA,
+            "ms",
+            "ratio ≥ 0.33" if cell.subtopologies * cell.partitions >= 10_000 else "",
+            median=ours[cell].median,
+        )
 
 
 def measure_lag_aware(report: Report, family: str) -> None:
@@ -447,6 +486,7 @@ def main() -> None:
         "client-range",
         "client-sticky",
         "server-uniform",
+        TASK_ASSIGNOR,
         "client-lag-aware",
         "server-rack-aware-uniform",
         "kafka-python",
@@ -454,6 +494,9 @@ def main() -> None:
     for family in report.options.family or report.pick(FAMILIES, quick=few, smoke=few):
         if family == "kafka-python":
             compare_with_kafka_python(report)
+            continue
+        if family == TASK_ASSIGNOR:
+            compare_tasks_with_java(report)
             continue
         if family in ASSIGNORS_OF_KAFKA:
             compare_with_java(report, family)

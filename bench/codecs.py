@@ -20,13 +20,12 @@ import pyarrow as pa
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _data import Dataset, dataset, write_pairs, write_segment
+from _measure import JAVA, ORACLE
 from _report import Report
 
 from quorate.codecs import decode_columns, decode_record, encode_record, read_columns, read_log
 from quorate.codecs.layout import record_key_layout, record_value_layout
 
-ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
-JAVA = "Kafka 4.3.1, Java"
 CONSTRUCT = "construct alone"
 FLAT = ("ConsumerGroupMetadata", "ConsumerGroupTargetAssignmentMetadata")
 LISTS = (
