@@ -195,6 +195,7 @@ class AioCoordinator(OffsetCoordinator):
     def start_commit_offsets_refresh_task(self, assignment: Any) -> None:
         """Read committed offsets when they are needed; again after an error."""
         super().start_commit_offsets_refresh_task(assignment)
+        self._wake.set()  # partitions that the application assigns need the coordinator, too
 
         def ended(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
@@ -265,12 +266,14 @@ class AioCoordinator(OffsetCoordinator):
         member = self._membership
         # A step of reconciliation without the names of topics would leave them out.
         can_reconcile = "topics" not in self._tasks
-        if self._subscription.partitions_auto_assigned() and "leave" not in self._tasks:
+        in_group = self._subscription.partitions_auto_assigned()
+        if in_group and "leave" not in self._tasks:
             self._subscribe()
             if can_reconcile:
                 self._poll(at_ms)
                 self._stepped_ms = at_ms
-        if self.coordinator_id is None and member.state not in NOT_IN_GROUP:
+        assigned_by_hand = self._subscription.subscription is not None and not in_group
+        if self.coordinator_id is None and (member.state not in NOT_IN_GROUP or assigned_by_hand):
             self._start("lookup", self._find_coordinator())
         member.coordinator_known = self.coordinator_id is not None
         if can_reconcile:

@@ -116,9 +116,9 @@ class HeldPartition(TopicPartitionState):  # type: ignore[misc]  # aiokafka has 
 
 
 class _Removed:
-    """The state of partitions that were removed while the fetcher had requests for them.
+    """The state of partitions that were removed while there were requests for them.
 
-    The fetcher discards their responses and records.
+    The fetcher discards their responses and records, and committed offsets have no effect.
     """
 
     has_valid_position = False
@@ -132,6 +132,9 @@ class _Removed:
         return future
 
     def reset_to(self, position: int) -> None:
+        pass
+
+    def update_committed(self, offset_meta: Any) -> None:
         pass
 
 

@@ -61,6 +61,7 @@ def test_responses_for_removed_partitions_have_no_effect() -> None:
         removed = assignment.state_value(B)
         assert (removed.has_valid_position, removed.paused) == (False, True)
         removed.reset_to((await removed.fetch_committed()).offset)
+        removed.update_committed(OffsetAndMetadata(3, ""))  # of a request that was in flight
         with pytest.raises(IllegalStateError):
             state.seek(B, 1)
 

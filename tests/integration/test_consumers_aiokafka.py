@@ -355,10 +355,13 @@ def test_stopping_commits_and_leaves_the_group_or_not(
     assert bool(group_state(kafka_cluster, group_id).target) == remains
 
 
-def test_assigned_partitions_without_a_member(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+@pytest.mark.parametrize("auto_commit", [True, False])
+def test_assigned_partitions_without_a_member(
+    kafka_cluster: Cluster, topic: str, group_id: str, auto_commit: bool
+) -> None:
     async def scenario() -> None:
         at = TopicPartition(topic, 0)
-        one = new(kafka_cluster, group_id)
+        one = new(kafka_cluster, group_id, enable_auto_commit=auto_commit)
         one.assign([at])
         async with one:
             assert len(await consume(one, 10)) == 10
