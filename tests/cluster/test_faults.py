@@ -269,3 +269,38 @@ def test_a_disconnect_after_the_request_was_applied_keeps_its_effect(cluster: Em
         wire.send(produce(), 11)
         assert wire.is_closed()
     assert cluster.core.topics["t"].partitions[0].log.next_offset == 1
+
+
+def test_librdkafka_repeats_failed_commits_after_newer_ones(cluster: EmbeddedCluster) -> None:
+    """Why commits of librdkafka may go back after a failure (`tests/integration/clients.py`)."""
+
+    class Failing:
+        """Notes the offsets of commits, which fail."""
+
+        def __init__(self) -> None:
+            self.offsets: list[int] = []
+
+        def happen(self, handler: Any, connection: Any, header: Any, request: Any) -> None:
+            self.offsets += (part.committed_offset for topic in request.topics for part in topic.partitions)
+            Error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS).happen(handler, connection, header, request)
+
+    cluster.create_topic("t", partitions=1)
+    failing = Failing()
+    rule = cluster.faults.add(failing, api="OffsetCommit")
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    producer = Producer(config)
+    group = {"group.id": "g", "auto.offset.reset": "earliest", "auto.commit.interval.ms": 100}
+    consumer = Consumer({**config, **group, "group.protocol": "consumer"})
+    consumer.subscribe(["t"])
+
+    def went_back() -> bool:
+        producer.produce("t", b"x", partition=0)
+        producer.flush()
+        consumer.poll(0.01)
+        return failing.offsets != sorted(failing.offsets)
+
+    try:
+        wait_for("an older offset is committed after a newer one", went_back, 60_000, every_ms=0)
+    finally:
+        cluster.faults.remove(rule)
+        consumer.close()
