@@ -58,7 +58,11 @@ def test_without_lags_only_partition_counts_matter():
 
 @given(
     groups(members=6, most=20),
-    st.lists(st.one_of(st.just(0), st.integers(0, 5), st.integers(0, 10**6)), min_size=60, max_size=60),
+    st.lists(
+        st.one_of(st.just(0), st.integers(0, 5), st.integers(0, 10**6), st.integers(0, 1 << 56)),
+        min_size=60,
+        max_size=60,
+    ),
 )
 def test_the_result_is_that_of_the_kips_algorithm(group, lags):
     members, topology = group
