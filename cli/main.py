@@ -31,11 +31,14 @@ COMMANDS = {
     "serve": "Run a Kafka cluster for development in this process, without Java.",
     "cluster": "Run a Kafka cluster with racks until you remove it.",
     "verify": "Compare a broker with real brokers of Apache Kafka.",
+    "verify-client": "Run a client in any language in scenarios, and judge its requests.",
     "pipeline": "Analyse months of logs with Spark: group states, rebalances, lags, racks.",
     "records": "List the record types, or the fields of one.",
     "demo": "Show racks, rebalances and an upgrade in a few seconds.",
 }
-"""Subcommands in the order of the help text. Each is a function in the module of the same name."""
+"""Subcommands in the order of the help text. Each is a function in the module of the same
+name, with underscores.
+"""
 
 
 class _Quorate(Commands):
@@ -47,7 +50,8 @@ class _Quorate(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"quorate.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"quorate.cli.{name}"), name)
         raise_interrupts()
         assert isinstance(command, click.Command)
         return command

@@ -12,7 +12,8 @@ import click
 
 from quorate.cli.connection import WithConnection, connection_config, connection_options, servers_option
 from quorate.cli.errors import UserError
-from quorate.cli.output import echo_lines, json_text, table_lines
+from quorate.cli.output import json_text
+from quorate.cli.verdicts import echo_rule, echo_verdict, junit_option, show_counts, write_junit
 
 if TYPE_CHECKING:
     from quorate.integration.verify import CheckResult, VerifyReport
@@ -46,7 +47,7 @@ quorate verify --list                                     the checks, with their
 @click.option("--random", "sequences", type=click.IntRange(min=0), default=0, help="Number of random sequences.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the first sequence.  [default: a random one]")
 @click.option("--prefix", default="quorate-verify-", show_default=True, help="Prefix of everything that is created.")
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML.")
+@junit_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--list", "list_only", is_flag=True, help="List the checks, and send nothing.")
 @connection_options
@@ -76,11 +77,7 @@ def verify(ctx: click.Context, /, as_json: bool, list_only: bool, junit: Path | 
         )
     except ClusterError as error:
         raise UserError(error.message, *error.remedy) from None
-    if junit is not None:
-        try:
-            junit.write_bytes(report_junit(report))
-        except OSError as error:
-            raise UserError(f"cannot write {junit}: {error.strerror}") from None
+    write_junit(junit, lambda: report_junit(report))
     if as_json:
         click.echo(json_text(report_json(report)))
     else:
@@ -109,7 +106,7 @@ def _list_checks(suites: Sequence[str], names: Sequence[str], as_json: bool) -> 
         click.echo(json_text(facts))
         return
     for suite, check in checks:
-        click.echo(f"{click.style(check.name, bold=True)}  {suite}, {check.source}\n  {check.rule}")
+        echo_rule(check.name, suite, check.source, check.rule)
 
 
 def _show(result: "CheckResult") -> None:
@@ -118,22 +115,15 @@ def _show(result: "CheckResult") -> None:
 
     if result.outcome is CheckOutcome.PASSED:
         return
-    colour = "red" if result.outcome is CheckOutcome.DIFFERS else "yellow"
-    click.echo(f"{click.style(str(result.outcome), fg=colour)}  {result.suite}: {result.check.name}")
-    click.echo(f"  {result.check.rule} ({result.check.source})")
-    click.echo(f"  {result.detail}")
+    check = result.check
+    echo_verdict(str(result.outcome), result.suite, check.name, check.rule, check.source, result.detail)
 
 
 def _show_summary(report: "VerifyReport") -> None:
     from quorate.integration.verify import CheckOutcome
 
-    rows = [["SUITE", *(str(outcome).upper() for outcome in CheckOutcome)]]
-    for suite in dict.fromkeys(result.suite for result in report.results):
-        outcomes = [result.outcome for result in report.results if result.suite == suite]
-        rows.append([suite, *(str(outcomes.count(outcome)) for outcome in CheckOutcome)])
-    rows.append(["all", *(str(report.count(outcome)) for outcome in CheckOutcome)])
     click.echo(f"Compared with Kafka {report.release}")
-    echo_lines(table_lines(rows, right={1, 2, 3}))
+    show_counts(CheckOutcome, ((result.suite, result.outcome) for result in report.results))
     if report.missing:
         click.echo(f"APIs that the broker does not have: {', '.join(report.missing)}")
     if report.left:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from quorate.cluster.clock import Clock, ManualClock, RealClock
     from quorate.cluster.embedded import EmbeddedCluster
     from quorate.cluster.errors import ClusterError
-    from quorate.cluster.faults import Corrupt, Delay, Disconnect, Error, Silence, WaitFor
+    from quorate.cluster.faults import Corrupt, Delay, Disconnect, Error, Silence, Throttle, WaitFor
     from quorate.cluster.file_log import FileLog
     from quorate.cluster.interface import TEST_PROPERTIES, BrokerInfo, Cluster
     from quorate.cluster.security import Security, make_certificate
@@ -34,6 +34,7 @@ __all__ = [
     "RealClock",
     "Security",
     "Silence",
+    "Throttle",
     "WaitFor",
     "make_certificate",
 ]
@@ -42,7 +43,7 @@ _MODULES = {
     "clock": ("Clock", "ManualClock", "RealClock"),
     "embedded": ("EmbeddedCluster",),
     "errors": ("ClusterError",),
-    "faults": ("Corrupt", "Delay", "Disconnect", "Error", "Silence", "WaitFor"),
+    "faults": ("Corrupt", "Delay", "Disconnect", "Error", "Silence", "Throttle", "WaitFor"),
     "interface": ("TEST_PROPERTIES", "BrokerInfo", "Cluster"),
     "security": ("Security", "make_certificate"),
     "file_log": ("FileLog",),

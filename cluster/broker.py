@@ -45,7 +45,8 @@ class Broker:
     `serving`: it listens. `frozen`: it listens but does not respond. `cut_off`: clients cannot
     reach it. `listen_host`, `listen_port`: the address to listen on; the port is 0 before the first
     start, if it is not given. `host`, `port`: the advertised address. `handler`: creates the
-    handler of the broker's requests, which `serve` passes to it.
+    handler of the broker's requests, which `serve` passes to it. `new_connection`: creates a
+    connection; replaced before the start by those who observe connections.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Broker:
     ) -> None:
         self.cluster = cluster
         self.serve = handler(self).serve
+        self.new_connection: Callable[[Broker], Connection] = Connection
         self.id = number
         self.rack = rack
         self.listen_host = LOOPBACK
@@ -106,7 +108,7 @@ class Broker:
             await asyncio.sleep(0)
         try:
             self._server = await loop.create_server(
-                lambda: Connection(self),
+                lambda: self.new_connection(self),
                 self.listen_host,
                 self.listen_port,
                 backlog=1024,

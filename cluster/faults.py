@@ -22,7 +22,19 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.v2 import LOG_OVERHEAD
 from quorate.codecs.message import Message
 
-__all__ = ["Corrupt", "Delay", "Disconnect", "Error", "Fault", "Faults", "Rule", "Seen", "Silence", "WaitFor"]
+__all__ = [
+    "Corrupt",
+    "Delay",
+    "Disconnect",
+    "Error",
+    "Fault",
+    "Faults",
+    "Rule",
+    "Seen",
+    "Silence",
+    "Throttle",
+    "WaitFor",
+]
 
 _REMEMBERED = 100_000
 
@@ -136,6 +148,26 @@ class Silence:
 
     def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
         """Do nothing; the connection stays busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """Handle the request, and respond with a throttle time, as for a client above its quota.
+
+    The client must send nothing for this time (KIP-219). Kafka also stops to read from the
+    connection; here, requests of a client that does not wait are handled, so that they show.
+    """
+
+    throttle_time_ms: int
+
+    def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
+        """Handle the request; a response without a throttle time is unchanged."""
+        handler.handle(connection, header, request, change=self._throttled)
+
+    def _throttled(self, response: Any) -> Any:
+        if hasattr(response, "throttle_time_ms"):
+            return replace(response, throttle_time_ms=self.throttle_time_ms)
+        return response
 
 
 def _resume(handler: Handler, connection: Connection, header: Header, request: Message) -> None:

@@ -147,6 +147,11 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def partitions(self, session_id: int) -> tuple[Key, ...]:
+        """Return the partitions of a session; none if it does not exist."""
+        session = self._sessions.get(session_id)
+        return () if session is None else tuple(session.partitions)
+
     def update(
         self,
         request: FetchRequest,

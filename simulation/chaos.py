@@ -263,13 +263,7 @@ class ChaosRunner:
         target = _pick((one for one in partition.replicas if one in core.alive and one != partition.leader), to)
         if target is None:
             return ""
-        others = [one for one in partition.replicas if one != target]
-        core.partition_control.reassign(partition, [target, *others])
-        change = core.partition_control.preferred_leader(partition)
-        if change is None:
-            return ""
-        with core.controller.changes.at_once():
-            core.controller.append([change])
+        core.partition_control.move_leader(partition, target)
         return f"broker {target} becomes leader of {CONSUMER_OFFSETS}-{partition.index}"
 
     def _slow_disks(self, which: float, how_long: float, how_slow: float, _: float) -> str:

@@ -144,3 +144,11 @@ class PartitionControl:
         if election[0] == partition.leader:
             return None
         return election_record(self._state.topics[partition.topic].id, partition, election)
+
+    def move_leader(self, partition: PartitionState, broker: int) -> None:
+        """Make a replica the preferred leader, and elect it at once. Raises `ApiError`."""
+        self.reassign(partition, [broker, *(one for one in partition.replicas if one != broker)])
+        change = self.preferred_leader(partition)
+        if change is not None:
+            with self._controller.changes.at_once():
+                self._controller.append([change])

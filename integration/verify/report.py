@@ -1,11 +1,13 @@
 """Reports of `verify`: as JSON, and as JUnit XML for CI systems."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from quorate.integration.verify.runner import CheckOutcome, CheckResult, VerifyReport
+from quorate.integration.verify.runner import CheckOutcome, VerifyReport
 
-__all__ = ["report_json", "report_junit"]
+__all__ = ["JUnitCase", "junit_xml", "report_json", "report_junit"]
 
 
 def report_json(report: VerifyReport) -> dict[str, Any]:
@@ -32,31 +34,56 @@ def report_json(report: VerifyReport) -> dict[str, Any]:
 
 def report_junit(report: VerifyReport) -> bytes:
     """Return the report as JUnit XML; what is not supported is a skipped case."""
-    root = ElementTree.Element("testsuites", name=f"quorate verify, Kafka {report.release}")
-    for suite in dict.fromkeys(result.suite for result in report.results):
-        results = [result for result in report.results if result.suite == suite]
+    cases = [
+        JUnitCase(
+            suite=result.suite,
+            name=result.check.name,
+            text=f"{result.check.rule} ({result.check.source})",
+            failure=result.detail if result.outcome is CheckOutcome.DIFFERS else None,
+            skipped=result.detail if result.outcome is CheckOutcome.NOT_SUPPORTED else None,
+        )
+        for result in report.results
+    ]
+    return junit_xml(f"quorate verify, Kafka {report.release}", cases)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JUnitCase:
+    """A case of JUnit XML. `failure`, `skipped`: the message, if it failed or was skipped."""
+
+    suite: str
+    name: str
+    text: str
+    failure: str | None = None
+    skipped: str | None = None
+
+
+def junit_xml(title: str, cases: Sequence[JUnitCase]) -> bytes:
+    """Return JUnit XML with an element for each suite."""
+    root = ElementTree.Element("testsuites", name=title)
+    for suite in dict.fromkeys(case.suite for case in cases):
+        own = [case for case in cases if case.suite == suite]
         counts: dict[str, str] = {
-            "tests": str(len(results)),
-            "failures": str(sum(result.outcome is CheckOutcome.DIFFERS for result in results)),
-            "skipped": str(sum(result.outcome is CheckOutcome.NOT_SUPPORTED for result in results)),
+            "tests": str(len(own)),
+            "failures": str(sum(case.failure is not None for case in own)),
+            "skipped": str(sum(case.skipped is not None for case in own)),
         }
         element = ElementTree.SubElement(root, "testsuite", {"name": suite, **counts})
-        for result in results:
-            _add_case(element, result)
+        for case in own:
+            _add_case(element, case)
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
 
 
-def _add_case(suite: ElementTree.Element, result: CheckResult) -> None:
-    case = ElementTree.SubElement(suite, "testcase", name=result.check.name, classname=f"quorate.{result.suite}")
-    text = f"{result.check.rule} ({result.check.source})"
-    if result.outcome is CheckOutcome.DIFFERS:
-        ElementTree.SubElement(case, "failure", message=_printable(result.detail)).text = text
-    elif result.outcome is CheckOutcome.NOT_SUPPORTED:
-        ElementTree.SubElement(case, "skipped", message=_printable(result.detail)).text = text
+def _add_case(suite: ElementTree.Element, case: JUnitCase) -> None:
+    classname = f"quorate.{case.suite}".replace(" ", "-")
+    element = ElementTree.SubElement(suite, "testcase", name=case.name, classname=classname)
+    for kind, message in (("failure", case.failure), ("skipped", case.skipped)):
+        if message is not None:
+            ElementTree.SubElement(element, kind, message=_printable(message)).text = _printable(case.text)
 
 
 def _printable(text: str) -> str:
     """Replace characters that XML does not have."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
