@@ -277,7 +277,6 @@ def compare_tasks_with_java(report: Report) -> None:
             peer[cell],
             JAVA,
             "ms",
-            "ratio ≥ 0.33" if cell.subtopologies * cell.partitions >= 10_000 else "",
             median=ours[cell].median,
         )
 

@@ -36,6 +36,7 @@ class BrokerBehaviour:
     heartbeat intervals. `unique_elements`: a dynamic list of a broker must not repeat elements. At
     startup, repeated ones are removed. `heartbeats_checked_first`: every broker rejects an invalid
     heartbeat of a consumer or share group, also one that does not coordinate the group.
+    `acls_have_hosts`: an ACL with an empty host is rejected.
     """
 
     features_all_or_none: bool
@@ -46,6 +47,7 @@ class BrokerBehaviour:
     session_above_heartbeat: bool
     unique_elements: bool
     heartbeats_checked_first: bool
+    acls_have_hosts: bool
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -61,4 +63,5 @@ class BrokerBehaviour:
             session_above_heartbeat=since_4_0,
             unique_elements=version >= _4_4,
             heartbeats_checked_first=version >= _4_1,
+            acls_have_hosts=version >= _4_4,
         )

@@ -89,6 +89,8 @@ def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) 
         code, message = ErrorCode.NONE, ""
         try:
             _check(one)
+            if not one.host and cluster.broker_configs.behaviour.acls_have_hosts:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Host pattern cannot be null or empty")
             if one not in cluster.state.acls:
                 new[one] = None
         except ApiError as refusal:

@@ -109,7 +109,7 @@ def test_topic_names_of_a_topology_are_checked_as_by_a_real_broker(newest: Duel,
         repartition_source_topics=(TopicInfo(name=topics["repartition"]),),
         state_changelog_topics=(TopicInfo(name=topics["changelog"]),),
     )
-    join = streams_join(f"names-{place}-{hash(name) % 1000}", Topology(subtopologies=(subtopology,)))
+    join = streams_join(f"names-{place}-{name}", Topology(subtopologies=(subtopology,)))
     pair = Pair(*newest.ports, ids=newest.ids)
     ours, _, found = pair.request(join, 1)
     pair.close()
