@@ -17,7 +17,14 @@ from quorate.codecs.configs import (
     config_keys,
 )
 from quorate.codecs.releases import RELEASES, KafkaVersion
-from quorate.coordinator.config import ASSIGNORS, ConfigError, CoordinatorConfig, config_fields, named_assignors
+from quorate.coordinator.config import (
+    ASSIGNORS,
+    ConfigError,
+    CoordinatorConfig,
+    config_fields,
+    named_assignors,
+    release_of,
+)
 
 __all__ = ["ALL", "MAX_PARTITIONS", "BrokerConfigs", "check_release"]
 
@@ -69,9 +76,7 @@ class BrokerConfigs:
             text, plug_ins = named_assignors(properties[ASSIGNORS])
             properties = {**properties, ASSIGNORS: text}
         given = {name: as_text(value) for name, value in properties.items()}
-        version = CoordinatorConfig.from_properties(
-            {k: v for k, v in given.items() if k == "kafka.version"}
-        ).kafka_version
+        version = release_of(given)
         check_release(version)
         for name, value in given.items():
             key = _OWN.get(name) or broker_config_key(version, name)

@@ -24,6 +24,7 @@ __all__ = [
     "config_fields",
     "group_configs",
     "named_assignors",
+    "release_of",
 ]
 
 ASSIGNORS = "group.consumer.assignors"
@@ -136,16 +137,24 @@ class CoordinatorConfig:
             loaded |= given
         known = config_fields()
         keys = config_keys(ConfigResourceType.BROKER, KafkaVersion.NEWEST)
-        newest = KafkaVersion.NEWEST
-        version = _converted("kafka.version", None, properties.get("kafka.version", newest), newest)
-        of_release = config_keys(ConfigResourceType.BROKER, version)
-        defaults = {name: one.default for name, one in of_release.items() if name in known and one.default is not None}
+        of_release = config_keys(ConfigResourceType.BROKER, release_of(properties))
         chosen: dict[str, Any] = {}
-        for name, value in {**defaults, **properties}.items():
+        for name, config in known.items():
+            key = of_release.get(name)
+            if name not in properties and key is not None and key.default is not None:
+                chosen[config.name] = _converted(name, None, key.default, config.default)
+        for name, value in properties.items():
             if name not in known:
                 raise ConfigError(f"{name} is not a config of the group coordinator")
             chosen[known[name].name] = _converted(name, keys.get(name), value, known[name].default)
         return cls(**chosen, server_assignors=loaded)
+
+
+def release_of(properties: Mapping[str, Any]) -> KafkaVersion:
+    """Return the release in "kafka.version", by default the newest. Raises `ConfigError`."""
+    newest = KafkaVersion.NEWEST
+    version: KafkaVersion = _converted("kafka.version", None, properties.get("kafka.version", newest), newest)
+    return version
 
 
 def config_fields() -> Mapping[str, "Field[Any]"]:
