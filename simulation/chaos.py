@@ -128,9 +128,11 @@ _RETRIABLE: dict[str, tuple[ErrorCode, ...]] = {
     "Fetch": (ErrorCode.NOT_LEADER_OR_FOLLOWER,),
     "ListOffsets": (ErrorCode.NOT_LEADER_OR_FOLLOWER,),
     **dict.fromkeys(
-        ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch", "ConsumerGroupHeartbeat"),
+        ("JoinGroup", "SyncGroup", "OffsetCommit", "OffsetFetch", "ConsumerGroupHeartbeat"),
         (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ),
+    # While a coordinator loads, heartbeats succeed.
+    "Heartbeat": (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
 }
 """APIs, and errors of theirs that brokers return while leaders and coordinators move."""
 

@@ -4,7 +4,9 @@ They know no client: the log of `__consumer_offsets` has every commit and every 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from quorate.cluster.core import ClusterCore
@@ -23,7 +25,7 @@ from quorate.codecs.messages import (
 from quorate.codecs.record_model import CoordinatorRecord
 from quorate.simulation.errors import InvariantBroken
 
-__all__ = ["check_groups", "check_records"]
+__all__ = ["check_groups", "check_memory", "check_records"]
 
 
 def check_records(acknowledged: "Counter[Any]", consumed: "Counter[Any]") -> None:
@@ -36,13 +38,34 @@ def check_records(acknowledged: "Counter[Any]", consumed: "Counter[Any]") -> Non
         )
 
 
-def check_groups(core: ClusterCore) -> None:
+def check_memory(samples: Sequence[int]) -> None:
+    """Raise `InvariantBroken` if the memory at equal moments of a schedule keeps growing.
+
+    The first sample is left out, as clients fill caches until then. Growth is more than a fifth and
+    64 KiB from the first to the last third of the others, and in most steps between.
+    """
+    steady = samples[1:]
+    if len(steady) < 4:
+        return
+    third = max(1, len(steady) // 3)
+    before, after = median(steady[:third]), median(steady[-third:])
+    grows = sum(b > a for a, b in pairwise(steady))
+    if after > 1.2 * before and after - before > 64 << 10 and grows > 0.7 * (len(steady) - 1):
+        shown = ", ".join(f"{one >> 10:,}" for one in samples)
+        raise InvariantBroken("memory does not grow", f"{shown} KiB")
+
+
+def check_groups(core: ClusterCore, acknowledged: Mapping[tuple[str, str, int], int] | None = None) -> None:
     """Raise `InvariantBroken` if a committed offset went back, or a partition had two owners.
+
+    `acknowledged`: offsets whose commit a broker has acknowledged, by group, topic and partition;
+    the log must have them, or later ones.
 
     Classic groups have owners by generation; groups of the consumer protocol have them at any time,
     and a partition that its member has yet to revoke is still that member's.
     """
     topic = core.topics.get(CONSUMER_OFFSETS)
+    highest: dict[tuple[str, str, int], int] = {}
     for partition in () if topic is None else topic.partitions:
         committed: dict[OffsetCommitKey, int] = {}
         owners: dict[str, dict[str, set[tuple[Any, int]]]] = {}
@@ -50,10 +73,19 @@ def check_groups(core: ClusterCore) -> None:
             key, value = record.key, record.value
             if isinstance(key, OffsetCommitKey):
                 _check_commit(committed, key, value)  # type: ignore[arg-type]
+                if isinstance(value, OffsetCommitValue):
+                    highest[key.group, key.topic, key.partition] = value.offset
             elif isinstance(key, GroupMetadataKey) and isinstance(value, GroupMetadataValue):
                 _check_generation(key.group, value)
             elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
                 _check_owners(owners.setdefault(key.group_id, {}), key, value)  # type: ignore[arg-type]
+    for where, offset in (acknowledged or {}).items():
+        if highest.get(where, -1) < offset:
+            group, name, index = where
+            found = f"the log has {highest[where]}" if where in highest else "the log has none"
+            raise InvariantBroken(
+                "acknowledged commits are kept", f"{offset} of {name}-{index} by group {group}, but {found}"
+            )
 
 
 def _records(data: bytes) -> Iterator[CoordinatorRecord]:

@@ -32,25 +32,44 @@ _FUTURE_NS = 1 << 62
 """Timers later than this never fire, such as those of an infinite timeout."""
 
 
-class _Numbered:
-    """Hash by a number rather than by the address, so that sets have the same order in each run."""
+class _Future(asyncio.Future[Any]):
+    """Hashes by a number rather than by the address, so that sets have the same order in each run.
 
-    number: int
+    It gets the number when it is hashed first, as most futures never are.
+    """
+
+    number = 0
+
+    def __hash__(self) -> int:
+        if not self.number:
+            loop: Any = self.get_loop()
+            self.number = next(loop.numbers)
+        return self.number
+
+
+class _Task(asyncio.Task[Any]):
+    """Hashes by a number, as `_Future`."""
+
+    def __init__(self, coroutine: Any, loop: "SimulatedLoop", name: str | None, **options: Any) -> None:
+        self.number = next(loop.numbers)
+        super().__init__(coroutine, loop=loop, name=name or f"task {self.number}", **options)
 
     def __hash__(self) -> int:
         return self.number
 
 
-class _Future(_Numbered, asyncio.Future[Any]):
-    def __init__(self, loop: "SimulatedLoop") -> None:
-        self.number = next(loop.numbers)
-        super().__init__(loop=loop)
+class _Handle(events.Handle):
+    """A handle that does not ask for the loop's debug mode, which takes as long as all the rest."""
 
+    __slots__ = ()
 
-class _Task(_Numbered, asyncio.Task[Any]):
-    def __init__(self, coroutine: Any, loop: "SimulatedLoop", name: str | None, **options: Any) -> None:
-        self.number = next(loop.numbers)
-        super().__init__(coroutine, loop=loop, name=name or f"task {self.number}", **options)
+    def __init__(self, callback: Any, args: tuple[Any, ...], loop: Any, context: Any) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
@@ -119,7 +138,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Call a function in a later step."""
         if self._closed:
             raise RuntimeError("Event loop is closed")
-        handle = events.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -154,7 +173,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def at_ns(self, when_ns: int, callback: Any, *args: Any) -> events.Handle:
         """Call a function for an event from outside, such as of the network, at a virtual time."""
-        handle = events.Handle(callback, args, self, _NO_CONTEXT.copy())
+        handle = _Handle(callback, args, self, _NO_CONTEXT.copy())
         heapq.heappush(self._timers, (when_ns, next(self._order), handle, True))
         return handle
 
@@ -265,7 +284,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def create_future(self) -> asyncio.Future[Any]:
         """Return a future whose hash depends on no address."""
-        return _Future(self)
+        return _Future(loop=self)
 
     def create_task(self, coro: Any, *, name: str | None = None, **options: Any) -> asyncio.Task[Any]:
         """Return a task whose hash depends on no address."""

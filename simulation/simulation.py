@@ -1,7 +1,9 @@
 """`Simulation`: what a scenario gets: clusters, choices from the seed, chaos and invariants."""
 
 import asyncio
+import gc
 import logging
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping
 from random import Random
@@ -14,10 +16,10 @@ from quorate.codecs import CONSUMER_OFFSETS
 from quorate.simulation.chaos import Chaos, ChaosRunner, PlannedFault
 from quorate.simulation.errors import InvariantBroken
 from quorate.simulation.interpreter import START_NS, Interpreter
-from quorate.simulation.invariants import check_groups, check_records
+from quorate.simulation.invariants import check_groups, check_memory, check_records
 from quorate.simulation.loop import SimulatedLoop
 from quorate.simulation.token import Token
-from quorate.simulation.trace import Trace
+from quorate.simulation.trace import Trace, TraceEvent
 
 __all__ = ["Simulation"]
 
@@ -45,6 +47,8 @@ class Simulation:
         self._chaoses: list[ChaosRunner] = []
         self._acknowledged: Counter[Any] = Counter()
         self._consumed: Counter[Any] = Counter()
+        self._committed: dict[tuple[str, str, int], int] = {}
+        self._memory: list[int] = []
         self._owned: dict[tuple[Any, Any], Any] = {}
         self._logged: list[str] = []
         self._broken: InvariantBroken | None = None
@@ -134,6 +138,36 @@ class Simulation:
         """Report that the application has processed a record."""
         self._consumed[record] += 1
 
+    def committed(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Report that a broker has acknowledged a commit.
+
+        `offsets`: by topic and partition. The log must then have these or later offsets.
+        """
+        for (topic, partition), offset in offsets.items():
+            where = group, topic, partition
+            self._committed[where] = max(offset, self._committed.get(where, -1))
+
+    def memory(self) -> int:
+        """Measure the containers that the schedule has allocated, in bytes.
+
+        Call it at equal moments, such as after each of ten equal rounds: the memory must not grow
+        from one to the next. Logs of the cluster do not count, as their records are no containers.
+        """
+        gc.collect()
+        kept = (self._trace.events, self._trace.steps, self._memory)
+        found = sum(
+            sys.getsizeof(one)
+            for one in gc.get_objects()
+            if type(one) is not TraceEvent and not any(one is other for other in kept)
+        )
+        self._memory.append(found)
+        return found
+
+    @property
+    def acknowledged_records(self) -> list[Any]:
+        """The acknowledged records so far, in their order."""
+        return list(self._acknowledged)
+
     @property
     def unconsumed(self) -> int:
         """How many acknowledged records were not consumed yet."""
@@ -172,8 +206,9 @@ class Simulation:
         if self._broken is not None:
             raise self._broken
         check_records(self._acknowledged, self._consumed)
+        check_memory(self._memory)
         for cluster in self._clusters:
-            check_groups(cluster.core)
+            check_groups(cluster.core, self._committed)
             if cluster.failures:
                 raise InvariantBroken("brokers have no internal errors", cluster.failures[0])
         if self._logged:

@@ -7,6 +7,7 @@ keep Python's order.
 """
 
 import builtins
+from asyncio import Future
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -16,6 +17,8 @@ __all__ = ["StableFrozenSet", "StableSet", "in_stable_order"]
 def in_stable_order(items: Any) -> list[Any]:
     """Return items sorted; those that cannot be compared in the set's own order."""
     found = list(builtins.set.__iter__(items) if isinstance(items, builtins.set) else items)
+    if len(found) < 2 or isinstance(found[0], Future):  # a loop's futures have hashes in order of their creation
+        return found
     try:
         return sorted(found)
     except TypeError:

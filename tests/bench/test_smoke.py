@@ -22,6 +22,7 @@ NEEDS = {
     "cluster": (),
     "cluster_load": (),
     "consumers": (),
+    "simulation": (),
     "socket_fuzz": (),
     "storage_damage": (),
     "verify": (),
