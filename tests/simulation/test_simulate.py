@@ -144,9 +144,7 @@ def test_commits_that_are_not_in_the_log_are_found() -> None:
         sim.committed("group", {("orders", 0): 7})
         sim.committed("group", {("orders", 0): 5})
 
-    with pytest.raises(
-        ScheduleFailed, match="acknowledged commits are kept: 7 of orders-0 by group group"
-    ):
+    with pytest.raises(ScheduleFailed, match="acknowledged commits are kept: 7 of orders-0 by group group"):
         simulate(scenario, seeds=1)
 
 
