@@ -268,6 +268,10 @@ async def idempotent(
             raise InvariantBroken("an idempotent producer keeps the order", f"{TOPIC}-{index} has {log}")
 
 
+class Aborted(Exception):
+    """An application aborts a transaction."""
+
+
 async def transactions(sim: Simulation, *, records: int = 30, strict: bool = False, **options: Any) -> None:
     """Copy a topic in transactions, with two copiers: the copy has each record once."""
     kafka = await sim.cluster(brokers=3, topics={TOPIC: 2, "copy": 2})
@@ -275,7 +279,6 @@ async def transactions(sim: Simulation, *, records: int = 30, strict: bool = Fal
     producing = asyncio.create_task(work.produce(records, 0.3), name="producing")
 
     async def copy(name: str, partition: int) -> None:
-        copied: set[int] = set()
         tp = TopicPartition(TOPIC, partition)
 
         def new_consumer() -> AIOKafkaConsumer:
@@ -310,11 +313,12 @@ async def transactions(sim: Simulation, *, records: int = 30, strict: bool = Fal
                     async with producer.transaction():
                         for record in found[tp]:
                             await producer.send_and_wait("copy", record.value, partition=partition)
-                            copied.add(int(record.value))
+                        if sim.random.random() < 0.2:
+                            raise Aborted
                         await producer.send_offsets_to_transaction({tp: found[tp][-1].offset + 1}, name)
-                    for number in copied:
-                        sim.consumed(number)
-            except KafkaError as error:
+                    for record in found[tp]:
+                        sim.consumed(int(record.value))
+            except (KafkaError, Aborted) as error:
                 sim.note(f"{name}: {type(error).__name__}")
             await work.stop(producer, f"{name}'s producer")
             await work.stop(consumer, name)
