@@ -44,6 +44,7 @@ class Work:
         partitions: int = 4,
         work_s: float = 0.0,
         idempotent: bool = False,
+        max_records: int = 20,
         **options: Any,
     ) -> None:
         """`work_s`: the most time between poll and commit. `options`: of consumers."""
@@ -55,6 +56,7 @@ class Work:
         self.partitions = partitions
         self.work_s = work_s
         self.idempotent = idempotent
+        self.max_records = max_records
         self.consumers: dict[str, Any] = {}
         self.done = asyncio.Event()
 
@@ -71,13 +73,19 @@ class Work:
                 raise
             self.sim.note(f"stop() of {what} raises CancelledError")
 
+    def check_error(self, error: KafkaError, what: str) -> None:
+        """Raise `InvariantBroken` for what aiokafka raises if it does not know an error."""
+        if self.strict and type(error) is KafkaError:
+            raise InvariantBroken("clients raise documented exceptions only", f"{what} raises {error!r}")
+
     async def started(self, make: Callable[[], Any], what: str) -> Any:
         """Start a client; after a failure a new one, as a client cannot be started twice."""
         while True:
             client = make()
             try:
                 await client.start()
-            except KafkaError:
+            except KafkaError as error:
+                self.check_error(error, f"start() of {what}")
                 await self.stop(client, what)
                 await asyncio.sleep(0.5)
             else:
@@ -120,8 +128,7 @@ class Work:
                 group_id="group",
                 auto_offset_reset="earliest",
                 max_poll_interval_ms=60_000,
-                retry_backoff_ms=50,
-                **{"enable_auto_commit": False, **options},
+                **{"enable_auto_commit": False, "retry_backoff_ms": 50, **options},
             )
             owner.consumer.subscribe([TOPIC], listener=owner)
             return owner.consumer
@@ -131,7 +138,7 @@ class Work:
         try:
             while not self.done.is_set() and self.sim.now_ms < until:
                 try:
-                    found = await consumer.getmany(timeout_ms=500, max_records=20)
+                    found = await consumer.getmany(timeout_ms=500, max_records=self.max_records)
                     for records in found.values():
                         for record in records:
                             self.sim.consumed(int(record.value))
@@ -142,6 +149,7 @@ class Work:
                         await consumer.commit(offsets)
                         self.sim.committed("group", {tuple(tp): offset for tp, offset in offsets.items()})
                 except KafkaError as error:
+                    self.check_error(error, name)
                     self.sim.note(f"{name}: {type(error).__name__}")
                     await asyncio.sleep(0.1)
         finally:
