@@ -6,7 +6,7 @@ it needs a cluster with a fault, and no simulation. A fix replaces one function 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from quorate.simulation import Chaos
 from quorate.simulation.run import Scenario
 from tests.simulation.helpers.scenarios import consumers
 
-__all__ = ["DEFECTS", "Defect", "played"]
+__all__ = ["DEFECTS", "Defect", "fixed_client", "played"]
 
 TOPIC = "orders"
 Play = Callable[[EmbeddedCluster], Awaitable[str | None]]
@@ -143,7 +143,7 @@ async def stop_without_a_coordinator(kafka: EmbeddedCluster) -> str | None:
         one._coordinator._coordination_task.cancel()
         await asyncio.wait([stopping])
     await one._client.close()
-    return "stop() does not end: 50 attempts after the broker is back, and none asks for the coordinator"
+    return "stop() does not end: 50 attempts after the broker is back, and none looks the coordinator up"
 
 
 def last_commit_is_tried_once(own: Any) -> Any:
@@ -334,6 +334,15 @@ DEFECTS = (
         "committed offsets never go back",
     ),
 )
+
+
+@contextmanager
+def fixed_client() -> Iterator[None]:
+    """Fix all defects for a while."""
+    with ExitStack() as stack:
+        for defect in DEFECTS:
+            stack.enter_context(defect.fixed())
+        yield
 
 
 def played(defect: Defect) -> str | None:
