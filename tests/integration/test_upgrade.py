@@ -1,6 +1,7 @@
 """Upgrade 4.0.2 → 4.3.1 → 4.0.2, broker by broker, while members consume.
 
-KIP-1101 changes the group's records; members continue without interruption.
+KIP-1101 changes the group's records; members continue without interruption. A second group has
+quorate's consumers.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from quorate.cluster.waiting import wait_for
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages import consumer_group
 from quorate.integration import Cluster
+from tests.integration.clients import Crowd, check, check_overlaps
 from tests.integration.conftest import QUICK
 from tests.integration.groups import (
     Deliveries,
@@ -61,6 +63,13 @@ def test_members_continue_through_an_upgrade_and_a_downgrade(cluster: Cluster, g
             member = Member(cluster, group_id, [topic], name=f"m{number}", deliveries=deliveries)
             members.append(stack.enter_context(member))
         settled(members, all_of(topic, PARTITIONS))
+        quorates = stack.enter_context(
+            Crowd("quorate", cluster, f"{group_id}-quorate", [topic], session_timeout_ms=LIMIT_MS)
+        )
+        for name, client in (("q0", "quorate"), ("q1", "quorate-aiokafka")):
+            quorates.start(name, client=client)
+            quorates.settle(all_of(topic, PARTITIONS))
+        quorates_have = quorates.assigned()
         load = stack.enter_context(Load(cluster, topic, PARTITIONS))
         held = {name: set(those) for name, those in deliveries.held.items()}
         given = len(deliveries.assignments)
@@ -97,6 +106,12 @@ def test_members_continue_through_an_upgrade_and_a_downgrade(cluster: Cluster, g
         assert sorted(deliveries.assignments[given:]) == sorted(deliveries.lost)
         assert {(name, at) for name, those in held.items() for at in those} >= {*deliveries.lost}
         assert deliveries.overlaps == []
+
+        quorates.settle(all_of(topic, PARTITIONS))
+        quorates.wait_until_consumed(all_of(topic, PARTITIONS), sent)
+        check(quorates, dict.fromkeys(all_of(topic, PARTITIONS), sent))
+        check_overlaps(quorates)
+        assert quorates.assigned() == quorates_have
 
 
 def _wait_for_hash(cluster: Cluster, group_id: str) -> GroupState:
