@@ -1,5 +1,6 @@
 """Servers of bench/cluster.py: an embedded cluster in another process, and a real broker."""
 
+import json
 import os
 import resource
 import subprocess
@@ -13,12 +14,13 @@ __all__ = ["REAL", "Server", "embedded", "real"]
 
 REAL = "real broker"
 _SERVE = """
-import sys, time
+import json, sys
 from quorate.cluster import EmbeddedCluster
 properties = {"offsets.topic.num.partitions": 4, "default.replication.factor": 1}
 properties |= {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
 properties |= {"group.streams.initial.rebalance.delay.ms": 0, "group.streams.min.heartbeat.interval.ms": 100}
 properties |= {"group.streams.heartbeat.interval.ms": 100}
+properties |= json.loads(sys.argv[2])
 with EmbeddedCluster(brokers=1, properties=properties, data=sys.argv[1] or None) as cluster:
     print(cluster.bootstrap_servers, flush=True)
     sys.stdin.readline()
@@ -79,10 +81,13 @@ class Server:
 
 
 @contextmanager
-def embedded(data: str = "") -> Iterator[Server]:
-    """Start an embedded cluster; `data`: its directory, empty for memory."""
+def embedded(data: str = "", **properties: object) -> Iterator[Server]:
+    """Start an embedded cluster; `data`: its directory, empty for memory; `properties`: configs."""
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", _SERVE, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-P", "-c", _SERVE, data, json.dumps(properties)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -4,107 +4,28 @@ The broker is an embedded one in another process, whose share of the time is the
 time of the first message begins with the creation of the consumer.
 """
 
-import asyncio
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 from uuid import uuid4
 
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
-import aiokafka
-import kafka
 import kafka.admin
+from _members import AIO, AIO_OWN, OURS, OWN, RDKAFKA, RDKAFKA_CLASSIC, Members, clients, count, load
 from _report import Report
 from _servers import embedded
-from confluent_kafka import Consumer, Producer
-
-from quorate.consumers.aiokafka import AIOKafkaConsumer
-from quorate.consumers.kafka_python import KafkaConsumer
+from confluent_kafka import Producer
 
 TOPIC, PARTITIONS = "orders", 8
-AIO, AIO_OWN = "ours, aiokafka", "aiokafka, classic"
-OWN, RDKAFKA, RDKAFKA_CLASSIC = "kafka-python, classic", "librdkafka, consumer", "librdkafka, classic"
-
-Poll = Callable[[], int]
-"""Polls once, and returns the number of messages."""
-
-
-@contextmanager
-def python(kind: Any, address: str, group: str, **config: Any) -> Iterator[tuple[Any, Poll]]:
-    """Create a consumer of kafka-python's API."""
-    defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": group}
-    with closing(kind(TOPIC, bootstrap_servers=address, **defaults, **config)) as consumer:
-        yield consumer, lambda: sum(map(len, consumer.poll(timeout_ms=100).values()))
-
-
-@contextmanager
-def aio(kind: Any, address: str, group: str, **config: Any) -> Iterator[tuple[Any, Poll]]:
-    """Create a consumer of aiokafka's API, with an event loop in a thread of its own."""
-    defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": group}
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-
-    def run(work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
-
-    async def create() -> Any:
-        consumer = kind(bootstrap_servers=address, **defaults, **config)
-        await consumer.start()
-        consumer.subscribe([TOPIC])  # not before: start would wait for the assignment
-        return consumer
-
-    async def poll() -> int:
-        found = await consumer.getmany(timeout_ms=100, max_records=500)  # as many as kafka-python
-        return sum(map(len, found.values()))
-
-    consumer = run(create())
-    try:
-        yield consumer, lambda: run(poll())
-    finally:
-        run(consumer.stop())
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-@contextmanager
-def rdkafka(address: str, group: str, protocol: str) -> Iterator[tuple[Any, Poll]]:
-    """Create a librdkafka consumer."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": group,
-            "group.protocol": protocol,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "log_level": 0,
-        }
-    )
-    consumer.subscribe([TOPIC])
-    try:
-        yield consumer, lambda: len(consumer.consume(500, 0.1))
-    finally:
-        consumer.close()
-
-
-def clients(address: str) -> dict[str, Callable[[str], Any]]:
-    """Return the clients by name; each creates a consumer of a group."""
-    return {
-        "ours": lambda group: python(KafkaConsumer, address, group, group_protocol="consumer"),
-        AIO: lambda group: aio(AIOKafkaConsumer, address, group, group_protocol="consumer"),
-        AIO_OWN: lambda group: aio(aiokafka.AIOKafkaConsumer, address, group),
-        OWN: lambda group: python(kafka.KafkaConsumer, address, group),
-        RDKAFKA: lambda group: rdkafka(address, group, "consumer"),
-        RDKAFKA_CLASSIC: lambda group: rdkafka(address, group, "classic"),
-    }
+INTERVAL_S = 0.1
+"""Between two messages of a partition, while one more member joins."""
 
 
 def produce(address: str, messages: int) -> None:
@@ -120,7 +41,7 @@ def first_message(create: Callable[[str], Any]) -> float:
     """Return the seconds from the creation of a consumer to its first message."""
     started = time.perf_counter()
     with create(str(uuid4())) as (_, poll):
-        while not poll():
+        while not count(poll()):
             pass
         return time.perf_counter() - started
 
@@ -128,76 +49,145 @@ def first_message(create: Callable[[str], Any]) -> float:
 def throughput(create: Callable[[str], Any], messages: int) -> float:
     """Return messages per second, after the first ones."""
     with create(str(uuid4())) as (_, poll):
-        while not (received := poll()):
+        while not (received := count(poll())):
             pass
         started, first = time.perf_counter(), received
         while received < messages:
-            received += poll()
+            received += count(poll())
         return (received - first) / (time.perf_counter() - started)
 
 
-def join(create: Callable[[str], Any], members: int) -> float:
-    """Return the seconds in which so many members join, until each partition has an owner.
+@contextmanager
+def sending(address: str, topic: str, partitions: int) -> Iterator[None]:
+    """Send a message to each partition every `INTERVAL_S`."""
+    producer, ending = Producer({"bootstrap.servers": address, "linger.ms": 5}), threading.Event()
 
-    Each member polls in a thread of its own. Members of kafka-python request the topic's metadata
-    first: a classic leader of kafka-python 3.0 that joins before it has them assigns nothing, and
-    does not join again when they arrive.
+    def send() -> None:
+        due = time.monotonic()
+        while not ending.is_set():
+            for number in range(partitions):
+                producer.produce(topic, b"x" * 100, partition=number)
+            producer.poll(0)
+            due += INTERVAL_S
+            ending.wait(due - time.monotonic())
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        sender.join()
+        producer.flush()
+
+
+def join(client: str, address: str, topic: str, partitions: int, sizes: list[int]) -> float:
+    """Return the seconds in which members join, until each of them owns partitions.
+
+    `sizes`: members of each process.
     """
-    group, done = str(uuid4()), threading.Event()
-    owning: set[int] = set()
-
-    def member(number: int) -> None:
-        with create(group) as (consumer, poll):
-            if isinstance(consumer, kafka.KafkaConsumer):
-                consumer.partitions_for_topic(TOPIC)
-            while not done.is_set():
-                poll()
-                (owning.add if list(consumer.assignment()) else owning.discard)(number)
-                if len(owning) >= min(members, PARTITIONS):
-                    done.set()
-
-    with ThreadPoolExecutor(members) as pool:
+    with Members(client, address, topic, str(uuid4()), sizes) as members:
         started = time.perf_counter()
-        running = [pool.submit(member, number) for number in range(members)]
-        while not done.wait(0.1):
-            for ended in running:
-                if ended.done():
-                    done.set()
-        taken = time.perf_counter() - started
-        for each in running:
-            each.result()
-    return taken
+        for number in range(len(sizes)):
+            members.start(number)
+        members.settle(partitions, sum(sizes))
+        return time.perf_counter() - started
+
+
+def gaps(
+    client: str, address: str, topic: str, partitions: int, sizes: list[int], quiet_s: float
+) -> tuple[float, list[float], list[float]]:
+    """Return how long members take to join, and gaps before one more joins and while it does.
+
+    These are the longest gaps of each partition. A gap is the time between two polls that return
+    messages of a partition, in milliseconds. Only partitions that stay with their owner count.
+    `quiet_s`: the time between the two joins, in seconds.
+    """
+    with Members(client, address, topic, str(uuid4()), [*sizes, 1]) as members, sending(address, topic, partitions):
+        started = time.perf_counter()
+        for number in range(len(sizes)):
+            members.start(number)
+        before = members.settle(partitions, sum(sizes))
+        seconds = time.perf_counter() - started
+        time.sleep(quiet_s)
+        joined = time.monotonic()
+        members.start(len(sizes))
+        after = members.settle(partitions, sum(sizes) + 1)
+        settled = time.monotonic()
+        time.sleep(0.5 + INTERVAL_S)
+        arrivals, until = members.arrivals(), time.monotonic()
+    stay = [partition for partition in after if after[partition] == before[partition]]
+    if not stay:
+        raise SystemExit(f"error: {client}: no partition stayed with its owner")
+    return (
+        seconds,
+        [_longest(arrivals.get(partition, []), joined - quiet_s / 2, joined, until) for partition in stay],
+        [_longest(arrivals.get(partition, []), joined, settled + 0.5, until) for partition in stay],
+    )
+
+
+def _longest(arrivals: list[tuple[float, str]], start: float, end: float, until: float) -> float:
+    """Return the longest time without messages that overlaps with an interval."""
+    times = [start, *(at for at, _ in arrivals), until]
+    return 1000 * max(b - a for a, b in pairwise(sorted(times)) if b > start and a < end)
+
+
+def p99(values: list[float]) -> float:
+    return quantiles(values, n=100, method="inclusive")[98] if len(values) > 1 else values[0]
 
 
 def main() -> None:
     """Run all cases."""
     report = Report("Consumers", __doc__.splitlines()[0])
-    messages = report.pick(400_000, quick=100_000, smoke=2_000)
-    rounds = report.pick(5, quick=3, smoke=1)
-    members = report.pick(8, quick=4, smoke=2)
-    with embedded() as server:
-        with closing(kafka.admin.KafkaAdminClient(bootstrap_servers=server.address)) as admin:
-            admin.create_topics([kafka.admin.NewTopic(TOPIC, PARTITIONS, 1)])
-        produce(server.address, messages)
-        every = clients(server.address)
+    messages = report.pick(400_000, quick=50_000, smoke=2_000)
+    rounds = report.pick(5, quick=2, smoke=1)
+    sizes = report.pick([10] * 5, quick=[10] * 2, smoke=[2])
+    crowd = report.pick([20] * 5, quick=[], smoke=[])
+    joins = report.pick(3, quick=1, smoke=1)
+    quiet_s = report.pick(3.0, quick=2.0, smoke=0.2)
+    # Members notice a rebalance at their next heartbeat. The default interval is 5 s.
+    often = {"group.consumer.heartbeat.interval.ms": 500, "group.consumer.min.heartbeat.interval.ms": 100}
+    with embedded(**report.pick({}, quick=often, smoke=often)) as server:
+        address, shared, wide = server.address, "shared", "wide"
+        with closing(kafka.admin.KafkaAdminClient(bootstrap_servers=address)) as admin:
+            topics = {TOPIC: PARTITIONS, shared: sum(sizes) * 6 // 5 + 1, wide: sum(crowd) or 1}
+            admin.create_topics([kafka.admin.NewTopic(name, size, 1) for name, size in topics.items()])
+        produce(address, messages)
+        every = clients(address, TOPIC)
+        for name in every:
+            load(name)
         first: dict[str, list[float]] = {name: [] for name in every}
         rates: dict[str, list[float]] = {name: [] for name in every}
         for _ in range(rounds):  # in turns, so that a busy moment affects all
             for name, create in every.items():
                 first[name].append(first_message(create))
                 rates[name].append(throughput(create, messages))
-        joins = {name: join(create, members) for name, create in every.items()}
-    for peer in (OWN, RDKAFKA, RDKAFKA_CLASSIC):
-        goal = "peer / 1.2" if peer == RDKAFKA else ""
-        report.cost("first message", median(first["ours"]), median(first[peer]), peer, "s", goal)
-    for peer in (OWN, RDKAFKA, RDKAFKA_CLASSIC):
-        goal = "0.97 of it" if peer == OWN else ""
-        report.rate("throughput", median(rates["ours"]), median(rates[peer]), peer, "messages/s", goal)
-    for peer in (OWN, RDKAFKA, RDKAFKA_CLASSIC):
-        report.cost(f"join of {members} members", joins["ours"], joins[peer], peer, "s")
-    report.cost("first message, aiokafka", median(first[AIO]), median(first[AIO_OWN]), AIO_OWN, "s")
-    report.rate("throughput, aiokafka", median(rates[AIO]), median(rates[AIO_OWN]), AIO_OWN, "messages/s", "0.97 of it")
-    report.cost(f"join of {members} members, aiokafka", joins[AIO], joins[AIO_OWN], AIO_OWN, "s")
+        crowds = {name: join(name, address, wide, topics[wide], crowd) for name in every} if crowd else {}
+        joined: dict[str, list[float]] = {name: [] for name in every}
+        quiet: dict[str, list[float]] = {name: [] for name in every}
+        stopped: dict[str, list[float]] = {name: [] for name in every}
+        for _ in range(joins):
+            for name in every:
+                seconds, before, during = gaps(name, address, shared, topics[shared], sizes, quiet_s)
+                joined[name].append(seconds)
+                quiet[name] += before
+                stopped[name] += during
+    for ours, peers in {OURS: (OWN, RDKAFKA, RDKAFKA_CLASSIC), AIO: (AIO_OWN,)}.items():
+        what = ours.removeprefix(OURS)
+        for peer in peers:
+            goal = "peer / 1.2" if peer == RDKAFKA else ""
+            report.cost(f"first message{what}", median(first[ours]), median(first[peer]), peer, "s", goal)
+        for peer in peers:
+            goal = "0.97 of it" if peer in (OWN, AIO_OWN) else ""
+            report.rate(f"throughput{what}", median(rates[ours]), median(rates[peer]), peer, "messages/s", goal)
+        for peer in peers:
+            report.cost(f"join of {sum(sizes)} members{what}", median(joined[ours]), median(joined[peer]), peer, "s")
+        for peer in peers if crowd else ():
+            report.cost(f"join of {sum(crowd)} members{what}", crowds[ours], crowds[peer], peer, "s")
+        for peer in peers:
+            case = f"gap while one joins {sum(sizes)} members{what}"
+            details = {"without_a_join": p99(quiet[ours]), "peer_without": p99(quiet[peer])}
+            report.cost(case, p99(stopped[ours]), p99(stopped[peer]), peer, "ms, p99", "< 200 ms", **details)
     report.finish()
 
 
