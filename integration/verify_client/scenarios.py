@@ -145,7 +145,7 @@ def slow_responses(stage: Stage) -> None:
 
 @_scenario("Brokers throttle the client for 1.5 s, three times.", ANY)
 def throttled(stage: Stage) -> None:
-    stage.inject(Throttle(1_500), "Fetch", "Produce", *_HEARTBEATS, times=3)
+    stage.inject(Throttle(1_500), "Fetch", "Produce", "Heartbeat", times=3)
     stage.watch(2)
     stage.recovers()
 

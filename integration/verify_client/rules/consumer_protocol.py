@@ -279,7 +279,7 @@ def leaves_at_close(seen: Evidence, found: Findings) -> None:
     for member, beats in seen.heartbeats().items():
         last = beats[-1]
         run = next((run for run in seen.programs if run.number == last.link.program), None)
-        if run is None or run.stopped_s is None or run.ended_early or last.error in ABANDONED:
+        if not member or run is None or run.stopped_s is None or run.ended_early or last.error in ABANDONED:
             continue
         static = last.request.instance_id is not None or any(one.request.instance_id for one in beats)
         epoch = last.request.member_epoch

@@ -160,8 +160,18 @@ def fetches_from_the_preferred_replica(seen: Evidence, found: Findings) -> None:
                 and part.partition_index in {wanted.partition for wanted in seen.partitions(each.request.topics)}
             ]
             preferred = part.preferred_read_replica
-            kept = any(each.link.broker == preferred for each in following)
-            if kept or (following and following[-1].at_s > one.responded_s + _SETTLED_S):
+            until_s = one.responded_s + _SETTLED_S
+            kept = any(each.link.broker == preferred and each.at_s < until_s for each in following)
+            restarted = any(
+                link.broker == preferred
+                and link.closed_s is not None
+                and abs(link.closed_s - one.responded_s) < 2 * _SETTLED_S
+                and link.closed_s < seen.stop_s(link)
+                for link in seen.links
+            )
+            if restarted:
+                continue  # it may not have been reachable
+            if kept or (following and following[-1].at_s > until_s):
                 problem = f"partition {part.partition_index} is not fetched from broker {preferred}"
                 found.check(kept, problem, one, following[0])
 

@@ -164,7 +164,7 @@ def partition_is_added_before_its_records(seen: Evidence, found: Findings) -> No
                 for topic in topics:
                     if topic.name == seen.topic:
                         added.setdefault(producer, set()).update(topic.partitions)
-        elif one.version < _TRANSACTIONS_V2:
+        elif one.version < _TRANSACTIONS_V2 and _failure(one) is None:
             for part in seen.partitions(one.request.topic_data):
                 known = part.index in added.get(producer, ())
                 found.check(known, f"records for partition {part.index}, which is not in the transaction", one)
@@ -182,7 +182,7 @@ def commit_after_all_records(seen: Evidence, found: Findings) -> None:
             for each, other in produced
             if other == producer
             and each.at_s < one.at_s
-            and each.link.closed_s is None
+            and (each.link.closed_s is None or each.link.closed_s > one.at_s)
             and (each.responded_s is None or each.responded_s > one.at_s)
         ]
         found.check(not waiting, "a commit while records are not acknowledged", *waiting[:1], one)

@@ -11,8 +11,15 @@ _DOCS = "Kafka's documentation of clients"
 _API_VERSIONS = 18
 _MOST_RETRIES = 40
 """Within a second, for an API and broker. Clients wait for 100 ms by default (retry.backoff.ms)."""
-_PIPELINED = 5
-"""Batches of a producer that are sent again at the same time."""
+_TIMES_MORE = {"Produce": 5, "Fetch": 5}
+"""Several batches of a producer are in flight, and Kafka's consumer fetches again without backoff,
+about a hundred times, until it has new metadata.
+"""
+_THROTTLES_SINCE = {"Fetch": 8, "Produce": 6, "Heartbeat": 2}
+"""API → the first version after whose response Kafka's client waits (`shouldClientThrottle`).
+
+It does not wait after ConsumerGroupHeartbeat.
+"""
 _MOST_CONNECTIONS = 40
 _RETRIED_WITHIN_S = 5.0
 _MOVED = frozenset(
@@ -58,7 +65,7 @@ def retries_have_a_backoff(seen: Evidence, found: Findings) -> None:
         busiest = _most_within_a_second([one.at_s for one in those])
         if len(those) > 1:
             problem = f"{busiest} {api} requests to broker {broker} within a second, each with a retriable error"
-            most = _MOST_RETRIES * (_PIPELINED if api == "Produce" else 1)
+            most = _MOST_RETRIES * _TIMES_MORE.get(api, 1)
             found.check(busiest <= most, problem, *those[:2])
 
 
@@ -120,7 +127,8 @@ def metadata_is_refreshed(seen: Evidence, found: Findings) -> None:
 def throttle_time_is_honoured(seen: Evidence, found: Findings) -> None:
     for number, one in enumerate(seen.exchanges):
         throttled_s = getattr(one.response, "throttle_time_ms", 0) / 1000
-        if throttled_s <= GRACE_S or one.responded_s is None:
+        since = _THROTTLES_SINCE.get(one.api)
+        if throttled_s <= GRACE_S or one.responded_s is None or since is None or one.version < since:
             continue
         early = [
             each
