@@ -341,10 +341,11 @@ class SharePartition:
         self._write([one.stored for one in transitions]).on_complete(written)
 
     def _bury(self, letters: Sequence[Transition]) -> None:
-        """Write records to the dead letter queue, then archive them."""
+        """Write records to the dead letter queue, then archive them.
+
+        As in Kafka, a fenced share-partition does so, too, although the next leader may repeat it.
+        """
         for state, stored, cause in letters:
-            if self.status is not SharePartitionStatus.ACTIVE:
-                return  # the next leader continues
             first, last, count = stored.first_offset, stored.last_offset, stored.delivery_count
             self.dead_letters.write(first, last, count, cause)
             state.archive()
@@ -352,8 +353,8 @@ class SharePartition:
             self._write([_state_batch(first, last, state)]).on_complete(self._buried)
 
     def _buried(self, _: ShareOutcome) -> None:
-        self.move_start()
-        self._on_change()
+        if self.move_start():
+            self._on_change()
 
     def roll_back(self, transitions: Sequence[Transition]) -> None:
         """Undo transitions that were not stored."""

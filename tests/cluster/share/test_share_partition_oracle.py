@@ -20,9 +20,10 @@ def test_random_scripts_have_the_results_of_kafka(oracle: Oracle) -> None:
         for step, result in zip(script.steps, script.results, strict=True):
             seen[step["do"]] += 1
             seen["acquired"] += bool(result.get("acquired"))
+            seen["dead letters"] += len(result["letters"])
             seen["stored"] += len(result["writes"])
             seen["rolled back"] += step["do"] == "written" and bool(step["error"])
             seen["invalid state"] += sum(code == 121 for _, code, _ in result["completed"])
     # The scripts reach what they are about.
     assert min(seen["acquired"], seen["stored"], seen["invalid state"]) > 1_000
-    assert min(seen["advance"], seen["release"], seen["logStart"], seen["rolled back"]) > 50
+    assert min(seen["advance"], seen["release"], seen["logStart"], seen["rolled back"], seen["dead letters"]) > 50

@@ -15,7 +15,8 @@ import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfigProvider;
 import org.apache.kafka.server.partition.PartitionListener;
 import org.apache.kafka.server.share.PartitionMetadataProvider;
 import org.apache.kafka.server.share.acknowledge.ShareAcknowledgementBatch;
-import org.apache.kafka.server.share.dlq.NoOpShareGroupDLQManager;
+import org.apache.kafka.server.share.dlq.ShareGroupDLQManager;
+import org.apache.kafka.server.share.dlq.ShareGroupDLQRecordParameter;
 import org.apache.kafka.server.share.fetch.InFlightBatch;
 import org.apache.kafka.server.share.fetch.InFlightState;
 import org.apache.kafka.server.share.fetch.ShareAcquiredRecords;
@@ -48,7 +49,7 @@ import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 
-/** Runs a script of calls on Kafka's own SharePartition, with a clock, timer and persister that are driven step by step. */
+/** Runs a script of calls on Kafka's own SharePartition, with a clock, timer, persister and dead letter queue that are driven step by step. */
 public final class SharePartitionScript {
     private static final TopicIdPartition PARTITION = new TopicIdPartition(new Uuid(1, 2), 0, "topic");
 
@@ -61,10 +62,12 @@ public final class SharePartitionScript {
     private int locks;
     private int lockMs;
     private boolean renews;
+    private boolean buries;
     private int notified;
     private int calls;
     private ArrayNode writes;
     private ArrayNode completed;
+    private ArrayNode letters;
 
     private SharePartitionScript(JsonNode script) {
         this.script = script;
@@ -80,12 +83,13 @@ public final class SharePartitionScript {
         ArrayNode results = out.putArray("results");
         SharePartition partition = new SharePartition(
             "g", PARTITION, 7, 2000, 5, 30000, timer, clock, new ScriptedPersister(), new Offsets(), key -> notified++, new Configs(),
-            null, () -> false, new NoOpShareGroupDLQManager());
+            null, () -> true, new RecordedLetters());
         try {
             for (JsonNode step : script.get("steps")) {
                 ObjectNode result = results.addObject();
                 writes = Json.arr();
                 completed = Json.arr();
+                letters = Json.arr();
                 notified = 0;
                 try {
                     step(partition, step, result);
@@ -94,6 +98,7 @@ public final class SharePartitionScript {
                 }
                 result.set("writes", writes);
                 result.set("completed", completed);
+                result.set("letters", letters);
                 result.put("notified", notified);
                 describe(partition, result);
             }
@@ -133,6 +138,7 @@ public final class SharePartitionScript {
         locks = step.get("locks").asInt();
         lockMs = step.get("lockMs").asInt();
         renews = step.get("renews").asBoolean();
+        buries = step.get("buries").asBoolean();
     }
 
     private void acquire(SharePartition partition, JsonNode step, ObjectNode result) {
@@ -233,6 +239,20 @@ public final class SharePartitionScript {
         }
     }
 
+    /** A dead letter queue that takes each record at once. */
+    private final class RecordedLetters implements ShareGroupDLQManager {
+        @Override
+        public CompletableFuture<Void> enqueue(ShareGroupDLQRecordParameter letter) {
+            letters.addArray().add(letter.firstOffset()).add(letter.lastOffset()).add(letter.deliveryCount().orElseThrow())
+                .add(letter.cause().map(Throwable::getMessage).orElse(null));
+            return CompletableFuture.completedFuture(null);
+        }
+
+        @Override
+        public void stop() {
+        }
+    }
+
     private final class Configs extends ShareGroupConfigProvider {
         Configs() {
             super(null);
@@ -243,7 +263,7 @@ public final class SharePartitionScript {
         @Override public int partitionMaxRecordLocksOrDefault(String group, int other) { return locks; }
         @Override public boolean isRenewAcknowledgeEnabled(String group) { return renews; }
         @Override public ShareGroupAutoOffsetResetStrategy autoOffsetReset(String group) { return ShareGroupAutoOffsetResetStrategy.EARLIEST; }
-        @Override public Optional<String> errorsDLQTopicName(String group) { return Optional.empty(); }
+        @Override public Optional<String> errorsDLQTopicName(String group) { return buries ? Optional.of("letters") : Optional.empty(); }
     }
 
     private final class Offsets implements PartitionMetadataProvider {
