@@ -34,7 +34,7 @@ from quorate.coordinator.errors import ApiError
 from quorate.coordinator.results import Pending
 from quorate.coordinator.runtime import Coordinator, CoordinatorRuntime
 from quorate.coordinator.share_state.key import SharePartitionKey
-from quorate.coordinator.share_state.requests import OPERATIONS, PartResult, named, parts, response
+from quorate.coordinator.share_state.requests import OPERATIONS, PartResult, named, parts, persistable, response
 from quorate.coordinator.share_state.shard import ShareCoordinatorConfig, ShareCoordinatorShard
 
 __all__ = ["ShareCoordinators"]
@@ -154,7 +154,7 @@ class ShareCoordinators:
         The group coordinator does not wait for others.
         """
         pending: Pending[ReadShareGroupStateSummaryResponse] = Pending()
-        results = [self._run(request, *part) for part in parts(request)] if named(request) else []
+        results = [self._run(request, *part) for part in parts(request)] if persistable(request) else []
         if any(result.error_code in _RETRIABLE for _, result in results):
             return self._persist(request)
         pending.complete(response(request, results))
@@ -162,7 +162,7 @@ class ShareCoordinators:
 
     def _persist(self, request: Message) -> Pending[Any]:
         pending: Pending[Any] = Pending()
-        self._attempt(request, tuple(parts(request)) if named(request) else (), (), _ATTEMPTS, pending)
+        self._attempt(request, tuple(parts(request)) if persistable(request) else (), (), _ATTEMPTS, pending)
         return pending
 
     def _attempt(

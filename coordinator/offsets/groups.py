@@ -103,10 +103,15 @@ def _state_request(group_id: str, lost: NamedPartitions) -> DeleteShareGroupStat
 
 
 def _delete_state(shard: CoordinatorShard, request: DeleteShareGroupStateRequest) -> ErrorCode:
-    """Delete share state; return the error. A client retries while share coordinators move."""
+    """Delete share state; return the error. A client retries while share coordinators move.
+
+    As in Kafka, the error of a request that is refused as a whole is that of each partition.
+    """
     found = shard.persister.delete_state(request).response
     if found is None:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not found.results and any(topic.partitions for topic in request.topics):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     codes = [next((one.error_code for one in topic.partitions if one.error_code), 0) for topic in found.results]
     return ErrorCode(next((code for code in reversed(codes) if code), 0))
 

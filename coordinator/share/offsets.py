@@ -51,6 +51,7 @@ __all__ = ["alter_offsets", "delete_offsets", "describe_offsets", "describe_offs
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_TEXT = "This server does not host this topic-partition."
+_REFUSED_TEXT = "The server experienced an unexpected error when processing the request."
 _MESSAGES = {
     ErrorCode.FENCED_STATE_EPOCH: "The coordinator rejected the request because the state epoch did not match.",
     _UNKNOWN: _UNKNOWN_TEXT,
@@ -99,6 +100,10 @@ def _described(
         if pending.response is None:  # share coordinators are moving; the client retries
             return DescribeShareGroupOffsetsResponseGroup(
                 group_id=group.group_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
+            )
+        if not pending.response.results:
+            return DescribeShareGroupOffsetsResponseGroup(
+                group_id=group.group_id, error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=_REFUSED_TEXT
             )
         names = {topic_id: name for topic_id, (name, _) in topics}
         for result in pending.response.results:
@@ -211,6 +216,10 @@ def alter_offsets(
     pending: Pending[AlterShareGroupOffsetsResponse] = Pending()
 
     def then(found: InitializeShareGroupStateResponse, now_ms: int) -> Result[None]:
+        if not found.results:
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            pending.complete(AlterShareGroupOffsetsResponse(error_code=code, error_message=_REFUSED_TEXT))
+            return Result()
         errors = _errors(found)
         pending.complete(_with_errors(response, errors) if errors else response)
         made = {topic_id: initializing[topic_id] for topic_id in altered}
@@ -339,6 +348,9 @@ def _state_deleted(
     now_ms: int,
 ) -> Result[None]:
     """Record that the state of topics is deleted, and complete the response."""
+    if not found.results:
+        pending.complete(DeleteShareGroupOffsetsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+        return Result()
     succeeded: dict[Uuid, str] = {}
     for result in found.results:
         topic = shard.image.topics_by_id.get(result.topic_id)

@@ -26,7 +26,8 @@ class Persister(Protocol):
     one result per requested partition, in any order. A result has an error code, 0 for success. The
     persister itself finds the coordinators, and retries while they move or load; other errors
     (such as FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, INVALID_REQUEST) are in the result. Nothing is
-    raised.
+    raised. A request that the persister refuses as a whole has no results: one without partitions
+    of each topic, or with a negative one.
     """
 
     def initialize_state(self, request: InitializeShareGroupStateRequest) -> Pending[InitializeShareGroupStateResponse]:

@@ -25,7 +25,7 @@ from quorate.coordinator.results import Result
 from quorate.coordinator.share_state.key import SharePartitionKey
 from quorate.coordinator.share_state.shard import ShareCoordinatorShard
 
-__all__ = ["OPERATIONS", "PartResult", "ShareStateOperation", "named", "parts", "response"]
+__all__ = ["OPERATIONS", "PartResult", "ShareStateOperation", "named", "parts", "persistable", "response"]
 
 PartResult = tuple[SharePartitionKey, Any]
 """A share-partition, and the result in a response's `partitions`."""
@@ -104,6 +104,17 @@ def named(request: Any) -> bool:
         one.partitions for one in request.topics
     )
     return bool(request.group_id and request.topics and has_partitions)
+
+
+def persistable(request: Any) -> bool:
+    """Return whether the persister sends a request.
+
+    Kafka's `DefaultStatePersister` fails with an IllegalArgumentException without a group, topics,
+    or partitions of each, and for negative partitions.
+    """
+    return bool(request.group_id and request.topics) and all(
+        one.partitions and all(part.partition >= 0 for part in one.partitions) for one in request.topics
+    )
 
 
 def response(request: Message, results: Iterable[PartResult]) -> Any:

@@ -1,9 +1,12 @@
 """Group coordinators and share coordinators together: state of share groups, and their offsets."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from quorate.cluster import ManualClock
+import pytest
+
+from quorate.cluster import ManualClock, share_state
 from quorate.cluster.coordinator_log import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE
@@ -12,6 +15,7 @@ from quorate.codecs.api import (
     DeleteGroupsRequest,
     DeleteShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequest,
+    InitializeShareGroupStateRequest,
     ShareGroupHeartbeatRequest,
     alter_share_group_offsets,
     describe_share_group_offsets,
@@ -19,8 +23,12 @@ from quorate.codecs.api import (
 from quorate.codecs.api.delete_share_group_offsets import DeleteShareGroupOffsetsRequestTopic
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
+from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import StoredRecord
 from quorate.coordinator.results import Pending, RequestContext
+from quorate.coordinator.share_state.key import SharePartitionKey
+from quorate.coordinator.share_state.requests import OPERATIONS
+from quorate.coordinator.share_state.shard import ShareCoordinatorShard
 from tests.cluster.storage.test_restart import quiet_core
 
 ONE = {"share.coordinator.state.topic.num.partitions": 1, "group.share.assignment.interval.ms": 0}
@@ -108,10 +116,38 @@ def test_alter_creates_a_group_with_share_state() -> None:
     assert described(core) == {1: (7, -7)}
 
 
-def test_error_of_the_share_coordinator_is_in_the_response() -> None:
+def test_error_of_the_share_coordinator_is_in_the_response(monkeypatch: pytest.MonkeyPatch) -> None:
     core = with_topic()
+
+    def refuse(shard: ShareCoordinatorShard, key: SharePartitionKey, *_: Any) -> Any:
+        raise ApiError(ErrorCode.FENCED_STATE_EPOCH if key.partition else ErrorCode.INVALID_REQUEST)
+
+    operation = replace(OPERATIONS[InitializeShareGroupStateRequest], run=refuse)
+    monkeypatch.setattr(share_state, "OPERATIONS", {**OPERATIONS, InitializeShareGroupStateRequest: operation})
+    response = alter(core, {0: 1, 1: 1})
+    assert [one.error_code for one in response.responses[0].partitions] == [
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.FENCED_STATE_EPOCH,
+    ]
+
+
+def test_a_request_that_the_persister_refuses_fails_as_a_whole() -> None:
+    """Random requests on 4.4.0, seeds 706 and 713: Kafka's persister validates all partitions."""
+    core = with_topic()
+    join(core)
+    leave(core)
+    for partitions in ((0, -1), ()):
+        topic = describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(
+            topic_name="orders", partitions=partitions
+        )
+        one = describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=(topic,))
+        (group,) = send(core, DescribeShareGroupOffsetsRequest(groups=(one,))).groups
+        assert (group.error_code, group.topics) == (ErrorCode.UNKNOWN_SERVER_ERROR, ())
     response = alter(core, {-1: 7, 0: 1})
-    assert [one.error_code for one in response.responses[0].partitions] == [ErrorCode.INVALID_REQUEST, 0]
+    assert (response.error_code, response.responses) == (ErrorCode.UNKNOWN_SERVER_ERROR, ())
+    assert described(core) == {0: (-1, -1), 1: (-1, -1)}
+    (deleted,) = send(core, DeleteGroupsRequest(groups_names=("g",)), version=2).results
+    assert deleted.error_code == ErrorCode.UNKNOWN_SERVER_ERROR  # partition -1 is still being initialized
 
 
 def test_deleted_offsets_are_deleted_by_the_share_coordinator() -> None:
