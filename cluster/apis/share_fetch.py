@@ -125,7 +125,7 @@ class _ShareFetchRun:
             return
         wants_none = request.max_records <= 0 or self._max_bytes() <= 0
         self._open(self.session, readable, only_check=wants_none)
-        if wants_none or (self.led and self._try()):
+        if wants_none or self._load():
             self._finish()
             return
         for key, code in self._not_loaded.items():
@@ -142,7 +142,7 @@ class _ShareFetchRun:
     # ---- partitions
 
     def _open(self, session: ShareSession, readable: Any, *, only_check: bool) -> None:
-        """Find the share-partitions to fetch from, and load their state, unless `only_check`."""
+        """Find the share-partitions to fetch from, unless `only_check`."""
         keys = list(session.partitions)
         if self.request.share_session_epoch > 0 and keys:
             turn = self.request.share_session_epoch % len(keys)
@@ -165,7 +165,19 @@ class _ShareFetchRun:
                     self._fail(key, error.outcome.code)
                     continue
                 self.led[key] = led
+
+    def _load(self) -> bool:
+        """Load the state of share-partitions one by one; return whether there are records.
+
+        As on a broker, a response has the first ones with enough records. Those that are loaded
+        later are in the response to the next request.
+        """
+        done = bool(self.led) and self._try()
+        for key, led in list(self.led.items()):
+            if led.share.status is not SharePartitionStatus.ACTIVE:
                 led.share.initialize().on_complete(partial(self._initialized, key, led))
+                done = done or (bool(self.led) and self._try())
+        return done
 
     def _initialized(self, key: SessionPartition, led: LedSharePartition, outcome: ShareOutcome) -> None:
         if outcome.code == ErrorCode.LEADER_NOT_AVAILABLE:

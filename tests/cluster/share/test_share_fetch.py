@@ -206,10 +206,22 @@ def test_a_session_remembers_partitions_and_forgets_them(core: ClusterCore) -> N
     produce(core, 1, 1)
     member = Member(core)
     response = member.fetch(0, 1, max_records=1)
-    assert len(response.responses[0].partitions) == 2  # the first response has all partitions
+    assert [one.partition_index for one in response.responses[0].partitions] == [0]
     produce(core, 1, 1)
     later = member.fetch(forget=(0,))
     assert [one.partition_index for one in later.responses[0].partitions] == [1]
+
+
+def test_partitions_that_are_loaded_after_the_first_with_records_are_reported_later(core: ClusterCore) -> None:
+    """Random requests on 4.4.0, seed 606."""
+    produce(core, 1, 1)
+    member = Member(core)
+    member.fetch(max_records=0)  # opens the session
+    first = member.fetch(0, 1)  # at epoch 1, a fetch begins with the second partition
+    assert [one.partition_index for one in first.responses[0].partitions] == [1]
+    produce(core, 1, 1)
+    second = member.fetch()
+    assert sorted(one.partition_index for one in second.responses[0].partitions) == [0, 1]
 
 
 def test_closing_a_session_releases_its_records(core: ClusterCore) -> None:
