@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from quorate.cluster.access import AccessContext
@@ -70,6 +71,8 @@ _SEVERAL_GROUPS: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
 function that returns a group's id.
 """
 
+_IN_THE_ORDER_OF_REQUESTS = (OffsetFetchRequest, DescribeShareGroupOffsetsRequest)
+"""Brokers request each of these groups for itself, others by coordinator."""
 
 _NAMES_PER_TURN = 2_000
 """Topic names of a subscription that are checked in one turn."""
@@ -239,10 +242,12 @@ class GroupCoordinators:
         """Handle a request about several groups, each by its coordinator."""
         request_field, response_field, id_of = _SEVERAL_GROUPS[type(request)]
         parts: dict[int, tuple[PartitionState | None, list[Any]]] = {}
-        for group in getattr(request, request_field):
+        places: dict[int, list[int]] = {}
+        for place, group in enumerate(getattr(request, request_field)):
             partition = self.partition_for(id_of(group))
             index = -1 if partition is None else partition.index
             parts.setdefault(index, (partition, []))[1].append(group)
+            places.setdefault(index, []).append(place)
             yield None
         results: list[Any] = []
         some = (
@@ -265,6 +270,9 @@ class GroupCoordinators:
         yield None  # a response that took long is then encoded in the thread
         responses: list[Any] = [result.response if isinstance(result, Pending) else result for result in results]
         everything = [group for response in responses for group in getattr(response, response_field)]
+        if isinstance(request, _IN_THE_ORDER_OF_REQUESTS):
+            in_order = (place for some_places in places.values() for place in some_places)
+            everything = [group for _, group in sorted(zip(in_order, everything, strict=True), key=itemgetter(0))]
         whole: Message = replace(responses[0], **{response_field: tuple(everything)})
         return whole
 

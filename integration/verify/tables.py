@@ -61,8 +61,9 @@ NOT_COMPARED_OF = {
     "ShareGroupDescribe": frozenset({"assignment"}),
 }
 """More fields of single APIs: how much a cluster has done, how often its controller was elected,
-the addresses of controllers, of which the embedded cluster has none, and assignments, which depend
-on the order of topic ids.
+the addresses of controllers, of which the embedded cluster has none, and assignments of share
+groups. Kafka's SimpleAssignor deals out partitions in the order of a `HashSet<TopicIdPartition>`,
+so that generated topic ids decide which member gets which partition.
 """
 
 SETS = frozenset(
@@ -74,18 +75,12 @@ SETS = frozenset(
         "ShareAcknowledgeResponse.responses",
         "ShareAcknowledgeTopicResponse.partitions",
         "DescribeShareGroupOffsetsResponseGroup.topics",
-        "DescribeShareGroupOffsetsResponseTopic.partitions",
         "DeleteShareGroupOffsetsResponse.responses",
         "InitializeShareGroupStateResponse.results",
-        "InitializeStateResult.partitions",
         "ReadShareGroupStateResponse.results",
-        "ReadStateResult.partitions",
         "WriteShareGroupStateResponse.results",
-        "WriteStateResult.partitions",
         "DeleteShareGroupStateResponse.results",
-        "DeleteStateResult.partitions",
         "ReadShareGroupStateSummaryResponse.results",
-        "ReadStateSummaryResult.partitions",
         "FetchableTopicResponse.partitions",
         "ConsumerGroupDescribeResponse.groups",
         "ShareGroupDescribeResponse.groups",
@@ -105,7 +100,6 @@ SETS = frozenset(
         "DescribeLogDirsTopic.partitions",
         "PartitionResponse.active_producers",
         "OffsetFetchResponse.topics",
-        "OffsetFetchResponse.groups",
         "OffsetFetchResponseGroup.topics",
         "OffsetFetchResponseTopic.partitions",
         "OffsetFetchResponseTopics.partitions",
@@ -156,7 +150,16 @@ SETS = frozenset(
         "DeleteAclsFilterResult.matching_acls",
     }
 )
-"""Arrays whose order in Kafka depends on a hash table."""
+"""Arrays whose order in Kafka depends on a hash table.
+
+Those of share groups (4.4), by the class of the table:
+
+- ShareFetch and ShareAcknowledge, topics and partitions: Scala's `mutable.HashMap` and from five
+  entries on `immutable.HashMap`, by `TopicIdPartition`, whose hash has the topic id
+- DescribeShareGroupOffsets, DeleteShareGroupOffsets and the five APIs of share state, topics only:
+  `HashMap<Uuid, ...>`. Partitions are in a `HashMap<Integer, ...>`, and so in a fixed order.
+- ShareGroupDescribe, groups: `HashMap<TopicPartition, ...>`, by the group's coordinator
+"""
 
 SETS_ONCE = frozenset({"MetadataResponseTopic.partitions"})
 """More such arrays of releases before 4.3."""

@@ -13,7 +13,9 @@ import pytest
 from quorate.cluster.waiting import wait_for
 from quorate.codecs.api import (
     AlterShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequest,
     JoinGroupRequest,
+    OffsetFetchRequest,
     ShareGroupHeartbeatRequest,
     StreamsGroupHeartbeatRequest,
     TxnOffsetCommitRequest,
@@ -49,7 +51,9 @@ from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
+from quorate.codecs.api.describe_share_group_offsets import DescribeShareGroupOffsetsRequestGroup
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
 from quorate.codecs.api.streams_group_heartbeat import KeyValue, Subtopology, TopicInfo, Topology
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.message import Message
@@ -58,7 +62,7 @@ from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.pair import Pair
 from tests.cluster.helpers.pair_gaps import GAPS, Gap
 from tests.cluster.helpers.pair_play import Duel, duel
-from tests.cluster.helpers.pair_themes import STREAMS
+from tests.cluster.helpers.pair_themes import SHARES, STREAMS
 from tests.cluster.helpers.wire import Wire
 from tests.extent import portion
 from tests.integration.test_versions import recorded
@@ -162,6 +166,12 @@ def test_internal_topics_that_cannot_be_created_are_reported_as_by_a_real_broker
 
 def _detail(response: Any) -> str:
     return next(one.status_detail for one in response.status if one.status_code == 3)
+
+
+@pytest.mark.parametrize("seed", range(101, 101 + portion(6)))
+def test_random_requests_of_share_groups_get_the_responses_of_a_broker(newest: Duel, seed: int) -> None:
+    """A difference has the seed; `bench/cluster_differential.py --shares` runs more."""
+    newest.play(seed, STEPS, SHARES)
 
 
 def test_a_broker_of_the_newest_release_reports_the_recorded_versions(newest: Duel) -> None:
@@ -453,6 +463,22 @@ def test_altered_share_offsets_of_unknown_topics_are_reported_by_partition(newes
     pair.close()
     assert not found
     assert {one.topic_name: len(one.partitions) for one in ours.responses} == {"unknown-2": 2, "altered": 0}
+
+
+def test_groups_are_described_in_the_order_of_the_request(newest: Duel) -> None:
+    """Random requests on 4.4.0, seed 720: not by coordinator."""
+    names = [f"in-order-{number}" for number in range(8)]
+    offsets = OffsetFetchRequest(groups=tuple(OffsetFetchRequestGroup(group_id=name, topics=()) for name in names))
+    share_offsets = DescribeShareGroupOffsetsRequest(
+        groups=tuple(DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=()) for name in names)
+    )
+    pair = Pair(*newest.ports, ids=newest.ids)
+    requests: tuple[tuple[Message, int], ...] = ((offsets, 9), (share_offsets, 1))
+    for request, version in requests:
+        ours, _, found = pair.request(request, version)
+        assert not found
+        assert [group.group_id for group in ours.groups] == names
+    pair.close()
 
 
 @pytest.mark.parametrize("version", [3, 4])
