@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["REAL", "Server", "embedded", "real"]
+__all__ = ["REAL", "Server", "embedded", "one_core", "real"]
 
 REAL = "real broker"
 _SERVE = """
@@ -78,6 +78,18 @@ class Server:
         for thread in Path(f"/proc/{self.pid}/task").iterdir():
             with suppress(ProcessLookupError):
                 os.sched_setaffinity(int(thread.name), cores)
+
+
+@contextmanager
+def one_core(server: Server, core: int) -> Iterator[None]:
+    """Run a server on one core, and this process on all others, if there are any."""
+    everywhere = os.sched_getaffinity(0)
+    with server.bound_to(core):
+        try:
+            os.sched_setaffinity(0, everywhere - {core} or everywhere)
+            yield
+        finally:
+            os.sched_setaffinity(0, everywhere)
 
 
 @contextmanager

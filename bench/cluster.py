@@ -216,12 +216,22 @@ def bytes_through(report: Report, peers: Sequence[Server]) -> None:
 
 
 def shares(report: Report, peers: Sequence[Server]) -> None:
-    """Measure a member of a share group; kfake has no share groups."""
-    count = report.pick(100_000, quick=20_000, smoke=1_000)
-    real_ones = [peer for peer in peers if peer.name != KFAKE]
-    for ours, theirs, name in both(lambda one: (shared_records(one, count), 0.0), real_ones):
-        goal = "ratio ≥ 1" if name == REAL else ""
-        report.rate("share fetch and acknowledge", ours[0], theirs[0], name, "records/s", goal)
+    """Measure a member of a share group: on any cores, and with each server on one core."""
+    count = report.pick(100_000, quick=20_000, smoke=1_500)
+    one_core = min(os.sched_getaffinity(0))
+    for where, core in (("", None), (", server on one core", one_core)):
+        visible = [peer for peer in peers if core is None or peer.pid]
+        for ours, theirs, name in both(lambda one, core=core: shared_records(one, count, core=core), visible):
+            report.rate(
+                f"share fetch and acknowledge{where}",
+                ours[0],
+                theirs[0],
+                name,
+                "records/s",
+                "ratio ≥ 1" if name == REAL and core is not None else "",
+                server_cpu_us_per_1000=ours[1],
+                peer_cpu_us_per_1000=theirs[1] or 0,
+            )
 
 
 def storms(report: Report, peers: Sequence[Server]) -> None:
