@@ -57,8 +57,6 @@ def share_fetch(broker: "Broker", request: ShareFetchRequest, context: Context) 
         at_ms = context.now_ms + request.max_wait_ms  # or the client would try again at once
         broker.cluster.clock.call_at(at_ms, lambda: response.complete(failed))
         return response
-    if request.share_acquire_mode not in _ACQUIRE_MODES:
-        return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     run = _ShareFetchRun(broker, request, context, session, response)
     run.start()
     return response
@@ -110,22 +108,24 @@ class _ShareFetchRun:
     _timer: Handle | None = None
 
     def start(self) -> None:
-        """Acknowledge, then fetch."""
+        """Fetch and acknowledge.
+
+        A broker stores acknowledgements while it fetches: records that a request releases are only
+        fetched by the same request if there are no others.
+        """
         request = self.request
         ids = {topic.topic_id for topic in request.topics}
         if self.session is not None:
             ids |= {topic_id for topic_id, _ in self.session.partitions}
         readable = readable_topics(self.broker, self.context, ids)
+        fetches = self.session is not None and not request.is_renew_ack
+        done = not fetches or self._begin(readable)
         if _acknowledges(request):
             acknowledge_all(self.broker, request, self.context, readable).on_complete(self._acknowledged)
+            done = done or (bool(self.led) and self._try())
         else:
             self.acknowledged = {}
-        if self.session is None or request.is_renew_ack:
-            self._finish()
-            return
-        wants_none = request.max_records <= 0 or self._max_bytes() <= 0
-        self._open(self.session, readable, only_check=wants_none)
-        if wants_none or self._load():
+        if done:
             self._finish()
             return
         for key, code in self._not_loaded.items():
@@ -141,8 +141,21 @@ class _ShareFetchRun:
 
     # ---- partitions
 
-    def _open(self, session: ShareSession, readable: Any, *, only_check: bool) -> None:
-        """Find the share-partitions to fetch from, unless `only_check`."""
+    def _begin(self, readable: Any) -> bool:
+        """Begin to fetch; return whether that is all."""
+        session, request = self.session, self.request
+        assert session is not None
+        wants_none = request.max_records == 0 or self._max_bytes() == 0
+        some = self._open(session, readable, only_check=wants_none)
+        if some and request.share_acquire_mode not in _ACQUIRE_MODES:
+            self.led.clear()
+            self.pending.complete(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+            return True
+        return wants_none or self._load()
+
+    def _open(self, session: ShareSession, readable: Any, *, only_check: bool) -> bool:
+        """Find share-partitions to fetch from, or `only_check`; return whether there are any."""
+        some = False
         keys = list(session.partitions)
         if self.request.share_session_epoch > 0 and keys:
             turn = self.request.share_session_epoch % len(keys)
@@ -158,13 +171,17 @@ class _ShareFetchRun:
                 self._fail(key, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif not 0 <= index < len(topic.partitions):
                 self._fail(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif not only_check:
+            elif only_check:
+                some = True
+            else:
+                some = True
                 try:
                     led = self.broker.share.open(session.group_id, topic, index, self._reset_offset)
                 except ShareError as error:
                     self._fail(key, error.outcome.code)
                     continue
                 self.led[key] = led
+        return some
 
     def _load(self) -> bool:
         """Load the state of share-partitions one by one; return whether there are records.
@@ -222,6 +239,10 @@ class _ShareFetchRun:
         }
         if not free:
             return not self.led
+        if self._max_bytes() < 0:
+            for key in free:
+                self._fail(key, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return True
         committed = self.broker.share.configs.of(self.request.group_id or "").isolation_level == _READ_COMMITTED
         left, size, is_urgent = self._max_bytes(), 0, False
         limit = left // len(free) or 1

@@ -85,6 +85,18 @@ def test_released_records_are_delivered_again_until_the_limit(core: ClusterCore)
     assert in_state(core) == (4, 4, 0)
 
 
+def test_a_request_gets_records_that_it_releases_only_if_there_are_no_others(core: ClusterCore) -> None:
+    """A broker stores acknowledgements while it fetches (random requests on 4.4.0, seed 19009)."""
+    member = Member(core)
+    produce(core, 1)
+    assert member.acquired(0) == [(0, 0, 1)]
+    produce(core, 1)
+    assert offsets(member.fetch(acks={0: [(0, 0, (RELEASE,))]})) == [(1, 1, 1)]
+    assert offsets(member.fetch(acks={0: [(1, 1, (RELEASE,))]})) == [(0, 0, 2)]
+    assert offsets(member.fetch(acks={0: [(0, 0, (ACCEPT,))]})) == [(1, 1, 2)]
+    assert offsets(member.fetch(acks={0: [(1, 1, (RELEASE,))]})) == [(1, 1, 3)]
+
+
 def test_records_are_released_when_their_lock_expires(core: ClusterCore, clock: ManualClock) -> None:
     produce(core, 3)
     one, two = Member(core, "m1"), Member(core, "m2")
@@ -327,9 +339,19 @@ def test_a_fetch_without_a_group_id_fails_for_each_partition(core: ClusterCore) 
     ]
 
 
-def test_an_unknown_acquire_mode_is_rejected(core: ClusterCore) -> None:
-    """Random requests on 4.4.0, seed 615."""
-    assert Member(core).fetch(0, share_acquire_mode=3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+def test_an_unknown_acquire_mode_is_rejected_if_there_are_partitions(core: ClusterCore) -> None:
+    """Random requests on 4.4.0, seeds 615 and 19012."""
+    assert Member(core, "m1").fetch(share_acquire_mode=3).error_code == 0
+    for most in (500, 0):
+        response = Member(core, "m2").fetch(0, epoch=0, share_acquire_mode=3, max_records=most)
+        assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_negative_number_of_bytes_fails_for_partitions_with_available_records(core: ClusterCore) -> None:
+    """Random requests on 4.4.0, seed 19005."""
+    produce(core, 1)
+    (topic,) = Member(core).fetch(0, max_bytes=-1).responses
+    assert [one.error_code for one in topic.partitions] == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
 # ---- dead letter queues (KIP-1191)
