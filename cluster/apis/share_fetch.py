@@ -119,9 +119,11 @@ class _ShareFetchRun:
             ids |= {topic_id for topic_id, _ in self.session.partitions}
         readable = readable_topics(self.broker, self.context, ids)
         fetches = self.session is not None and not request.is_renew_ack
+        unknown = self._unknown()
         done = not fetches or self._begin(readable)
         if _acknowledges(request):
-            acknowledge_all(self.broker, request, self.context, readable).on_complete(self._acknowledged)
+            stored = acknowledge_all(self.broker, request, self.context, readable, unknown)
+            stored.on_complete(self._acknowledged)
             done = done or (bool(self.led) and self._try())
         else:
             self.acknowledged = {}
@@ -134,6 +136,11 @@ class _ShareFetchRun:
             self._wait()
         else:
             self._finish()
+
+    def _unknown(self) -> set[SessionPartition]:
+        """Return the partitions of the request that nothing was fetched from."""
+        keys = {(topic.topic_id, one.partition_index) for topic in self.request.topics for one in topic.partitions}
+        return {key for key in keys if self.broker.share.find(self.request.group_id or "", *key) is None}
 
     def _acknowledged(self, outcomes: Outcomes) -> None:
         self.acknowledged = outcomes

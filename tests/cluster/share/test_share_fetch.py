@@ -97,6 +97,16 @@ def test_a_request_gets_records_that_it_releases_only_if_there_are_no_others(cor
     assert offsets(member.fetch(acks={0: [(1, 1, (RELEASE,))]})) == [(1, 1, 3)]
 
 
+def test_acknowledgements_do_not_load_a_partition_that_the_same_request_fetches(core: ClusterCore) -> None:
+    """Random requests on 4.4.0, seed 19074."""
+    produce(core, 1)
+    member = Member(core)
+    member.fetch(max_records=0)  # opens the session
+    (topic,) = member.fetch(acks={0: [(0, 0, (ACCEPT,))]}).responses
+    assert [one.acknowledge_error_code for one in topic.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [one.first_offset for part in topic.partitions for one in part.acquired_records] == [0]
+
+
 def test_records_are_released_when_their_lock_expires(core: ClusterCore, clock: ManualClock) -> None:
     produce(core, 3)
     one, two = Member(core, "m1"), Member(core, "m2")
