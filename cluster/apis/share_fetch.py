@@ -162,33 +162,26 @@ class _ShareFetchRun:
 
     def _open(self, session: ShareSession, readable: Any, *, only_check: bool) -> bool:
         """Find share-partitions to fetch from, or `only_check`; return whether there are any."""
-        some = False
-        keys = list(session.partitions)
-        if self.request.share_session_epoch > 0 and keys:
-            turn = self.request.share_session_epoch % len(keys)
-            keys = keys[turn:] + keys[:turn]
         topics = self.broker.cluster.topics_by_id
-        for key in keys:
-            topic_id, index = key
-            topic = topics.get(topic_id)
+        valid: list[SessionPartition] = []
+        for key in session.partitions:
+            topic = topics.get(key[0])
             if topic is None:
-                known = topic_id in session.known
+                known = key[0] in session.known
                 self._fail(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID)
-            elif topic_id not in readable:
+            elif key[0] not in readable:
                 self._fail(key, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif not 0 <= index < len(topic.partitions):
+            elif not 0 <= key[1] < len(topic.partitions):
                 self._fail(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif only_check:
-                some = True
             else:
-                some = True
-                try:
-                    led = self.broker.share.open(session.group_id, topic, index, self._reset_offset)
-                except ShareError as error:
-                    self._fail(key, error.outcome.code)
-                    continue
-                self.led[key] = led
-        return some
+                valid.append(key)
+        turn = max(self.request.share_session_epoch, 0) % len(valid) if valid else 0
+        for key in () if only_check else (*valid[turn:], *valid[:turn]):
+            try:
+                self.led[key] = self.broker.share.open(session.group_id, topics[key[0]], key[1], self._reset_offset)
+            except ShareError as error:
+                self._fail(key, error.outcome.code)
+        return bool(valid)
 
     def _load(self) -> bool:
         """Load the state of share-partitions one by one; return whether there are records.

@@ -246,6 +246,16 @@ def test_partitions_that_are_loaded_after_the_first_with_records_are_reported_la
     assert sorted(one.partition_index for one in second.responses[0].partitions) == [0, 1]
 
 
+def test_partitions_take_turns_without_those_that_do_not_exist(core: ClusterCore) -> None:
+    """Random requests on 4.4.0, seed 19057."""
+    produce(core, 1, 0)
+    produce(core, 1, 1)
+    member = Member(core)
+    member.fetch(7)  # opens the session
+    response = member.fetch(0, 1)  # at epoch 1, a fetch begins with the second of two
+    assert sorted(one.partition_index for one in response.responses[0].partitions) == [1, 7]
+
+
 def test_closing_a_session_releases_its_records(core: ClusterCore) -> None:
     produce(core, 4)
     one, two = Member(core, "m1"), Member(core, "m2")
