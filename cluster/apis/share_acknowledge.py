@@ -10,7 +10,6 @@ from quorate.cluster.apis import Context
 from quorate.cluster.apis.groups import lacks_feature
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.share.acknowledge import RENEW, Acknowledgement
-from quorate.cluster.share.manager import NOT_HOSTED
 from quorate.cluster.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionPartition
 from quorate.cluster.share.store import ShareError, ShareOutcome
 from quorate.codecs.api.broker import ShareAcknowledgeRequest, ShareAcknowledgeResponse
@@ -86,17 +85,10 @@ def readable_topics(broker: "Broker", context: Context, topic_ids: Iterable[Any]
     return {topic_id for topic_id in existing if topics[topic_id].name in allowed}
 
 
-def acknowledge_all(
-    broker: "Broker",
-    request: Any,
-    context: Context,
-    readable: Collection[Any],
-    unknown: Collection[SessionPartition] = (),
-) -> Pending[Outcomes]:
+def acknowledge_all(broker: "Broker", request: Any, context: Context, readable: Collection[Any]) -> Pending[Outcomes]:
     """Acknowledge the records of all partitions in a request.
 
     As in Kafka, a partition without acknowledgements has a result only if another one has some.
-    `unknown`: those that had not been fetched from before the request.
     """
     outcomes: Outcomes = {}
     empty: list[SessionPartition] = []
@@ -124,8 +116,6 @@ def acknowledge_all(
                 empty.append(key)
     if valid:
         outcomes |= dict.fromkeys(empty, ShareOutcome())
-    outcomes |= {key: NOT_HOSTED for key in valid if key in unknown}
-    valid = {key: some for key, some in valid.items() if key not in unknown}
     return _all(broker, request, valid, outcomes)
 
 

@@ -5,6 +5,7 @@ waits for new ones. v2 has acquire modes (KIP-1206) and renews acquisition locks
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,7 @@ class _ShareFetchRun:
     _timer: Handle | None = None
 
     def start(self) -> None:
-        """Fetch and acknowledge.
+        """Acknowledge and fetch.
 
         A broker stores acknowledgements while it fetches: records that a request releases are only
         fetched by the same request if there are no others.
@@ -119,10 +120,14 @@ class _ShareFetchRun:
             ids |= {topic_id for topic_id, _ in self.session.partitions}
         readable = readable_topics(self.broker, self.context, ids)
         fetches = self.session is not None and not request.is_renew_ack
-        unknown = self._unknown()
-        done = not fetches or self._begin(readable)
-        if _acknowledges(request):
-            stored = acknowledge_all(self.broker, request, self.context, readable, unknown)
+        stored: Pending[Outcomes] | None = None
+        with ExitStack() as held:
+            if _acknowledges(request):
+                for led in self._known():
+                    held.enter_context(led.share.holding())
+                stored = acknowledge_all(self.broker, request, self.context, readable)
+            done = not fetches or self._begin(readable)
+        if stored is not None:
             stored.on_complete(self._acknowledged)
             done = done or (bool(self.led) and self._try())
         else:
@@ -137,10 +142,11 @@ class _ShareFetchRun:
         else:
             self._finish()
 
-    def _unknown(self) -> set[SessionPartition]:
-        """Return the partitions of the request that nothing was fetched from."""
+    def _known(self) -> list[LedSharePartition]:
+        """Return the known share-partitions of the request."""
         keys = {(topic.topic_id, one.partition_index) for topic in self.request.topics for one in topic.partitions}
-        return {key for key in keys if self.broker.share.find(self.request.group_id or "", *key) is None}
+        found = (self.broker.share.find(self.request.group_id or "", *key) for key in keys)
+        return [led for led in found if led is not None]
 
     def _acknowledged(self, outcomes: Outcomes) -> None:
         self.acknowledged = outcomes

@@ -23,7 +23,7 @@ from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.results import Pending
 from quorate.coordinator.share_state.persister import Persister
 
-__all__ = ["NOT_HOSTED", "LedSharePartition", "SharePartitions"]
+__all__ = ["LedSharePartition", "SharePartitions"]
 
 _FENCING = frozenset(
     {
@@ -36,7 +36,7 @@ _FENCING = frozenset(
 """Errors after which a share-partition is loaded again."""
 
 _NOT_FOUND = ShareOutcome(ErrorCode.UNKNOWN_SERVER_ERROR, "The share coordinator has no result.")
-NOT_HOSTED = ShareOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+_NOT_HOSTED = ShareOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 Key = tuple[str, Uuid, int]
 """Group, topic id, partition."""
@@ -250,11 +250,11 @@ class SharePartitions:
         led = self.find(group_id, topic_id, index)
         if led is None:
             done: Pending[ShareOutcome] = Pending()
-            done.complete(NOT_HOSTED)
+            done.complete(_NOT_HOSTED)
             return done
         done = change(led.share)
         done.on_complete(partial(self.failed, group_id, topic_id, index))
-        led.notify()
+        done.on_complete(lambda _: led.notify())
         return done
 
     def connection_closed(self, connection: Hashable) -> None:

@@ -7,7 +7,8 @@ stored first, and rolled back if that fails.
 The module is longer than others, because all operations must agree on the same few offsets.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -116,6 +117,7 @@ class SharePartition:
         self._reset_offset = reset_offset
         self._on_change = on_change
         self.dead_letters = dead_letters
+        self._held: list[Callable[[], None]] | None = None
 
     # ---- loading
 
@@ -316,10 +318,25 @@ class SharePartition:
             self.delivery_complete_count += self._unfinished_in(first, last)
         return Transition(state, _state_batch(first, last, state), cause)
 
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Store changed states after the block: a broker continues before they are stored."""
+        held: list[Callable[[], None]] = []
+        self._held = held
+        try:
+            yield
+        finally:
+            self._held = None
+            for store in held:
+                store()
+
     def store(self, transitions: Sequence[Transition], done: Pending[ShareOutcome]) -> None:
         """Store changed states, then complete or roll back their transitions."""
         if not transitions:
             done.complete(DONE)
+            return
+        if self._held is not None:
+            self._held.append(partial(self.store, transitions, done))
             return
 
         def written(outcome: ShareOutcome) -> None:

@@ -107,6 +107,17 @@ def test_acknowledgements_do_not_load_a_partition_that_the_same_request_fetches(
     assert [one.first_offset for part in topic.partitions for one in part.acquired_records] == [0]
 
 
+def test_a_request_does_not_acknowledge_the_records_that_it_fetches(core: ClusterCore) -> None:
+    """Random requests on 4.4.0, seed 19034."""
+    produce(core, 1)
+    member = Member(core)
+    member.fetch(0, max_records=1)
+    member.acknowledge({0: [(0, 0, (RELEASE,))]})
+    (topic,) = member.fetch(acks={0: [(0, 0, (ACCEPT,))]}).responses
+    assert [one.acknowledge_error_code for one in topic.partitions] == [ErrorCode.INVALID_RECORD_STATE]
+    assert [one.delivery_count for part in topic.partitions for one in part.acquired_records] == [2]
+
+
 def test_records_are_released_when_their_lock_expires(core: ClusterCore, clock: ManualClock) -> None:
     produce(core, 3)
     one, two = Member(core, "m1"), Member(core, "m2")
