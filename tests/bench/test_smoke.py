@@ -23,6 +23,7 @@ NEEDS = {
     "cluster_load": (),
     "consumers": (),
     "simulation": (),
+    "simulation_sweep": (),
     "socket_fuzz": (),
     "storage_damage": (),
     "verify": (),

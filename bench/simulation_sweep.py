@@ -1,0 +1,79 @@
+"""Search many schedules for broken invariants of the embedded cluster (`make bench-diff`).
+
+Scenarios of aiokafka's consumers, of quorate's consumers with the consumer protocol, of idempotent
+producers and of transactions take turns. The known defects of aiokafka are fixed meanwhile
+(`tests/simulation/helpers/defects.py`). Prints the seeds, and each failure with its token. The exit
+status is 1 if there are failures. `--seed` repeats a run.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+# Last: `codecs` stays the standard library's.
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+from _report import SMOKE, first_seed
+
+from quorate.simulation import Chaos, ScheduleFailed, simulate
+from quorate.simulation.run import Scenario
+from tests.simulation.helpers.defects import fixed_client
+from tests.simulation.helpers.mutants import CONSUMER
+from tests.simulation.helpers.scenarios import consumers, idempotent, transactions
+
+SCHEDULES = 10_000
+EACH = 10
+"""Schedules of a scenario before the next scenario's turn."""
+
+SCENARIOS: dict[str, Scenario] = {
+    "classic groups": consumers,
+    "consumer protocol": partial(consumers, **CONSUMER),
+    "idempotent producers": idempotent,
+    "transactions": transactions,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--schedules", type=int, default=SCHEDULES)
+    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
+    parser.add_argument("--rates", type=float, default=1.0, help="how many times the default rates of faults")
+    parser.add_argument("--quick", action="store_true", help="80 schedules")
+    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: 1 schedule of each scenario")
+    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+    options = parser.parse_args()
+    first = first_seed(options, 3)
+    each = 1 if options.smoke else EACH
+    wanted = len(SCENARIOS) if options.smoke else 80 if options.quick else options.schedules
+    print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
+    chaos = Chaos().times(options.rates)
+    failed: Counter[str] = Counter()
+    done = faults = 0
+    began = time.perf_counter()
+    with fixed_client():
+        for turn in range(-(-wanted // each)):
+            name = list(SCENARIOS)[turn % len(SCENARIOS)]
+            for seed in range(first + turn * each, first + min((turn + 1) * each, wanted)):
+                try:
+                    faults += simulate(SCENARIOS[name], seeds=[seed], chaos=chaos).faults
+                except ScheduleFailed as failure:
+                    failed[name] += 1
+                    print(f"{name}: {failure}", file=sys.stderr, flush=True)
+                done += 1
+            if done % 200 == 0:
+                rate = done / (time.perf_counter() - began)
+                print(f"  {done:,} schedules, {failed.total()} failures, {rate:.1f}/s", file=sys.stderr, flush=True)
+    counts = {"seed": first, "schedules": done, "faults": faults, "failures": failed.total()}
+    if options.json or options.smoke:
+        print(json.dumps({"sweep": "simulation", **counts, "by_scenario": dict(failed)}))
+    if not options.json:
+        print("simulation: " + "  ".join(f"{name} {value}" for name, value in counts.items()))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
