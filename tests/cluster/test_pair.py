@@ -170,7 +170,7 @@ def _detail(response: Any) -> str:
 
 @pytest.mark.parametrize("seed", range(101, 101 + portion(6)))
 def test_random_requests_of_share_groups_get_the_responses_of_a_broker(newest: Duel, seed: int) -> None:
-    """A difference has the seed; `bench/cluster_differential.py --shares` runs more."""
+    """A difference has the seed; `bench/cluster_differential.py --theme shares` runs more."""
     newest.play(seed, STEPS, SHARES)
 
 
