@@ -10,6 +10,7 @@ from confluent_kafka import TopicPartition as Where
 from confluent_kafka.admin import AdminClient
 
 from quorate.cluster.waiting import wait_for
+from quorate.codecs import CoordinatorRecord, LogEntry
 from quorate.codecs.messages import consumer_group
 from quorate.coordinator import group_hash, topic_hash
 from quorate.integration import Cluster
@@ -28,6 +29,7 @@ __all__ = [
     "expected_hash",
     "given_first",
     "group_state",
+    "log_of",
     "produce",
     "settled",
     "wait_for_epoch",
@@ -283,13 +285,27 @@ class GroupState:
     tombstones_of_partition_metadata: int = 0
 
 
+_LOGS: dict[tuple[str, str], list[LogEntry]] = {}
+"""By cluster and group: the entries of `log_of`, which waiting tests read again and again."""
+
+
+def log_of(cluster: Cluster, group: str) -> list[LogEntry]:
+    """Return the entries of `__consumer_offsets` about a group. Only new ones are read again."""
+    partition = cluster.offsets_partition_of(group)
+    known = _LOGS.setdefault((cluster.bootstrap_servers, group), [])
+    start = {partition: known[-1].offset + 1} if known else None
+    for entry in cluster.read_offsets_topic(partitions=[partition], start_offsets=start):
+        key = entry.record.key if isinstance(entry.record, CoordinatorRecord) else None
+        if group in (getattr(key, "group_id", None), getattr(key, "group", None)):
+            known.append(entry)
+    return known
+
+
 def group_state(cluster: Cluster, group: str) -> GroupState:
     """Read it from `__consumer_offsets`."""
     state = GroupState()
-    for entry in cluster.read_offsets_topic(partitions=[cluster.offsets_partition_of(group)]):
+    for entry in log_of(cluster, group):
         key, value = entry.record.key, getattr(entry.record, "value", None)
-        if getattr(key, "group_id", None) != group:
-            continue
         if isinstance(key, consumer_group.ConsumerGroupMetadataKey) and value is not None:
             state.epoch, state.metadata_hash = value.epoch, value.metadata_hash
             state.epochs.append((value.epoch, value.metadata_hash))

@@ -9,6 +9,7 @@ from quorate.codecs import CoordinatorRecord, LogEntry
 from quorate.codecs.consumer_protocol import decode_assignment
 from quorate.codecs.messages import classic_group, consumer_group, offsets
 from quorate.integration import Cluster
+from tests.integration.groups import log_of
 
 __all__ = ["History", "history"]
 
@@ -48,7 +49,7 @@ class History:
 
 def history(cluster: Cluster, group: str) -> History:
     """Read it from a live cluster."""
-    return replay(cluster.read_offsets_topic(partitions=[cluster.offsets_partition_of(group)]), group)
+    return replay(log_of(cluster, group), group)
 
 
 def replay(entries: Iterable[LogEntry], group: str) -> History:
