@@ -158,9 +158,11 @@ class Transactions(Producer):
         if late and once("no-add"):
             self.send()
         code = self.add()
+        if code in FENCED:
+            return False
         if code:
             self.begin()
-            return code not in FENCED
+            return True
         if late and "early-commit" in FAULTS:
             connection = self.wire.connection(self.wire.leaders[0])
             connection.send(self.request(1), VERSION)
