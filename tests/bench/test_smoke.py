@@ -27,6 +27,7 @@ NEEDS = {
     "socket_fuzz": (),
     "storage_damage": (),
     "verify": (),
+    "verify_clients": (),
 }
 """All others need Java: Kafka's own classes, a broker or Spark."""
 
