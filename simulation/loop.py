@@ -58,20 +58,6 @@ class _Task(asyncio.Task[Any]):
         return self.number
 
 
-class _Handle(events.Handle):
-    """A handle that does not ask for the loop's debug mode, which takes as long as all the rest."""
-
-    __slots__ = ()
-
-    def __init__(self, callback: Any, args: tuple[Any, ...], loop: Any, context: Any) -> None:
-        self._callback = callback
-        self._args = args
-        self._loop = loop
-        self._context = contextvars.copy_context() if context is None else context
-        self._cancelled = False
-        self._repr = self._source_traceback = None
-
-
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """`seed`: of all choices. `step_ns`: how long a step takes.
 
@@ -138,7 +124,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Call a function in a later step."""
         if self._closed:
             raise RuntimeError("Event loop is closed")
-        handle = _Handle(callback, args, self, context)
+        handle = events.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -173,7 +159,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def at_ns(self, when_ns: int, callback: Any, *args: Any) -> events.Handle:
         """Call a function for an event from outside, such as of the network, at a virtual time."""
-        handle = _Handle(callback, args, self, _NO_CONTEXT.copy())
+        handle = events.Handle(callback, args, self, _NO_CONTEXT.copy())
         heapq.heappush(self._timers, (when_ns, next(self._order), handle, True))
         return handle
 
