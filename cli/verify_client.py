@@ -123,7 +123,7 @@ def verify_client(
 
 
 def _command(ctx: click.Context, command: tuple[str, ...], client: str | None) -> "Sequence[str]":
-    from quorate.integration.verify_client.clients import CLIENTS, client_command
+    from quorate.integration.verify_client.clients import CLIENTS, client_command, missing_package
 
     if client is None:
         if not command:
@@ -133,6 +133,9 @@ def _command(ctx: click.Context, command: tuple[str, ...], client: str | None) -
         raise click.UsageError("use either --client or a command", ctx)
     if client not in CLIENTS:
         raise UserError(f"there is no included client {client}", f"included are {', '.join(CLIENTS)}")
+    package = missing_package(client)
+    if package is not None:
+        raise UserError(f"--client {client} needs a package that is not installed", f"pip install '{package}'")
     return client_command(client)
 
 

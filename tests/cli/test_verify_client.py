@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from quorate.integration.verify_client import RULES, SCENARIOS
+from quorate.integration.verify_client import RULES, SCENARIOS, clients
 
 PLAIN = ("--scenario", "plain")
 
@@ -52,6 +52,14 @@ def test_the_command_names_what_is_wrong(quorate: Callable, arguments: tuple[str
     done = quorate("verify-client", *arguments)
     assert done.status == 1
     assert message in done.err
+
+
+def test_a_client_that_is_not_installed_is_named(quorate: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "find_spec", lambda _: None)
+    done = quorate("verify-client", "--client", "aiokafka-producer", *PLAIN)
+    assert done.status == 1
+    assert "pip install 'quorate[aiokafka]'" in done.err
+    assert "Traceback" not in done.err
 
 
 def test_the_output_of_a_program_that_ends_is_shown(quorate: Callable) -> None:

@@ -6,8 +6,9 @@ They run until SIGTERM, and commit often.
 
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 
-__all__ = ["CLIENTS", "client_command"]
+__all__ = ["CLIENTS", "client_command", "missing_package"]
 
 _PACKAGE = "quorate.integration.verify_client.clients"
 
@@ -28,6 +29,16 @@ CLIENTS: Mapping[str, tuple[str, str]] = {
 """Name → module and what it does. `quorate` and `quorate-aiokafka` are those of
 `quorate.consumers`, with the consumer protocol.
 """
+
+
+_PACKAGES = {"confluent_kafka": "confluent-kafka", "aiokafka": "quorate[aiokafka]"}
+"""Module → what pip installs for it, beyond quorate itself."""
+
+
+def missing_package(name: str) -> str | None:
+    """Return what pip has to install for a ready client; `None` if nothing is missing."""
+    module, _ = CLIENTS[name]
+    return _PACKAGES[module] if module in _PACKAGES and find_spec(module) is None else None
 
 
 def client_command(name: str) -> Sequence[str]:

@@ -11,9 +11,10 @@ _DOCS = "Kafka's documentation of clients"
 _API_VERSIONS = 18
 _MOST_RETRIES = 40
 """Within a second, for an API and broker. Clients wait for 100 ms by default (retry.backoff.ms)."""
-_TIMES_MORE = {"Produce": 5, "Fetch": 5}
+_TIMES_MORE = {"Produce": 5, "Fetch": 5, "AddPartitionsToTxn": 2}
 """Several batches of a producer are in flight, and Kafka's consumer fetches again without backoff,
-about a hundred times, until it has new metadata.
+about a hundred times, until it has new metadata. Kafka's producer repeats the first
+AddPartitionsToTxn of a transaction every 20 ms (`ADD_PARTITIONS_RETRY_BACKOFF_MS`).
 """
 _THROTTLES_SINCE = {"Fetch": 8, "Produce": 6, "Heartbeat": 2}
 """API → the first version after whose response Kafka's client waits (`shouldClientThrottle`).
