@@ -40,7 +40,7 @@ class Planted:
 
 PLANTED = (
     Planted("consumer", "old-epoch", "plain", "no-commit-with-an-old-epoch"),
-    Planted("consumer", "no-heartbeats", "plain", "heartbeat-in-time", watch_s=4),
+    Planted("consumer", "no-heartbeats", "plain", "heartbeat-in-time", watch_s=5.5),
     Planted("consumer", "use-after-acknowledge", "second-member", "revoke-before-acknowledge"),
     Planted("consumer", "silent-callbacks", "second-member", "heartbeats-during-callbacks"),
     Planted("consumer", "rejoin-with-epoch", "fenced-member", "rejoin-with-epoch-0-after-being-fenced"),
