@@ -425,9 +425,13 @@ def test_cancelled_calls_leave_no_task(kafka_cluster: Cluster, topic: str, group
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0):
                     await one.commit({TopicPartition(topic, 0): 1})
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01), consumer(kafka_cluster, f"{group_id}-2", topic):
-                raise AssertionError("started too fast")
+        starting = new(kafka_cluster, f"{group_id}-2", topic)
+        task = asyncio.create_task(starting.__aenter__())
+        # Cancelled before, aiokafka 0.14's bootstrap() leaves its connection open, and nobody else knows it.
+        await until("the client knows the brokers", starting._client.cluster.brokers)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         one = new(kafka_cluster, group_id, topic)
         await one.start()
         with pytest.raises(TimeoutError):
