@@ -1,14 +1,16 @@
 """Rules that clients break (`quorate verify-client`): the table of how-to/verify-a-client.md.
 
 `python bench/verify_clients.py [NAME…]` runs all clients, or those that are named. Java's clients
-need the jars of `tests/oracle_4_3`. `--smoke` runs one client in one scenario.
+need the jars of `tests/oracle_4_3`, franz-go needs Go. `--smoke` runs one client in one scenario.
 """
 
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from _go import Unbuilt, built
 
 from quorate.cluster import ClusterError
 from quorate.integration.verify_client import RuleOutcome, verify_client
@@ -39,12 +41,35 @@ OF_JAVA: dict[str, Sequence[str]] = {
     "java-verifiable": [*VERIFIABLE, "--group-protocol", "consumer", "--reset-policy", "earliest"],
     "java-verifiable-producer": [*JAVA, "org.apache.kafka.tools.VerifiableProducer", *SERVERS, "--throughput", "50"],
 }
+FRANZ = {
+    "franz-go": "consume",
+    "franz-go-classic": "consume-classic",
+    "franz-go-producer": "produce",
+    "franz-go-transactions": "transact",
+}
+
+
+def _commands(*, smoke: bool) -> Mapping[str, Sequence[str]]:
+    found = {name: client_command(name) for name in CLIENTS}
+    if smoke:
+        return found
+    if JARS.exists():
+        found |= OF_JAVA
+    try:
+        program = str(built("franz"))
+    except Unbuilt as reason:
+        print(f"without franz-go: {reason}", file=sys.stderr)
+    else:
+        found |= {name: [program, action] for name, action in FRANZ.items()}
+    return found
 
 
 def main() -> None:
-    commands = {**{name: client_command(name) for name in CLIENTS}, **(OF_JAVA if JARS.exists() else {})}
-    print("| client | passed | differs | rules that differ, and the scenarios |\n|---|---|---|---|")
     smoke = sys.argv[1:] == ["--smoke"]
+    commands = _commands(smoke=smoke)
+    if unknown := set(sys.argv[1:]) - set(commands) - {"--smoke"}:
+        sys.exit(f"error: no such client: {', '.join(sorted(unknown))}; there are {', '.join(commands)}")
+    print("| client | passed | differs | rules that differ, and the scenarios |\n|---|---|---|---|")
     for name in ["kafka-python-producer"] if smoke else sys.argv[1:] or commands:
         began = time.monotonic()
         try:
