@@ -110,6 +110,7 @@ def test_the_map_names_every_package() -> None:
         "integration",
         "pipeline",
         "simulation",
+        "watch",
     }
     assert not [package for package in packages if f"| `{package}/` |" not in ARCHITECTURE]
 

@@ -17,6 +17,7 @@ PACKAGES = (
     "integration",
     "pipeline",
     "simulation",
+    "watch",
 )
 
 WALK = """

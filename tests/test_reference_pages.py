@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("codecs", "assignors", "consumers", "coordinator", "cluster", "integration", "pipeline")
+PACKAGES = ("codecs", "assignors", "consumers", "coordinator", "cluster", "integration", "pipeline", "watch")
 EVERY_NAME = [(package, name) for package in PACKAGES for name in import_module(f"quorate.{package}").__all__]
 
 

@@ -1,5 +1,6 @@
 """Changes of groups, as facts with a sentence (`sentence`, or `str` with ids instead of names)."""
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,6 +38,11 @@ __all__ = [
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact(ABC):
     """A change of a group."""
+
+    @property
+    def name(self) -> str:
+        """The name of the kind of change, such as "member-joined"."""
+        return re.sub("(?<=.)(?=[A-Z])", "-", type(self).__name__).lower()
 
     def sentence(self, labels: Labels) -> str:
         """Return the change as a sentence, without a full stop."""
