@@ -427,7 +427,7 @@ def test_cancelled_calls_leave_no_task(kafka_cluster: Cluster, topic: str, group
                     await one.commit({TopicPartition(topic, 0): 1})
         starting = new(kafka_cluster, f"{group_id}-2", topic)
         task = asyncio.create_task(starting.__aenter__())
-        # Cancelled before, aiokafka 0.14's bootstrap() leaves its connection open, and nobody else knows it.
+        # Cancelled before, aiokafka 0.14's bootstrap() leaves its connection open.
         await until("the client knows the brokers", starting._client.cluster.brokers)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -66,7 +66,7 @@ class Killed:
         try:
             query.awaitTermination()
         except Exception as error:
-            # Spark gives a new Python process ten seconds to connect. On a busy machine that is not enough.
+            # Spark gives a new Python process ten seconds to connect: too few on a busy machine.
             if "worker failed to connect back" in str(error):
                 return False
             if "killed" not in str(error):
