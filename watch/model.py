@@ -229,7 +229,7 @@ class Status:
 
     mode: str
     caught_up: bool
-    behind_ms: int
+    behind_ms: int  # plain: how operators call it
     read: Mapping[str, int]
     records: int
     errors: tuple[str, ...]
