@@ -1,9 +1,10 @@
 """Search many schedules for broken invariants of the embedded cluster (`make bench-diff`).
 
 Scenarios of aiokafka's consumers, of quorate's consumers with the consumer protocol, of idempotent
-producers and of transactions take turns. The known defects of aiokafka are fixed meanwhile
-(`tests/simulation/helpers/defects.py`). Prints the seeds, and each failure with its token. The exit
-status is 1 if there are failures. `--seed` repeats a run.
+producers and of transactions take turns, in memory, and with crashes within writes to disk. The
+known defects of aiokafka are fixed meanwhile (`tests/simulation/helpers/defects.py`). Prints the
+seeds, and each failure with its token. The exit status is 1 if there are failures. `--seed` repeats
+a run.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import json
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +36,13 @@ SCENARIOS: dict[str, Scenario] = {
     "consumer protocol": partial(consumers, **CONSUMER),
     "idempotent producers": idempotent,
     "transactions": transactions,
+    "classic groups, crashes": partial(consumers, data=True),
+    "consumer protocol, crashes": partial(consumers, data=True, **CONSUMER),
+    "idempotent producers, crashes": partial(idempotent, data=True),
+    "transactions, crashes": partial(transactions, data=True),
 }
+CRASHES = 4.0
+"""Rate of crashes, for scenarios with a data directory."""
 
 
 def main() -> None:
@@ -59,7 +67,8 @@ def main() -> None:
             name = list(SCENARIOS)[turn % len(SCENARIOS)]
             for seed in range(first + turn * each, first + min((turn + 1) * each, wanted)):
                 try:
-                    faults += simulate(SCENARIOS[name], seeds=[seed], chaos=chaos).faults
+                    plan = replace(chaos, crashes=CRASHES) if "crashes" in name else chaos
+                    faults += simulate(SCENARIOS[name], seeds=[seed], chaos=plan).faults
                 except ScheduleFailed as failure:
                     failed[name] += 1
                     print(f"{name}: {failure}", file=sys.stderr, flush=True)

@@ -178,6 +178,14 @@ class Turns:
         self._handle = self._pool = None
         self.closing = False
 
+    def abandon(self) -> None:
+        """Drop all pending work, as when the process ends."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        self._waiting.clear()
+        self._in_thread.clear()
+
     def _has_loop(self) -> bool:
         if self.closing:
             return False

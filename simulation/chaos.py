@@ -4,7 +4,7 @@ Faults are drawn one after the other, each with its time and all of its paramete
 state of the cluster. So leaving one out does not change the others, and schedules can be shrunk.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import Any
@@ -13,6 +13,7 @@ from quorate.cluster.embedded import EmbeddedCluster
 from quorate.cluster.faults import Delay, Disconnect, Error, Fault
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.simulation.crashes import CrashingProcess
 from quorate.simulation.errors import SimulationError
 from quorate.simulation.loop import SimulatedLoop
 
@@ -30,6 +31,7 @@ _RATES = (
     "lost_responses",
     "slow_disks",
     "clock_steps",
+    "crashes",
 )
 
 
@@ -44,7 +46,8 @@ class Chaos:
     a while. `error_responses`: a retriable error in place of a response. `lost_responses`: the
     connection closes before the response, in half of the cases after the request took effect.
     `slow_disks`: appends of a broker take long for `down_ms`. `clock_steps`: the wall clock of the
-    brokers is set.
+    brokers is set. `crashes`: the process of the cluster ends within a write, and starts again
+    within `down_ms`; needs `sim.cluster(data=True)`.
 
     `latency_ms`: the least and the most latency of a segment. `split`: the probability that a
     segment is split. `reorder`: the probability that a ready callback is overtaken, which asyncio
@@ -63,6 +66,7 @@ class Chaos:
     lost_responses: float = 8.0
     slow_disks: float = 2.0
     clock_steps: float = 1.0
+    crashes: float = 0.0
     latency_ms: tuple[float, float] = (0.05, 5.0)
     split: float = 0.1
     reorder: float = 0.0
@@ -98,7 +102,8 @@ class Chaos:
         """Return the plan of one schedule: with `swarm`, some of the kinds at other rates."""
         if not self.swarm:
             return self
-        drawn = {name: (random.random(), random.random()) for name in _RATES}
+        names = [name for name in _RATES if name != "crashes" or self.crashes]  # tokens without crashes stay valid
+        drawn = {name: (random.random(), random.random()) for name in names}
         return replace(
             self,
             **{
@@ -160,6 +165,7 @@ class ChaosRunner:
     kept: frozenset[int] | None
     step_clock: Callable[[int], None]
     on_fault: Callable[[str], object]
+    process: CrashingProcess | None = None
     first: int = 0
     happened: list[PlannedFault] = field(default_factory=list)
     running: bool = False
@@ -248,13 +254,16 @@ class ChaosRunner:
             return
         if how == "stopped":
             if not found.serving:
-                task = self.loop.create_task(self.cluster.start_broker_async(broker), name=f"start broker {broker}")
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._task(self.cluster.start_broker_async(broker), f"start broker {broker}")
         elif how == "paused":
             found.freeze(False)
         else:
             found.cut_from_controller(False)
+
+    def _task(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        task = self.loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _coordinator_moves(self, which: float, to: float, _: float, __: float) -> str:
         core = self.cluster.core
@@ -288,6 +297,28 @@ class ChaosRunner:
         by_ms = int((by - 0.5) * 120_000)
         self.step_clock(by_ms)
         return f"the wall clock of the brokers is set by {by_ms:,} ms"
+
+    def _crashes(self, writes: float, part: float, how_long: float, _: float) -> str:
+        if self.process is None:
+            return ""
+        for_ms, number = self._duration_ms(how_long), 1 + int(30 * writes)
+        if not self.process.crash_within(number, part):
+            return ""
+        self.process.on_crash = lambda: self._crashed(for_ms)
+        return f"the cluster crashes after {part:.0%} of its write {number} from now, and is down for {for_ms:,.0f} ms"
+
+    def _crashed(self, for_ms: float) -> None:
+        self.on_fault("the cluster crashes")
+        for task in self._tasks:
+            task.cancel()
+        self._down.clear()
+        self._later(for_ms, self._start_again)
+
+    def _start_again(self) -> None:
+        assert self.process is not None
+        if not self.process.running:
+            self.on_fault("the cluster starts again")
+            self._task(self.process.start(), "start the cluster")
 
     # ---- connections
 
@@ -338,6 +369,9 @@ class ChaosRunner:
         """Draw no more faults, and undo those that last."""
         self.running = False
         self.cluster.faults.rules.clear()
+        if self.process is not None:
+            self.process.spare()
+            self._start_again()
         for broker in list(self._down):
             self._restore(broker)
         for task in list(self._tasks):

@@ -1,8 +1,9 @@
 """Clocks, random numbers and threads of the interpreter, under the control of a simulation.
 
 While a simulation runs, `time.time`, `time.monotonic`, `random`, `os.urandom` (and so `uuid` and
-`secrets`) are the simulation's, for its own thread only. Other threads get the real ones. Functions
-that a module has imported by name are replaced, too. Everything is restored afterwards.
+`secrets`) and `os.pwrite` are the simulation's, for its own thread only. Other threads get the real
+ones. Functions that a module has imported by name are replaced, too. Everything is restored
+afterwards.
 
 Not covered: `datetime.now`, an unseeded `random.Random()`, and defaults of parameters.
 """
@@ -55,13 +56,15 @@ _running: dict[int, "Interpreter"] = {}
 class Interpreter:
     """What a schedule sees. `read_ns`: the virtual time. `seed`: of random numbers.
 
-    `skew_ns`: how far the wall clock is set forward.
+    `skew_ns`: how far the wall clock is set forward. `write`: called in place of `os.pwrite`, with
+    that function first.
     """
 
     def __init__(self, read_ns: Callable[[], int], seed: int | str) -> None:
         self.read_ns = read_ns
         self.random = Random(f"process {seed}")
         self.skew_ns = 0
+        self.write: Callable[..., int] | None = None
 
     def wall_ns(self) -> int:
         """Return the wall clock."""
@@ -144,6 +147,8 @@ def _replacements() -> dict[int, Any]:
     found = {id(getattr(time, name)): _clock(getattr(time, name), function) for name, function in clocks.items()}
     found |= {id(getattr(random, name)): _drawn(getattr(random, name), name) for name in _RANDOM}
     found[id(os.urandom)] = _drawn(os.urandom, "randbytes")
+    if hasattr(os, "pwrite"):  # not on Windows
+        found[id(os.pwrite)] = _written(os.pwrite)
     return found
 
 
@@ -161,6 +166,14 @@ def _drawn(real: Callable[..., Any], name: str) -> Callable[..., Any]:
         return (real if one is None else getattr(one.random, name))(*args, **named)
 
     return draw
+
+
+def _written(real: Callable[..., int]) -> Callable[..., int]:
+    def write(*args: Any) -> int:
+        one = _running.get(threading.get_ident())
+        return real(*args) if one is None or one.write is None else one.write(real, *args)
+
+    return write
 
 
 def _refuse_sleep(_: Interpreter) -> None:

@@ -207,6 +207,7 @@ class _Runner:
         finally:
             root.removeHandler(handler)
             loop.close()
+            simulation.remove_files()
         token = replace(token, trace=digest[:8])
         return ScheduleOutcome(token, error, trace, digest, tuple(simulation.faults), steps, virtual_s)
 

@@ -7,14 +7,15 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from quorate.cluster.clock import RealClock
 from quorate.cluster.embedded import EmbeddedCluster
 from quorate.cluster.interface import TEST_PROPERTIES
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.simulation.chaos import Chaos, ChaosRunner, PlannedFault
-from quorate.simulation.errors import InvariantBroken
+from quorate.simulation.crashes import CrashingProcess, ProcessClock
+from quorate.simulation.errors import InvariantBroken, SimulationError
 from quorate.simulation.interpreter import START_NS, Interpreter
 from quorate.simulation.invariants import check_groups, check_memory, check_records
 from quorate.simulation.loop import SimulatedLoop
@@ -52,6 +53,8 @@ class Simulation:
         self._owned: dict[tuple[Any, Any], Any] = {}
         self._logged: list[str] = []
         self._broken: InvariantBroken | None = None
+        self._folder: TemporaryDirectory[str] | None = None
+        self._process: CrashingProcess | None = None
 
     # ---- time and notes
 
@@ -73,28 +76,42 @@ class Simulation:
         topics: Mapping[str, int] | None = None,
         replicas: int | None = None,
         chaos: bool = True,
+        data: bool = False,
         properties: Mapping[str, object] | None = None,
         **options: Any,
     ) -> EmbeddedCluster:
         """Start a cluster, and its chaos unless `chaos` is false.
 
         `topics`: name → number of partitions. `replicas`: of each (default: as many as brokers).
+        `data`: whether it has a data directory, so that it can crash; one cluster may have one.
         `properties` are added to `TEST_PROPERTIES`; `options` are those of `EmbeddedCluster`.
         """
+        if data and self._folder is not None:
+            raise SimulationError("only one cluster of a simulation can have a data directory")
         skew_ns = [0]
 
         def step(by_ms: int) -> None:
             skew_ns[0] += by_ms * 1_000_000
 
         read_ns = self.loop.read_ns
-        clock = RealClock(lambda: START_NS + read_ns() + skew_ns[0], read_ns)
-        cluster = EmbeddedCluster(
-            brokers,
-            clock=clock,
-            seed=self.seed,
-            properties={**TEST_PROPERTIES, **(properties or {})},
-            **options,
-        )
+        if data:
+            self._folder = TemporaryDirectory(prefix="quorate-simulation-")
+            options["data"] = self._folder.name
+
+        def new(ports: list[int] | None = None) -> EmbeddedCluster:
+            return EmbeddedCluster(
+                brokers,
+                clock=ProcessClock(lambda: START_NS + read_ns() + skew_ns[0], read_ns),
+                seed=self.seed,
+                properties={**TEST_PROPERTIES, **(properties or {})},
+                **(options if ports is None else {**options, "ports": ports}),
+            )
+
+        cluster = new()
+        process = None
+        if data:
+            process = self._process = CrashingProcess(cluster, new)
+            self._interpreter.write = process.write
         await cluster.start()
         self._clusters.append(cluster)
         core = cluster.core
@@ -112,6 +129,7 @@ class Simulation:
                 None if self._token.faults is None else frozenset(self._token.faults),
                 step,
                 lambda text: self._trace.note("fault", text),
+                process,
                 first=number * 100_000,
             )
             self._chaoses.append(runner)
@@ -211,6 +229,8 @@ class Simulation:
             check_groups(cluster.core, self._committed)
             if cluster.failures:
                 raise InvariantBroken("brokers have no internal errors", cluster.failures[0])
+        if self._process is not None and self._process.failures:
+            raise InvariantBroken("brokers have no internal errors", self._process.failures[0])
         if self._logged:
             raise InvariantBroken("clients raise documented exceptions only", self._logged[0])
         if self.loop.problems:
@@ -225,6 +245,11 @@ class Simulation:
             chaos.running = False
         for cluster in self._clusters:
             await cluster.stop()
+
+    def remove_files(self) -> None:
+        """Remove the data directory, if any."""
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def logged(self, record: logging.LogRecord) -> None:
         """Receive a record that a client logs at level ERROR."""

@@ -19,6 +19,7 @@ from aiokafka.producer import sender, transaction_manager
 
 from quorate.cluster import log, producers, transactions
 from quorate.cluster.apis import fetch, list_offsets
+from quorate.cluster.storage import recovery
 from quorate.codecs.api import HeartbeatRequest
 from quorate.consumers.aiokafka import AIOKafkaConsumer as ConsumerProtocolConsumer
 from quorate.coordinator import partition_runtime
@@ -194,6 +195,10 @@ def _never_expires(own: Any) -> Any:
 
 
 # ---- the cluster
+
+
+def _knows_no_producers(own: Any) -> Any:
+    return lambda files, log, trusted_until: None
 
 
 def _drops_a_write(own: Any) -> Any:
@@ -409,6 +414,15 @@ MUTANTS = (
     Mutant("a write is acknowledged and dropped", log.PartitionLog, "append", _drops_a_write, CLASSIC, LOST),
     Mutant(
         "a new leader loses the last record", log.PartitionLog, "read", _loses_the_end_at_a_new_leader, CLASSIC, LOST
+    ),
+    Mutant(
+        "a start after a crash does not load producers",
+        recovery,
+        "_load_producers",
+        _knows_no_producers,
+        partial(scenarios.idempotent, records=40, data=True),
+        TWICE,
+        Chaos.none(crashes=12.0, lost_responses=200.0, down_ms=(20, 500)),
     ),
     Mutant("a producer's duplicates are appended", log.PartitionLog, "append", _neither, IDEMPOTENT, TWICE, UNANSWERED),
     Mutant("the earliest offset is the latest", list_offsets, "_offset", _earliest_is_latest, CLASSIC, LOST),

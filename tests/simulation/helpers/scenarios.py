@@ -173,13 +173,19 @@ class Work:
 
 
 async def consumers(
-    sim: Simulation, *, records: int = 60, every_s: float = 0.3, strict: bool = False, **options: Any
+    sim: Simulation,
+    *,
+    records: int = 60,
+    every_s: float = 0.3,
+    strict: bool = False,
+    data: bool = False,
+    **options: Any,
 ) -> None:
     """Run the standard scenario: a producer, two consumers that stay and one that comes and leaves.
 
     When the chaos has ended, the consumers get a minute for what is left.
     """
-    kafka = await sim.cluster(brokers=3, topics={TOPIC: 4})
+    kafka = await sim.cluster(brokers=3, topics={TOPIC: 4}, data=data)
     work = Work(sim, kafka.bootstrap_servers, strict=strict, **options)
     tasks = [
         asyncio.create_task(work.produce(records, every_s), name="producing"),
@@ -227,10 +233,16 @@ def records_of(cluster: EmbeddedCluster, topic: str = TOPIC) -> list[list[bytes]
 
 
 async def idempotent(
-    sim: Simulation, *, records: int = 80, every_s: float = 2.0, strict: bool = False, **options: Any
+    sim: Simulation,
+    *,
+    records: int = 80,
+    every_s: float = 2.0,
+    strict: bool = False,
+    data: bool = False,
+    **options: Any,
 ) -> None:
     """Send with an idempotent producer: logs have each acknowledged record once, in order."""
-    kafka = await sim.cluster(brokers=3, topics={TOPIC: 3})
+    kafka = await sim.cluster(brokers=3, topics={TOPIC: 3}, data=data)
     work = Work(sim, kafka.bootstrap_servers, strict=strict)
 
     def new_producer() -> AIOKafkaProducer:
@@ -280,9 +292,11 @@ class Aborted(Exception):
     """An application aborts a transaction."""
 
 
-async def transactions(sim: Simulation, *, records: int = 30, strict: bool = False, **options: Any) -> None:
+async def transactions(
+    sim: Simulation, *, records: int = 30, strict: bool = False, data: bool = False, **options: Any
+) -> None:
     """Copy a topic in transactions, with two copiers: the copy has each record once."""
-    kafka = await sim.cluster(brokers=3, topics={TOPIC: 2, "copy": 2})
+    kafka = await sim.cluster(brokers=3, topics={TOPIC: 2, "copy": 2}, data=data)
     work = Work(sim, kafka.bootstrap_servers, strict=strict, partitions=2, idempotent=True)
     producing = asyncio.create_task(work.produce(records, 0.3), name="producing")
 
