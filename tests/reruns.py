@@ -4,6 +4,9 @@ Clients have faults of their own that a busy machine brings out: kafka-python 3.
 heartbeats, `close()` of librdkafka 2.16 may never return. Such a test runs a second time. If it
 passes then, the summary shows the failure of its first attempt; more than `MOST` of them fail the
 run, so that a fault of ours does not hide among them.
+
+Spark gives a Python process ten seconds to connect, a constant in its code. Where many tests share
+a core that is not always enough. A test that fails by that runs again, and does not count.
 """
 
 import pytest
@@ -20,8 +23,16 @@ CLIENTS = (
 )
 """Tests whose outcome depends on how a client behaves."""
 
+TOO_SLOW = "Python worker failed to connect back"
+"""Spark's error."""
+
 FIRST: dict[str, str] = {}
 """Test → failure of its first attempt."""
+
+
+def counted() -> int:
+    """Return how many tests needed a second attempt for other reasons than Spark's ten seconds."""
+    return sum(TOO_SLOW not in failure for failure in FIRST.values())
 
 
 @pytest.hookimpl(trylast=True)  # after the folders have marked their tests
@@ -29,6 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("containers") or item.nodeid.startswith(CLIENTS):
             item.add_marker(pytest.mark.flaky(reruns=1))
+        elif item.nodeid.startswith("tests/pipeline/"):
+            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun=TOO_SLOW))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -42,10 +55,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name, failure in FIRST.items():
         errors = [line for line in failure.splitlines() if line.startswith("E  ")]
         terminalreporter.write_line("\n".join([name, *(errors or failure.splitlines()[-5:])]))
-    if len(FIRST) > MOST:
-        terminalreporter.write_line(f"{len(FIRST)} tests needed a second attempt, more than {MOST}: the run fails")
+    if (count := counted()) > MOST:
+        terminalreporter.write_line(f"{count} tests needed a second attempt, more than {MOST}: the run fails")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if len(FIRST) > MOST and session.exitstatus == pytest.ExitCode.OK:
+    if counted() > MOST and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

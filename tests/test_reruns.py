@@ -48,3 +48,15 @@ def test_tests_without_containers_have_one_attempt(pytester: pytest.Pytester) ->
     pytester.makeconftest(Path(reruns.__file__).read_text())
     pytester.makepyfile("def test_ours():\n    raise AssertionError")
     pytester.runpytest_subprocess("-p", "no:quorate").assert_outcomes(failed=1)
+
+
+def test_sparks_ten_seconds_do_not_count(pytester: pytest.Pytester) -> None:
+    failing = reruns.MOST + 1
+    tests = TESTS.format(failing=failing).replace("client {number} has stopped", reruns.TOO_SLOW)
+    pytester.makeconftest(Path(reruns.__file__).read_text())
+    pytester.mkdir("tests").joinpath("pipeline").mkdir()
+    (pytester.path / "tests" / "pipeline" / "test_jobs.py").write_text(tests.replace("@pytest.mark.containers", ""))
+    result = pytester.runpytest_subprocess("-p", "no:quorate")
+    result.assert_outcomes(passed=failing + 1)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*needed a second attempt*", f"E*AssertionError: {reruns.TOO_SLOW}"])
