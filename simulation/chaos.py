@@ -195,6 +195,8 @@ class ChaosRunner:
         self._plan()
         if self.kept is not None and fault.number not in self.kept:
             return
+        if self.process is not None and not self.process.running:
+            return
         fault.text = getattr(self, f"_{fault.kind}")(*fault.draws)
         if fault.text:
             self.happened.append(fault)
