@@ -166,4 +166,4 @@ class RequestHandler:
 def _decode(header: Header, frame: bytes) -> Message:
     """Decode the body of a request. Raises `DecodeError`."""
     assert header.api is not None
-    return decode_api(header.api.request.cls, frame, header.version, position=header.body)
+    return decode_api(header.api.messages[0], frame, header.version, position=header.body)

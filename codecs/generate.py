@@ -143,8 +143,11 @@ class Source:
     def function(self, name: str, arguments: str) -> Any:
         """Compile the function and return it."""
         # Helpers are bound as default arguments: a local is looked up faster than a global.
-        bound = ", ".join(f"{n}={n}" for n in self.names)
-        text = f"def {name}({arguments}, {bound}):\n" + "\n".join(self.lines) + "\n"
+        return self.method(name, f"{arguments}, {', '.join(f'{n}={n}' for n in self.names)}")
+
+    def method(self, name: str, arguments: str) -> Any:
+        """Do the same as `function`, for a function that has no other arguments."""
+        text = f"def {name}({arguments}):\n" + "\n".join(self.lines) + "\n"
         namespace = dict(self.names)
         exec(compile(text, f"<quorate {name}>", "exec"), namespace)
         return namespace[name]

@@ -9,7 +9,9 @@ A plain default (`epoch: Int32 = 0`) is enough for most fields; `field` and `tag
 parameters.
 
 The construct layout, the generated fast path, the column decoder, the JSON forms and the Arrow
-schema are derived from the `MessageSpec` of a declaration. This module knows nothing about bytes.
+schema are derived from the `MessageSpec` of a declaration. It and the fields of the dataclass are
+derived when they are first read, because most of the 500 messages are never used in a process. This
+module knows nothing about bytes.
 """
 
 import dataclasses
@@ -29,6 +31,7 @@ from typing import (
     get_origin,
 )
 
+from quorate.codecs.message_methods import GeneratedMethods
 from quorate.codecs.wire import ArrayType, StructType, TaggedField, Uuid, UuidType, WireType, default_of
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "Message",
     "MessageSpec",
     "RecordType",
+    "declare",
     "field",
     "key",
     "message",
@@ -55,6 +59,19 @@ TRANSACTION_STATE = "__transaction_state"
 C = TypeVar("C")
 
 
+class _Derived:
+    """An attribute of a message class, computed from the declaration when it is first read."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, _: object, cls: type["Message"]) -> Any:
+        if "declaration" not in cls.__dict__:
+            raise AttributeError(f"{cls.__name__} is not declared as a message")
+        _derive(cls)
+        return cls.__dict__[self.name]
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def _declared(cls: type[C]) -> type[C]:
     """Make `unknown_tags` a field of every message for type checkers."""
@@ -62,11 +79,11 @@ def _declared(cls: type[C]) -> type[C]:
 
 
 @_declared
-class Message:
+class Message(GeneratedMethods):
     """A Kafka message or a struct inside one: immutable, and compared by value."""
 
     __slots__ = ("unknown_tags",)
-    spec: ClassVar["MessageSpec"]
+    declaration: ClassVar["_Declaration"]
     key_facts: ClassVar["_KeyFacts"]
     """Of keys only."""
     record_type: ClassVar["RecordType"]
@@ -76,7 +93,12 @@ class Message:
     api: ClassVar[Any]
     """Of requests and responses only: their `quorate.codecs.api.Api`."""
     if TYPE_CHECKING:
+        spec: ClassVar["MessageSpec"]
         unknown_tags: tuple[TaggedField, ...] = ()
+        __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+    else:
+        spec = _Derived()
+        __dataclass_fields__ = _Derived()
 
     def __repr__(self) -> str:
         names = [f.name for f in self.spec.fields]
@@ -245,28 +267,54 @@ def _field_spec(name: str, annotation: Any, declared: Any, last_version: int) ->
     )
 
 
-def _declare(cls: type[M], versions: range | None, flexible_since: int | None) -> type[M]:
-    """Turn an annotated class into a frozen, slotted, keyword-only dataclass with a spec."""
-    last = versions[-1] if versions is not None else _ANY_VERSION
-    fields = tuple(
-        _field_spec(name, hint, cls.__dict__.get(name, _MISSING), last) for name, hint in cls.__annotations__.items()
-    )
-    namespace = {
-        k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__") and k not in cls.__annotations__
-    }
-    for spec in fields:
-        explicit = cls.__dict__.get(spec.name, _MISSING)
-        if explicit is not _MISSING and not (isinstance(explicit, _Declared) and explicit.default is _MISSING):
-            namespace[spec.name] = spec.default
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    """The class that a decorator received, and the arguments of the decorator.
+
+    `check`: called with the spec when it is derived.
+    """
+
+    cls: type
+    versions: range | None
+    flexible_since: int | None
+    check: "Callable[[MessageSpec], None] | None"
+
+
+def declare(
+    cls: type[M],
+    versions: range | None,
+    flexible_since: int | None,
+    check: "Callable[[MessageSpec], None] | None" = None,
+) -> type[M]:
+    """Turn an annotated class into an immutable, slotted, keyword-only dataclass with a spec."""
+    names = cls.__annotations__
+    namespace = {k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__") and k not in names}
     # The slot of `unknown_tags` is in the base class. Only its default is added, so messages can be
     # created without it.
-    namespace["__annotations__"] = {**cls.__annotations__, "unknown_tags": tuple[TaggedField, ...]}
-    namespace["unknown_tags"] = ()
-    plain = type(cls.__name__, (Message,), namespace)
-    built = cast(type[M], dataclass(frozen=True, kw_only=True, repr=False, slots=True)(plain))
-    built.__qualname__ = cls.__qualname__
-    built.spec = MessageSpec(cls.__name__, built, fields, versions, flexible_since)
-    return built
+    namespace["__annotations__"] = {**names, "unknown_tags": tuple[TaggedField, ...]}
+    namespace["__slots__"] = tuple(names)
+    namespace["declaration"] = _Declaration(cls, versions, flexible_since, check)
+    return cast(type[M], type(cls.__name__, (Message,), namespace))
+
+
+def _derive(cls: type[Message]) -> None:
+    """Set the attributes of a message class that are derived from its declaration."""
+    declared = cls.declaration
+    given = declared.cls.__dict__
+    last = declared.versions[-1] if declared.versions is not None else _ANY_VERSION
+    fields = tuple(
+        _field_spec(name, hint, given.get(name, _MISSING), last) for name, hint in declared.cls.__annotations__.items()
+    )
+    namespace: dict[str, Any] = {"__annotations__": cls.__annotations__, "__doc__": cls.__name__, "unknown_tags": ()}
+    for spec in fields:
+        explicit = given.get(spec.name, _MISSING)
+        if explicit is not _MISSING and not (isinstance(explicit, _Declared) and explicit.default is _MISSING):
+            namespace[spec.name] = spec.default
+    plain: Any = dataclass(init=False, repr=False, eq=False, kw_only=True)(type(cls.__name__, (), namespace))
+    cls.__dataclass_fields__ = plain.__dataclass_fields__
+    cls.spec = MessageSpec(cls.__name__, cls, fields, declared.versions, declared.flexible_since)
+    if declared.check is not None:
+        declared.check(cls.spec)
 
 
 _ANY_VERSION = 0x7FFF
@@ -276,13 +324,13 @@ _ANY_VERSION = 0x7FFF
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
 def struct(cls: type[M]) -> type[M]:
     """Declare a struct that occurs inside messages."""
-    return _declare(cls, None, None)
+    return declare(cls, None, None)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
 def message(*, versions: range, flexible_since: int | None = None) -> Callable[[type[M]], type[M]]:
     """Declare a message that is not part of a record, such as a consumer protocol message."""
-    return lambda cls: _declare(cls, versions, flexible_since)
+    return lambda cls: declare(cls, versions, flexible_since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,12 +348,12 @@ def key(type_id: int, *, since: str, topic: str = CONSUMER_OFFSETS, note: str = 
     Keys have one version, which is not flexible (KAFKA-18301).
     """
 
-    def declare(cls: type[M]) -> type[M]:
-        built = _declare(cls, range(0, 1), None)
+    def declare_key(cls: type[M]) -> type[M]:
+        built = declare(cls, range(0, 1), None)
         built.key_facts = _KeyFacts(type_id, topic, since, note)
         return built
 
-    return declare
+    return declare_key
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
@@ -317,8 +365,8 @@ def value(
     `written` defaults to the newest version.
     """
 
-    def declare(cls: type[M]) -> type[M]:
-        built = _declare(cls, versions, flexible_since)
+    def declare_value(cls: type[M]) -> type[M]:
+        built = declare(cls, versions, flexible_since)
         facts = key.key_facts
         built.record_type = RecordType(
             topic=facts.topic,
@@ -332,4 +380,4 @@ def value(
         )
         return built
 
-    return declare
+    return declare_value

@@ -9,11 +9,13 @@ from typing import Final, TypeAlias
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.fast_encode import encode_message
 from quorate.codecs.message import CONSUMER_OFFSETS, Message, RecordType
+from quorate.codecs.message_methods import generated_init
 from quorate.codecs.messages import RECORD_TYPES
 
 __all__ = ["CoordinatorRecord", "MalformedRecord", "Record", "UnknownRecord", "as_kafka_reads", "record_type_of"]
 
 
+@generated_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorRecord:
     """A decoded record. `value` and `version` are `None` for a tombstone.

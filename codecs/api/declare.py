@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar, dataclass_transform
 
 from quorate.codecs.fast_encode import span
-from quorate.codecs.message import Message, MessageSpec, field, message, tagged
+from quorate.codecs.message import Message, MessageSpec, declare, field, tagged
 from quorate.codecs.wire import ArrayType, StructType
 
 __all__ = ["OWN_KEYS", "Api", "request", "response"]
@@ -33,15 +33,21 @@ class Api:
 
     key: int
     name: str
-    request: MessageSpec
-    response: MessageSpec
+    versions: range
+    """Of both messages."""
+    flexible_since: int | None
+    messages: tuple[type[Message], type[Message]]
     own: bool = False
 
     @property
-    def versions(self) -> range:
-        """The versions of both messages."""
-        assert self.request.versions is not None
-        return self.request.versions
+    def request(self) -> MessageSpec:
+        """The declaration of the request."""
+        return self.messages[0].spec
+
+    @property
+    def response(self) -> MessageSpec:
+        """The declaration of the response."""
+        return self.messages[1].spec
 
     def request_header_version(self, version: int) -> int:
         """Return the version of the header before a request body: 2 has tagged fields (KIP-482).
@@ -49,7 +55,7 @@ class Api:
         Raises `ValueError` for a version that the API does not have.
         """
         self._check(version)
-        return 2 if self.request.is_flexible(version) else 1
+        return 2 if self._is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
         """Return the version of the header before a response body: 1 has tagged fields (KIP-482).
@@ -57,7 +63,10 @@ class Api:
         Raises `ValueError` for a version that the API does not have.
         """
         self._check(version)
-        return 1 if self.response.is_flexible(version) and self.key != API_VERSIONS else 0
+        return 1 if self._is_flexible(version) and self.key != API_VERSIONS else 0
+
+    def _is_flexible(self, version: int) -> bool:
+        return self.flexible_since is not None and version >= self.flexible_since
 
     def _check(self, version: int) -> None:
         if version not in self.versions:
@@ -82,36 +91,40 @@ def request(*, api_key: int, versions: range, flexible_since: int | None = None)
     quorate's own APIs.
     """
 
-    def declare(cls: type[M]) -> type[M]:
+    def declare_request(cls: type[M]) -> type[M]:
         built = _built(cls, versions, flexible_since, "Request")
         built.declared_api_key = api_key
         return built
 
-    return declare
+    return declare_request
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
 def response(request: type[Message]) -> Callable[[type[M]], type[M]]:
     """Declare the response to `request`, with the same versions; this completes the API."""
-    spec = request.spec
+    versions, flexible_since = request.declaration.versions, request.declaration.flexible_since
 
-    def declare(cls: type[M]) -> type[M]:
-        assert spec.versions is not None
-        built = _built(cls, spec.versions, spec.flexible_since, "Response")
+    def declare_response(cls: type[M]) -> type[M]:
+        assert versions is not None
+        built = _built(cls, versions, flexible_since, "Response")
         key = request.declared_api_key
-        name = spec.name.removesuffix("Request")
-        request.api = built.api = Api(key=key, name=name, request=spec, response=built.spec, own=key >= OWN_KEYS)
+        request.api = built.api = Api(
+            key=key,
+            name=request.__name__.removesuffix("Request"),
+            versions=versions,
+            flexible_since=flexible_since,
+            messages=(request, built),
+            own=key >= OWN_KEYS,
+        )
         return built
 
-    return declare
+    return declare_response
 
 
 def _built(cls: type[M], versions: range, flexible_since: int | None, suffix: str) -> type[M]:
     if not cls.__name__.endswith(suffix):
         raise TypeError(f"{cls.__name__}: the class name must be that of its API with the suffix {suffix}")
-    built = message(versions=versions, flexible_since=flexible_since)(cls)
-    _check_defaults(built.spec)
-    return built
+    return declare(cls, versions, flexible_since, _check_defaults)
 
 
 def _check_defaults(spec: MessageSpec) -> None:

@@ -196,7 +196,7 @@ __all__ = [
 
 APIS: Mapping[int, Api] = table.by_key(
     (
-        *(api.request.cls for api in table.APIS.values()),
+        *(api.messages[0] for api in table.APIS.values()),
         AddOffsetsToTxnRequest,
         AddPartitionsToTxnRequest,
         AlterClientQuotasRequest,

@@ -1,0 +1,125 @@
+"""The generated methods of messages do the same as those of a frozen dataclass."""
+
+import copy
+import inspect
+import pickle
+import subprocess
+import sys
+from dataclasses import MISSING, FrozenInstanceError, asdict, dataclass, fields, make_dataclass, replace
+from dataclasses import field as dataclass_field
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+
+from quorate.codecs import TaggedField
+from quorate.codecs.api.broker import APIS
+from quorate.codecs.message import Message, declare, field, struct, tagged
+from quorate.codecs.messages import RECORD_TYPES, OffsetCommitKey, OffsetCommitValue
+from quorate.codecs.wire import Array, Int32, String
+
+CLASSES = [
+    *(spec.cls for types in RECORD_TYPES.values() for each in types.values() for spec in (each.key, each.value)),
+    *(cls for api in APIS.values() for cls in api.messages),
+]
+
+
+def plain(cls: type[Message]) -> Any:
+    """Return a frozen dataclass with the same fields."""
+    given = [
+        (f.name, f.type, dataclass_field(kw_only=True, **({} if f.default is MISSING else {"default": f.default})))
+        for f in fields(cls)  # type: ignore[arg-type]
+    ]
+    return make_dataclass(cls.__name__, given, frozen=True)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_methods_equal_those_of_a_frozen_dataclass(cls: Any) -> None:
+    other = plain(cls)
+    given = {f.name: f"{f.name}!" for f in fields(cls)}
+    required = {f.name: 1 for f in fields(cls) if f.default is MISSING}
+    assert asdict(cls(**given)) == given == asdict(other(**given))
+    assert asdict(cls(**required)) == asdict(other(**required))
+    assert hash(cls(**given)) == hash(other(**given))
+    assert cls(**given) == cls(**given) != cls(**{**given, "unknown_tags": ()})
+    assert cls(**given) != other(**given)
+    found, expected = inspect.signature(cls).parameters, inspect.signature(other).parameters
+    assert [(p.name, p.kind, p.default) for p in found.values()] == [
+        (p.name, p.kind, p.default) for p in expected.values()
+    ]
+
+
+def test_wrong_arguments_name_the_class_and_the_argument() -> None:
+    key: Any = OffsetCommitKey
+    with pytest.raises(TypeError, match=r"OffsetCommitKey.__init__\(\) missing 2 required .*'topic' and 'partition'"):
+        key(group="g")
+    with pytest.raises(TypeError, match=r"OffsetCommitKey.__init__\(\) got an unexpected keyword argument 'groups'"):
+        key(group="g", topic="t", partition=1, groups="h")
+
+
+def test_messages_are_immutable_and_can_be_copied() -> None:
+    value = OffsetCommitValue(offset=1, metadata="", commit_timestamp=2, unknown_tags=(TaggedField(9, b"x"),))
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'offset'"):
+        value.offset = 2  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'offset'"):
+        del value.offset
+    assert pickle.loads(pickle.dumps(value)) == copy.copy(value) == copy.deepcopy(value) == value
+    assert replace(value, offset=2).unknown_tags == value.unknown_tags
+    assert not hasattr(value, "__dict__")
+
+
+def test_threads_that_first_use_a_class_at_once_get_the_same_methods() -> None:
+    for _ in range(20):
+
+        @struct
+        class Shade(Message):
+            name: String
+            numbers: Array[Int32] = tagged(0, default=())
+
+        barrier, made = Barrier(4), []
+
+        def make(cls: Any = Shade, barrier: Barrier = barrier, made: list[Any] = made) -> None:
+            barrier.wait()
+            made.append(cls(name="x"))
+
+        threads = [Thread(target=make) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(made) == 4
+        assert len(set(made)) == 1
+
+
+def test_the_declaration_is_checked_when_it_is_first_used() -> None:
+    def refuse(spec: Any) -> None:
+        raise TypeError(f"{spec.name} is refused")
+
+    class Colour(Message):
+        shade: Int32 = field(since=1, default=0)
+
+    with pytest.raises(TypeError, match="Colour is refused"):
+        _ = declare(Colour, range(2), None, refuse).spec
+
+
+def test_a_class_that_is_no_message_has_no_spec() -> None:
+    assert not hasattr(Message, "spec")
+    assert not hasattr(Message, "__signature__")
+
+
+def test_help_of_a_message_shows_its_fields() -> None:
+    code = "from quorate.codecs.messages import OffsetCommitKey; help(OffsetCommitKey)"
+    shown = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "OffsetCommitKey(*, group: " in shown
+
+
+@dataclass
+class Holder:
+    """Has a message as a field."""
+
+    message: OffsetCommitKey
+
+
+def test_a_message_inside_a_dataclass_becomes_a_mapping() -> None:
+    holder = Holder(OffsetCommitKey(group="g", topic="t", partition=1))
+    assert asdict(holder)["message"]["group"] == "g"
