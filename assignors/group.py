@@ -5,7 +5,6 @@ All assignors work on it. It is built once per input.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -13,22 +12,11 @@ import numpy as np
 
 from quorate.assignors import java_order
 from quorate.assignors.model import Assignment, Member
+from quorate.assignors.subscription_type import SubscriptionType
 from quorate.assignors.topology import Ints, Topology, grouped
 from quorate.codecs import Uuid
 
 __all__ = ["GroupSpec", "MemberSubscription", "Subscription", "SubscriptionType"]
-
-
-class SubscriptionType(Enum):
-    """Whether the subscriptions of a group are equal, as determined by the coordinator.
-
-    `uniform` and `simple` have an algorithm for each.
-    """
-
-    HOMOGENEOUS = "HOMOGENEOUS"
-    """All members subscribe to the same topics."""
-
-    HETEROGENEOUS = "HETEROGENEOUS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from quorate.assignors.errors import AssignorError
 from quorate.assignors.topology import Ints, TopicPartition, Topology, grouped, stable_order
-from quorate.codecs.errors import QuorateError
 
 __all__ = ["Assignment", "AssignorError", "Member"]
-
-
-class AssignorError(QuorateError, ValueError):
-    """The input cannot be assigned. The message names the member or topic and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

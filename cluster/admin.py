@@ -11,7 +11,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from quorate.assignors import Topology
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS, Uuid, read_live
@@ -20,6 +19,7 @@ from quorate.coordinator.partitioning import partition_for
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
+    from quorate.assignors import Topology
     from quorate.codecs import LogEntry
 
 __all__ = ["AdminOperations", "metadata_from"]
@@ -177,11 +177,13 @@ class AdminOperations(ABC):
         topic: dict[str, Any] = found[0]
         return topic
 
-    def topology(self, *names: str) -> Topology:
+    def topology(self, *names: str) -> "Topology":
         """Return topics with their ids and the racks of each partition's replicas, leader first.
 
         Without `names`: all topics except internal ones.
         """
+        from quorate.assignors import Topology
+
         racks = {broker["broker_id"]: broker["rack"] or None for broker in self.admin.describe_cluster()["brokers"]}
         topics: dict[str, list[list[int]]] = {}
         ids: dict[str, Uuid] = {}

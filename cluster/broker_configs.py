@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quorate.assignors import Assignor
 from quorate.cluster.behaviour import BrokerBehaviour
 from quorate.cluster.config_validation import broker_problem
 from quorate.codecs.configs import (
@@ -25,6 +24,9 @@ from quorate.coordinator.config import (
     named_assignors,
     release_of,
 )
+
+if TYPE_CHECKING:
+    from quorate.assignors.assignor import Assignor
 
 __all__ = ["ALL", "MAX_PARTITIONS", "BrokerConfigs", "check_release"]
 

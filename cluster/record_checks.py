@@ -7,8 +7,7 @@ the log.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from quorate.cluster.batch_validation import recompressed
 from quorate.codecs.api.error_codes import ErrorCode
@@ -29,9 +28,11 @@ from quorate.codecs.batches.v2 import (
     read_record,
     skip_record,
 )
-from quorate.codecs.columnar.frame import Bools, Ints
-from quorate.codecs.columnar.record_facts import RecordFacts, record_facts
 from quorate.coordinator.log import AppendError
+
+if TYPE_CHECKING:
+    from quorate.codecs.columnar.frame import Bools, Ints
+    from quorate.codecs.columnar.record_facts import RecordFacts
 
 __all__ = ["InvalidRecords", "TopicPolicy", "validated"]
 
@@ -79,7 +80,7 @@ class TopicPolicy:
 class _Records:
     """Facts about a batch's records: first the columns, then records decoded one by one."""
 
-    first: RecordFacts | None = None
+    first: "RecordFacts | None" = None
     timestamp_deltas: list[int] = field(default_factory=list)
     offset_deltas: list[int] = field(default_factory=list)
     keyless: list[bool] = field(default_factory=list)
@@ -94,7 +95,7 @@ class _Records:
     def in_order(self) -> bool:
         """Return whether the offset deltas are 0, 1, 2 and so on."""
         done = 0 if self.first is None else len(self.first)
-        if done and not np.array_equal(self.first.offset_delta, np.arange(done)):  # type: ignore[union-attr]
+        if self.first is not None and self.first.offset_delta.tolist() != list(range(done)):
             return False
         return self.offset_deltas == list(range(done, done + len(self.offset_deltas)))
 
@@ -102,8 +103,10 @@ class _Records:
         """Return whether a record has no key."""
         return any(self.keyless) or (self.first is not None and bool(self.first.keyless.any()))
 
-    def columns(self) -> tuple[Ints, Bools]:
+    def columns(self) -> "tuple[Ints, Bools]":
         """Return timestamp deltas, and which records have no key."""
+        import numpy as np
+
         deltas, keyless = np.array(self.timestamp_deltas, dtype=np.int64), np.array(self.keyless, dtype=np.bool_)
         if self.first is None:
             return deltas, keyless
@@ -169,6 +172,8 @@ def _read(body: bytes, position: int, end: int, count: int, *, packed: bool, kep
     found = _Records()
     done = 0
     if count > _FEW:
+        from quorate.codecs.columnar.record_facts import record_facts  # NumPy takes 0.1 s to load
+
         found.first = record_facts(body, position, end, count)
         done, position = len(found.first), found.first.end
     loosely = packed and kept
@@ -198,6 +203,8 @@ def _check_each(records: _Records, policy: TopicPolicy, now_ms: int, base_ms: in
     `stamped_ms`: the timestamp of all records, if the batch has log-append time. Raises
     `InvalidRecords`.
     """
+    import numpy as np
+
     deltas, keyless = records.columns()
     times = np.int64(base_ms) + deltas if stamped_ms is None else np.full(len(deltas), stamped_ms, dtype=np.int64)
     if not policy.compacted:

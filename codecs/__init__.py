@@ -12,7 +12,6 @@ and the position. Only `read_live` opens a socket. NumPy, pyarrow, construct and
 imported only when a function needs them.
 """
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from quorate.codecs.consumer_protocol import (
 )
 from quorate.codecs.errors import DecodeError, EncodeError, QuorateError, Reason
 from quorate.codecs.json_form import from_json, to_json, to_kafka_json
+from quorate.codecs.lazy_names import lazy_names
 from quorate.codecs.records import (
     CONSUMER_OFFSETS,
     RECORD_TYPES,
@@ -111,14 +111,12 @@ if _MISSING is not None:  # `from quorate.codecs import *` must still work
     __all__[:] = [name for name in __all__ if name not in _COLUMNAR]
 
 
+_find = lazy_names(__name__, _LAZY)
+
+
 def __getattr__(name: str) -> Any:
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _MISSING is not None and name in _COLUMNAR:
         # Not an AttributeError: `from quorate.codecs import …` would replace its message, which
         # says what to install.
         raise ImportError(f"{name} needs {_MISSING}: pip install 'quorate[arrow]'", name=__name__)
-    found = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = found
-    return found
+    return _find(name)

@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from quorate.assignors import Assignor, AssignorError
-from quorate.assignors.plug_ins import as_assignor
-from quorate.assignors.registry import is_known, server_assignor, server_assignor_names
+from quorate.assignors.errors import AssignorError
 from quorate.codecs.configs import ConfigKey, ConfigResourceType, as_text, config_keys, elements
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.metadata_hash import HashAlgorithm
+
+if TYPE_CHECKING:
+    from quorate.assignors.assignor import Assignor
 
 __all__ = [
     "ASSIGNORS",
@@ -109,7 +110,7 @@ class CoordinatorConfig:
     kafka_version: KafkaVersion = KafkaVersion.NEWEST
     hash_algorithm: HashAlgorithm = HashAlgorithm.XXH3
     jdk: int = 17
-    server_assignors: Mapping[str, Assignor] = field(default_factory=dict, repr=False, compare=False)
+    server_assignors: "Mapping[str, Assignor]" = field(default_factory=dict, repr=False, compare=False)
     behaviour: Behaviour = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -120,7 +121,7 @@ class CoordinatorConfig:
 
     @classmethod
     def from_properties(
-        cls, properties: Mapping[str, Any], server_assignors: Mapping[str, Assignor] | None = None
+        cls, properties: Mapping[str, Any], server_assignors: "Mapping[str, Assignor] | None" = None
     ) -> Self:
         """Create it from Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}.
 
@@ -205,7 +206,7 @@ _ASSIGNORS = {f"{_PREFIX}UniformAssignor": "uniform", f"{_PREFIX}RangeAssignor":
 """Kafka's class names, which `group.consumer.assignors` accepts as well."""
 
 
-def named_assignors(value: Any) -> tuple[str, dict[str, Assignor]]:
+def named_assignors(value: Any) -> "tuple[str, dict[str, Assignor]]":
     """Return a value of `group.consumer.assignors` as text, and the assignors in it by name.
 
     Raises `ConfigError` for an element that is neither a text nor an assignor.
@@ -216,6 +217,8 @@ def named_assignors(value: Any) -> tuple[str, dict[str, Assignor]]:
         if isinstance(one, str):
             names.append(one)
             continue
+        from quorate.assignors.plug_ins import as_assignor
+
         try:
             assignor = as_assignor(one)
         except AssignorError as error:
@@ -229,7 +232,9 @@ def named_assignors(value: Any) -> tuple[str, dict[str, Assignor]]:
     return as_text(names), loaded
 
 
-def _loaded(names: tuple[str, ...], known: Mapping[str, Assignor]) -> tuple[tuple[str, ...], Mapping[str, Assignor]]:
+def _loaded(
+    names: tuple[str, ...], known: "Mapping[str, Assignor]"
+) -> "tuple[tuple[str, ...], Mapping[str, Assignor]]":
     """Return names of assignors, and those that are not Kafka's; loads those that are not `known`.
 
     Raises `ConfigError` for a missing or unknown assignor, with which Kafka does not start.
@@ -243,6 +248,8 @@ def _loaded(names: tuple[str, ...], known: Mapping[str, Assignor]) -> tuple[tupl
     for text in dict.fromkeys(names):
         assignor = known.get(text)
         if text not in KAFKA_ASSIGNORS and assignor is None:
+            from quorate.assignors.registry import is_known, server_assignor, server_assignor_names
+
             if text == "simple" or not is_known(text):
                 raise ConfigError(
                     f"Class {text} cannot be found; valid values for {ASSIGNORS}: {server_assignor_names()}"

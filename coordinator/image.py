@@ -6,12 +6,13 @@ Images are immutable; each change creates a new one.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Self, overload
+from typing import TYPE_CHECKING, ClassVar, Self, overload
 
-from quorate.assignors import Topic, Topology
 from quorate.assignors.java_order import JavaHashSet
-from quorate.assignors.topology import Racks
 from quorate.codecs import Uuid
+
+if TYPE_CHECKING:
+    from quorate.assignors.topology import Racks, Topology
 
 __all__ = ["MetadataDelta", "MetadataImage", "TopicImage"]
 
@@ -86,12 +87,14 @@ class MetadataImage:
         """
         return list(map(_RacksOf(self.brokers).__getitem__, topic.replicas))
 
-    def topology(self, names: Iterable[str], *, racks: bool = True) -> Topology:
+    def topology(self, names: Iterable[str], *, racks: bool = True) -> "Topology":
         """Return the existing topics of these names, for assignors, in the order given.
 
         Racks of partitions are looked up when they are read, so partitions cost nothing. Without
         `racks`, which Kafka's assignors ignore, topics cost a third.
         """
+        from quorate.assignors.topology import Topic, Topology  # with NumPy, which takes 0.1 s to load
+
         return Topology(
             Topic(
                 name=name,
@@ -107,7 +110,7 @@ class MetadataImage:
 MetadataImage.EMPTY = MetadataImage()
 
 
-class PartitionRacks(Sequence[Racks]):
+class PartitionRacks(Sequence["Racks"]):
     """The racks of each partition's replicas, the leader's first; `None` where unknown."""
 
     __slots__ = ("_brokers", "_replicas")
@@ -120,15 +123,15 @@ class PartitionRacks(Sequence[Racks]):
         return len(self._replicas)
 
     @overload
-    def __getitem__(self, index: int) -> Racks: ...
+    def __getitem__(self, index: int) -> "Racks": ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Racks]: ...
-    def __getitem__(self, index: int | slice) -> Racks | Sequence[Racks]:
+    def __getitem__(self, index: slice) -> "Sequence[Racks]": ...
+    def __getitem__(self, index: int | slice) -> "Racks | Sequence[Racks]":
         if isinstance(index, slice):
             return PartitionRacks(self._replicas[index], self._brokers)
         return tuple(map(self._brokers.get, self._replicas[index]))
 
-    def __iter__(self) -> Iterator[Racks]:
+    def __iter__(self) -> "Iterator[Racks]":
         known: dict[tuple[int, ...], Racks] = {}  # topics have far fewer sets of replicas than partitions
         for replicas in self._replicas:
             racks = known.get(replicas)

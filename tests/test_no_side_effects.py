@@ -141,3 +141,25 @@ def test_no_module_fills_what_another_one_declares():
     count, filled = _python(FILLED, *(f"quorate.{module}" for module in modules))
     assert count > 100
     assert sorted(set(filled) - set(MEMOS)) == []
+
+
+FIRST_TEST = """
+import json, sys
+from kafka import KafkaConsumer, KafkaProducer
+from quorate.cluster.embedded import EmbeddedCluster
+from quorate.cluster.interface import TEST_PROPERTIES
+
+with EmbeddedCluster(racks=["a", "b", "c"], properties=TEST_PROPERTIES) as kafka:
+    kafka.create_topic("orders", partitions=6)
+    with KafkaProducer(**kafka.client_config) as producer:
+        producer.send("orders", b"one").get(10)
+    consumer = KafkaConsumer("orders", **kafka.client_config, group_id="g", auto_offset_reset="earliest")
+    assert next(consumer).value == b"one"
+    consumer.close()
+print(json.dumps([name for name in ("numpy", "pyarrow", "construct") if name in sys.modules]))
+"""
+
+
+def test_the_first_test_of_a_user_loads_no_arrays():
+    """They take as long to load as the rest of the cluster (issue 22)."""
+    assert _python(FIRST_TEST) == []

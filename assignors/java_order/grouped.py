@@ -7,7 +7,7 @@ number of the map of key `i`, ascending.
 import numpy as np
 import numpy.typing as npt
 
-from quorate.assignors.java_order.hashes import Ints, UInts, spread
+from quorate.assignors.java_order.bulk_hashes import Ints, UInts, spread
 
 __all__ = [
     "copied_set_capacities",

@@ -10,7 +10,14 @@ from typing import Any, Generic, TypeVar
 from quorate.assignors.java_order.hashes import comparable, java_hash
 from quorate.assignors.java_order.tree_bin import TreeBin, TreeNode
 
-__all__ = ["JavaHashMap", "JavaHashSet", "copied_map_capacity", "copied_set_capacity", "table_size"]
+__all__ = [
+    "JavaHashMap",
+    "JavaHashSet",
+    "copied_map_capacity",
+    "copied_set_capacity",
+    "hash_map_capacity",
+    "table_size",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -26,6 +33,14 @@ LIST_UP_TO = 6
 
 TREE_CAPACITY = 64
 """In smaller tables, the table grows instead of a tree."""
+
+
+def hash_map_capacity(size: int, initial: int = 16) -> int:
+    """Return the buckets of a HashMap after `size` puts: it doubles at three quarters."""
+    capacity = initial
+    while size > capacity * 3 // 4:
+        capacity *= 2
+    return capacity
 
 
 def table_size(capacity: int) -> int:

@@ -15,31 +15,19 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from quorate.assignors.java_order.hash_map import TREE_FROM, JavaHashMap, JavaHashSet, copied_set_capacity
-from quorate.assignors.java_order.hashes import Ints, UInts, comparable, spread, string_hashes
+from quorate.assignors.java_order.bulk_hashes import Ints, UInts, spread, string_hashes
+from quorate.assignors.java_order.hash_map import TREE_FROM, JavaHashMap, JavaHashSet, hash_map_capacity
+from quorate.assignors.java_order.hashes import comparable
 
 __all__ = [
     "computed_map_order",
-    "copied_set",
     "crowded",
-    "hash_map_capacity",
     "hash_map_order",
     "placed",
     "timeline_order",
 ]
 
-_FEW = 50
-"""Fewer keys are inserted one by one, which is faster than arrays."""
-
 _TIMELINE_FACTOR = np.uint64((-7046029254386353131) % (1 << 64))
-
-
-def hash_map_capacity(size: int, initial: int = 16) -> int:
-    """Return the buckets of a HashMap after `size` puts: it doubles at three quarters."""
-    capacity = initial
-    while size > capacity * 3 // 4:
-        capacity *= 2
-    return capacity
 
 
 def hash_map_order(hashes: UInts, capacity: int | None = None, *, keys: Sequence[Any] | None = None) -> Ints:
@@ -70,18 +58,6 @@ def placed(texts: Collection[str], capacity: int) -> list[str] | None:
     buckets = (spread(string_hashes(given)) & np.uint32(capacity - 1)).tolist()
     places = dict(zip(buckets, given, strict=True))
     return [places[bucket] for bucket in sorted(places)] if len(places) == len(given) else None
-
-
-def copied_set(texts: Sequence[str], jdk: int = 17) -> list[str]:
-    """Return texts in the iteration order of `new HashSet(collection)` on that JDK.
-
-    The same as `JavaHashSet.of`, but faster for many texts.
-    """
-    if len(texts) < _FEW:
-        return list(JavaHashSet.of(texts, jdk=jdk))
-    keys = list(dict.fromkeys(texts))
-    order = hash_map_order(string_hashes(keys), copied_set_capacity(len(texts), jdk), keys=keys)
-    return list(map(keys.__getitem__, order.tolist()))
 
 
 def computed_map_order(

@@ -8,6 +8,8 @@ StickyTaskAssignor().assign(members, configs, [counts])["m1"].active_tasks
 ```
 """
 
+from typing import TYPE_CHECKING
+
 from quorate.assignors.streams.model import (
     MemberTasks,
     StreamsAssignmentConfigs,
@@ -16,7 +18,10 @@ from quorate.assignors.streams.model import (
     TaskOffsets,
     Tasks,
 )
-from quorate.assignors.streams.sticky import StickyTaskAssignor
+from quorate.codecs.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quorate.assignors.streams.sticky import StickyTaskAssignor
 
 __all__ = [
     "MemberTasks",
@@ -27,3 +32,5 @@ __all__ = [
     "TaskOffsets",
     "Tasks",
 ]
+
+__getattr__ = lazy_names(__name__, {"StickyTaskAssignor": "sticky"})  # NumPy takes 0.1 s to load

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from quorate.assignors import Explanation
-from quorate.assignors.explain import MemberFacts, RackFacts
+from quorate.assignors.explanations import MemberFacts, RackFacts
 from quorate.assignors.what_if import Outcome, described
 from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs.printable import counted

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from quorate.assignors.explain import WHY, MemberFacts, RemoteReason
+from quorate.assignors.explanations import WHY, MemberFacts, RemoteReason
 from quorate.assignors.what_if import Outcome
 from quorate.cli.assign.comparison import Comparison, percent
 from quorate.cli.output import html_page

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import click
 
-from quorate.assignors.explain import WHY, RemotePartition
+from quorate.assignors.explanations import WHY, RemotePartition
 from quorate.assignors.what_if import Outcome
 from quorate.cli.assign.comparison import Comparison
 from quorate.cli.decode.table import cells_of, cut_end, cut_middle

@@ -9,7 +9,7 @@ from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.reconcile import Situation, reconcile
 from quorate.coordinator.consumer.sessions import watch_revocation
 from quorate.coordinator.consumer.subscriptions import Refreshed, subscription_type_of
-from quorate.coordinator.consumer.target import INTERVAL, Target, TargetRequest, last_target, next_target
+from quorate.coordinator.consumer.target import INTERVAL, Target, TargetRequest, last_target
 from quorate.coordinator.shard import ConsumerGroupExtension, CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
@@ -64,6 +64,8 @@ class Progress:
                 now_ms=now_ms,
                 moves_target=shard.behaviour.moves_target,
             )
+            from quorate.coordinator.consumer.next_target import next_target  # assignors take 0.2 s to load
+
             target = next_target(shard, request, records)
         return self.reconcile(shard, records, target)
 

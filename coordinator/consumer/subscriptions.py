@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from quorate.assignors.server import SubscriptionType
+from quorate.assignors.subscription_type import SubscriptionType
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.consumer import records as write

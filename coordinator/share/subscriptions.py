@@ -9,9 +9,8 @@ from quorate.assignors.java_order import (
     copied_set,
     hash_map_capacity,
     in_java_order,
-    placed,
 )
-from quorate.assignors.server import SubscriptionType
+from quorate.assignors.subscription_type import SubscriptionType
 from quorate.codecs.api import ShareGroupHeartbeatRequest
 from quorate.codecs.messages.share_group import ShareGroupMemberMetadataValue
 from quorate.coordinator.consumer.members import same_names
@@ -64,6 +63,8 @@ def in_map_order(
     """Return `names`, some of the `size` topics of `subscribers`, in Kafka's order."""
     capacity = _capacity(group, old, new, size, jdk)
     if capacity >= _LARGE:
+        from quorate.assignors.java_order import placed  # with NumPy, which takes 0.1 s to load
+
         found = placed(names, capacity)
         if found is not None:
             return found

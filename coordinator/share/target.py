@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from quorate.assignors import GroupSpec, Member, Topic, Topology
+from quorate.assignors.errors import AssignorError
 from quorate.assignors.java_order import JavaHashMap, TimelineMap, copied_map_capacity
-from quorate.assignors.model import AssignorError
-from quorate.assignors.server import SimpleAssignor, SubscriptionType
+from quorate.assignors.subscription_type import SubscriptionType
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.coordinator.consumer.owned import Partitions
@@ -15,6 +15,9 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.state.share import ShareGroup, ShareMember
+
+if TYPE_CHECKING:
+    from quorate.assignors.group import GroupSpec
 
 __all__ = ["ShareTargetRequest", "assignable", "filter_subscribed", "next_target", "waits_for_target"]
 
@@ -66,6 +69,8 @@ def next_target(shard: CoordinatorShard, request: ShareTargetRequest, records: l
     Returns the member's target assignment. Raises `ApiError` UNKNOWN_SERVER_ERROR if the assignor
     fails.
     """
+    from quorate.assignors.server import SimpleAssignor  # assignors and NumPy take 0.2 s to load
+
     group, jdk = request.group, shard.config.jdk
     prepared = _group(shard.image, request)
     assignor = SimpleAssignor(
@@ -95,8 +100,10 @@ def next_target(shard: CoordinatorShard, request: ShareTargetRequest, records: l
     return mine
 
 
-def _group(image: MetadataImage, request: ShareTargetRequest) -> GroupSpec:
+def _group(image: MetadataImage, request: ShareTargetRequest) -> "GroupSpec":
     """Return the group for the assignor: its members in the order of Kafka's map."""
+    from quorate.assignors import GroupSpec, Member, Topic, Topology
+
     group, updated = request.group, request.member
     members: TimelineMap[str, ShareMember] = TimelineMap()
     members.slots = group.members.slots

@@ -6,8 +6,8 @@ from functools import partial
 from typing import NamedTuple
 
 from quorate.assignors import streams as assignor
+from quorate.assignors.errors import AssignorError
 from quorate.assignors.java_order import JavaHashMap
-from quorate.assignors.model import AssignorError
 from quorate.codecs import CoordinatorRecord
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import CoordinatorShard

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-import numpy as np
-
-from quorate.assignors.java_order import JavaHashSet, hash_map_order, partition_hashes, string_hashes
+from quorate.assignors.java_order import JavaHashSet
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import PartitionsSchema, TransactionLogKey, TransactionLogValue
@@ -121,6 +119,10 @@ def _set_order(partitions: tuple[tuple[str, int], ...]) -> Iterable[tuple[str, i
         for partition in partitions:
             ordered.add(partition)
         return ordered
+    import numpy as np
+
+    from quorate.assignors.java_order import hash_map_order, partition_hashes, string_hashes
+
     keys = list(dict.fromkeys(partitions))
     topics, indexes = zip(*keys, strict=True)
     names = list(dict.fromkeys(topics))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.assignors import Assignment, GroupSpec, Member, TopicPartition, Topology
-from quorate.assignors.explain import WHY, RemoteReason, Spread, explain
+from quorate.assignors.explanations import WHY, RemoteReason, Spread, explain
 
 
 def assigned(topology, given):
