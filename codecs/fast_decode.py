@@ -30,6 +30,26 @@ __all__ = ["Decoder", "message_decoder"]
 Decoder = Callable[[bytes, int], Message]
 
 
+class _Uuids(dict[bytes, Uuid]):
+    """Sixteen bytes → the id.
+
+    Records and requests repeat few ids, and a lookup takes a third of the time of a new object.
+    `LIMIT` bounds the memory.
+    """
+
+    LIMIT = 1 << 14
+
+    def __missing__(self, data: bytes) -> Uuid:
+        if len(self) >= self.LIMIT:
+            self.clear()
+        found = Uuid(data)
+        self[bytes(data)] = found
+        return found
+
+
+_UUIDS = _Uuids()
+
+
 class _DecoderSource:
     """Generates the statements that read one struct or message in one version."""
 
@@ -83,12 +103,14 @@ class _DecoderSource:
             self.source.add(f"if {n} < -0x80000000: raise Inexact")  # Java's int wraps around
         self.source.add(f"if {n} < 0: {f'{variable} = None' if nullable else 'raise Inexact'}", "else:")
 
-    def sized(self, variable: str, nullable: bool, n: str, code: str) -> None:
-        """Set `variable` to null, or to the value of `code`, which ends at `q`."""
+    def sized(self, variable: str, nullable: bool, n: str, code: str, empty: str) -> None:
+        """Set `variable` to `empty`, to null, or to the value of `code`, which ends at `q`."""
+        self.source.add(f"if not {n}: {variable} = {empty}", "else:")
+        self.source.depth += 1
         self.null_or(variable, nullable, n)
         self.source.depth += 1
         self.source.add(f"q = p + {n}", f"{variable} = {code}", "p = q")
-        self.source.depth -= 1
+        self.source.depth -= 2
 
     # ---- values
 
@@ -99,14 +121,14 @@ class _DecoderSource:
                 self.fixed(variable, wire.code)
             case UuidType():
                 self.flush()
-                make = source.bind("u", bytes.__new__)
-                source.add(f"q = p + 16; {variable} = {make}({source.bind('U', Uuid)}, b[p:q]); p = q")
+                self.names["uuids"] = _UUIDS
+                source.add(f"q = p + 16; {variable} = uuids[b[p:q]]; p = q")
             case StringType():
                 n = self.length("h", 0x7FFF)
-                self.sized(variable, nullable, n, "b[p:q].decode()")
+                self.sized(variable, nullable, n, "b[p:q].decode()", "''")
             case BytesType():
                 n = self.length("i")
-                self.sized(variable, nullable, n, "b[p:q]")
+                self.sized(variable, nullable, n, "b[p:q]", "b''")
             case ArrayType(element):
                 self.array(element, variable, nullable)
             case StructType(spec):
@@ -187,7 +209,17 @@ class _DecoderSource:
         self.flush()
         for f in known:
             source.add(f"f_{f.name} = {source.bind('d', f.default)}")
-        source.add("unknown = ()", "if tags:")
+        source.add("unknown = ()")
+        if len(known) == 1:  # the usual case: nothing else is tagged
+            (f,) = known
+            source.add(f"if tags == 1 and b[p] == {f.tag}:")
+            source.depth += 1
+            source.add("z = b[p + 1]; p += 2", "if z > 127: z, p = rest(b, p, z)")
+            self.tagged(f)
+            source.depth -= 1
+            source.add("elif tags:")
+        else:
+            source.add("if tags:")
         source.depth += 1
         source.add("if tags > 127: tags, p = rest(b, p, tags)", "if not 0 <= tags <= len(b) - p: raise Inexact")
         if not self.lenient:
@@ -205,14 +237,7 @@ class _DecoderSource:
         for f in known:
             source.add(f"if t == {f.tag}:")
             source.depth += 1
-            if not self.lenient:
-                source.add("q_ = p + z")
-            self.read(f.type, f"f_{f.name}", f.nullable_in(self.version), in_tag=True)
-            self.flush()
-            # Kafka does not check the size of a known tagged field.
-            if not self.lenient:
-                source.add("if p != q_: raise Inexact")
-                source.add(f"if f_{f.name} == {source.bind('d', f.default)}: raise Inexact")
+            self.tagged(f)
             source.add("continue")
             source.depth -= 1
         source.add(
@@ -223,6 +248,17 @@ class _DecoderSource:
             "p = q",
         )
         source.depth -= 2
+
+    def tagged(self, f: FieldSpec) -> None:
+        """Read a known tagged field of size `z`."""
+        source = self.source
+        if not self.lenient:  # Kafka does not check the size of a known tagged field
+            source.add("q_ = p + z")
+        self.read(f.type, f"f_{f.name}", f.nullable_in(self.version), in_tag=True)
+        self.flush()
+        if not self.lenient:
+            source.add("if p != q_: raise Inexact")
+            source.add(f"if f_{f.name} == {source.bind('d', f.default)}: raise Inexact")
 
 
 @cache

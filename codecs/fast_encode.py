@@ -266,7 +266,10 @@ class _EncoderSource:
             source.names["size"] = _SIZES
             ((tag, data),) = payloads
             front = b"\x01" + uvarint(tag)
-            source.add(f"elif {data}: tags = join(({front!r}, size[len({data})], {data}))")
+            if isinstance(known[0].type, UuidType):
+                source.add(f"elif {data}: tags = {front + uvarint(16)!r} + {data}")
+            else:
+                source.add(f"elif {data}: tags = join(({front!r}, size[len({data})], {data}))")
         elif known:
             source.add(f"elif {' or '.join(data for _, data in payloads)}: tags = section({given})")
         source.add(r"else: tags = b'\x00'")
