@@ -43,7 +43,7 @@ class Pending(Generic[R]):
 
     def __init__(self) -> None:
         self.response: R | None = None
-        self._listeners: list[Callable[[R], None]] = []
+        self._listeners: tuple[Callable[[R], None], ...] = ()
 
     @property
     def done(self) -> bool:
@@ -55,16 +55,16 @@ class Pending(Generic[R]):
         if self.response is not None:
             return
         self.response = response
-        for listener in self._listeners:
+        listeners, self._listeners = self._listeners, ()
+        for listener in listeners:
             listener(response)
-        self._listeners.clear()
 
     def on_complete(self, listener: Callable[[R], None]) -> None:
         """Call `listener` with the response, now or when it completes."""
         if self.response is not None:
             listener(self.response)
         else:
-            self._listeners.append(listener)
+            self._listeners += (listener,)
 
 
 @dataclass(slots=True, kw_only=True)

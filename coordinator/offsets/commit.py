@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import (
@@ -52,6 +52,14 @@ Topics = Sequence[Any]
 """Topics of a request."""
 Committed = Sequence[Any]
 """Topics of a response."""
+
+
+class _Topic(NamedTuple):
+    """A topic of a request with its name and id. The id is zero if the topic does not exist."""
+
+    name: str
+    topic_id: Uuid
+    partitions: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,7 @@ def commit_offsets(
     return Result(
         records=records,
         response=_COMMIT.merged(unknown, committed),
-        on_appended=partial(shard.state.need_unwritten_group, request.group_id),
+        on_appended=None if records else partial(shard.state.need_unwritten_group, request.group_id),
     )
 
 
@@ -183,18 +191,18 @@ def _written(
 
 def _resolved(
     image: MetadataImage, request: OffsetCommitRequest | TxnOffsetCommitRequest, context: RequestContext
-) -> tuple[list[Any], dict[Uuid, Any]]:
+) -> tuple[list[_Topic], dict[Uuid, Any]]:
     """Return the topics with names and ids, and the responses for unknown ids."""
     api = _api_of(request)
     by_id = context.api_version >= api.by_topic_id
     unknown: dict[Uuid, Any] = {}
-    topics = []
+    topics: list[_Topic] = []
     for topic in request.topics:
         found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
         if found is not None:
-            topics.append(replace(topic, name=found.name, topic_id=found.id))
+            topics.append(_Topic(found.name, found.id, topic.partitions))
         elif not by_id:
-            topics.append(replace(topic, topic_id=Uuid.ZERO))
+            topics.append(_Topic(topic.name, Uuid.ZERO, topic.partitions))
         else:
             unknown_topic = api.failed(topic, ErrorCode.UNKNOWN_TOPIC_ID)
             unknown[topic.topic_id] = _with(unknown.get(topic.topic_id), unknown_topic)
@@ -301,8 +309,10 @@ def _error_of(
 def _metadata_error(
     config: CoordinatorConfig, part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 ) -> ErrorCode:
-    # In UTF-16 units, as Java's chars.
-    units = len((part.committed_metadata or "").encode("utf-16-le", "surrogatepass")) // 2
+    text = part.committed_metadata or ""
+    if 2 * len(text) <= config.offset_metadata_max_bytes:
+        return ErrorCode.NONE
+    units = len(text.encode("utf-16-le", "surrogatepass")) // 2  # Java's chars; at most two for a character
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if units > config.offset_metadata_max_bytes else ErrorCode.NONE
 
 
@@ -334,7 +344,7 @@ def commit_offsets_of_transaction(
         response=_TRANSACTION.merged(unknown, committed),
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
-        on_appended=partial(shard.state.need_unwritten_group, request.group_id),
+        on_appended=None if records else partial(shard.state.need_unwritten_group, request.group_id),
     )
 
 

@@ -53,6 +53,9 @@ def check_commit(
     before, such a commit is rejected.
     """
     match group:
+        case ClassicGroup():
+            _check_classic(group, member_id, instance_id, epoch, transactional=transactional)
+            return None
         case ConsumerGroup() | StreamsGroup():
             member = _check_member(
                 group, member_id, instance_id, epoch, transactional=transactional, api_version=api_version
@@ -63,9 +66,6 @@ def check_commit(
             if not per_partition or (isinstance(group, StreamsGroup) and group.topology is None):
                 raise _stale_epoch(member, only_generations=only_generations)
             return OlderEpoch(_assigned_at(group, member), _stale(member, only_generations=only_generations))
-        case ClassicGroup():
-            _check_classic(group, member_id, instance_id, epoch, transactional=transactional)
-            return None
     raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} is a {group.kind.lower()} group")
 
 
