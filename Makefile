@@ -19,7 +19,6 @@ PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/share_partition_differential.py bench/consumer_differential.py bench/cluster_differential.py bench/storage_damage.py bench/simulation_sweep.py
 FUZZERS := bench/socket_fuzz.py
 SPARK_CLASSES := tests/pipeline/target/spark.jsa
-BENCHES := $(filter-out $(SWEEPS) $(FUZZERS),$(wildcard bench/[!_]*.py))
 DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,dev
 
 # Without bytecode files, as in many containers, each of the hundreds of processes that tests start
@@ -69,8 +68,8 @@ format: .venv/.dev ## Format the sources as make lint requires
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
 
-bench: .venv/.dev java containers ## Run all benchmarks, in comparison with other implementations
-	@set -e; for bench in $(BENCHES); do echo "== $$bench"; .venv/bin/python "$$bench"; done
+bench: .venv/.dev java containers ## Run the benchmarks of what users feel, print one table with the goals, and write it to docs/explanation/speed.md (BENCH_ARGS="--quick --only codecs")
+	.venv/bin/python bench/speed.py $(BENCH_ARGS)
 
 bench-diff: .venv/.dev java ## Run tests with three times the examples, then long differential sweeps against Kafka's classes and damaged data directories (about an hour)
 	$(PYTEST) --hypothesis-profile full -m "not fuzz and not containers" tests/codecs tests/assignors tests/coordinator tests/differential tests/cluster tests/pipeline

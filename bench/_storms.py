@@ -27,14 +27,21 @@ _TOO_LONG_S = 60
 def storm(server: Server, count: int) -> tuple[float, float]:
     """Measure a storm of a consumer group (KIP-848), until each member owns one partition.
 
-    Returns the seconds, and the number of heartbeats.
+    Returns the seconds, and the number of heartbeats. A small group before it loads what servers
+    load on first use.
     """
-    make_topic(server.address, "storm", count)
+    _storm(server, "small-storm", min(count, 3))
+    return _storm(server, "storm", count)
+
+
+def _storm(server: Server, name: str, count: int) -> tuple[float, float]:
+    """Measure one storm; `name`: of the group and of its topic."""
+    make_topic(server.address, name, count)
     with ExitStack() as sockets:
-        members = [_Member(Wire(server.address), f"m{number}") for number in range(count)]
+        members = [_Member(Wire(server.address), name, f"m{number}") for number in range(count)]
         for member in members:
             sockets.enter_context(member.wire.socket)
-        find_coordinator(members[0].wire, "storm")
+        find_coordinator(members[0].wire, name)
         started, beats = time.perf_counter(), 0
         while any(len(member.owned) != 1 for member in members) or len({member.epoch for member in members}) != 1:
             for member in members:
@@ -56,6 +63,7 @@ class _Member:
     """
 
     wire: Wire
+    group: str
     id: str
     epoch: int = 0
     owned: tuple[int, ...] = ()
@@ -66,11 +74,11 @@ class _Member:
         joins = self.epoch == 0
         held = (TopicPartitions(topic_id=self.topic_id, partitions=self.owned),) if self.owned else ()
         request = ConsumerGroupHeartbeatRequest(
-            group_id="storm",
+            group_id=self.group,
             member_id=self.id,
             member_epoch=self.epoch,
             rebalance_timeout_ms=60_000 if joins else -1,
-            subscribed_topic_names=("storm",) if joins else None,
+            subscribed_topic_names=(self.group,) if joins else None,
             topic_partitions=held if self.has_changed else None,
         )
         self.has_changed = False
@@ -94,15 +102,21 @@ def classic_storm(server: Server, count: int) -> tuple[float, float]:
     """Measure a storm of a classic group.
 
     It ends when all members have the same generation, and the assignment of its leader. Returns the
-    seconds, and the number of requests.
+    seconds, and the number of requests. A small group before it loads what servers load on first
+    use.
     """
+    _classic_storm(server, "small-classic-storm", min(count, 3))
+    return _classic_storm(server, "classic-storm", count)
+
+
+def _classic_storm(server: Server, name: str, count: int) -> tuple[float, float]:
     with ExitStack() as sockets:
         ready = sockets.enter_context(selectors.DefaultSelector())
-        members = [_Classic(Wire(server.address)) for _ in range(count)]
+        members = [_Classic(Wire(server.address), name) for _ in range(count)]
         for member in members:
             sockets.enter_context(member.wire.socket)
             ready.register(member.wire.socket, selectors.EVENT_READ, member)
-        find_coordinator(members[0].wire, "classic-storm")
+        find_coordinator(members[0].wire, name)
         started = time.perf_counter()
         for member in members:
             member.join()
@@ -124,6 +138,7 @@ class _Classic:
     """
 
     wire: Wire
+    group: str
     id: str = ""
     generation: int = -1
     awaits: type[JoinGroupRequest] | type[SyncGroupRequest] | type[HeartbeatRequest] = JoinGroupRequest
@@ -136,7 +151,7 @@ class _Classic:
         self.assignment, self.leads, self.awaits = b"", False, JoinGroupRequest
         self.requests += 1
         request = JoinGroupRequest(
-            group_id="classic-storm",
+            group_id=self.group,
             session_timeout_ms=45_000,
             rebalance_timeout_ms=60_000,
             member_id=self.id,
@@ -178,7 +193,7 @@ class _Classic:
         self.awaits = SyncGroupRequest
         self.requests += 1
         request = SyncGroupRequest(
-            group_id="classic-storm",
+            group_id=self.group,
             generation_id=self.generation,
             member_id=self.id,
             protocol_type="consumer",
@@ -191,7 +206,7 @@ class _Classic:
         """Send a heartbeat, whose response may request the member to join again."""
         self.awaits = HeartbeatRequest
         self.requests += 1
-        self.wire.send(HeartbeatRequest(group_id="classic-storm", generation_id=self.generation, member_id=self.id), 4)
+        self.wire.send(HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.id), 4)
 
 
 _VERSIONS = {JoinGroupRequest: 7, SyncGroupRequest: 5, HeartbeatRequest: 4}

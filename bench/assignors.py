@@ -68,7 +68,9 @@ DEFAULT_POINTS = (
 )
 LARGEST_POINT = (10_000, 10, 100)
 POINTS_WITH_RACKS = ((1000, 10, 100), LARGEST_POINT)
-SMALLEST_POINT = (16, 10, 10)
+SMALL_POINTS = ((10, 1, 1), (10, 5, 5), (10, 10, 10))
+"""Groups as most are: up to 100 partitions."""
+SMALLEST_POINT = SMALL_POINTS[-1]
 """The only point of a smoke run."""
 
 
@@ -93,6 +95,7 @@ def cells(family: str, report: Report) -> Iterator[Cell]:
     if report.quick:
         yield from _quick(family)
         return
+    yield from _small(family)
     for point in grid() if report.options.grid else DEFAULT_POINTS:
         for homogeneous in (True, False):
             for incremental in (False, True) if uses_owned_partitions(family) else (False,):
@@ -107,8 +110,15 @@ def cells(family: str, report: Report) -> Iterator[Cell]:
                         yield cell
 
 
+def _small(family: str) -> Iterator[Cell]:
+    for point in SMALL_POINTS:
+        for incremental in (False, True) if uses_owned_partitions(family) else (False,):
+            yield Cell(*point, incremental=incremental)
+
+
 def _quick(family: str) -> Iterator[Cell]:
     """Yield a few cells that Java computes quickly."""
+    yield from _small(family)
     yield Cell(*LARGEST_POINT, incremental=uses_owned_partitions(family))
     if family == "client-range":
         yield Cell(*LARGEST_POINT, homogeneous=False)

@@ -6,8 +6,10 @@ in `make bench` (issue 14).
 
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -21,6 +23,7 @@ NEEDS = {
     "integration": pytest.mark.containers,
     "cluster": (),
     "cluster_load": (),
+    "commands": (),
     "consumers": (),
     "simulation": (),
     "simulation_sweep": (),
@@ -32,13 +35,18 @@ NEEDS = {
 """All others need Java: Kafka's own classes, a broker or Spark."""
 
 
+NOT_IN_SMOKE = re.compile("join storm|KIP-848 heartbeats, .*in flight")
+"""Lines of `make bench` whose cases a smoke run does not have."""
+
+
 def benchmarks() -> list[object]:
     names = sorted(path.stem for path in (ROOT / "bench").glob("[!_]*.py"))
     return [pytest.param(name, marks=NEEDS.get(name, pytest.mark.oracle)) for name in names]
 
 
 @pytest.mark.parametrize("name", benchmarks())
-def test_a_benchmark_runs_and_prints_its_cases(name):
+def test_a_benchmark_runs_and_prints_its_cases(name, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "bench")])  # last: `codecs` stays the standard library's
     command = [sys.executable, str(ROOT / "bench" / f"{name}.py"), "--smoke"]
     wide = os.environ | {"COLUMNS": "250"}  # where the first column does not wrap
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=wide)
@@ -47,6 +55,11 @@ def test_a_benchmark_runs_and_prints_its_cases(name):
     cases = [json.loads(line) for line in lines if line.startswith("{")]
     table = "\n".join(line for line in lines if not line.startswith("{"))
     assert cases
+    if name != "speed":
+        from _lines import LINES, found_by
+
+        unmatched = [line.case for line in LINES if line.bench == name and not found_by(replace(line, peer=""), cases)]
+        assert not [case for case in unmatched if not NOT_IN_SMOKE.match(case)]
     for case in cases:
         assert str(next(iter(case.values())))[:12] in table
 
