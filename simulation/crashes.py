@@ -76,7 +76,7 @@ class CrashingProcess:
         clock.end()
         for broker in core.brokers.values():
             broker.stop()
-        # What the handler of this write still does changes nothing that anybody sees.
+        # What the handler of this write still does has no effect.
         core.maintenance.stop()
         core.turns.abandon()
         assert core.data is not None
